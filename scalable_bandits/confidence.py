@@ -1,0 +1,51 @@
+"""Confidence widths: how many standard deviations a policy looks up. Free functions of numbers.
+
+Notation: t round, g information gain (nats) of the observations so far, delta failure probability, B rkhs_norm,
+R noise, |D| size, d dimension.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def srinivas_finite(t: int, size: int, delta: float) -> float:
+    """beta_t = 2 log(|D| t^2 pi^2 / (6 delta)) of a finite space; the width is its square root.
+
+    Source: Srinivas et al. 2010, Theorem 1.
+
+    Examples
+    --------
+    >>> round(srinivas_finite(t=1, size=1000, delta=0.1), 3)
+    19.416
+    """
+    return 2.0 * math.log(size * t**2 * math.pi**2 / (6.0 * delta))
+
+
+def srinivas_continuous(t: int, dimension: int, delta: float, a: float, b: float, side: float) -> float:
+    """beta_t of a box [0, side]^d, for f with derivatives above L at a rate a exp(-(L / b)^2).
+
+    2 log(2 t^2 pi^2 / (3 delta)) + 2 d log(t^2 d b side sqrt(log(4 d a / delta))).
+    Source: Srinivas et al. 2010, Theorem 2.
+    """
+    d = dimension
+    root = math.sqrt(math.log(4.0 * d * a / delta))
+    return 2.0 * math.log(2.0 * t**2 * math.pi**2 / (3.0 * delta)) + 2.0 * d * math.log(t**2 * d * b * side * root)
+
+
+def srinivas_rkhs(t: int, gain: float, delta: float, rkhs_norm: float) -> float:
+    """beta_t = 2 B^2 + 300 g log^3(t / delta) of an RKHS function. Source: Srinivas et al. 2010, Theorem 3."""
+    return 2.0 * rkhs_norm**2 + 300.0 * gain * math.log(t / delta) ** 3
+
+
+def improved(gain: float, delta: float, rkhs_norm: float, noise: float) -> float:
+    """B + R sqrt(2 (g + 1 + log(1 / delta))), the width itself, not its square.
+
+    Source: Chowdhury & Gopalan 2017, Theorem 2 (IGP-UCB; GP-TS with delta / 2).
+
+    Examples
+    --------
+    >>> improved(gain=1.0, delta=math.exp(-6), rkhs_norm=2.0, noise=1.0)
+    6.0
+    """
+    return rkhs_norm + noise * math.sqrt(2.0 * (gain + 1.0 + math.log(1.0 / delta)))

@@ -1,0 +1,34 @@
+"""Environments: what answers."""
+
+from scalable_bandits.environments.base import Environment
+from scalable_bandits.environments.benchmark import Benchmark
+from scalable_bandits.environments.noise import GaussianNoise, Noise, RademacherNoise, StudentTNoise, UniformNoise
+from scalable_bandits.environments.sensors import (
+    DataMissing,
+    empirical_covariance,
+    load_intel_raw,
+    load_light,
+    load_temperature,
+    load_traffic,
+)
+from scalable_bandits.environments.synthetic import FunctionEnvironment, GPSample, RKHSFunction, TableEnvironment
+
+__all__ = [
+    "Benchmark",
+    "DataMissing",
+    "Environment",
+    "FunctionEnvironment",
+    "GPSample",
+    "GaussianNoise",
+    "Noise",
+    "RKHSFunction",
+    "RademacherNoise",
+    "StudentTNoise",
+    "TableEnvironment",
+    "UniformNoise",
+    "empirical_covariance",
+    "load_intel_raw",
+    "load_light",
+    "load_temperature",
+    "load_traffic",
+]

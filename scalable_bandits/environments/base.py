@@ -1,0 +1,109 @@
+"""What an environment is: it answers, with noise; its mean and optimum are known for measuring regret."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.environments.noise import GaussianNoise, Noise
+from scalable_bandits.randomness import RoundStream
+from scalable_bandits.spaces import Box, FiniteSpace, Space
+
+
+class Environment(ABC):
+    """A function on a space, observed with noise. Larger is better.
+
+    Parameters
+    ----------
+    space
+        The domain D.
+    noise
+        Its distribution; standard normal if not given.
+    seed
+        Of the noise: round t's is a function of the seed and t alone.
+
+    Raises
+    ------
+    ValueError
+        From every method, for points outside the space.
+    """
+
+    def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
+        self.space = space
+        self.seed = seed
+        self.set_noise(GaussianNoise() if noise is None else noise)
+        self._table: Floats | None = None
+
+    def set_noise(self, noise: Noise) -> None:
+        """Replace the noise, by one whose size follows from the function's range, say."""
+        self.noise = noise
+        self._stream = RoundStream(self.seed, "noise", noise.draw)
+
+    @abstractmethod
+    def evaluate(self, points: Floats) -> Floats:
+        """f at points (k, d), shape (k,), in units of y."""
+
+    def _inside(self, x: ArrayLike) -> tuple[Floats, bool]:
+        points, single = self.space.parse(x)
+        if isinstance(self.space, FiniteSpace):
+            self.space.index(x)
+        elif isinstance(self.space, Box):
+            self.space.check(x)
+        return points, single
+
+    def mean(self, x: ArrayLike, t: int = 1) -> Any:
+        """f(x) without noise in round t: a number for one point, (k,) for many."""
+        points, single = self._inside(x)
+        values = self.evaluate(points)
+        return float(values[0]) if single else values
+
+    def noise_at(self, t: int) -> float:
+        """Noise of round t, in units of y."""
+        return self._stream[t]
+
+    def observe(self, x: ArrayLike, t: int = 1) -> Any:
+        """f(x) plus the noise of round t (of rounds t, t+1, ... for many points)."""
+        points, single = self._inside(x)
+        values = self.evaluate(points) + np.array([self._stream[t + i] for i in range(len(points))])
+        return float(values[0]) if single else values
+
+    def table(self, t: int = 1) -> Floats:
+        """f at every candidate of a finite space, (size,); ValueError on a box."""
+        if not isinstance(self.space, FiniteSpace):
+            checks.refuse("space", self.space, "a finite space: a box has no table of candidates")
+        if self._table is None:
+            self._table = self.evaluate(self.space.points())
+            self._table.flags.writeable = False
+        return self._table
+
+    def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
+        """Largest f in round t, over the available candidates (mask or numbers) where given.
+
+        On a finite space it is exact. On a box it is searched: 2^14 Sobol points, the best 20 refined.
+        """
+        if isinstance(self.space, FiniteSpace):
+            values = self.table(t)
+            return float((values if available is None else values[np.asarray(available)]).max())
+        if available is not None:
+            checks.refuse("available", available, "None on a box")
+        return extreme(self, sign=1.0)
+
+
+def extreme(environment: Environment, sign: float) -> float:
+    """Largest (sign 1) or smallest (sign -1) value of f on a box, by search."""
+    from scipy.optimize import minimize
+
+    box = environment.space
+    assert isinstance(box, Box)
+    starts = box.candidates(2**14).array
+    values = sign * environment.evaluate(starts)
+    best = float(values.max())
+    for start in starts[np.argsort(-values)[:20]]:
+        found = minimize(lambda x: -sign * float(environment.evaluate(x[None])[0]), start, bounds=box.bounds)
+        best = max(best, -float(found.fun))
+    return sign * best

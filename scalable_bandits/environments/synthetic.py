@@ -1,0 +1,145 @@
+"""Synthetic functions: of known RKHS norm, drawn from a Gaussian process, tabulated, or a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import cho_solve, cholesky, eigh
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.environments.base import Environment
+from scalable_bandits.environments.noise import GaussianNoise, Noise
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Box, FiniteSpace, Grid, Points, Space
+
+
+def gaussian_draw(covariance: Floats, rng: np.random.Generator) -> Floats:
+    """Draw from N(0, covariance), (n,); a covariance of low rank is welcome."""
+    values, vectors = eigh(covariance)
+    return np.asarray(vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(len(values))))
+
+
+class TableEnvironment(Environment):
+    """A function given by its value at each candidate (size,), in units of y."""
+
+    def __init__(self, space: FiniteSpace, values: ArrayLike, noise: Noise | None = None, seed: int = 0):
+        super().__init__(space, noise, seed)
+        self._table = checks.finite("values", values, ndim=1).copy()
+        if self._table.shape != (space.size,):
+            checks.refuse("values", f"shape {self._table.shape}", f"({space.size},), one a candidate")
+        self._table.flags.writeable = False
+
+    def evaluate(self, points: Floats) -> Floats:
+        assert isinstance(self.space, FiniteSpace)
+        return self.table()[self.space.index(points)]
+
+
+class RKHSFunction(Environment):
+    """f = sum over i of weights_i k(centers_i, .), whose RKHS norm is known exactly.
+
+    Parameters
+    ----------
+    space
+        The domain.
+    kernel
+        Of the RKHS.
+    centers
+        (m, d).
+    weights
+        (m,), in units of y over units of k.
+    noise, seed
+        As in `Environment`.
+
+    Attributes
+    ----------
+    rkhs_norm : float
+        sqrt(weights'K weights), K the kernel matrix of the centers.
+    """
+
+    def __init__(
+        self, space: Space, kernel: Kernel, centers: Floats, weights: Floats, noise: Noise | None = None, seed: int = 0
+    ):
+        super().__init__(space, noise, seed)
+        self.kernel, self.centers, self.weights = kernel, centers, weights
+        self.rkhs_norm = float(np.sqrt(max(weights @ kernel.block(centers) @ weights, 0.0)))
+
+    @classmethod
+    def sparse(
+        cls, space: Space, kernel: Kernel, noise: Noise | None = None, *, seed: int = 0, count: int | None = None
+    ) -> RKHSFunction:
+        """Draw centers uniform on the space's bounds and weights uniform on [-1, 1].
+
+        Source: Janz et al. 2020, section 5; `count` = 30 d there and by default.
+        """
+        rng = generator(seed, "function")
+        count = 30 * space.dimension if count is None else count
+        if isinstance(space, Box | Grid):
+            low, high = np.array(space.bounds).T
+            centers = low + (high - low) * rng.random((count, space.dimension))
+        else:
+            assert isinstance(space, FiniteSpace)
+            centers = space.points(rng.integers(space.size, size=count))
+        return cls(space, kernel, centers, rng.uniform(-1.0, 1.0, count), noise, seed)
+
+    @classmethod
+    def posterior_mean(
+        cls,
+        space: FiniteSpace,
+        kernel: Kernel,
+        noise: Noise | None = None,
+        *,
+        seed: int = 0,
+        regularization: float = 0.01,
+    ) -> RKHSFunction:
+        """Draw y from N(0, K) at the candidates; f is the posterior mean given them.
+
+        Source: Chowdhury & Gopalan 2017, section 6. `regularization` is the fit's noise variance, which
+        the paper does not state.
+        """
+        points = space.points()
+        covariance = kernel.block(points)
+        y = gaussian_draw(covariance, generator(seed, "function"))
+        factor = cholesky(covariance + regularization * np.eye(len(points)), lower=True)
+        return cls(space, kernel, points, cho_solve((factor, True), y), noise, seed)
+
+    def evaluate(self, points: Floats) -> Floats:
+        return np.asarray(self.kernel.block(points, self.centers) @ self.weights)
+
+
+class GPSample(TableEnvironment):
+    """A function drawn from GP(0, kernel) at the candidates of a finite space; `seed` is its and the noise's."""
+
+    def __init__(self, space: FiniteSpace, kernel: Kernel, noise: Noise | None = None, *, seed: int = 0):
+        values = gaussian_draw(kernel.block(space.points()), generator(seed, "function"))
+        super().__init__(space, values, noise, seed)
+
+
+class FunctionEnvironment(Environment):
+    """Any Python function as an environment.
+
+    Parameters
+    ----------
+    space
+        Its domain.
+    function
+        From one point (d,) (an arm number, for `Arms`) to a number, in units of y.
+    noise
+        Added to what the function returns; none if not given, for a function that is noisy itself
+        (regret is then measured on its noisy values).
+    seed
+        Of the added noise.
+    """
+
+    def __init__(self, space: Space, function: Callable[[Any], float], noise: Noise | None = None, seed: int = 0):
+        super().__init__(space, GaussianNoise(0.0) if noise is None else noise, seed)
+        self.function = function
+
+    def evaluate(self, points: Floats) -> Floats:
+        if isinstance(self.space, Points | Grid | Box):
+            return np.array([float(self.function(point)) for point in points])
+        return np.array([float(self.function(int(point[0]))) for point in points])

@@ -1,0 +1,18 @@
+"""Kernels: how alike two points are."""
+
+from scalable_bandits.kernels.base import Kernel, Product, Scaled, Sum
+from scalable_bandits.kernels.stationary import RBF, Matern, RationalQuadratic
+from scalable_bandits.kernels.structured import Covariance, Linear, Periodic
+
+__all__ = [
+    "RBF",
+    "Covariance",
+    "Kernel",
+    "Linear",
+    "Matern",
+    "Periodic",
+    "Product",
+    "RationalQuadratic",
+    "Scaled",
+    "Sum",
+]

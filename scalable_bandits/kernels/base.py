@@ -1,0 +1,169 @@
+"""What a kernel is, and how kernels combine."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.specification import Specification
+
+
+class Kernel(Specification):
+    """Positive semi-definite function of two points.
+
+    Points are rows of (n, d) float64 arrays; an arm number is a point with d = 1. Kernels are
+    frozen, compare by value, pickle, and go to and from plain dicts. They combine as
+    ``k1 + k2``, ``k1 * k2`` and ``2.0 * k``.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
+        """Write K(X, Z) into `out`; X (n, d), Z (m, d), out (n, m), all float64 and C-ordered."""
+
+    @abstractmethod
+    def diagonal(self, X: Floats) -> Floats:
+        """Prior variances k(x, x) of the rows of X (n, d), shape (n,)."""
+
+    def check(self, dimension: int) -> None:
+        """Raise ValueError unless the kernel takes points of this dimension."""
+
+    def block(self, X: ArrayLike, Z: ArrayLike | None = None) -> Floats:
+        """Covariances K(X, Z).
+
+        Parameters
+        ----------
+        X
+            (n, d), points as rows; a flat array is n points of dimension 1.
+        Z
+            (m, d); X if not given.
+
+        Returns
+        -------
+        ndarray
+            (n, m), in squared units of the function.
+
+        Raises
+        ------
+        ValueError
+            If a point is not finite, or the dimensions do not fit.
+
+        Examples
+        --------
+        >>> RBF(lengthscale=1.0).block([0.0, 1.0]).round(4).tolist()
+        [[1.0, 0.6065], [0.6065, 1.0]]
+        """
+        rows = _points("X", X)
+        columns = rows if Z is None else _points("Z", Z)
+        if rows.shape[1] != columns.shape[1]:
+            checks.refuse("Z", f"points of dimension {columns.shape[1]}", f"dimension {rows.shape[1]}, as X")
+        self.check(rows.shape[1])
+        out = np.empty((len(rows), len(columns)))
+        self.fill(rows, columns, out)
+        return out
+
+    def __add__(self, other: object) -> Kernel:
+        return Sum((self, other)) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: object) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product((self, other))
+        return Scaled(float(other), self) if isinstance(other, int | float) else NotImplemented
+
+    __rmul__ = __mul__
+
+
+def _points(name: str, value: ArrayLike) -> Floats:
+    array = checks.finite(name, value)
+    if array.ndim not in (1, 2):
+        checks.refuse(name, f"an array of shape {array.shape}", "(n, d) or (n,)")
+    return np.ascontiguousarray(array.reshape(len(array), -1))
+
+
+def _flatten(kind: type) -> Any:
+    def convert(parts: Any) -> tuple[Kernel, ...]:
+        return tuple(k for part in parts for k in (part.kernels if isinstance(part, kind) else (part,)))
+
+    return convert
+
+
+@attrs.frozen
+class Sum(Kernel):
+    """Sum of kernels: the function is a sum of independent ones."""
+
+    kernels: tuple[Kernel, ...] = attrs.field(converter=lambda parts: _flatten(Sum)(parts))
+
+    def check(self, dimension: int) -> None:
+        for kernel in self.kernels:
+            kernel.check(dimension)
+
+    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
+        self.kernels[0].fill(X, Z, out)
+        part = np.empty_like(out)
+        for kernel in self.kernels[1:]:
+            kernel.fill(X, Z, part)
+            out += part
+
+    def diagonal(self, X: Floats) -> Floats:
+        return np.sum([kernel.diagonal(X) for kernel in self.kernels], axis=0)
+
+
+@attrs.frozen
+class Product(Kernel):
+    """Product of kernels."""
+
+    kernels: tuple[Kernel, ...] = attrs.field(converter=lambda parts: _flatten(Product)(parts))
+
+    def check(self, dimension: int) -> None:
+        for kernel in self.kernels:
+            kernel.check(dimension)
+
+    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
+        self.kernels[0].fill(X, Z, out)
+        part = np.empty_like(out)
+        for kernel in self.kernels[1:]:
+            kernel.fill(X, Z, part)
+            out *= part
+
+    def diagonal(self, X: Floats) -> Floats:
+        return np.prod([kernel.diagonal(X) for kernel in self.kernels], axis=0)
+
+
+@attrs.frozen
+class Scaled(Kernel):
+    """A kernel times a positive number: the function's variance."""
+
+    factor: float = attrs.field(converter=float, validator=checks.positive)
+    kernel: Kernel = attrs.field(validator=attrs.validators.instance_of(Kernel))
+
+    def check(self, dimension: int) -> None:
+        self.kernel.check(dimension)
+
+    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
+        self.kernel.fill(X, Z, out)
+        out *= self.factor
+
+    def diagonal(self, X: Floats) -> Floats:
+        return self.factor * self.kernel.diagonal(X)
+
+
+@attrs.frozen
+class Lengthscaled(Kernel):
+    """Base of the kernels with one lengthscale, or one a dimension (ARD)."""
+
+    lengthscale: float | tuple[float, ...] = attrs.field(default=1.0, converter=checks.lengthscales)
+
+    def check(self, dimension: int) -> None:
+        if isinstance(self.lengthscale, tuple) and len(self.lengthscale) != dimension:
+            checks.refuse("lengthscale", self.lengthscale, f"one number, or {dimension} (the points' dimension)")
+
+    def inverse(self, dimension: int) -> Floats:
+        """1 / lengthscale, shape (d,)."""
+        return np.broadcast_to(1.0 / np.asarray(self.lengthscale), (dimension,)).copy()

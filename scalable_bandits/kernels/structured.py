@@ -1,0 +1,95 @@
+"""Kernels that are not functions of a distance: periodic, linear, and a covariance of arms."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import _numba_kernels as numba_kernels
+from scalable_bandits.kernels.base import Kernel, Lengthscaled
+
+
+@attrs.frozen
+class Periodic(Lengthscaled):
+    """Periodic kernel, exp(-2 sum over k of sin^2(pi (x_k - z_k) / period) / lengthscale_k^2).
+
+    Source: MacKay 1998; Rasmussen & Williams 2006, eq. 4.31.
+
+    Parameters
+    ----------
+    lengthscale
+        Without unit (it divides a sine); one number, or one a dimension.
+    period
+        In units of x.
+    """
+
+    period: float = attrs.field(default=1.0, converter=float, validator=checks.positive, kw_only=True)
+
+    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
+        numba_kernels.squared_sines(X, Z, 2.0 * self.inverse(X.shape[1]), np.pi / self.period, out)
+        numba_kernels.rbf(out)
+
+    def diagonal(self, X: Floats) -> Floats:
+        return np.ones(len(X))
+
+
+@attrs.frozen
+class Linear(Lengthscaled):
+    """Linear kernel, bias + sum over k of x_k z_k / lengthscale_k^2: Bayesian linear regression."""
+
+    bias: float = attrs.field(default=0.0, converter=float, validator=checks.nonnegative, kw_only=True)
+
+    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
+        numba_kernels.inner_products(X, Z, self.inverse(X.shape[1]), self.bias, out)
+
+    def diagonal(self, X: Floats) -> Floats:
+        return np.asarray(self.bias + ((X * self.inverse(X.shape[1])) ** 2).sum(axis=1))
+
+
+@attrs.frozen(eq=False)
+class Covariance(Kernel):
+    """Covariance of arms given as a matrix: k(i, j) = matrix[i, j] for arm numbers i and j.
+
+    Parameters
+    ----------
+    matrix
+        (n, n), symmetric positive semi-definite, in squared units of the function.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not square, finite, symmetric and positive semi-definite.
+    """
+
+    matrix: Floats = attrs.field(converter=lambda m: np.ascontiguousarray(checks.covariance("matrix", m)), repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.matrix.flags.writeable:
+            frozen = self.matrix.copy()
+            frozen.flags.writeable = False
+            object.__setattr__(self, "matrix", frozen)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Covariance) and np.array_equal(self.matrix, other.matrix)
+
+    def __hash__(self) -> int:
+        return hash((self.matrix.shape, self.matrix.tobytes()))
+
+    def check(self, dimension: int) -> None:
+        if dimension != 1:
+            checks.refuse("kernel", f"Covariance on points of dimension {dimension}", "arm numbers (dimension 1)")
+
+    def _arms(self, X: Floats) -> np.ndarray:
+        arms = X[:, 0].astype(np.int64)
+        if len(arms) and (arms.min() < 0 or arms.max() >= len(self.matrix) or (arms != X[:, 0]).any()):
+            checks.refuse("arm", X[:, 0], f"arm numbers from 0 to {len(self.matrix) - 1}")
+        return arms
+
+    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
+        numba_kernels.lookup(self.matrix, self._arms(X), self._arms(Z), out)
+
+    def diagonal(self, X: Floats) -> Floats:
+        arms = self._arms(X)
+        return np.asarray(self.matrix[arms, arms])

@@ -1,0 +1,13 @@
+"""Policies: one algorithm, one file."""
+
+from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.gpei import GPEI
+from scalable_bandits.policies.gppi import GPPI
+from scalable_bandits.policies.gpts import GPTS
+from scalable_bandits.policies.gpucb import GPUCB
+from scalable_bandits.policies.igpucb import IGPUCB
+from scalable_bandits.policies.mean_only import MeanOnly
+from scalable_bandits.policies.random_search import RandomSearch
+from scalable_bandits.policies.variance_only import VarianceOnly
+
+__all__ = ["GPEI", "GPPI", "GPTS", "GPUCB", "IGPUCB", "Best", "MeanOnly", "Policy", "RandomSearch", "VarianceOnly"]

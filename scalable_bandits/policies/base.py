@@ -1,0 +1,248 @@
+"""What a policy is: ask for a point, tell its value, in any order, with points pending in between."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.randomness import derived_seed
+from scalable_bandits.spaces import Box, FiniteSpace, Indices, Points, Space
+
+Mask = NDArray[np.bool_]
+
+
+class Best(NamedTuple):
+    """A policy's recommendation."""
+
+    x: Any  # point (d,), or an arm number
+    mean: float  # estimate of f there, in units of y
+    std: float  # its standard deviation
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class Policy(ABC):
+    """A bandit algorithm on a finite space, or on a box through a candidate set.
+
+    Parameters
+    ----------
+    space
+        The domain D.
+    noise
+        R, the sub-Gaussian constant of the noise, in units of y.
+    regularization
+        lambda: the variance that the posterior takes the noise to have, in squared units of y.
+    delta
+        Failure probability of the guarantees.
+    horizon
+        Number of rounds, for policies that need to know it.
+    seed
+        Of all that is random in the policy: draws, ties, the candidates of a box.
+    candidates
+        Size of the candidate set that stands for a box; not used on a finite space.
+
+    Attributes
+    ----------
+    rounds : int
+        Observations told so far.
+    """
+
+    space: Space = attrs.field(kw_only=False, validator=attrs.validators.instance_of(Space))
+    noise: float = attrs.field(default=1.0, converter=float, validator=checks.positive)
+    regularization: float = attrs.field(default=1.0, converter=float, validator=checks.positive)
+    delta: float = attrs.field(default=0.1, converter=float, validator=checks.probability)
+    horizon: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    seed: int = attrs.field(default=0, validator=checks.seed)
+    candidates: int = attrs.field(default=1024, validator=attrs.validators.ge(1))
+    rounds: int = attrs.field(default=0, init=False)
+    _finite: FiniteSpace = attrs.field(init=False, repr=False)
+    _waiting: list[int] = attrs.field(init=False, factory=list, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.space, FiniteSpace):
+            self._finite = self.space
+        elif isinstance(self.space, Box):
+            self._finite = self.space.candidates(self.candidates, self.seed)
+        self._choosable = self._finite.size
+        self._salt = derived_seed(self.seed, "ties")
+
+    # ---- the algorithm
+
+    @abstractmethod
+    def choose(self, allowed: Mask | None = None) -> int:
+        """Number of the candidate to play next, given the observations and the pending points.
+
+        Parameters
+        ----------
+        allowed
+            (size,) candidates to choose from; all if not given.
+        """
+
+    @abstractmethod
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        """Take in an observation of a candidate; `noise_variance` in the posterior's terms (lambda)."""
+
+    @abstractmethod
+    def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
+        """Mean and standard deviation of f at x; see `GaussianProcessPolicy.posterior`."""
+
+    @abstractmethod
+    def best(self) -> Best:
+        """The recommendation after the observations so far."""
+
+    @property
+    def width(self) -> float:
+        """Confidence width beta of the next round; NaN for a policy without one."""
+        return float("nan")
+
+    @property
+    def information_gain(self) -> float:
+        """Information gain (nats) that the next round's width uses; NaN for a policy without one."""
+        return float("nan")
+
+    # ---- ask and tell
+
+    @property
+    def finite_space(self) -> FiniteSpace:
+        """The space whose candidates are played: `space` itself, or the candidate set of a box."""
+        return self._finite
+
+    @property
+    def pending(self) -> list[Any]:
+        """Points asked for whose value has not been told, in the order of asking."""
+        return [self._finite.value(c) for c in self._waiting]
+
+    def ask(self, n: int | None = None, *, available: ArrayLike | None = None) -> Any:
+        """Choose the next point, or the next `n` points. They stay pending until told.
+
+        Parameters
+        ----------
+        n
+            How many; one point, without a leading axis, if not given.
+        available
+            X_t: only these may be chosen. A mask (size,) or candidates' numbers.
+
+        Returns
+        -------
+        ndarray or int
+            A point (d,) float64, or (n, d); for `Arms` an arm number, or (n,) of them.
+
+        Raises
+        ------
+        ValueError
+            If n < 1, or the availability set is empty or not of the space. Nothing has changed then.
+        """
+        if n is not None and (not isinstance(n, int | np.integer) or n < 1):
+            checks.refuse("n", n, "a positive integer")
+        allowed = self.allowed(available)
+        asked = []
+        for _ in range(1 if n is None else n):
+            candidate = self.choose(allowed)
+            self._waiting.append(candidate)
+            asked.append(self._finite.value(candidate))
+        return asked[0] if n is None else np.array(asked)
+
+    def tell(self, x: ArrayLike, y: ArrayLike, *, noise: ArrayLike | None = None) -> None:
+        """Report one observation or many, of asked points in any order or of any other points.
+
+        Parameters
+        ----------
+        x
+            (d,) or (k, d); for `Arms` an arm number or (k,) of them.
+        y
+            A number, or (k,), in units of y.
+        noise
+            The measurements' own noise, in units of y, where it is known; a number or (k,). A measurement
+            of noise s counts with variance lambda (s / R)^2.
+
+        Raises
+        ------
+        ValueError
+            If a point is not in the space, a value not finite, a noise not positive, or the
+            lengths differ. Nothing has changed then.
+        """
+        points, single = self.space.parse(x)
+        values = checks.finite("y", y)
+        if values.shape not in ((len(points),), ()) or (values.ndim == 0 and not single):
+            checks.refuse("y", f"shape {values.shape}", f"one value for each of the {len(points)} points")
+        scales = checks.finite("noise", self.noise if noise is None else noise)
+        if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
+            checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
+        variances = np.broadcast_to(self.regularization * (scales / self.noise) ** 2, (len(points),))
+        for candidate, value, variance in zip(
+            self._locate(points).tolist(), values.ravel().tolist(), variances.tolist(), strict=True
+        ):
+            self.observe(candidate, value, variance)
+
+    def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
+        """`tell` for a candidate by its number, unchecked: the step of a simulation.
+
+        Parameters
+        ----------
+        candidate
+            Number of a candidate of `finite_space`.
+        y
+            In units of y.
+        noise_variance
+            That the posterior takes the measurement to have; lambda if not given.
+        """
+        if self._waiting:
+            self.withdraw(candidate)
+        self.learn(candidate, y, self.regularization if noise_variance is None else noise_variance)
+        self.rounds += 1
+
+    def abandon(self, x: ArrayLike | None = None) -> None:
+        """Give up on pending points: one at `x`, or all of them."""
+        if x is None:
+            self._waiting.clear()
+            return
+        for candidate in self._locate(self.space.parse(x)[0]).tolist():
+            if not self.withdraw(candidate):
+                checks.refuse("x", x, f"a pending point: {self.pending}")
+
+    def withdraw(self, candidate: int) -> bool:
+        """Take one asking of a candidate off the pending list; False if it is not on it."""
+        if candidate in self._waiting:
+            self._waiting.remove(candidate)
+            return True
+        return False
+
+    def allowed(self, available: ArrayLike | None) -> Mask | None:
+        """Mask over all candidates of what may be chosen, from a mask or numbers; None if everything may."""
+        size = self._finite.size
+        if available is None and size == self._choosable:
+            return None
+        mask = np.zeros(size, dtype=np.bool_)
+        if available is None:
+            mask[: self._choosable] = True
+            return mask
+        given = np.asarray(available)
+        whole = np.issubdtype(given.dtype, np.integer) and given.ndim == 1 and given.size > 0
+        if given.dtype == np.bool_ and given.shape == (self._choosable,) and given.any():
+            mask[: self._choosable] = given
+        elif whole and given.min() >= 0 and given.max() < self._choosable:
+            mask[given] = True
+        else:
+            allowed = f"a mask of shape ({self._choosable},) with a True, or numbers from 0 to {self._choosable - 1}"
+            checks.refuse("available", "nothing" if not given.any() and given.dtype == bool else given, allowed)
+        return mask
+
+    def _locate(self, points: Floats) -> Indices:
+        """Candidates at the points; a box takes points in that are not of its candidate set."""
+        if not isinstance(self.space, Box):
+            return self._finite.index(points)
+        held = self._finite
+        assert isinstance(held, Points)
+        new = held.find(self.space.check(points)) < 0
+        if new.any():
+            self._finite = Points(np.concatenate([held.array, np.unique(points[new], axis=0)]))
+            self.extend()
+        return self._finite.index(points)
+
+    def extend(self) -> None:
+        """Called when points that cannot be chosen have joined the end of the finite space."""

@@ -1,0 +1,246 @@
+"""Policies that keep an exact Gaussian-process posterior on the candidates."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits import checks
+from scalable_bandits.acquisition import UpperConfidence
+from scalable_bandits.checks import Floats
+from scalable_bandits.information import GreedyInformationGain
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.policies.base import Best, Mask, Policy
+from scalable_bandits.posteriors import Acquisition, Engine, Regression, check_engine, make_engine
+from scalable_bandits.spaces import Arms
+
+MEAN = UpperConfidence(width=0.0)
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class GaussianProcessPolicy(Policy):
+    """A policy with a posterior.
+
+    Parameters
+    ----------
+    kernel
+        Prior covariance, in squared units of y.
+    prior_mean
+        A number, one for each candidate of a finite space (size,), or a function from points (k, d)
+        to means (k,), in units of y.
+    engine
+        "dense" (n x n covariance), "blocked" (rows and tiles, for large spaces), or "auto": by size.
+        Both are exact.
+
+    Other parameters are those of `Policy`.
+    """
+
+    kernel: Kernel = attrs.field(kw_only=False, validator=attrs.validators.instance_of(Kernel))
+    prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=0.0)
+    engine: str = attrs.field(default="auto")
+    _engine: Engine | None = attrs.field(init=False, default=None, repr=False)
+    _observed: dict[int, tuple[float, float]] = attrs.field(init=False, factory=dict, repr=False)
+    _regression: Regression | None = attrs.field(init=False, default=None, repr=False)
+    _pending_columns: dict[int, Floats] = attrs.field(init=False, factory=dict, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self.kernel.check(self.space.dimension)
+        self.engine = check_engine(self.engine, self._finite.size)
+        if not callable(self.prior_mean):
+            self.prior_mean = checks.finite("prior_mean", self.prior_mean)
+            if self.prior_mean.shape not in ((), (self._finite.size,)):
+                allowed = f"a number, {self._finite.size} numbers, or a function"
+                checks.refuse("prior_mean", f"shape {self.prior_mean.shape}", allowed)
+        self.prior_mean_at(self._finite.points(np.zeros(1, dtype=np.int64)))
+        last = self._finite.points(np.array([self._finite.size - 1]))
+        self.kernel.diagonal(last)  # a covariance of too few arms is refused here
+        self._queried = np.zeros(self._finite.size, dtype=np.bool_)
+
+    def prior_mean_at(self, points: Floats) -> Floats:
+        """Prior mean at points (k, d), shape (k,)."""
+        if callable(self.prior_mean):
+            means = checks.finite("prior_mean", self.prior_mean(points))
+        else:
+            given = np.asarray(self.prior_mean)
+            means = given[self._finite.index(points)] if given.ndim else given
+        if means.shape not in ((), (len(points),)):
+            checks.refuse("prior_mean", f"values of shape {means.shape}", f"({len(points)},), one a point")
+        return np.broadcast_to(means, (len(points),)).astype(np.float64)
+
+    @property
+    def posterior_engine(self) -> Engine:
+        """The engine, made when it is first needed."""
+        if self._engine is None:
+            points = self._finite.points()
+            self._engine = make_engine(self.engine, self.kernel, points, self.prior_mean_at(points))
+        return self._engine
+
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        self.posterior_engine.observe(candidate, y, noise_variance)
+        precision, weighted = self._observed.get(candidate, (0.0, 0.0))
+        self._observed[candidate] = (precision + 1.0 / noise_variance, weighted + y / noise_variance)
+        self._queried[candidate] = True
+        self._regression = None
+        if self._pending_columns:
+            self._pending_columns.clear()
+
+    def extend(self) -> None:
+        """Rebuild the engine over the longer candidate set from the collapsed observations."""
+        engine = check_engine(self.engine, self._finite.size)
+        points = self._finite.points()
+        rebuilt = make_engine(engine, self.kernel, points, self.prior_mean_at(points))
+        for candidate, (precision, weighted) in self._observed.items():
+            rebuilt.observe(candidate, weighted / precision, 1.0 / precision)
+        self._engine = rebuilt
+        self._queried = np.append(self._queried, np.zeros(len(points) - len(self._queried), dtype=np.bool_))
+        self._pending_columns.clear()
+
+    def reduction(self) -> Floats | None:
+        """Variance (n,) that the pending points will take off; None if none is pending.
+
+        Their values are fantasised at the posterior mean, which leaves all means as they are: GP-BUCB
+        (Desautels, Krause & Burdick 2014).
+        """
+        if not self._waiting:
+            return None
+        columns, covariance = self.pending_covariance()
+        return np.asarray(np.einsum("ij,ij->j", columns, np.linalg.solve(covariance, columns)))
+
+    def pending_covariance(self) -> tuple[Floats, Floats]:
+        """Posterior covariances of the distinct pending points with all (q, n), and of their values (q, q)."""
+        held = self._pending_columns
+        distinct, counts = np.unique(np.array(self._waiting, dtype=np.int64), return_counts=True)
+        missing = [c for c in distinct.tolist() if c not in held]
+        if missing:
+            held.update(zip(missing, self.posterior_engine.columns(np.array(missing)), strict=True))
+        columns = np.array([held[c] for c in distinct.tolist()])
+        return columns, columns[:, distinct] + np.diag(self.regularization / counts)
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain of the observations so far, in nats."""
+        return 0.0 if self._engine is None else self._engine.information_gain
+
+    def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
+        """Posterior mean and standard deviation of f at x; before the first `tell`, the prior's.
+
+        Parameters
+        ----------
+        x
+            (d,) or (k, d), anywhere, not only at candidates; for `Arms` an arm number or (k,) of them.
+
+        Returns
+        -------
+        mean, std : float, or ndarray (k,)
+            In units of y.
+        """
+        points, single = self.space.parse(x)
+        if isinstance(self.space, Arms):
+            self.space.index(x)
+        if self._regression is None:
+            self._regression = self._refit()
+        regression = self._regression
+        mean, variance = regression.predict(points)
+        mean, std = mean + self.prior_mean_at(points), np.sqrt(variance)
+        return (float(mean[0]), float(std[0])) if single else (mean, std)
+
+    def _refit(self) -> Regression:
+        queried = np.fromiter(self._observed, dtype=np.int64, count=len(self._observed))
+        precision, weighted = np.array(list(self._observed.values())).reshape(-1, 2).T
+        points = self._finite.points(queried)
+        residuals = weighted / precision - self.prior_mean_at(points)
+        return Regression(self.kernel, points, 1.0 / precision, residuals)
+
+    def best(self) -> Best:
+        """Queried point of largest posterior mean; before the first `tell`, the candidate of largest prior mean."""
+        mask = self._queried if self._observed else None
+        candidate, _ = self.posterior_engine.maximize(MEAN, self._salt, mask)
+        mean, variance = self.posterior_engine.at(np.array([candidate]))
+        return Best(self._finite.value(candidate), float(mean[0]), float(np.sqrt(variance[0])))
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class IndexPolicy(GaussianProcessPolicy):
+    """A policy that plays the candidate of largest index."""
+
+    @abstractmethod
+    def acquisition(self, allowed: Mask | None) -> Acquisition:
+        """The index of the round to come."""
+
+    def choose(self, allowed: Mask | None = None) -> int:
+        return self.posterior_engine.maximize(self.acquisition(allowed), self._salt, allowed, self.reduction())[0]
+
+    @property
+    def round(self) -> int:
+        """t of the round to come: 1 plus the points told and pending."""
+        return self.rounds + len(self._waiting) + 1
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class ImprovementPolicy(IndexPolicy):
+    """An index over an incumbent: the largest posterior mean at a point queried or pending.
+
+    Parameters
+    ----------
+    xi
+        Improvement asked beyond the incumbent, in units of y.
+    """
+
+    xi: float = attrs.field(default=0.0, converter=float, validator=checks.nonnegative)
+
+    def incumbent(self, allowed: Mask | None) -> float:
+        """Largest posterior mean at a queried or pending point; before there is one, of any allowed candidate."""
+        queried = self._queried
+        if self._waiting:
+            queried = queried.copy()
+            queried[self._waiting] = True
+        return self.posterior_engine.maximize(MEAN, self._salt, queried if queried.any() else allowed)[1]
+
+
+GainGiven = str | float | Callable[[int], float]
+
+
+def _gain(value: Any) -> GainGiven:
+    if value in ("realised", "greedy") or callable(value):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, int | float) and value >= 0 and np.isfinite(value):
+        return float(value)
+    checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class ConfidencePolicy(IndexPolicy):
+    """An upper confidence bound (or a scaled draw) whose width depends on B and on the information gain.
+
+    Parameters
+    ----------
+    rkhs_norm
+        B, a bound on the RKHS norm of f.
+    information_gain
+        "realised" (of the points played), "greedy" (upper bound over the space, Srinivas et al. 2010, section
+        5.1), a number, or a function of the number of observations, in nats.
+    """
+
+    rkhs_norm: float = attrs.field(default=2.0, converter=float, validator=checks.positive)
+    _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
+    _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None, repr=False)
+
+    @property
+    def information_gain(self) -> float:
+        """Information gain (nats) that the width of the next round uses."""
+        if self._gain == "realised":
+            return super().information_gain
+        if self._gain == "greedy":
+            if self._greedy is None:
+                self._greedy = GreedyInformationGain(self.kernel, self._finite, self.regularization)
+            return self._greedy(self.rounds)
+        return float(self._gain(self.rounds)) if callable(self._gain) else float(self._gain)
+
+    def acquisition(self, allowed: Mask | None) -> Acquisition:
+        return UpperConfidence(self.width)

@@ -1,0 +1,34 @@
+"""GP-PI: probability of improvement. Source: Kushner 1964; as MPI in Srinivas et al. 2010, section 6.
+
+    for t = 1, 2, ...:
+        m_t = max of mu_{t-1} over the points queried                         (1)
+        play x_t = argmax of P[f(x) > m_t + xi] under the posterior           (2)
+        observe y_t, update mu_t and s_t                                      (3)
+
+Differs from the source in: the incumbent is the best posterior mean at a queried point, not the best
+observation, which noise would flatter.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from scalable_bandits import checks
+from scalable_bandits.acquisition import ProbabilityOfImprovement
+from scalable_bandits.policies.base import Mask
+from scalable_bandits.policies.gaussian_process import ImprovementPolicy
+from scalable_bandits.posteriors import Acquisition
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class GPPI(ImprovementPolicy):
+    """Probability of improvement over the best posterior mean at a queried point.
+
+    Parameters are those of `ImprovementPolicy`, `GaussianProcessPolicy` and `Policy`.
+    """
+
+    # With xi = 0 the incumbent itself has probability 1/2 for ever, and the policy stays where it is.
+    xi: float = attrs.field(default=0.01, converter=float, validator=checks.nonnegative)
+
+    def acquisition(self, allowed: Mask | None) -> Acquisition:
+        return ProbabilityOfImprovement(self.incumbent(allowed), self.xi)  # (1), (2)

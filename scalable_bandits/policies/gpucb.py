@@ -1,0 +1,63 @@
+"""GP-UCB. Source: Srinivas et al. 2010, Algorithm 1 and Theorems 1-3.
+
+    input: prior GP(m, k), noise variance lambda, delta
+    for t = 1, 2, ...:
+        beta_t by Theorem 1 (finite D), 2 (continuous D) or 3 (RKHS), divided by `scale`     (1)
+        play x_t = argmax of mu_{t-1}(x) + sqrt(beta_t) s_{t-1}(x)                           (2)
+        observe y_t, update mu_t and s_t                                                     (3)
+
+Differs from the paper in: gamma_{t-1} of Theorem 3 is the realised information gain unless asked otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+
+from scalable_bandits import checks, confidence
+from scalable_bandits.policies.gaussian_process import ConfidencePolicy
+from scalable_bandits.spaces import Box, Grid
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class GPUCB(ConfidencePolicy):
+    """GP-UCB with the width of one of its three theorems.
+
+    Parameters
+    ----------
+    theorem
+        1: f drawn from the prior, finite space. 2: f drawn from the prior on a box or grid, with `constants`.
+        3: f of RKHS norm at most `rkhs_norm`.
+    scale
+        Divides beta_t; the paper's experiments use 5.
+    constants
+        (a, b) of Theorem 2: partial derivatives of f exceed L with probability at most a exp(-(L / b)^2).
+
+    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+    """
+
+    theorem: int = attrs.field(default=1, validator=attrs.validators.in_((1, 2, 3)))
+    scale: float = attrs.field(default=1.0, converter=float, validator=checks.positive)
+    constants: tuple[float, float] = attrs.field(default=(1.0, 1.0), converter=tuple)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.theorem == 2 and not isinstance(self.space, Box | Grid):
+            checks.refuse("theorem", 2, "1 or 3 on a space without bounds (2 is for boxes and grids)")
+        if len(self.constants) != 2 or min(self.constants) <= 0:
+            checks.refuse("constants", self.constants, "two positive numbers (a, b)")
+
+    @property
+    def width(self) -> float:
+        """sqrt(beta_t / scale) of the round to come."""
+        t = self.round
+        if self.theorem == 1:
+            beta = confidence.srinivas_finite(t, self._choosable, self.delta)  # (1)
+        elif self.theorem == 2:
+            assert isinstance(self.space, Box | Grid)
+            side = max(high - low for low, high in self.space.bounds)
+            beta = confidence.srinivas_continuous(t, self.space.dimension, self.delta, *self.constants, side)  # (1)
+        else:
+            beta = confidence.srinivas_rkhs(t, self.information_gain, self.delta, self.rkhs_norm)  # (1)
+        return math.sqrt(max(beta, 0.0) / self.scale)

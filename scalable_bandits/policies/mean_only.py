@@ -1,0 +1,25 @@
+"""Mean only: pure exploitation. Source: Srinivas et al. 2010, section 6 (a baseline there).
+
+    for t = 1, 2, ...:
+        play x_t = argmax of mu_{t-1}(x)
+        observe y_t, update mu_t
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from scalable_bandits.policies.base import Mask
+from scalable_bandits.policies.gaussian_process import MEAN, IndexPolicy
+from scalable_bandits.posteriors import Acquisition
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class MeanOnly(IndexPolicy):
+    """Play the largest posterior mean.
+
+    Parameters are those of `GaussianProcessPolicy` and `Policy`.
+    """
+
+    def acquisition(self, allowed: Mask | None) -> Acquisition:
+        return MEAN

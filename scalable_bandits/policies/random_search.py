@@ -1,0 +1,53 @@
+"""Random search: uniform play. The baseline that every regret is a fraction of.
+
+    for t = 1, 2, ...:
+        play x_t uniform on the space (on what of it is available)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits.policies.base import Best, Mask, Policy
+from scalable_bandits.randomness import generator
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class RandomSearch(Policy):
+    """Uniform play; keeps averages of what it observed and no model, so that any space will do.
+
+    Parameters are those of `Policy`; a kernel is accepted, as by every policy, and not used.
+    """
+
+    kernel: Any = attrs.field(kw_only=False, default=None, repr=False)
+    _observed: dict[int, tuple[float, float]] = attrs.field(init=False, factory=dict, repr=False)
+
+    def choose(self, allowed: Mask | None = None) -> int:
+        rng = generator(self.seed, "draws", self.rounds + len(self._waiting) + 1)
+        if allowed is None:
+            return int(rng.integers(self._choosable))
+        return int(rng.choice(np.flatnonzero(allowed)))
+
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        precision, weighted = self._observed.get(candidate, (0.0, 0.0))
+        self._observed[candidate] = (precision + 1.0 / noise_variance, weighted + y / noise_variance)
+
+    def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
+        """Average observed at x and its standard error; NaN and infinity where nothing was observed."""
+        points, single = self.space.parse(x)
+        held = [self._observed.get(c, (0.0, 0.0)) for c in self._locate(points).tolist()]
+        mean = np.array([weighted / precision if precision else np.nan for precision, weighted in held])
+        std = np.array([precision**-0.5 if precision else np.inf for precision, _ in held])
+        return (float(mean[0]), float(std[0])) if single else (mean, std)
+
+    def best(self) -> Best:
+        """Point of largest average; ValueError before the first `tell`."""
+        if not self._observed:
+            raise ValueError("best: nothing has been told yet; random search has no prior to go by")
+        candidate = max(self._observed, key=lambda c: self._observed[c][1] / self._observed[c][0])
+        precision, weighted = self._observed[candidate]
+        return Best(self._finite.value(candidate), weighted / precision, precision**-0.5)

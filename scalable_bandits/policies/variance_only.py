@@ -1,0 +1,26 @@
+"""Variance only: pure exploration. Source: Srinivas et al. 2010, sections 2.2 and 6.
+
+    for t = 1, 2, ...:
+        play x_t = argmax of s_{t-1}(x), the greedy choice for the information gain
+        observe y_t, update s_t
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from scalable_bandits.acquisition import UpperConfidence
+from scalable_bandits.policies.base import Mask
+from scalable_bandits.policies.gaussian_process import IndexPolicy
+from scalable_bandits.posteriors import Acquisition
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class VarianceOnly(IndexPolicy):
+    """Play the largest posterior standard deviation (uncertainty sampling, greedy experimental design).
+
+    Parameters are those of `GaussianProcessPolicy` and `Policy`.
+    """
+
+    def acquisition(self, allowed: Mask | None) -> Acquisition:
+        return UpperConfidence(width=1.0, mean_weight=0.0)

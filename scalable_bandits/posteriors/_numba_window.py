@@ -1,0 +1,157 @@
+"""Arithmetic of the open window (see `window.py` for the notation). Arrays and scalars only."""
+
+import math
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def project(gram, coordinates, rank, slot, rows_at, weights):
+    """Weights a of K_t(p, .) in the rows: column + a'rows for a new p (slot < 0), a'rows for a repeat."""
+    for j in range(rank):
+        total = 0.0
+        for k in range(rank):
+            total += gram[j, k] * rows_at[k]
+        weights[j] = (coordinates[slot, j] if slot >= 0 else 0.0) - total
+
+
+@njit(cache=True, nogil=True)
+def record(gram, coordinates, shift, rank, slot, weights, residual, total_variance):
+    """Take the observation into the small arrays; `total_variance` is s^2(p) plus the noise's."""
+    if slot >= 0:
+        for j in range(rank):
+            shift[j] += weights[j] * residual / total_variance
+            for k in range(rank):
+                gram[j, k] += weights[j] * weights[k] / total_variance
+    else:
+        root = math.sqrt(total_variance)
+        for j in range(rank):
+            coordinates[rank, j] = -weights[j]
+            gram[rank, j] = 0.0
+            gram[j, rank] = 0.0
+        coordinates[rank, rank] = root
+        gram[rank, rank] = 1.0
+        shift[rank] = residual / root
+
+
+@njit(cache=True, nogil=True)
+def add_rows(column, rows, rank, weights):
+    """column += weights'rows, four rows at a time: one pass over the column serves four."""
+    n = column.shape[0]
+    j = 0
+    while j + 4 <= rank:
+        w0, w1, w2, w3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        for i in range(n):
+            column[i] += (w0 * rows[j, i] + w1 * rows[j + 1, i]) + (w2 * rows[j + 2, i] + w3 * rows[j + 3, i])
+        j += 4
+    while j < rank:
+        for i in range(n):
+            column[i] += weights[j] * rows[j, i]
+        j += 1
+
+
+@njit(cache=True, nogil=True)
+def apply(column, rows, rank, slot, residual, total_variance, mean, variance):
+    """Rank-one update of mean and variance by the covariance column of the observed point.
+
+    Returns how many variances rounding had pushed below zero.
+    """
+    move = residual / total_variance
+    root = math.sqrt(total_variance)
+    floored = 0
+    for i in range(column.shape[0]):
+        step = column[i] / root
+        mean[i] += column[i] * move
+        reduced = variance[i] - step * step
+        if reduced < 0.0:
+            reduced = 0.0
+            floored += 1
+        variance[i] = reduced
+        if slot < 0:
+            rows[rank, i] = step
+    return floored
+
+
+@njit(cache=True, nogil=True)
+def triangle_column(covariance, p, out):
+    """Column p of a symmetric matrix of which only the upper triangle is kept."""
+    for i in range(p):
+        out[i] = covariance[i, p]
+    for i in range(p, out.shape[0]):
+        out[i] = covariance[p, i]
+
+
+@njit(cache=True, nogil=True)
+def dense_observe(covariance, gram, coordinates, shift, rows, rank, slot, p, y, noise, mean, variance, column, weights):
+    """One observation on a finite space whose covariance is at hand: (s^2(p) before, floored)."""
+    project(gram, coordinates, rank, slot, rows[:, p], weights)
+    if slot < 0:
+        triangle_column(covariance, p, column)
+    else:
+        column[:] = 0.0
+    add_rows(column, rows, rank, weights)
+    before = max(column[p], 0.0)
+    residual = y - mean[p]
+    record(gram, coordinates, shift, rank, slot, weights, residual, noise + before)
+    floored = apply(column, rows, rank, slot, residual, noise + before, mean, variance)
+    return before, floored
+
+
+@njit(cache=True, nogil=True)
+def tiles_observe(tiles, width, columns, rows, rank, slot, weights, residual, total_variance, mean, variance, column):
+    """`apply` on some tiles; `columns` (tiles, width) holds K_l(p, .) where p is new."""
+    floored = 0
+    for k in tiles:
+        start = k * width
+        stop = min(start + width, mean.shape[0])
+        held = column[: stop - start]
+        if slot < 0:
+            held[:] = columns[k, : stop - start]
+        else:
+            held[:] = 0.0
+        add_rows(held, rows[k], rank, weights)
+        floored += apply(held, rows[k], rank, slot, residual, total_variance, mean[start:stop], variance[start:stop])
+    return floored
+
+
+@njit(cache=True, nogil=True)
+def forward(coordinates, rank, vector):
+    """In place: solve coordinates x = vector (lower triangular)."""
+    for j in range(rank):
+        total = vector[j]
+        for k in range(j):
+            total -= coordinates[j, k] * vector[k]
+        vector[j] = total / coordinates[j, j]
+
+
+@njit(cache=True, nogil=True)
+def drift(coordinates, shift, noise, rank, scratch):
+    """Norm |d| of the mean's move since the window opened, in the RKHS of the covariance then.
+
+    The move is K_l(., P) w with w = coordinates^-T shift, and coordinates coordinates' =
+    K_l(P, P) + diag(noise), so |d|^2 = w'K_l(P, P)w = |shift|^2 - w'diag(noise)w.
+    """
+    total = 0.0
+    for j in range(rank - 1, -1, -1):
+        value = shift[j]
+        for k in range(j + 1, rank):
+            value -= coordinates[k, j] * scratch[k]
+        scratch[j] = value / coordinates[j, j]
+        total += shift[j] * shift[j] - noise[j] * scratch[j] * scratch[j]
+    return math.sqrt(max(total, 0.0))
+
+
+@njit(cache=True, nogil=True)
+def condition_draw(draw, rows, gram, coordinates, rank, innovation):
+    """In place: a draw of the process as the window opened becomes one given the window's data.
+
+    `innovation` holds the draw at the window's points plus noise; Matheron's rule takes
+    K_l(., P) (K_l(P, P) + noise)^-1 innovation = rows' gram coordinates^-1 innovation off the draw.
+    """
+    forward(coordinates, rank, innovation)
+    for j in range(rank):
+        total = 0.0
+        for k in range(rank):
+            total += gram[j, k] * innovation[k]
+        for i in range(draw.shape[0]):
+            draw[i] -= total * rows[j, i]

@@ -1,0 +1,122 @@
+"""What an engine is: the exact posterior on the candidates of a finite space, kept up to date."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors import _numba_choice as numba_choice
+
+# Candidates whose index is this near the largest, relatively, are tied. Rounding differs between engines and
+# block sizes by less, so that all of them see the same ties (a symmetric grid has many).
+TIE_TOLERANCE = 1e-10
+
+_ALL = np.zeros(0, dtype=np.bool_)
+_SAME = np.zeros(0, dtype=np.int64)
+
+
+class Acquisition(Protocol):
+    """Index of candidates from mean and variance, elementwise."""
+
+    def __call__(self, mean: Floats, variance: Floats) -> Floats:
+        """Index (k,) at means (k,) and variances (k,)."""
+
+    def bound(self, mean: Floats, variance: Floats) -> Floats:
+        """Largest index at means up to `mean` and variances up to `variance`."""
+
+
+class Engine(ABC):
+    """Exact posterior of a Gaussian process on n numbered candidates.
+
+    Parameters
+    ----------
+    kernel
+        Prior covariance.
+    points
+        (n, d) coordinates of the candidates.
+    prior_mean
+        (n,) prior mean at the candidates, in units of y.
+
+    Attributes
+    ----------
+    information_gain : float
+        Realised gain, sum of 1/2 log(1 + s^2 / noise) over the observations, in nats.
+    floored : int
+        How often rounding pushed a variance below zero and it was set to zero.
+    """
+
+    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
+        self.kernel = kernel
+        self.points = points
+        self.size = len(points)
+        self.information_gain = 0.0
+        self.floored = 0
+        self._mean = prior_mean.copy()
+        self._variance = kernel.diagonal(points).astype(np.float64)
+
+    @abstractmethod
+    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        """Condition on y observed at a candidate with Gaussian noise of this variance."""
+
+    @abstractmethod
+    def mean(self) -> Floats:
+        """Posterior mean of every candidate, (n,), in units of y; read only."""
+
+    @abstractmethod
+    def variance(self) -> Floats:
+        """Posterior variance of every candidate, (n,); read only."""
+
+    def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Posterior mean and variance of some candidates, two (k,) arrays."""
+        return self.mean()[candidates], self.variance()[candidates]
+
+    @abstractmethod
+    def columns(self, candidates: NDArray[np.int64]) -> Floats:
+        """Posterior covariances of some candidates with all, (k, n)."""
+
+    @abstractmethod
+    def maximize(
+        self,
+        acquisition: Acquisition,
+        salt: int,
+        allowed: NDArray[np.bool_] | None = None,
+        reduction: Floats | None = None,
+    ) -> tuple[int, float]:
+        """Candidate of largest index.
+
+        Parameters
+        ----------
+        acquisition
+            The index.
+        salt
+            Seed of the tie-breaking hash.
+        allowed
+            (n,) candidates to choose from; all if not given.
+        reduction
+            (n,) taken off the variances first (what pending points will teach).
+
+        Returns
+        -------
+        candidate : int
+        index : float
+            The largest index; the candidate's own is within a relative 1e-10 of it.
+        """
+
+    def _gain(self, variance_before: float, noise_variance: float) -> None:
+        self.information_gain += 0.5 * math.log1p(variance_before / noise_variance)
+
+
+def choose(
+    index: Floats, salt: int, allowed: NDArray[np.bool_] | None = None, numbers: NDArray[np.int64] = _SAME
+) -> tuple[int, float]:
+    """Position of the largest index, ties broken by a hash of the candidates' numbers, and the index."""
+    mask = _ALL if allowed is None else allowed
+    best = numba_choice.largest(index, mask)
+    floor = best - TIE_TOLERANCE * abs(best) if math.isfinite(best) else best
+    return numba_choice.first_of_ties(index, mask, floor, numbers, np.uint64(salt)), best

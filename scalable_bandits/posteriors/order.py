@@ -1,0 +1,41 @@
+"""Order of candidates in which neighbours in space are neighbours in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces import Indices
+
+
+def spatial_order(points: Floats, width: int) -> Indices:
+    """Permutation of the candidates that cuts them into compact tiles of `width`.
+
+    Parts are halved along their longest side, at a multiple of the tile width, until they fit a
+    tile: a function of the points alone, so that tiles are the same wherever they are computed.
+
+    Parameters
+    ----------
+    points
+        (n, d) coordinates.
+    width
+        Candidates in a tile.
+
+    Returns
+    -------
+    ndarray
+        (n,) numbers of the candidates, tile after tile.
+    """
+    done: list[Indices] = []
+    open_parts = [np.arange(len(points))]
+    while open_parts:
+        part = open_parts.pop()
+        if len(part) <= width:
+            done.append(np.sort(part))
+            continue
+        held = points[part]
+        longest = int(np.argmax(np.ptp(held, axis=0)))
+        half = width * max(1, round(len(part) / width / 2))
+        order = np.argsort(held[:, longest], kind="stable")
+        open_parts += [part[order[half:]], part[order[:half]]]
+    return np.concatenate(done)

@@ -1,0 +1,60 @@
+"""Posterior at any points, refitted from scratch: one Cholesky factor of the distinct observed points."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+
+JITTER = (0.0, 1e-14, 1e-12, 1e-10)  # times the largest prior variance
+
+
+class Regression:
+    """Gaussian-process regression (Rasmussen & Williams 2006, Algorithm 2.1) with a noise a point.
+
+    Parameters
+    ----------
+    kernel
+        Prior covariance.
+    points
+        (m, d) distinct observed points.
+    noise_variance
+        (m,) variance of the (averaged) observation at each, in squared units of y.
+    residuals
+        (m,) averaged observations minus the prior mean, in units of y.
+
+    Attributes
+    ----------
+    jitter : float
+        Added to the noise variances because rounding had made the matrix indefinite; 0 almost always.
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError
+        If even a jitter of 1e-10 of the prior variance leaves the matrix indefinite.
+    """
+
+    def __init__(self, kernel: Kernel, points: Floats, noise_variance: Floats, residuals: Floats):
+        self._kernel, self._points = kernel, points
+        matrix = kernel.block(points) if len(points) else np.empty((0, 0))
+        scale = float(matrix.diagonal().max(initial=0.0))
+        for step in JITTER:
+            self.jitter = step * scale
+            try:
+                self._factor = cholesky(matrix + np.diag(noise_variance + self.jitter), lower=True)
+                break
+            except LinAlgError:
+                if step == JITTER[-1]:
+                    raise
+        self._alpha = cho_solve((self._factor, True), residuals)
+
+    def predict(self, x: Floats) -> tuple[Floats, Floats]:
+        """Posterior mean minus prior mean, and variance, at points x (k, d): two (k,) arrays."""
+        variance = self._kernel.diagonal(x)
+        if not len(self._points):
+            return np.zeros(len(x)), variance
+        cross = self._kernel.block(self._points, x)
+        solved = solve_triangular(self._factor, cross, lower=True)
+        return cross.T @ self._alpha, np.maximum(variance - np.einsum("ij,ij->j", solved, solved), 0.0)

@@ -1,0 +1,76 @@
+"""The open window: the last few distinct points observed, kept as low-rank rows.
+
+Recursive updates (Chowdhury & Gopalan 2017, appendix F) cost n^2 a round when each is written into
+the n x n covariance at once. Instead, rounds gather in a window that opened at covariance K_l:
+
+    P            distinct points observed since, in order; r of them
+    rows R       (r, n): the first observation of each P_j gives R_j = K_t(P_j, .) / sqrt(noise + s^2)
+    gram S       (r, r): K_t = K_l - R'S R; the identity until a point is observed again
+    coordinates  (r, r) lower triangular: K_l(P_j, .) = coordinates_j R
+    shift q      (r,): mean_t = mean_l + R'q
+
+A repeated point changes S and q only: for p = P_j, K_t(p, .) = (coordinates_j - S R(p))'R. So the
+rank, and with it the cost, follows distinct points, not rounds. When the window is full, it is folded:
+K -= F'F with F = chol(S)'R, in BLAS 3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors import _numba_window as numba_window
+
+
+class Window:
+    """Small arrays of the open window; the rows are the engine's, which knows their layout.
+
+    Parameters
+    ----------
+    capacity
+        Distinct points before a fold.
+    """
+
+    def __init__(self, capacity: int):
+        self.capacity = capacity
+        self.gram = np.zeros((capacity, capacity))
+        self.coordinates = np.zeros((capacity, capacity))
+        self.shift = np.zeros(capacity)
+        self.noise = np.zeros(capacity)
+        self.precision = np.zeros(capacity)
+        self.weights = np.zeros(capacity)
+        self.points: dict[int, int] = {}
+
+    @property
+    def rank(self) -> int:
+        """Distinct points in the window."""
+        return len(self.points)
+
+    def slot(self, p: int) -> int:
+        """Row of point p, -1 if it is not in the window."""
+        return self.points.get(p, -1)
+
+    def admit(self, p: int, slot: int, noise_variance: float) -> None:
+        """Book an observation at p after the arrays took it."""
+        if slot < 0:
+            slot = self.rank
+            self.points[p] = slot
+            self.noise[slot] = noise_variance
+            self.precision[slot] = 0.0
+        self.precision[slot] += 1.0 / noise_variance
+
+    def root(self) -> Floats:
+        """Lower Cholesky factor (r, r) of the gram matrix, which is never smaller than the identity."""
+        factor, _ = dpotrf(self.gram[: self.rank, : self.rank], lower=1, clean=1)
+        return np.asarray(factor)
+
+    def drift(self) -> float:
+        """|d|: at every x, the mean has moved by at most s_l(x) |d| since the window opened."""
+        return float(
+            numba_window.drift(self.coordinates, self.shift, self.noise, self.rank, np.empty(self.capacity))
+        )
+
+    def clear(self) -> None:
+        """Open anew, empty."""
+        self.points.clear()

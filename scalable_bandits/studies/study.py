@@ -1,0 +1,195 @@
+"""What a study is: cases x policies x replicates, and how it is run."""
+
+from __future__ import annotations
+
+import difflib
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.environments import Environment
+from scalable_bandits.policies import Policy
+from scalable_bandits.randomness import derived_seed
+from scalable_bandits.simulate import simulate
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class Problem(NamedTuple):
+    """What one replicate of one case plays."""
+
+    environment: Environment
+    policies: Mapping[str, Policy]  # label to a fresh policy
+
+
+class Replicate(NamedTuple):
+    """Which replicate of which case, and its seed."""
+
+    case: str
+    number: int  # from 0
+    seed: int  # a function of the study's seed, the case and the number
+    horizon: int
+    data: Path | None  # folder of measured data; None for the default places
+
+
+@attrs.frozen
+class Study:
+    """A named comparison of policies.
+
+    Attributes
+    ----------
+    name, title, source
+        What it is called and where it comes from.
+    cases
+        Names of its problems; one panel of the picture each.
+    build
+        Makes the problem of a replicate.
+    horizon, replicates
+        The paper's, and the defaults of `run`.
+    measure
+        "cumulative" or "average" regret in the picture.
+    unit
+        Of y.
+    duration
+        How long the default run takes on two cores, in words.
+    needs_data
+        Whether it reads measured files.
+    """
+
+    registry: ClassVar[dict[str, Study]] = {}
+
+    name: str
+    title: str
+    source: str
+    cases: tuple[str, ...]
+    build: Callable[[Replicate], Problem]
+    horizon: int
+    replicates: int
+    duration: str
+    measure: str = "cumulative"
+    unit: str = "units of y"
+    needs_data: bool = False
+
+    def register(self) -> Self:
+        """Make the study known by its name."""
+        Study.registry[self.name] = self
+        return self
+
+    @classmethod
+    def load(cls, name: str) -> Study:
+        """Study of a name; KeyError's cousin with the nearest name for an unknown one.
+
+        Raises
+        ------
+        ValueError
+            If there is no study of this name.
+        """
+        if name not in cls.registry:
+            close = difflib.get_close_matches(name, cls.registry, n=1, cutoff=0.0)
+            checks.refuse("study", name, f"did you mean {close[0]!r}? known: {', '.join(sorted(cls.registry))}")
+        return cls.registry[name]
+
+    def run(
+        self,
+        *,
+        replicates: int | None = None,
+        horizon: int | None = None,
+        seed: int = 0,
+        data: str | Path | None = None,
+        store: str | Path | None = None,
+        progress: bool = False,
+    ) -> xarray.Dataset:
+        """Play every policy in every replicate of every case.
+
+        Parameters
+        ----------
+        replicates, horizon
+            How many, how long; the paper's if not given.
+        seed
+            Every number of the study is a function of it.
+        data
+            Folder of the measured files, for a study that reads them.
+        store
+            Folder of a zarr group to write the result to; it must not exist yet.
+        progress
+            Show a progress bar.
+
+        Returns
+        -------
+        xarray.Dataset
+            ``regret``, ``candidate``, ``width``, ``information_gain`` over (case, policy, replicate, round), in units
+            of y; ``uniform_regret`` (case, replicate), the mean regret a round of uniform play.
+
+        Raises
+        ------
+        DataMissing
+            If a measured file is not there.
+        """
+        count = self._positive("replicates", self.replicates if replicates is None else replicates)
+        rounds = self._positive("horizon", self.horizon if horizon is None else horizon)
+        if store is not None:
+            from scalable_bandits.store import check_new
+
+            check_new(store)
+        jobs = [
+            Replicate(case, i, derived_seed(seed, self.name, case, i), rounds, None if data is None else Path(data))
+            for case in self.cases
+            for i in range(count)
+        ]
+        result = self._collect(jobs, count, rounds, seed, progress)
+        if store is not None:
+            from scalable_bandits.store import save
+
+            save(result, store)
+        return result
+
+    def _collect(
+        self, jobs: list[Replicate], replicates: int, horizon: int, seed: int, progress: bool
+    ) -> xarray.Dataset:
+        import xarray
+        from rich.progress import Progress
+
+        labels = list(self.build(jobs[0]).policies)
+        shape = (len(self.cases), len(labels), replicates, horizon)
+        kept: dict[str, Any] = {name: np.empty(shape) for name in ("regret", "width", "information_gain")}
+        kept["candidate"] = np.empty(shape, dtype=np.int64)
+        uniform = np.empty((len(self.cases), replicates))
+        with Progress(disable=not progress, transient=True) as bar:
+            task = bar.add_task(self.name, total=len(jobs) * len(labels))
+            for job in jobs:
+                environment, policies = self.build(job)
+                case = self.cases.index(job.case)
+                uniform[case, job.number] = environment.optimum() - environment.table().mean()
+                for p, policy in enumerate(policies.values()):
+                    run = simulate(policy, environment, horizon)
+                    for name, array in kept.items():
+                        array[case, p, job.number] = getattr(run, name)
+                    bar.advance(task)
+        dimensions = ("case", "policy", "replicate", "round")
+        variables: dict[str, Any] = {name: (dimensions, array) for name, array in kept.items()}
+        variables["uniform_regret"] = (dimensions[::2], uniform)
+        coordinates = {
+            "case": list(self.cases),
+            "policy": labels,
+            "replicate": np.arange(replicates),
+            "round": np.arange(1, horizon + 1),
+        }
+        from scalable_bandits import __version__
+
+        attributes = {
+            "study": self.name, "title": self.title, "source": self.source, "unit": self.unit, "seed": seed,
+            "measure": self.measure, "version": __version__, "python": platform.python_version(),
+        }  # fmt: skip
+        return xarray.Dataset(variables, coords=coordinates, attrs=attributes)
+
+    @staticmethod
+    def _positive(name: str, value: int) -> int:
+        if not isinstance(value, int | np.integer) or value < 1:
+            checks.refuse(name, value, "a positive integer")
+        return int(value)
