@@ -53,7 +53,7 @@ def log_expected_improvement(mean: Floats, std: Floats, best: float, xi: float =
         ratio = np.log1p(low * np.sqrt(np.pi / 2.0) * erfcx(-low / np.sqrt(2.0)))
         tail = np.log1p(-3.0 / np.minimum(z, -300.0) ** 2) - 2.0 * np.log(-np.minimum(z, -300.0))
         far = np.where(z < -300.0, tail, ratio) - 0.5 * z**2 + log_phi
-    return np.asarray(np.log(s) + np.where(z > -1.0, near, far))
+    return np.log(s) + np.where(z > -1.0, near, far)
 
 
 def improvement_score(mean: Floats, std: Floats, best: float, xi: float = 0.0) -> Floats:
@@ -63,7 +63,7 @@ def improvement_score(mean: Floats, std: Floats, best: float, xi: float = 0.0) -
     ----------
     Kushner 1964.
     """
-    return np.asarray((mean - best - xi) / np.maximum(std, 1e-100))
+    return (mean - best - xi) / np.maximum(std, 1e-100)
 
 
 @attrs.frozen
@@ -82,7 +82,7 @@ class UpperConfidence:
             index += mean
         elif self.mean_weight:
             index += self.mean_weight * mean
-        return np.asarray(index)
+        return index
 
     bound = __call__
 

@@ -10,10 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-positive = validators.and_(validators.gt(0), validators.lt(float("inf")))
-nonnegative = validators.and_(validators.ge(0), validators.lt(float("inf")))
-probability = validators.and_(validators.gt(0), validators.lt(1))
-seed = validators.and_(validators.instance_of(int), validators.ge(0), validators.lt(2**64))
+positive: Any = validators.and_(validators.gt(0), validators.lt(float("inf")))
+nonnegative: Any = validators.and_(validators.ge(0), validators.lt(float("inf")))
+probability: Any = validators.and_(validators.gt(0), validators.lt(1))
+seed: Any = validators.and_(validators.instance_of(int), validators.ge(0), validators.lt(2**64))
+
+
+def instance_of(kind: type[Any]) -> Any:
+    """Validator: an instance of a class, which may be abstract."""
+    return validators.instance_of(kind)
 
 
 def refuse(name: str, given: Any, allowed: str) -> NoReturn:

@@ -33,9 +33,12 @@ def list_studies() -> None:
     """List the named studies, and how long each takes."""
     from scalable_bandits.studies import Study
 
-    table = Table("study", "source", "size", "takes", "data", title="scalable-bandits run STUDY", title_justify="left")
+    table = Table(title="scalable-bandits run STUDY", title_justify="left")
+    table.add_column("study", no_wrap=True)
+    for heading in ("source", "replicates x rounds", "takes", "data"):
+        table.add_column(heading)
     for name, study in sorted(Study.registry.items()):
-        size = f"{study.replicates} x {study.horizon} rounds" + (f", {len(study.cases)} cases" * (len(study.cases) > 1))
+        size = f"{study.replicates} x {study.horizon}" + (f", {len(study.cases)} cases" * (len(study.cases) > 1))
         table.add_row(name, study.source, size, study.duration, "--data" if study.needs_data else "")
     console.print(table)
 
@@ -93,8 +96,12 @@ def table_of(result: xarray.Dataset) -> Table:
     from scalable_bandits.studies import summarize
 
     sizes = result.sizes
-    title = f"{result.attrs['title']}\n{result.attrs['source']}; {sizes['replicate']} replicates x {sizes['round']} rounds"
-    table = Table(title=title, title_justify="left", caption=f"regret in {result.attrs['unit']}", caption_justify="left")
+    title = (
+        f"{result.attrs['title']}\n{result.attrs['source']}; {sizes['replicate']} replicates x {sizes['round']} rounds"
+    )
+    table = Table(
+        title=title, title_justify="left", caption=f"regret in {result.attrs['unit']}", caption_justify="left"
+    )
     table.add_column("policy")
     for heading in ("regret", "std. error", "a round", "last tenth", "of uniform play"):
         table.add_column(heading, justify="right")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits.acquisition import UpperConfidence
 from scalable_bandits.checks import Floats, refuse
@@ -47,7 +49,7 @@ class GreedyInformationGain:
         return self._gains[t] / (1.0 - math.exp(-1.0))
 
 
-def growth_rate(kernel: Kernel, t: int | Floats, dimension: int) -> float | Floats:
+def growth_rate(kernel: Kernel, t: int | NDArray[Any], dimension: int) -> float | Floats:
     """Growth of the maximal information gain in t, without its constant.
 
     Linear d log t; RBF (log t)^(d + 1); Matern t^(d (d + 1) / (2 nu + d (d + 1))) log t.
@@ -83,7 +85,7 @@ def growth_rate(kernel: Kernel, t: int | Floats, dimension: int) -> float | Floa
     return float(rate) if np.ndim(rate) == 0 else rate
 
 
-def improved_matern_rate(nu: float, t: int | Floats, dimension: int) -> float | Floats:
+def improved_matern_rate(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floats:
     """Sharper growth for the Matern kernel, t^(d (d + 1) / (d (d + 2) + 2 nu)), up to logarithms.
 
     Source: Janz et al. 2020, Theorem 4 (nu > 1).

@@ -158,7 +158,7 @@ def _play(
     value_of = _values(policy, environment)
     optimum = environment.optimum()
     first = policy.rounds + 1
-    columns = np.empty((5, horizon))
+    ys, values, regrets, widths, gains = np.empty((5, horizon))
     played = np.empty(horizon, dtype=np.int64)
     rounds: Iterable[int] = range(horizon)
     if progress:
@@ -175,10 +175,14 @@ def _play(
         policy.observe(candidate, y)
         best = optimum if given is None else environment.optimum(t, given)
         played[i] = candidate
-        columns[:, i] = y, value, best - value, width, gain
+        ys[i], values[i], regrets[i], widths[i], gains[i] = y, value, best - value, width, gain
     specification = {
         "policy": describe(policy),
-        "environment": {"type": type(environment).__name__, "noise": describe(environment.noise), "seed": environment.seed},
+        "environment": {
+            "type": type(environment).__name__,
+            "noise": describe(environment.noise),
+            "seed": environment.seed,
+        },
         "horizon": horizon,
     }
-    return Trajectory(policy.finite_space, first, played, *columns, specification)
+    return Trajectory(policy.finite_space, first, played, ys, values, regrets, widths, gains, specification)

@@ -98,7 +98,7 @@ class Specification:
         for key in values:
             if key not in fields:
                 refuse(f"key of {name}", key, nearest(key, fields))
-        return kind(**values)  # type: ignore[return-value]
+        return kind(**values)
 
 
 def _rebuild(value: Any) -> Any:

@@ -100,10 +100,14 @@ def extreme(environment: Environment, sign: float) -> float:
 
     box = environment.space
     assert isinstance(box, Box)
+
+    def descent(x: Floats) -> float:
+        return -sign * float(environment.evaluate(x[None])[0])
+
     starts = box.candidates(2**14).array
     values = sign * environment.evaluate(starts)
     best = float(values.max())
     for start in starts[np.argsort(-values)[:20]]:
-        found = minimize(lambda x: -sign * float(environment.evaluate(x[None])[0]), start, bounds=box.bounds)
+        found = minimize(descent, start, bounds=box.bounds)
         best = max(best, -float(found.fun))
     return sign * best

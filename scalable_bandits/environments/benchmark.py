@@ -60,26 +60,28 @@ _P6 = 1e-4 * np.array(
 
 
 def _hartmann3(x: Floats) -> Floats:
-    return np.asarray(np.exp(-(_A3 * (x[:, None, :] - _P3) ** 2).sum(axis=2)) @ _HARTMANN)
+    return np.exp(-(_A3 * (x[:, None, :] - _P3) ** 2).sum(axis=2)) @ _HARTMANN
 
 
 def _hartmann6(x: Floats) -> Floats:
-    return np.asarray(np.exp(-(_A6 * (x[:, None, :] - _P6) ** 2).sum(axis=2)) @ _HARTMANN)
+    return np.exp(-(_A6 * (x[:, None, :] - _P6) ** 2).sum(axis=2)) @ _HARTMANN
 
 
 def _ackley(x: Floats) -> Floats:
     radius, wave = np.sqrt((x**2).mean(axis=1)), np.cos(2.0 * np.pi * x).mean(axis=1)
-    return np.asarray(20.0 * np.exp(-0.2 * radius) + np.exp(wave) - 20.0 - np.e)
+    return 20.0 * np.exp(-0.2 * radius) + np.exp(wave) - 20.0 - np.e
 
 
 def _eggholder(x: Floats) -> Floats:
     a, b = x.T
-    return np.asarray((b + 47.0) * np.sin(np.sqrt(np.abs(a / 2.0 + b + 47.0))) + a * np.sin(np.sqrt(np.abs(a - b - 47.0))))
+    return np.asarray(
+        (b + 47.0) * np.sin(np.sqrt(np.abs(a / 2.0 + b + 47.0))) + a * np.sin(np.sqrt(np.abs(a - b - 47.0)))
+    )
 
 
 def _schaffer2(x: Floats) -> Floats:
     a, b = x.T**2
-    return np.asarray(-0.5 - (np.sin(a - b) ** 2 - 0.5) / (1.0 + 0.001 * (a + b)) ** 2)
+    return -0.5 - (np.sin(a - b) ** 2 - 0.5) / (1.0 + 0.001 * (a + b)) ** 2
 
 
 def _bukin6(x: Floats) -> Floats:
@@ -89,16 +91,16 @@ def _bukin6(x: Floats) -> Floats:
 
 def _michalewicz(x: Floats) -> Floats:
     i = np.arange(1, x.shape[1] + 1)
-    return np.asarray((np.sin(x) * np.sin(i * x**2 / np.pi) ** 20).sum(axis=1))
+    return (np.sin(x) * np.sin(i * x**2 / np.pi) ** 20).sum(axis=1)
 
 
 def _forrester(x: Floats) -> Floats:
-    return np.asarray(-((6.0 * x[:, 0] - 2.0) ** 2) * np.sin(12.0 * x[:, 0] - 4.0))
+    return -((6.0 * x[:, 0] - 2.0) ** 2) * np.sin(12.0 * x[:, 0] - 4.0)
 
 
 def _cosines(x: Floats) -> Floats:
     u = 1.6 * x - 0.5
-    return np.asarray(1.0 - (u**2 - 0.3 * np.cos(3.0 * np.pi * u)).sum(axis=1))
+    return 1.0 - (u**2 - 0.3 * np.cos(3.0 * np.pi * u)).sum(axis=1)
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -162,7 +164,9 @@ class Benchmark(Environment):
         usual = len(self.function.bounds)
         d = space.dimension if space is not None else usual if dimension is None else dimension
         if (dimension not in (None, d)) or (d != usual and not (self.function.any_dimension and d > 1)):
-            checks.refuse("dimension", d, f"{usual}, for {name}" + (" any above 1" if self.function.any_dimension else ""))
+            checks.refuse(
+                "dimension", d, f"{usual}, for {name}" + (" any above 1" if self.function.any_dimension else "")
+            )
         self._bounds = self.function.bounds[:1] * d if self.function.any_dimension else self.function.bounds
         box = Box([[0.0, 1.0]] * d if unit_cube else self._bounds)
         super().__init__(box if space is None else space, noise, seed)
@@ -182,7 +186,7 @@ class Benchmark(Environment):
         if self._unit_cube:
             low, high = np.array(self._bounds).T
             points = low + points * (high - low)
-        return np.asarray((self.function.evaluate(points) - self._center) / self._scale)
+        return (self.function.evaluate(points) - self._center) / self._scale
 
     def optimum(self, t: int = 1, available: object = None) -> float:
         """Largest value: exact on a finite space, the literature's on the usual box, searched otherwise."""

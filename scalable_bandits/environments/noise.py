@@ -86,4 +86,5 @@ class StudentTNoise(Noise):
         return math.inf if self.scale else 0.0
 
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
-        return self.scale * rng.standard_t(self.df, count)
+        values: Floats = np.asarray(rng.standard_t(self.df, count), dtype=np.float64)
+        return self.scale * values

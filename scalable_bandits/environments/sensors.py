@@ -135,13 +135,19 @@ def load_intel_raw(
     names = ["date", "time", "epoch", "mote", *quantities]
     table = pandas.read_csv(path, sep=r"\s+", names=names, on_bad_lines="skip", dtype=str)
     numbers = table[["mote", quantity]].apply(pandas.to_numeric, errors="coerce")
-    numbers["time"] = pandas.to_datetime(table["date"] + " " + table["time"], format="ISO8601", errors="coerce").dt.floor(
-        every
-    )
+    numbers["time"] = pandas.to_datetime(
+        table["date"] + " " + table["time"], format="ISO8601", errors="coerce"
+    ).dt.floor(every)
     numbers = numbers.dropna()
     numbers["mote"] = numbers["mote"].astype(int)
     panel = numbers[numbers["mote"].between(1, 58)].pivot_table(index="time", columns="mote", values=quantity)
     return panel.asfreq(every).stack(future_stack=True).to_xarray().rename(quantity)
+
+
+def reading(rows: Floats, number: int) -> Floats:
+    """Row of a panel (times, n) for the replicate of a number: spread over the times, then around again."""
+    step = 37  # prime, so that it goes through all rows of a panel whose length it does not divide
+    return rows[(number * step) % len(rows)]
 
 
 def empirical_covariance(readings: ArrayLike) -> Floats:

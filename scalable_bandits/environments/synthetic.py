@@ -21,7 +21,7 @@ from scalable_bandits.spaces import Box, FiniteSpace, Grid, Points, Space
 def gaussian_draw(covariance: Floats, rng: np.random.Generator) -> Floats:
     """Draw from N(0, covariance), (n,); a covariance of low rank is welcome."""
     values, vectors = eigh(covariance)
-    return np.asarray(vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(len(values))))
+    return vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(len(values)))
 
 
 class TableEnvironment(Environment):
@@ -66,7 +66,7 @@ class RKHSFunction(Environment):
     ):
         super().__init__(space, noise, seed)
         self.kernel, self.centers, self.weights = kernel, centers, weights
-        self.rkhs_norm = float(np.sqrt(max(weights @ kernel.block(centers) @ weights, 0.0)))
+        self.rkhs_norm = max(0.0, float(weights @ kernel.block(centers) @ weights)) ** 0.5
 
     @classmethod
     def sparse(
@@ -108,7 +108,7 @@ class RKHSFunction(Environment):
         return cls(space, kernel, points, cho_solve((factor, True), y), noise, seed)
 
     def evaluate(self, points: Floats) -> Floats:
-        return np.asarray(self.kernel.block(points, self.centers) @ self.weights)
+        return self.kernel.block(points, self.centers) @ self.weights
 
 
 class GPSample(TableEnvironment):

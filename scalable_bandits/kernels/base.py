@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
@@ -70,11 +70,11 @@ class Kernel(Specification):
         return out
 
     def __add__(self, other: object) -> Kernel:
-        return Sum((self, other)) if isinstance(other, Kernel) else NotImplemented
+        return Sum.of(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __mul__(self, other: object) -> Kernel:
         if isinstance(other, Kernel):
-            return Product((self, other))
+            return Product.of(self, other)
         return Scaled(float(other), self) if isinstance(other, int | float) else NotImplemented
 
     __rmul__ = __mul__
@@ -87,53 +87,52 @@ def _points(name: str, value: ArrayLike) -> Floats:
     return np.ascontiguousarray(array.reshape(len(array), -1))
 
 
-def _flatten(kind: type) -> Any:
-    def convert(parts: Any) -> tuple[Kernel, ...]:
-        return tuple(k for part in parts for k in (part.kernels if isinstance(part, kind) else (part,)))
-
-    return convert
+def _kernels(parts: Any) -> tuple[Kernel, ...]:
+    kernels = tuple(parts)
+    if not kernels or not all(isinstance(kernel, Kernel) for kernel in kernels):
+        checks.refuse("kernels", parts, "at least one kernel")
+    return kernels
 
 
 @attrs.frozen
-class Sum(Kernel):
+class Combination(Kernel):
+    """Kernels put together element by element."""
+
+    combine: ClassVar[np.ufunc]
+    kernels: tuple[Kernel, ...] = attrs.field(converter=_kernels)
+
+    @classmethod
+    def of(cls, *parts: Kernel) -> Self:
+        """Combine, without nesting: the parts of a part of the same kind become parts themselves."""
+        return cls(tuple(k for part in parts for k in (part.kernels if isinstance(part, cls) else (part,))))
+
+    def check(self, dimension: int) -> None:
+        for kernel in self.kernels:
+            kernel.check(dimension)
+
+    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
+        self.kernels[0].fill(X, Z, out)
+        part = np.empty_like(out)
+        for kernel in self.kernels[1:]:
+            kernel.fill(X, Z, part)
+            self.combine(out, part, out=out)
+
+    def diagonal(self, X: Floats) -> Floats:
+        return self.combine.reduce([kernel.diagonal(X) for kernel in self.kernels], axis=0)
+
+
+@attrs.frozen
+class Sum(Combination):
     """Sum of kernels: the function is a sum of independent ones."""
 
-    kernels: tuple[Kernel, ...] = attrs.field(converter=lambda parts: _flatten(Sum)(parts))
-
-    def check(self, dimension: int) -> None:
-        for kernel in self.kernels:
-            kernel.check(dimension)
-
-    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
-        self.kernels[0].fill(X, Z, out)
-        part = np.empty_like(out)
-        for kernel in self.kernels[1:]:
-            kernel.fill(X, Z, part)
-            out += part
-
-    def diagonal(self, X: Floats) -> Floats:
-        return np.sum([kernel.diagonal(X) for kernel in self.kernels], axis=0)
+    combine = np.add
 
 
 @attrs.frozen
-class Product(Kernel):
+class Product(Combination):
     """Product of kernels."""
 
-    kernels: tuple[Kernel, ...] = attrs.field(converter=lambda parts: _flatten(Product)(parts))
-
-    def check(self, dimension: int) -> None:
-        for kernel in self.kernels:
-            kernel.check(dimension)
-
-    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
-        self.kernels[0].fill(X, Z, out)
-        part = np.empty_like(out)
-        for kernel in self.kernels[1:]:
-            kernel.fill(X, Z, part)
-            out *= part
-
-    def diagonal(self, X: Floats) -> Floats:
-        return np.prod([kernel.diagonal(X) for kernel in self.kernels], axis=0)
+    combine = np.multiply
 
 
 @attrs.frozen
@@ -141,7 +140,7 @@ class Scaled(Kernel):
     """A kernel times a positive number: the function's variance."""
 
     factor: float = attrs.field(converter=float, validator=checks.positive)
-    kernel: Kernel = attrs.field(validator=attrs.validators.instance_of(Kernel))
+    kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel))
 
     def check(self, dimension: int) -> None:
         self.kernel.check(dimension)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
+from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -45,7 +46,13 @@ class Linear(Lengthscaled):
         numba_kernels.inner_products(X, Z, self.inverse(X.shape[1]), self.bias, out)
 
     def diagonal(self, X: Floats) -> Floats:
-        return np.asarray(self.bias + ((X * self.inverse(X.shape[1])) ** 2).sum(axis=1))
+        return self.bias + ((X * self.inverse(X.shape[1])) ** 2).sum(axis=1)
+
+
+def _frozen_covariance(value: ArrayLike) -> Floats:
+    matrix = checks.covariance("matrix", value).copy(order="C")
+    matrix.flags.writeable = False
+    return matrix
 
 
 @attrs.frozen(eq=False)
@@ -63,13 +70,7 @@ class Covariance(Kernel):
         If the matrix is not square, finite, symmetric and positive semi-definite.
     """
 
-    matrix: Floats = attrs.field(converter=lambda m: np.ascontiguousarray(checks.covariance("matrix", m)), repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        if self.matrix.flags.writeable:
-            frozen = self.matrix.copy()
-            frozen.flags.writeable = False
-            object.__setattr__(self, "matrix", frozen)
+    matrix: Floats = attrs.field(converter=_frozen_covariance, repr=False)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Covariance) and np.array_equal(self.matrix, other.matrix)
@@ -92,4 +93,4 @@ class Covariance(Kernel):
 
     def diagonal(self, X: Floats) -> Floats:
         arms = self._arms(X)
-        return np.asarray(self.matrix[arms, arms])
+        return self.matrix[arms, arms]

@@ -52,7 +52,7 @@ class Policy(ABC):
         Observations told so far.
     """
 
-    space: Space = attrs.field(kw_only=False, validator=attrs.validators.instance_of(Space))
+    space: Space = attrs.field(kw_only=False, validator=checks.instance_of(Space))
     noise: float = attrs.field(default=1.0, converter=float, validator=checks.positive)
     regularization: float = attrs.field(default=1.0, converter=float, validator=checks.positive)
     delta: float = attrs.field(default=0.1, converter=float, validator=checks.probability)
@@ -244,5 +244,5 @@ class Policy(ABC):
             self.extend()
         return self._finite.index(points)
 
-    def extend(self) -> None:
-        """Called when points that cannot be chosen have joined the end of the finite space."""
+    def extend(self) -> None:  # noqa: B027 - a policy without a model has nothing to do
+        """Take note of points that cannot be chosen, at the end of the finite space: it has just grown."""

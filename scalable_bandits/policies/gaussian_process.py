@@ -40,7 +40,7 @@ class GaussianProcessPolicy(Policy):
     Other parameters are those of `Policy`.
     """
 
-    kernel: Kernel = attrs.field(kw_only=False, validator=attrs.validators.instance_of(Kernel))
+    kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel))
     prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=0.0)
     engine: str = attrs.field(default="auto")
     _engine: Engine | None = attrs.field(init=False, default=None, repr=False)
@@ -110,7 +110,7 @@ class GaussianProcessPolicy(Policy):
         if not self._waiting:
             return None
         columns, covariance = self.pending_covariance()
-        return np.asarray(np.einsum("ij,ij->j", columns, np.linalg.solve(covariance, columns)))
+        return np.einsum("ij,ij->j", columns, np.linalg.solve(covariance, columns))
 
     def pending_covariance(self) -> tuple[Floats, Floats]:
         """Posterior covariances of the distinct pending points with all (q, n), and of their values (q, q)."""
@@ -208,7 +208,7 @@ GainGiven = str | float | Callable[[int], float]
 
 def _gain(value: Any) -> GainGiven:
     if value in ("realised", "greedy") or callable(value):
-        return value  # type: ignore[no-any-return]
+        return value
     if isinstance(value, int | float) and value >= 0 and np.isfinite(value):
         return float(value)
     checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")

@@ -1,8 +1,8 @@
 """Mean only: pure exploitation. Source: Srinivas et al. 2010, section 6 (a baseline there).
 
-    for t = 1, 2, ...:
-        play x_t = argmax of mu_{t-1}(x)
-        observe y_t, update mu_t
+for t = 1, 2, ...:
+    play x_t = argmax of mu_{t-1}(x)
+    observe y_t, update mu_t
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random search: uniform play. The baseline that every regret is a fraction of.
 
-    for t = 1, 2, ...:
-        play x_t uniform on the space (on what of it is available)
+for t = 1, 2, ...:
+    play x_t uniform on the space (on what of it is available)
 """
 
 from __future__ import annotations

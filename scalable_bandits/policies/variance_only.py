@@ -1,8 +1,8 @@
 """Variance only: pure exploration. Source: Srinivas et al. 2010, sections 2.2 and 6.
 
-    for t = 1, 2, ...:
-        play x_t = argmax of s_{t-1}(x), the greedy choice for the information gain
-        observe y_t, update s_t
+for t = 1, 2, ...:
+    play x_t = argmax of s_{t-1}(x), the greedy choice for the information gain
+    observe y_t, update s_t
 """
 
 from __future__ import annotations

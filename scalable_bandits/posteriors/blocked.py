@@ -100,7 +100,9 @@ class BlockedEngine(Engine):
         before = float(window.weights[: window.rank] @ rows_at[: window.rank])
         before = max(before + (columns[tile, offset] if slot < 0 else 0.0), 0.0)
         residual, total = y - self._mean[p], before + noise_variance
-        numba_window.record(window.gram, window.coordinates, window.shift, window.rank, slot, window.weights, residual, total)
+        numba_window.record(
+            window.gram, window.coordinates, window.shift, window.rank, slot, window.weights, residual, total
+        )
         self.floored += numba_window.tiles_observe(
             np.flatnonzero(~self.asleep), TILE, columns, self._rows, window.rank, slot, window.weights,
             residual, total, self._mean, self._variance, self._column,
@@ -150,7 +152,7 @@ class BlockedEngine(Engine):
         slots = [self._free.pop() for _ in chosen]
         self._slots.update(zip(chosen.tolist(), slots, strict=True))
         across = self._across(chosen, self._height)
-        for tile in np.flatnonzero(~self.asleep):
+        for tile in np.flatnonzero(~self.asleep).tolist():
             block = self._covariances(chosen, across, tile)
             self._cache[slots, tile, : block.shape[1]] = block
 
@@ -173,7 +175,7 @@ class BlockedEngine(Engine):
         self._evict([p for p in window.points if p in self._slots])
         self._evict([p for p in self._slots if self.asleep[p // TILE]])
         awake = np.flatnonzero(~self.asleep)
-        for tile in awake:
+        for tile in awake.tolist():
             rows = self._rows[tile, :rank, : self._width(tile)]
             self._append(tile, np.asarray(dtrmm(1.0, window.root(), rows.T, side=1, lower=1)).T)
         self._height += rank
@@ -201,7 +203,7 @@ class BlockedEngine(Engine):
         positions = np.fromiter(self._slots, dtype=np.int64)
         slots = np.fromiter(self._slots.values(), dtype=np.int64)
         newest = np.ascontiguousarray(self._across(positions, self._height)[:, -rank:])
-        for tile in awake:
+        for tile in awake.tolist():
             width = self._width(tile)
             block = self._cache[slots, tile, :width]
             rows = self._tile_rows[tile][self._height - rank : self._height, :width]
@@ -283,8 +285,8 @@ class BlockedEngine(Engine):
         return np.asarray(dtrsm(1.0, coordinates.T, block.T, side=1, lower=0, overwrite_b=1)).T
 
     def _up_to_date(self) -> None:
-        for tile in np.flatnonzero(self.asleep):
-            self._wake(int(tile))
+        for tile in np.flatnonzero(self.asleep).tolist():
+            self._wake(tile)
 
     # ---- asking
 

@@ -63,13 +63,11 @@ class Window:
     def root(self) -> Floats:
         """Lower Cholesky factor (r, r) of the gram matrix, which is never smaller than the identity."""
         factor, _ = dpotrf(self.gram[: self.rank, : self.rank], lower=1, clean=1)
-        return np.asarray(factor)
+        return factor
 
     def drift(self) -> float:
         """|d|: at every x, the mean has moved by at most s_l(x) |d| since the window opened."""
-        return float(
-            numba_window.drift(self.coordinates, self.shift, self.noise, self.rank, np.empty(self.capacity))
-        )
+        return float(numba_window.drift(self.coordinates, self.shift, self.noise, self.rank, np.empty(self.capacity)))
 
     def clear(self) -> None:
         """Open anew, empty."""

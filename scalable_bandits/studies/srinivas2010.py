@@ -1,17 +1,16 @@
 """Experiments of Srinivas et al. 2010, section 6 and Fig. 5: GP-UCB against heuristics.
 
 Differs from the paper in: the traffic data are 207 detectors in Los Angeles, not 357 on I-880; sensors are
-played with the training readings' mean as prior mean, which the paper does not state.
+played with the training readings' mean as prior mean, which the paper does not state; MPI
+asks for a tenth of the noise more than the incumbent.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from scalable_bandits.environments import GaussianNoise, GPSample, TableEnvironment, load_temperature, load_traffic
-from scalable_bandits.environments.sensors import SensorData, empirical_covariance
+from scalable_bandits.environments.sensors import SensorData, empirical_covariance, reading
 from scalable_bandits.kernels import RBF, Covariance, Kernel
 from scalable_bandits.policies import GPEI, GPPI, GPUCB, MeanOnly, Policy, RandomSearch, VarianceOnly
 from scalable_bandits.spaces import Arms, FiniteSpace, Grid
@@ -25,7 +24,7 @@ def policies(space: FiniteSpace, kernel: Kernel, **options: Any) -> dict[str, Po
     return {
         "GP-UCB": GPUCB(space, kernel, theorem=1, scale=5.0, **options),
         "GP-EI": GPEI(space, kernel, **options),
-        "GP-PI": GPPI(space, kernel, xi=options["noise"], **options),
+        "GP-PI": GPPI(space, kernel, xi=0.1 * options["noise"], **options),
         "mean only": MeanOnly(space, kernel, **options),
         "variance only": VarianceOnly(space, kernel, **options),
         "random": RandomSearch(space, kernel, **_shared(options)),
@@ -40,7 +39,7 @@ def synthetic(replicate: Replicate) -> Problem:
     """Functions drawn from an RBF prior on 1000 points of [0, 1], noise variance 0.025."""
     space, kernel, variance = Grid([[0.0, 1.0]], 1000), RBF(0.2), 0.025
     environment = GPSample(space, kernel, GaussianNoise(variance**0.5), seed=replicate.seed)
-    options = {"noise": variance**0.5, "regularization": variance, "delta": 0.1, "seed": replicate.seed}
+    options: dict[str, Any] = {"noise": variance**0.5, "regularization": variance, "delta": 0.1, "seed": replicate.seed}
     return Problem(environment, policies(space, kernel, **options))
 
 
@@ -59,9 +58,9 @@ def sensors(data: SensorData, sign: float, variance: float, replicate: Replicate
         Its number picks the test reading: spread evenly over them, then around again.
     """
     space, kernel = Arms(data.train.shape[1]), Covariance(empirical_covariance(data.train))
-    row = (replicate.number * 37) % len(data.test)  # 37 has no factor in common with the files' lengths
-    environment = TableEnvironment(space, sign * data.test[row], GaussianNoise(variance**0.5), replicate.seed)
-    options = {"noise": variance**0.5, "regularization": variance, "delta": 0.1, "seed": replicate.seed}
+    values = sign * reading(data.test, replicate.number)
+    environment = TableEnvironment(space, values, GaussianNoise(variance**0.5), replicate.seed)
+    options: dict[str, Any] = {"noise": variance**0.5, "regularization": variance, "delta": 0.1, "seed": replicate.seed}
     return Problem(environment, policies(space, kernel, prior_mean=sign * data.train.mean(axis=0), **options))
 
 

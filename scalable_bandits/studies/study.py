@@ -175,8 +175,9 @@ class Study:
         variables: dict[str, Any] = {name: (dimensions, array) for name, array in kept.items()}
         variables["uniform_regret"] = (dimensions[::2], uniform)
         coordinates = {
-            "case": list(self.cases),
-            "policy": labels,
+            # Variable-length strings: fixed-length ones have no zarr v3 specification.
+            "case": np.array(self.cases, dtype=object),
+            "policy": np.array(labels, dtype=object),
             "replicate": np.arange(replicates),
             "round": np.arange(1, horizon + 1),
         }
