@@ -20,6 +20,8 @@ POINTS = 600  # rounds drawn of a curve; more cannot be told apart on a screen
 def regret_curves(result: xarray.Dataset, case: str, ax: Axes | None = None, measure: str | None = None) -> Axes:
     """Regret of each policy over rounds: mean over replicates with a 95 % confidence band.
 
+    Cumulative regrets that end more than a factor of 20 apart are drawn on logarithmic axes.
+
     Parameters
     ----------
     result
@@ -38,12 +40,14 @@ def regret_curves(result: xarray.Dataset, case: str, ax: Axes | None = None, mea
     measure = result.attrs["measure"] if measure is None else measure
     rounds = result["round"].values
     drawn = np.unique(np.linspace(0, len(rounds) - 1, min(POINTS, len(rounds))).astype(int))
+    ends = []
     for i, label in enumerate(result["policy"].values):
         curves = np.cumsum(result["regret"].sel(case=case, policy=label).values, axis=-1)
         if measure == "average":
             curves = curves / np.arange(1, len(rounds) + 1)
         curves = curves[:, drawn]
         mean = curves.mean(axis=0)
+        ends.append(mean[-1])
         colour, style = COLOURS[i % len(COLOURS)], STYLES[i % len(STYLES)]
         ax.plot(rounds[drawn], mean, color=colour, linestyle=style, linewidth=1.8, label=str(label))
         if len(curves) > 1:
@@ -52,7 +56,12 @@ def regret_curves(result: xarray.Dataset, case: str, ax: Axes | None = None, mea
     ax.set_xlabel("round")
     ax.set_ylabel(f"{measure} regret ({result.attrs['unit']})")
     ax.set_xlim(1, max(2, len(rounds)))
-    ax.set_ylim(bottom=0)
+    if measure == "cumulative" and max(ends) > 20.0 * min(ends) > 0.0:
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_ylim(bottom=0.05 * min(ends))
+    else:
+        ax.set_ylim(bottom=0.0)
     ax.grid(alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
     return ax

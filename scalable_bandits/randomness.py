@@ -7,6 +7,7 @@ so that round t's numbers are the same whatever was drawn before, and streams ne
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable
 
@@ -17,14 +18,17 @@ from scalable_bandits.checks import Floats
 _MASK = 2**64 - 1
 
 
-def purpose_key(purpose: str) -> int:
-    """64-bit key of a purpose's name, the same on every machine."""
-    return int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "little")
+def purpose_key(text: str) -> int:
+    """64-bit hash of a purpose's name, the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+_purpose_key = functools.cache(purpose_key)  # of a handful of names
 
 
 def generator(seed: int, purpose: str, counter: int = 0) -> np.random.Generator:
     """Numpy generator of one purpose at one counter (a round, or a block of rounds)."""
-    key = np.array([seed & _MASK, purpose_key(purpose)], dtype=np.uint64)
+    key = np.array([seed & _MASK, _purpose_key(purpose)], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, 0, 0, counter], dtype=np.uint64)))
 
 

@@ -71,7 +71,8 @@ class RademacherNoise(Noise):
         return self.scale
 
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
-        return self.scale * (2.0 * rng.integers(0, 2, count) - 1.0)
+        signs: Floats = rng.choice(np.array([-1.0, 1.0]), count)
+        return self.scale * signs
 
 
 @attrs.frozen

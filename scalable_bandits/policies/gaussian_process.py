@@ -184,18 +184,29 @@ class IndexPolicy(GaussianProcessPolicy):
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class ImprovementPolicy(IndexPolicy):
-    """An index over an incumbent: the largest posterior mean at a point queried or pending.
+    """An index over an incumbent.
 
     Parameters
     ----------
     xi
         Improvement asked beyond the incumbent, in units of y.
+    incumbent
+        "mean": the largest posterior mean at a point queried or pending, which noise does not flatter.
+        "observation": the largest y told, the sources' noise-free definition taken at its word.
     """
 
     xi: float = attrs.field(default=0.0, converter=float, validator=checks.nonnegative)
+    incumbent: str = attrs.field(default="mean", validator=attrs.validators.in_(("mean", "observation")))
+    _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
 
-    def incumbent(self, allowed: Mask | None) -> float:
-        """Largest posterior mean at a queried or pending point; before there is one, of any allowed candidate."""
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        super().learn(candidate, y, noise_variance)
+        self._largest = max(self._largest, y)
+
+    def best_so_far(self, allowed: Mask | None) -> float:
+        """Value of the incumbent, in units of y; before there is one, the largest prior mean allowed."""
+        if self.incumbent == "observation" and self._observed:
+            return self._largest
         queried = self._queried
         if self._waiting:
             queried = queried.copy()

@@ -6,7 +6,7 @@
         observe y_t, update mu_t and s_t                                      (3)
 
 Differs from the source in: the incumbent is the best posterior mean at a queried point, not the best
-observation, which noise would flatter.
+observation, which noise would flatter (`incumbent="observation"` takes that).
 """
 
 from __future__ import annotations
@@ -27,4 +27,4 @@ class GPEI(ImprovementPolicy):
     """
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
-        return ExpectedImprovement(self.incumbent(allowed), self.xi)  # (1), (2)
+        return ExpectedImprovement(self.best_so_far(allowed), self.xi)  # (1), (2)

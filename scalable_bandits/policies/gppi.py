@@ -6,7 +6,7 @@
         observe y_t, update mu_t and s_t                                      (3)
 
 Differs from the source in: the incumbent is the best posterior mean at a queried point, not the best
-observation, which noise would flatter.
+observation, which noise would flatter (`incumbent="observation"` takes that).
 """
 
 from __future__ import annotations
@@ -31,4 +31,4 @@ class GPPI(ImprovementPolicy):
     xi: float = attrs.field(default=0.01, converter=float, validator=checks.nonnegative)
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
-        return ProbabilityOfImprovement(self.incumbent(allowed), self.xi)  # (1), (2)
+        return ProbabilityOfImprovement(self.best_so_far(allowed), self.xi)  # (1), (2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk, dtrmm
+from scipy.linalg.lapack import dpstrf
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
@@ -87,14 +88,14 @@ class DenseEngine(Engine):
         Matheron's rule (Wilson et al. 2020, section 3), so a draw costs O(n^2), not O(n^3).
         """
         if self._factor is None:
-            from scipy.linalg import eigh
-
-            values, vectors = eigh(self._covariance.T, lower=True)
-            kept = values > np.finfo(float).eps * max(values[-1], 0.0)
-            self._factor = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
+            # Pivoted: a covariance of numerically low rank (smooth kernels) needs no jitter.
+            lower, pivots, rank, _ = dpstrf(self._covariance.T, lower=1)
+            self._factor = np.zeros((rank, self.size))
+            self._factor[:, pivots - 1] = np.tril(lower[:, :rank]).T
         window = self._window
         rank = window.rank
-        draw = np.asarray(self._factor @ rng.standard_normal(self._factor.shape[1]))
+        draw = np.zeros(self.size)
+        numba_window.add_rows(draw, self._factor, len(self._factor), rng.standard_normal(len(self._factor)))
         points = np.fromiter(window.points, dtype=np.int64, count=rank)
         innovation = draw[points] + rng.standard_normal(rank) / np.sqrt(window.precision[:rank])
         numba_window.condition_draw(draw, self._rows, window.gram, window.coordinates, rank, innovation)

@@ -1,0 +1,1 @@
+"""Speed, measured side by side in one run on one machine: ``python -m benchmarks``."""

@@ -1,0 +1,60 @@
+"""Timing, memory and the machine's description."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Line(NamedTuple):
+    """One printed measurement."""
+
+    what: str
+    ours: str
+    against: str
+    ratio: str
+    asked: str
+
+
+def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
+    """Median seconds over repeats, and the last result."""
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        result = function()
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds), result
+
+
+def peak_memory() -> float:
+    """Largest resident size of this process so far, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def fresh(code: str, repeats: int = 1) -> list[float]:
+    """Run code in fresh interpreters; it prints numbers, whose medians over the repeats are returned."""
+    runs = []
+    for _ in range(repeats):
+        output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        runs.append([float(number) for number in output.split()])
+    return [statistics.median(column) for column in zip(*runs, strict=True)]
+
+
+def machine() -> str:
+    """Processor, cores, and the BLAS with its threads."""
+    from threadpoolctl import threadpool_info
+
+    pools = {
+        f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')} x{pool['num_threads']}"
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas"
+    }
+    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line), "")
+    return f"{model or platform.processor()}, {os.cpu_count()} cores, {', '.join(sorted(pools))}"

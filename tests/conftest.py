@@ -1,0 +1,25 @@
+"""Settings and fixtures that all tests share."""
+
+import hypothesis
+import pytest
+
+from scalable_bandits.posteriors import blocked, dense
+
+hypothesis.settings.register_profile(
+    "repeatable",
+    deadline=None,  # the first example compiles
+    derandomize=True,
+    max_examples=60,
+    database=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    """Tiles, windows and batches so small that a few hundred candidates fold, sleep, wake and rebuild."""
+    monkeypatch.setattr(blocked, "TILE", 64)
+    monkeypatch.setattr(blocked, "WINDOW", 16)
+    monkeypatch.setattr(blocked, "BATCH", 16)
+    monkeypatch.setattr(dense, "WINDOW", 16)

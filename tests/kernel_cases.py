@@ -1,0 +1,65 @@
+"""Every kernel beside its oracle, for the tests that go through all of them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import scalable_bandits as sb
+from naive import kernels as naive
+
+ARMS = 12
+
+
+def _table():
+    factor = np.random.default_rng(5).standard_normal((ARMS, 6))  # of rank 6: singular
+    return factor @ factor.T
+
+
+class KernelCase(NamedTuple):
+    """A kernel of the package, the same from the oracle, and the dimension of its points."""
+
+    kernel: sb.Kernel
+    oracle: Any
+    dimension: int
+
+    def points(self, count, seed=0):
+        """Random points (count, dimension), or arm numbers."""
+        rng = np.random.default_rng(seed)
+        if isinstance(self.kernel, sb.Covariance):
+            return rng.integers(ARMS, size=(count, 1)).astype(float)
+        return rng.uniform(-1.0, 1.0, (count, self.dimension))
+
+
+KERNEL_CASES = {
+    "rbf": KernelCase(sb.RBF(0.4), naive.rbf(0.4), 2),
+    "rbf-ard": KernelCase(sb.RBF([0.3, 0.7, 2.0]), naive.rbf((0.3, 0.7, 2.0)), 3),
+    "matern-0.3": KernelCase(sb.Matern(0.5, nu=0.3), naive.matern(0.5, 0.3), 1),
+    "matern-0.5": KernelCase(sb.Matern(0.5, nu=0.5), naive.matern12(0.5), 2),
+    "matern-0.8": KernelCase(sb.Matern(0.5, nu=0.8), naive.matern(0.5, 0.8), 2),
+    "matern-1.5": KernelCase(sb.Matern(0.3, nu=1.5), naive.matern32(0.3), 2),
+    "matern-2.2": KernelCase(sb.Matern([0.5, 1.1], nu=2.2), naive.matern((0.5, 1.1), 2.2), 2),
+    "matern-2.5-ard": KernelCase(sb.Matern([0.5, 1.1], nu=2.5), naive.matern52((0.5, 1.1)), 2),
+    "matern-7": KernelCase(sb.Matern(0.6, nu=7.0), naive.matern(0.6, 7.0), 2),
+    "matern-inf": KernelCase(sb.Matern(0.4, nu=np.inf), naive.rbf(0.4), 2),
+    "rational-quadratic": KernelCase(
+        sb.RationalQuadratic([0.4, 0.9], alpha=0.7), naive.rational_quadratic((0.4, 0.9), 0.7), 2
+    ),
+    "periodic": KernelCase(sb.Periodic([0.8, 1.3], period=0.9), naive.periodic((0.8, 1.3), 0.9), 2),
+    "linear": KernelCase(sb.Linear([0.7, 2.0], bias=0.3), naive.linear((0.7, 2.0), 0.3), 2),
+    "covariance": KernelCase(sb.Covariance(_table()), naive.covariance(_table()), 1),
+    "scaled": KernelCase(2.5 * sb.RBF(0.4), naive.scaled(2.5, naive.rbf(0.4)), 2),
+    "sum": KernelCase(
+        sb.Matern(0.3, nu=1.5) + sb.Linear() + 0.5 * sb.Periodic(),
+        naive.total(naive.matern32(0.3), naive.linear(), naive.scaled(0.5, naive.periodic())),
+        2,
+    ),
+    "product": KernelCase(
+        sb.RBF([0.6, 1.2]) * sb.Periodic(1.4, period=0.7) * (sb.Linear(bias=1.0) + sb.RationalQuadratic(0.5)),
+        naive.product(
+            naive.rbf((0.6, 1.2)),
+            naive.periodic(1.4, 0.7),
+            naive.total(naive.linear(bias=1.0), naive.rational_quadratic(0.5)),
+        ),
+        2,
+    ),
+}

@@ -1,0 +1,1 @@
+"""The oracle: every formula once more, slowly, with explicit loops and nothing from the package."""

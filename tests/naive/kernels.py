@@ -1,0 +1,140 @@
+"""Kernels as functions of two points; makers take the parameters and return k(x, z).
+
+Source: Rasmussen & Williams 2006, chapter 4.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import gamma, kv
+
+
+def _scale(lengthscale, k):
+    return lengthscale[k] if isinstance(lengthscale, (tuple, list)) else lengthscale
+
+
+def distance(x, z, lengthscale):
+    """|(x - z) / lengthscale|."""
+    total = 0.0
+    for k in range(len(x)):
+        total += ((x[k] - z[k]) / _scale(lengthscale, k)) ** 2
+    return math.sqrt(total)
+
+
+def rbf(lengthscale=1.0):
+    """exp(-r^2 / 2)."""
+    return lambda x, z: math.exp(-(distance(x, z, lengthscale) ** 2) / 2)
+
+
+def log_bessel(nu, a):
+    """log K_nu(a) for orders at which scipy's overflows: the integral of exp(-a cosh t) cosh(nu t) around its peak."""
+    peak = math.asinh(nu / a)
+    t = np.arange(max(0.0, peak - 15.0), peak + 10.0, 5e-4)
+    cosh_nu_t = nu * t + np.log1p(np.exp(-2 * nu * t)) - math.log(2)
+    exponent = cosh_nu_t - a * np.cosh(t)
+    largest = exponent.max()
+    weights = np.exp(exponent - largest)
+    if t[0] == 0:
+        weights[0] /= 2  # trapezium rule
+    return largest + math.log(weights.sum() * 5e-4)
+
+
+def matern(lengthscale=1.0, nu=1.5):
+    """2^(1-nu) / Gamma(nu) a^nu K_nu(a), a = sqrt(2 nu) r, for any nu."""
+
+    def k(x, z):
+        a = math.sqrt(2 * nu) * distance(x, z, lengthscale)
+        if a == 0:
+            return 1.0
+        if nu > 20:
+            return math.exp((1 - nu) * math.log(2) - math.lgamma(nu) + nu * math.log(a) + log_bessel(nu, a))
+        return 2 ** (1 - nu) / gamma(nu) * a**nu * kv(nu, a)
+
+    return k
+
+
+def matern12(lengthscale=1.0):
+    """exp(-r)."""
+    return lambda x, z: math.exp(-distance(x, z, lengthscale))
+
+
+def matern32(lengthscale=1.0):
+    """(1 + sqrt(3) r) exp(-sqrt(3) r)."""
+
+    def k(x, z):
+        r = distance(x, z, lengthscale)
+        return (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r)
+
+    return k
+
+
+def matern52(lengthscale=1.0):
+    """(1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)."""
+
+    def k(x, z):
+        r = distance(x, z, lengthscale)
+        return (1 + math.sqrt(5) * r + 5 * r**2 / 3) * math.exp(-math.sqrt(5) * r)
+
+    return k
+
+
+def rational_quadratic(lengthscale=1.0, alpha=1.0):
+    """(1 + r^2 / (2 alpha))^-alpha."""
+    return lambda x, z: (1 + distance(x, z, lengthscale) ** 2 / (2 * alpha)) ** -alpha
+
+
+def periodic(lengthscale=1.0, period=1.0):
+    """exp(-2 sum over k of sin^2(pi (x_k - z_k) / period) / lengthscale_k^2)."""
+
+    def k(x, z):
+        total = 0.0
+        for i in range(len(x)):
+            total += (math.sin(math.pi * (x[i] - z[i]) / period) / _scale(lengthscale, i)) ** 2
+        return math.exp(-2 * total)
+
+    return k
+
+
+def linear(lengthscale=1.0, bias=0.0):
+    """Bias + sum over k of x_k z_k / lengthscale_k^2."""
+
+    def k(x, z):
+        total = bias
+        for i in range(len(x)):
+            total += x[i] * z[i] / _scale(lengthscale, i) ** 2
+        return total
+
+    return k
+
+
+def covariance(table):
+    """table[i, j] at arm numbers i and j."""
+    return lambda x, z: float(table[int(x[0]), int(z[0])])
+
+
+def total(*kernels):
+    """k1 + k2 + ..."""
+    return lambda x, z: sum(k(x, z) for k in kernels)
+
+
+def product(*kernels):
+    """k1 k2 ..."""
+    return lambda x, z: math.prod(k(x, z) for k in kernels)
+
+
+def scaled(factor, kernel):
+    """Factor times k."""
+    return lambda x, z: factor * kernel(x, z)
+
+
+def matrix(kernel, X, Z=None):
+    """K(X, Z), (n, m), pair by pair; half of them where Z is X."""
+    X = [tuple(row) for row in np.asarray(X, dtype=float).tolist()]
+    if Z is not None:
+        Z = [tuple(row) for row in np.asarray(Z, dtype=float).tolist()]
+        return np.array([[kernel(x, z) for z in Z] for x in X]).reshape(len(X), len(Z))
+    out = np.empty((len(X), len(X)))
+    for i in range(len(X)):
+        for j in range(i + 1):
+            out[i, j] = out[j, i] = kernel(X[i], X[j])
+    return out

@@ -1,0 +1,75 @@
+"""Widths and indices of the policies, from the formulas of the papers, candidate by candidate."""
+
+from math import erfc, exp, log, pi, sqrt
+
+import numpy as np
+
+
+def gpucb_width1(t, size, delta, scale=1.0):
+    """Srinivas et al. 2010, Theorem 1: sqrt of 2 log(|D| t^2 pi^2 / (6 delta))."""
+    return sqrt(2 * log(size * t**2 * pi**2 / (6 * delta)) / scale)
+
+
+def gpucb_width2(t, dimension, side, delta, a=1.0, b=1.0, scale=1.0):
+    """Srinivas et al. 2010, Theorem 2, with constants a, b and box side r."""
+    first = 2 * log(t**2 * 2 * pi**2 / (3 * delta))
+    second = 2 * dimension * log(t**2 * dimension * b * side * sqrt(log(4 * dimension * a / delta)))
+    return sqrt((first + second) / scale)
+
+
+def gpucb_width3(t, gain, rkhs_norm, delta, scale=1.0):
+    """Srinivas et al. 2010, Theorem 3: sqrt of 2 B^2 + 300 g log^3(t / delta)."""
+    return sqrt((2 * rkhs_norm**2 + 300 * gain * log(t / delta) ** 3) / scale)
+
+
+def igpucb_width(gain, rkhs_norm, noise, delta):
+    """Chowdhury & Gopalan 2017, Algorithm 1: B + R sqrt(2 (g + 1 + log(1 / delta)))."""
+    return rkhs_norm + noise * sqrt(2 * (gain + 1 + log(1 / delta)))
+
+
+def gpts_width(gain, rkhs_norm, noise, delta):
+    """Chowdhury & Gopalan 2017, Algorithm 2: B + R sqrt(2 (g + 1 + log(2 / delta)))."""
+    return rkhs_norm + noise * sqrt(2 * (gain + 1 + log(2 / delta)))
+
+
+def upper_confidence(mean, std, width):
+    """mu + width s."""
+    return np.array([m + width * s for m, s in zip(mean, std, strict=True)])
+
+
+def expected_improvement(mean, std, best, xi=0.0):
+    """s (phi(z) + z Phi(z)), z = (mu - best - xi) / s."""
+    out = []
+    for m, s in zip(mean, std, strict=True):
+        z = (m - best - xi) / s
+        out.append(s * (exp(-(z**2) / 2) / sqrt(2 * pi) + z * erfc(-z / sqrt(2)) / 2))
+    return np.array(out)
+
+
+def improvement_probability(mean, std, best, xi=0.0):
+    """Phi(z), z = (mu - best - xi) / s."""
+    return np.array([erfc(-(m - best - xi) / s / sqrt(2)) / 2 for m, s in zip(mean, std, strict=True)])
+
+
+class Bandit:
+    """What a policy knows before a round: the observations and the pending points.
+
+    `mean`, `std` take the pending points as observed at their posterior mean with noise variance
+    `regularization`; `gain` and `told` count real observations only, `t` pending ones too.
+    """
+
+    def __init__(self, gp, pending, regularization, allowed):
+        self.allowed = allowed  # numbers of the candidates that may be chosen
+        self.told = len(gp.observations)
+        self.t = self.told + len(pending) + 1
+        self.gain = gp.information_gain()
+        self.largest_y = max((y for _, y, _ in gp.observations), default=None)
+        self.posterior = gp.with_fantasies(pending, regularization) if len(pending) else gp
+        self.mean, variance = self.posterior.mean_variance()
+        self.std = np.sqrt(np.maximum(variance, 0.0))
+
+    @property
+    def incumbent(self):
+        """Largest posterior mean at a queried or pending point; before there is one, at an allowed candidate."""
+        queried = [number for number, _, _ in self.posterior.observations]
+        return max(self.mean[i] for i in (queried or self.allowed))

@@ -1,0 +1,192 @@
+"""Hard numbers: whatever the scales, everything a policy computes stays finite and no variance is negative.
+
+Also, where a problem is only another one in other units, the same is played.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import scalable_bandits as sb
+from scalable_bandits.policies import Policy
+from scalable_bandits.policies.gaussian_process import GaussianProcessPolicy
+
+ROUNDS = 50
+POLICIES = [
+    ("GPUCB", "dense"),
+    ("GPUCB", "blocked"),
+    ("IGPUCB", "dense"),
+    ("IGPUCB", "blocked"),
+    ("GPTS", "dense"),
+    ("GPEI", "dense"),
+    ("GPEI", "blocked"),
+    ("GPPI", "dense"),
+    ("GPPI", "blocked"),
+    ("MeanOnly", "dense"),
+    ("MeanOnly", "blocked"),
+    ("VarianceOnly", "dense"),
+    ("VarianceOnly", "blocked"),
+]
+
+
+class Case(NamedTuple):
+    """Candidates, a prior, what the noise is taken to be, and what is observed (from point and round)."""
+
+    space: sb.Points | sb.Grid
+    kernel: sb.Kernel
+    regularization: float
+    observed: Callable[[float, int], float]
+
+
+def wave(x: float, t: int) -> float:
+    return math.sin(9.0 * x) + 0.1 * math.cos(7.0 * t)
+
+
+def near_duplicates() -> sb.Points:
+    """Twelve places with five points each, 1e-12 apart."""
+    return sb.Points((np.linspace(0.0, 1.0, 12)[:, None] + 1e-12 * np.arange(5)).ravel())
+
+
+LINE, DENSE = sb.Grid([[0, 1]], 40), sb.Grid([[0, 1]], 200)
+CASES = {
+    "near duplicates, RBF": Case(near_duplicates(), sb.RBF(0.2), 1e-2, wave),
+    "near duplicates, Matern": Case(near_duplicates(), sb.Matern(0.2), 1e-8, wave),
+    "near duplicates, no noise": Case(near_duplicates(), sb.RBF(0.2), 1e-16, wave),
+    "equal rows": Case(sb.Points([0.0, 0.5, 0.5, 0.5, 1.0]), sb.RBF(0.2), 1e-8, wave),
+    "one candidate": Case(sb.Points([0.5]), sb.RBF(0.2), 1e-8, wave),
+    "noise 1e-8": Case(LINE, sb.RBF(0.2), 1e-8, wave),
+    "noise 1e-16": Case(LINE, sb.Matern(0.2, nu=2.5), 1e-16, wave),
+    "noise 1e-16 and readings of that size": Case(LINE, sb.RBF(0.2), 1e-16, lambda x, t: 1e-16 * wave(x, t)),
+    "readings that differ by their last bits": Case(LINE, sb.RBF(0.2), 1e-8, lambda x, t: 1.0 + 2e-16 * (t % 3)),
+    "readings all zero": Case(LINE, sb.RBF(0.2), 1e-8, lambda x, t: 0.0),
+    "lengthscale 1e-3": Case(LINE, sb.RBF(1e-3), 1e-2, wave),
+    "lengthscale 1e3": Case(LINE, sb.RBF(1e3), 1e-2, wave),
+    "lengthscale 1e3, little noise": Case(LINE, sb.Matern(1e3, nu=2.5), 1e-8, wave),
+    "lengthscales 1e-3 to 1e3": Case(LINE, sb.RBF(1e-3) + sb.RBF(1.0) + sb.Matern(1e3), 1e-8, wave),
+    "prior variance 1e12": Case(LINE, 1e12 * sb.RBF(0.2), 1.0, wave),
+    "prior variance 1e-12": Case(LINE, 1e-12 * sb.Matern(0.2), 1.0, wave),
+    "prior variance 1e12, noise 1e-8": Case(LINE, 1e12 * sb.RBF(0.2), 1e-8, wave),
+    "prior variance 1e-12, noise 1e-24": Case(LINE, 1e-12 * sb.RBF(0.2), 1e-24, lambda x, t: 1e-6 * wave(x, t)),
+    "readings 1e6": Case(LINE, sb.RBF(0.2), 1e-2, lambda x, t: 1e6 * wave(x, t)),
+    "readings 1e6, noise 1e-8": Case(LINE, sb.Matern(0.2), 1e-8, lambda x, t: 1e6 * (1.0 + wave(x, t))),
+    "200 dense points": Case(DENSE, sb.RBF(0.2), 1e-2, wave),
+    "200 dense points, no noise": Case(DENSE, sb.RBF(0.2), 1e-10, wave),
+    "linear through zero": Case(LINE, sb.Linear(), 1e-8, wave),
+    "Periodic": Case(DENSE, sb.Periodic(1.0, period=0.25), 1e-8, wave),
+}
+
+
+def make(name: str, case: Case, **options: Any) -> Policy:
+    options = {"noise": math.sqrt(case.regularization), "regularization": case.regularization, "seed": 1, **options}
+    policy: Policy = getattr(sb, name)(case.space, case.kernel, **options)
+    return policy
+
+
+def assert_sound(policy: Policy, case: Case) -> None:
+    """Everything that can be asked for is finite, and no variance is negative or above the prior's."""
+    assert isinstance(policy, GaussianProcessPolicy)
+    engine = policy.posterior_engine
+    points = case.space.points()
+    assert np.isfinite(engine.mean()).all()
+    assert np.isfinite(engine.variance()).all()
+    assert (engine.variance() >= 0).all()
+    assert (engine.variance() <= case.kernel.diagonal(points) * (1 + 1e-9)).all()
+    assert np.isfinite(engine.information_gain)
+    assert engine.information_gain >= 0
+    mean, std = policy.posterior(np.vstack([points, points[:3] + 1e-3]))
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+    assert (std >= 0).all()
+    assert all(np.isfinite(number).all() for number in policy.best())
+    if hasattr(policy, "rkhs_norm"):
+        assert np.isfinite([policy.width, policy.information_gain]).all()
+
+
+@pytest.mark.parametrize(("name", "engine"), POLICIES)
+@pytest.mark.parametrize("case", CASES)
+def test_stays_finite(name: str, engine: str, case: str) -> None:
+    """Fifty rounds, one by one and then in batches with points pending."""
+    chosen = CASES[case]
+    policy = make(name, chosen, engine=engine)
+    assert_sound(policy, chosen)
+    t = 0
+    while t < ROUNDS:
+        asked = policy.ask(1 if t < 40 else 5)
+        assert np.isfinite(asked).all()
+        for x in asked:
+            t += 1
+            policy.tell(x, chosen.observed(float(x[0]), t))
+    assert policy.rounds == ROUNDS
+    assert_sound(policy, chosen)
+
+
+@pytest.mark.parametrize("engine", ["dense", "blocked"])
+@pytest.mark.parametrize("case", CASES)
+def test_stays_finite_in_one_place(case: str, engine: str) -> None:
+    """The same point fifty times, then its neighbour: the variance there only falls."""
+    chosen = CASES[case]
+    policy = make("IGPUCB", chosen, engine=engine)
+    assert isinstance(policy, GaussianProcessPolicy)
+    candidate, before = chosen.space.size // 2, math.inf
+    x = chosen.space.points([candidate])[0]
+    for t in range(1, ROUNDS + 1):
+        policy.tell(x, chosen.observed(float(x[0]), t))
+        variance = float(policy.posterior_engine.variance()[candidate])
+        assert 0 <= variance <= before
+        before = variance
+    x = chosen.space.points([min(candidate + 1, chosen.space.size - 1)])[0]
+    policy.tell(x, chosen.observed(float(x[0]), ROUNDS + 1))
+    assert_sound(policy, chosen)
+
+
+@pytest.mark.parametrize("engine", ["dense", "blocked"])
+@pytest.mark.parametrize("case", CASES)
+def test_posterior_anywhere_agrees_with_the_engine(case: str, engine: str) -> None:
+    """The refit at the candidates gives the engine's mean to the accuracy that the noise allows."""
+    chosen = CASES[case]
+    policy = make("IGPUCB", chosen, engine=engine)
+    assert isinstance(policy, GaussianProcessPolicy)
+    for t in range(1, ROUNDS + 1):
+        x = policy.ask()
+        policy.tell(x, chosen.observed(float(x[0]), t))
+    mean, std = policy.posterior(chosen.space.points())
+    prior = float(chosen.kernel.diagonal(chosen.space.points()).max())
+    size = max(abs(chosen.observed(x, t)) for x in (0.0, 0.2, 0.5, 0.8) for t in range(3))
+    # Rounding of the prior's size, amplified by what it is divided by; at most as large as the readings.
+    room = min(1.0, 1e-15 * ROUNDS**2 * max(1.0, prior / chosen.regularization))
+    np.testing.assert_allclose(mean, policy.posterior_engine.mean(), atol=20 * room * size + 1e-300)
+    np.testing.assert_allclose(std**2, policy.posterior_engine.variance(), atol=1e-12 * ROUNDS * prior)
+
+
+@pytest.mark.parametrize("factor", [2.0**-40, 2.0**-10, 2.0**10, 2.0**40])
+@pytest.mark.parametrize(("name", "engine"), POLICIES)
+def test_units_of_y_change_nothing(name: str, engine: str, factor: float) -> None:
+    """Readings, noise, prior and B in other units (by a power of two, so that rounding is alike): the same play."""
+    case = Case(sb.Grid([[0, 1]], 30), sb.Matern(0.2), 0.01, wave)
+    scaled = Case(case.space, factor**2 * case.kernel, factor**2 * 0.01, lambda x, t: factor * wave(x, t))
+    options = {"rkhs_norm": 1.0} if name in ("GPUCB", "IGPUCB", "GPTS") else {}
+    options |= {"xi": 0.125} if name in ("GPEI", "GPPI") else {}
+    first = make(name, case, engine=engine, **options)
+    second = make(name, scaled, engine=engine, **{key: factor * value for key, value in options.items()})
+    for t in range(1, 31):
+        x, other = first.ask(), second.ask()
+        assert x.tolist() == other.tolist()
+        first.tell(x, case.observed(float(x[0]), t))
+        second.tell(other, scaled.observed(float(x[0]), t))
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
+def test_units_of_x_change_nothing(factor: float) -> None:
+    """Points and lengthscale in other units."""
+    plays = []
+    for scale in (1.0, factor):
+        space = sb.Grid([[0, scale]], 33)
+        policy = sb.IGPUCB(space, sb.RBF(0.25 * scale), noise=0.1, regularization=0.01)
+        run = sb.simulate(policy, sb.TableEnvironment(space, np.sin(np.arange(33.0))), 40)
+        plays.append(run.candidate.tolist())
+    assert plays[0] == plays[1]

@@ -1,0 +1,605 @@
+"""Bad input is refused at the call, by name, and a policy that refused is as it was.
+
+The messages name the argument, what was given and what is allowed. For policies, everything a policy holds is compared
+before and after a refused call, and its later trajectory with that of a twin that never saw one.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import pickle
+import tracemalloc
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import scalable_bandits as sb
+from scalable_bandits import posteriors
+from scalable_bandits.policies import Policy
+from scalable_bandits.specification import Specification
+
+NAMES = ("GPUCB", "IGPUCB", "GPTS", "GPEI", "GPPI", "MeanOnly", "VarianceOnly", "RandomSearch")
+NAN, INF = math.nan, math.inf
+
+
+class Place(NamedTuple):
+    """A space, its kernel, points of it, and points that are not."""
+
+    space: sb.Box | sb.Grid | sb.Points | sb.Arms
+    kernel: sb.Kernel
+    inside: list[Any]
+    outside: list[Any]
+
+
+PLACES = {
+    "grid": Place(sb.Grid([[0, 1], [0, 2]], (6, 5)), sb.RBF([0.3, 0.6]), [[0, 0], [0.2, 1.5], [1, 2]], [[0.1, 0]]),
+    "points": Place(sb.Points([0.0, 0.3, 0.5, 0.9]), sb.Matern(0.3), [0.0, 0.3, 0.9], [0.4, -0.3]),
+    "arms": Place(sb.Arms(5), sb.Covariance(np.eye(5) + 0.5), [0, 2, 4], [5, -1, 0.5]),
+    "box": Place(sb.Box([[0, 1], [0, 2]]), sb.RBF(0.3), [[0, 0], [0.2, 1.5], [1, 2]], [[-0.1, 0], [0.5, 2.1]]),
+}
+
+
+def make(name: str, place: Place = PLACES["grid"], **options: Any) -> Policy:
+    options = {"noise": 0.1, "regularization": 0.01, "candidates": 64, "seed": 3, **options}
+    policy: Policy = getattr(sb, name)(place.space, place.kernel, **options)
+    return policy
+
+
+def measured(x: Any) -> float:
+    return float(np.sin(3.0 * np.sum(x)))
+
+
+def play(policy: Policy, rounds: int) -> list[str]:
+    trajectory = []
+    for _ in range(rounds):
+        x = policy.ask()
+        policy.tell(x, measured(x))
+        trajectory.append(repr((np.ravel(x).tolist(), policy.width, policy.information_gain)))  # NaN equals NaN here
+    return trajectory
+
+
+def warm(name: str, place: Place) -> Policy:
+    """A policy in the middle of things: observations, two points pending, and every lazy part made."""
+    policy = make(name, place)
+    play(policy, 5)
+    policy.tell(place.inside, [measured(x) for x in place.inside])
+    policy.posterior(place.inside)
+    policy.ask(2)
+    policy.best()
+    return policy
+
+
+def snapshot(value: Any, seen: tuple[int, ...] = ()) -> Any:
+    """All that an object holds, down to the bytes of its arrays, as something to compare."""
+    if id(value) in seen:
+        return "cycle"
+    inner = functools.partial(snapshot, seen=(*seen, id(value)))
+    if isinstance(value, np.ndarray):
+        return value.shape, str(value.dtype), value.tobytes()
+    if isinstance(value, Mapping):
+        return [(inner(key), inner(item)) for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [inner(item) for item in value]
+    if isinstance(value, Specification):
+        return repr(value), pickle.dumps(value)
+    if hasattr(value, "__dict__") and not callable(value):
+        return type(value).__name__, inner(vars(value))
+    return repr(value)
+
+
+# ---- policies: calls
+
+CALLS: dict[str, tuple[str, Callable[[Policy, Place], object]]] = {
+    "n zero": ("n", lambda p, s: p.ask(0)),
+    "n negative": ("n", lambda p, s: p.ask(-3)),
+    "n float": ("n", lambda p, s: p.ask(2.0)),
+    "n text": ("n", lambda p, s: p.ask("2")),
+    "available empty": ("available", lambda p, s: p.ask(available=[])),
+    "available all False": ("available", lambda p, s: p.ask(available=np.zeros(p.finite_space.size, dtype=bool))),
+    "available short mask": ("available", lambda p, s: p.ask(available=np.ones(3, dtype=bool))),
+    "available long mask": ("available", lambda p, s: p.ask(available=np.ones(p.finite_space.size + 1, dtype=bool))),
+    "available past the end": ("available", lambda p, s: p.ask(available=[0, p.finite_space.size])),
+    "available negative": ("available", lambda p, s: p.ask(available=[-1, 0])),
+    "available floats": ("available", lambda p, s: p.ask(available=[0.0, 1.0])),
+    "available table": ("available", lambda p, s: p.ask(available=[[0, 1]])),
+    "available in a batch": ("available", lambda p, s: p.ask(3, available=[])),
+    "y NaN": ("y", lambda p, s: p.tell(s.inside[0], NAN)),
+    "y infinite": ("y", lambda p, s: p.tell(s.inside[0], -INF)),
+    "y text": ("y", lambda p, s: p.tell(s.inside[0], "high")),
+    "y None": ("y", lambda p, s: p.tell(s.inside[0], None)),
+    "y complex": ("y", lambda p, s: p.tell(s.inside[0], 1j)),
+    "y one NaN in five": ("y", lambda p, s: p.tell([s.inside[0]] * 5, [1.0, 2.0, NAN, 3.0, 4.0])),
+    "y too few": ("y", lambda p, s: p.tell(s.inside, [1.0])),
+    "y too many": ("y", lambda p, s: p.tell(s.inside, [1.0, 2.0, 3.0, 4.0])),
+    "y one for many": ("y", lambda p, s: p.tell(s.inside, 1.0)),
+    "y two for one": ("y", lambda p, s: p.tell(s.inside[0], [1.0, 2.0])),
+    "y table": ("y", lambda p, s: p.tell(s.inside, [[1.0], [2.0], [3.0]])),
+    "x NaN": ("x", lambda p, s: p.tell(np.multiply(s.inside[0], NAN), 1.0)),
+    "x infinite": ("x", lambda p, s: p.tell(np.add(s.inside[0], INF), 1.0)),
+    "x None": ("x", lambda p, s: p.tell(None, 1.0)),
+    "x text": ("x", lambda p, s: p.tell("here", 1.0)),
+    "x outside": ("x", lambda p, s: p.tell(s.outside[0], 1.0)),
+    "x one outside": ("x", lambda p, s: p.tell([*s.inside, s.outside[-1]], [1.0, 2.0, 3.0, 4.0])),
+    "x wrong dimension": ("x", lambda p, s: p.tell([[0.0, 0.0, 0.0]], [1.0])),
+    "x three axes": ("x", lambda p, s: p.tell(np.zeros((1, 2, p.space.dimension)), [1.0, 2.0])),
+    "x nothing": ("x", lambda p, s: p.tell([], [])),
+    "noise zero": ("noise", lambda p, s: p.tell(s.inside[0], 1.0, noise=0.0)),
+    "noise negative": ("noise", lambda p, s: p.tell(s.inside, [1.0, 2.0, 3.0], noise=[1.0, 1.0, -1.0])),
+    "noise NaN": ("noise", lambda p, s: p.tell(s.inside, [1.0, 2.0, 3.0], noise=[1.0, NAN, 1.0])),
+    "noise too few": ("noise", lambda p, s: p.tell(s.inside, [1.0, 2.0, 3.0], noise=[1.0, 1.0])),
+    "noise text": ("noise", lambda p, s: p.tell(s.inside[0], 1.0, noise="small")),
+    "abandon not pending": ("x", lambda p, s: p.abandon(not_pending(p))),
+    "abandon one of two": ("x", lambda p, s: p.abandon([p.pending[0], not_pending(p)])),
+    "abandon twice": ("x", lambda p, s: p.abandon([p.pending[0], p.pending[0], p.pending[0]])),
+    "abandon outside": ("x", lambda p, s: p.abandon(s.outside[0])),
+    "abandon NaN": ("x", lambda p, s: p.abandon(np.multiply(s.inside[0], NAN))),
+    "posterior NaN": ("x", lambda p, s: p.posterior(np.multiply(s.inside[0], NAN))),
+    "posterior wrong dimension": ("x", lambda p, s: p.posterior([[0.0, 0.0, 0.0]])),
+    "simulate with pending points": ("policy", lambda p, s: sb.simulate(p, environment_on(p.space), 3)),
+    "simulate horizon": ("horizon", lambda p, s: sb.simulate(p, environment_on(p.space), 0)),
+    "simulate elsewhere": ("environment", lambda p, s: sb.simulate(p, environment_on(sb.Arms(99)), 3)),
+}  # fmt: skip
+
+
+def not_pending(policy: Policy) -> Any:
+    """A candidate, of many where there are, that is not waiting."""
+    space = policy.finite_space
+    waiting = [np.ravel(x).tolist() for x in policy.pending]
+    return next(space.value(c) for c in range(space.size) if np.ravel(space.value(c)).tolist() not in waiting)
+
+
+def environment_on(space: sb.Box | sb.Grid | sb.Points | sb.Arms) -> sb.Environment:
+    return sb.FunctionEnvironment(space, measured, sb.GaussianNoise(0.1))
+
+
+class TestRefusedCalls:
+    """Every bad call, of every policy, on every kind of space."""
+
+    @pytest.mark.parametrize("place", PLACES)
+    @pytest.mark.parametrize("case", CALLS)
+    def test_message_names_the_argument(self, case: str, place: str) -> None:
+        """name: got ...; allowed: ..."""
+        argument, call = CALLS[case]
+        policy = warm("IGPUCB", PLACES[place])
+        with pytest.raises(ValueError, match=rf"(?s)^{argument}: got .+; allowed: .+"):
+            call(policy, PLACES[place])
+
+    @pytest.mark.parametrize("case", CALLS)
+    @pytest.mark.parametrize("name", NAMES)
+    def test_nothing_has_changed(self, name: str, case: str) -> None:
+        """All that the policy holds is what it held, whatever the place and the kind of error."""
+        changed = []
+        for label, place in PLACES.items():
+            policy = warm(name, place)
+            before = snapshot(policy)
+            with pytest.raises((ValueError, TypeError)):
+                CALLS[case][1](policy, place)
+            if snapshot(policy) != before:
+                changed.append(label)
+        assert not changed
+
+    @pytest.mark.parametrize("place", PLACES)
+    @pytest.mark.parametrize("name", NAMES)
+    def test_twin_plays_on_alike(self, name: str, place: str) -> None:
+        """A policy that refused every one of the calls, before its first round and later, plays as its twin does."""
+        policy, twin = make(name, PLACES[place]), make(name, PLACES[place])
+        for _ in range(3):
+            for case, (_, call) in CALLS.items():
+                if case in ("abandon one of two", "abandon twice", "simulate with pending points"):
+                    continue  # these need a pending point
+                with pytest.raises((ValueError, TypeError)):
+                    call(policy, PLACES[place])
+            assert play(policy, 3) == play(twin, 3)
+
+    def test_bool_is_no_number_of_points(self) -> None:
+        policy = make("IGPUCB")
+        with pytest.raises(ValueError, match=r"^n: got True; allowed: a positive integer"):
+            policy.ask(True)
+        assert policy.pending == []
+
+    @pytest.mark.parametrize("name", ["IGPUCB", "RandomSearch"])
+    def test_box_has_not_grown(self, name: str) -> None:
+        """Abandoning a point of a box that nobody asked for, or looking at one, adds no candidate."""
+        policy = make(name, PLACES["box"])
+        play(policy, 2)
+        candidates = policy.finite_space
+        policy.posterior([0.123, 0.456])
+        assert policy.finite_space == candidates
+        with pytest.raises(ValueError, match=r"^x: got .*; allowed: a pending point"):
+            policy.abandon([0.123, 0.456])
+        assert policy.finite_space == candidates
+
+
+class TestRefusedLate:
+    """Refusals that can only be noticed when something has begun."""
+
+    def test_prior_mean_given_by_candidate_at_another_point(self) -> None:
+        """A box with a prior mean for each candidate has none elsewhere: refused by name, nothing changed."""
+        place = PLACES["box"]
+        policy = make("IGPUCB", place, prior_mean=np.zeros(64))
+        play(policy, 2)
+        before = snapshot(policy)
+        with pytest.raises(ValueError, match=r"^prior_mean: got"):
+            policy.tell([0.123, 0.456], 1.0)
+        assert snapshot(policy) == before
+
+    def test_prior_mean_that_fails_at_another_point(self) -> None:
+        def prior(points: np.ndarray) -> np.ndarray:
+            return np.where(points[:, 0] == 0.123, NAN, 0.0)
+
+        policy = make("IGPUCB", PLACES["box"], prior_mean=prior)
+        play(policy, 2)
+        before = snapshot(policy)
+        with pytest.raises(ValueError, match=r"^prior_mean: got"):
+            policy.tell([0.123, 0.456], 1.0)
+        assert snapshot(policy) == before
+
+    def test_point_that_makes_the_space_too_large(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A box at the engine's limit takes its own candidates in, and refuses one more."""
+        monkeypatch.setattr(posteriors, "DENSE_MAXIMUM", 64)
+        policy = make("GPTS", PLACES["box"])
+        play(policy, 2)
+        before = snapshot(policy)
+        with pytest.raises(ValueError, match="at most 64"):
+            policy.tell([0.123, 0.456], 1.0)
+        assert snapshot(policy) == before
+        assert len(play(policy, 2)) == 2
+
+    def test_availability_on_a_box(self) -> None:
+        """Regret there has no optimum to be measured against: refused before the first round is played."""
+        policy = make("IGPUCB", PLACES["box"])
+        before = snapshot(policy)
+        with pytest.raises(ValueError, match=r"^available: got"):
+            sb.simulate(policy, environment_on(policy.space), 3, available=lambda t: [0, 1])
+        assert snapshot(policy) == before
+
+    @pytest.mark.parametrize("available", [[], [99], np.zeros(5, dtype=bool)], ids=str)
+    def test_availability_of_a_later_round(self, available: Any) -> None:
+        """The rounds before it stand; nothing is pending."""
+        policy = make("IGPUCB", PLACES["arms"])
+        with pytest.raises(ValueError, match=r"^available: got"):
+            sb.simulate(policy, environment_on(policy.space), 9, available=lambda t: available if t == 4 else [0, 1])
+        assert policy.rounds == 3
+        assert policy.pending == []
+
+    @pytest.mark.parametrize("value", [NAN, INF])
+    def test_environment_that_answers_no_number(self, value: float) -> None:
+        """A user's function that gives NaN poisons no posterior."""
+        policy = make("IGPUCB", PLACES["arms"])
+        environment = sb.FunctionEnvironment(policy.space, lambda arm: value if arm == 3 else 0.0)
+        with pytest.raises(ValueError, match=r"got .*(nan|inf).*; allowed: "):
+            sb.simulate(policy, environment, 20)
+        assert policy.rounds == 0
+
+
+# ---- policies: making them
+
+
+class TestRefusedPolicies:
+    """Arguments of the constructors."""
+
+    @pytest.mark.parametrize(
+        ("argument", "value"),
+        [
+            *[("noise", value) for value in (0.0, -1.0, NAN, INF, "loud", None, [1.0, 2.0])],
+            *[("regularization", value) for value in (0.0, -1.0, NAN, INF, "some", None)],
+            *[("delta", value) for value in (0.0, 1.0, -0.1, 1.1, NAN, "small", None)],
+            *[("horizon", value) for value in (0, -1, 2.5, True, NAN, "long")],
+            *[("seed", value) for value in (-1, 2**64, 1.5, "x", None)],
+            *[("candidates", value) for value in (0, -1, 2.5, True, "many", None)],
+        ],
+        ids=str,
+    )
+    def test_common(self, argument: str, value: object) -> None:
+        """Of every policy; the message names the argument."""
+        with pytest.raises((ValueError, TypeError), match=argument):
+            make("IGPUCB", PLACES["box"], **{argument: value})
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_common_in_every_policy(self, name: str) -> None:
+        """No policy takes what the others refuse."""
+        bad = {"noise": 0.0, "regularization": -1.0, "delta": 1.0, "horizon": 0, "seed": -1, "candidates": 0}
+        for argument, value in bad.items():
+            with pytest.raises(ValueError, match=argument):
+                make(name, PLACES["box"], **{argument: value})
+
+    @pytest.mark.parametrize("name", NAMES[:-1])
+    @pytest.mark.parametrize(
+        ("argument", "value"),
+        [
+            *[("engine", value) for value in ("fast", "", None, 3)],
+            *[("prior_mean", value) for value in (NAN, INF, "zero", np.zeros(3), np.zeros((30, 1)), [NAN] * 30, None)],
+            ("prior_mean", lambda points: NAN * points[:, 0]),
+            ("prior_mean", lambda points: points),
+            ("prior_mean", lambda points: np.zeros(7)),
+        ],
+        ids=lambda value: "function" if callable(value) else str(value),
+    )
+    def test_gaussian_process(self, name: str, argument: str, value: object) -> None:
+        """Of every policy with a posterior."""
+        with pytest.raises(ValueError, match=rf"^{argument}: got .*; allowed: "):
+            make(name, **{argument: value})
+
+    @pytest.mark.parametrize(
+        ("name", "argument", "value"),
+        [
+            *[(name, "rkhs_norm", value) for name in ("IGPUCB", "GPTS", "GPUCB") for value in (0.0, -1.0, NAN, INF)],
+            *[
+                (name, "information_gain", value)
+                for name in ("IGPUCB", "GPTS", "GPUCB")
+                for value in ("nonsense", -1.0, NAN, INF, None, [1.0])
+            ],
+            *[(name, "xi", value) for name in ("GPEI", "GPPI") for value in (-0.1, NAN, INF)],
+            *[("GPUCB", "scale", value) for value in (0.0, -5.0, NAN, INF)],
+            *[("GPUCB", "theorem", value) for value in (0, 4, "1", None)],
+            *[("GPUCB", "constants", value) for value in ((1.0,), (0.0, 1.0), (1.0, -1.0), (1.0, NAN), 3.0)],
+        ],
+        ids=str,
+    )
+    def test_own(self, name: str, argument: str, value: object) -> None:
+        """Of one policy; the message names the argument."""
+        with pytest.raises((ValueError, TypeError), match=argument):
+            make(name, **{argument: value})
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_unknown_argument(self, name: str) -> None:
+        with pytest.raises(TypeError, match="lenghtscale"):
+            make(name, lenghtscale=1.0)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_space_that_is_none(self, name: str) -> None:
+        with pytest.raises(TypeError, match="space"):
+            getattr(sb, name)([[0, 1]], sb.RBF())
+
+    @pytest.mark.parametrize("name", NAMES[:-1])
+    @pytest.mark.parametrize(
+        ("space", "kernel", "message"),
+        [
+            (sb.Arms(2), 3.0, "kernel"),
+            (sb.Arms(2), None, "kernel"),
+            (sb.Grid([[0, 1]], 3), sb.RBF([1.0, 2.0]), r"^lengthscale: got \(1.0, 2.0\); allowed: one number, or 1"),
+            (sb.Grid([[0, 1]] * 2, 3), sb.Covariance(np.eye(9)), r"^kernel: got 'Covariance on points of dimension 2'"),
+            (sb.Arms(3), sb.Covariance(np.eye(2)), r"^arm: got .*; allowed: arm numbers from 0 to 1"),
+            (sb.Grid([[0, 1]], 3), 2.0 * (sb.RBF() + sb.Linear([1.0, 2.0])), r"^lengthscale: got \(1.0, 2.0\)"),
+        ],
+        ids=str,
+    )
+    def test_kernel_that_does_not_fit(self, name: str, space: sb.Grid, kernel: Any, message: str) -> None:
+        with pytest.raises((ValueError, TypeError), match=message):
+            getattr(sb, name)(space, kernel)
+
+    @pytest.mark.parametrize("name", NAMES[:-1])
+    def test_too_large_a_space(self, name: str) -> None:
+        """A grid of 30^6 points is refused at once, with the limit, and without memory for it."""
+        tracemalloc.start()
+        with pytest.raises(ValueError, match=r"^space: got '729,000,000 candidates'; allowed: at most [\d,]+ for"):
+            getattr(sb, name)(sb.Grid([[0, 1]] * 6, 30), sb.RBF(0.2))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1_000_000
+
+    def test_too_large_for_joint_draws(self) -> None:
+        """20 001 candidates are more than a dense covariance should hold; the blocked engine takes them."""
+        for name, engine in (("GPTS", "auto"), ("IGPUCB", "dense")):
+            with pytest.raises(ValueError, match=r"^space: got '20,001 candidates'; allowed: at most 20,000 for the"):
+                getattr(sb, name)(sb.Grid([[0, 1]], 20_001), sb.RBF(0.2), engine=engine)
+        assert sb.IGPUCB(sb.Grid([[0, 1]], 20_001), sb.RBF(0.2)).engine == "blocked"
+
+    def test_random_search_plays_any_space(self) -> None:
+        """Without a model a huge grid costs nothing."""
+        policy = sb.RandomSearch(sb.Grid([[0, 1]] * 6, 30))
+        for _ in range(3):
+            policy.tell(policy.ask(), 1.0)
+        assert policy.best().mean == 1.0
+
+    def test_thompson_sampling_by_blocks(self) -> None:
+        with pytest.raises(ValueError, match=r"^engine: got 'blocked'; allowed: 'auto' or 'dense': joint draws need"):
+            make("GPTS", engine="blocked")
+
+    @pytest.mark.parametrize("place", ["points", "arms"])
+    def test_theorem_for_boxes(self, place: str) -> None:
+        with pytest.raises(ValueError, match=r"^theorem: got 2; allowed: 1 or 3 on a space without bounds"):
+            make("GPUCB", PLACES[place], theorem=2)
+
+    def test_random_search_has_no_prior_to_recommend_by(self) -> None:
+        with pytest.raises(ValueError, match=r"^best: nothing has been told yet"):
+            make("RandomSearch").best()
+
+
+# ---- kernels
+
+
+class TestRefusedKernels:
+    """Parameters, and points."""
+
+    @pytest.mark.parametrize("kind", [sb.RBF, sb.Matern, sb.RationalQuadratic, sb.Periodic, sb.Linear])
+    @pytest.mark.parametrize(
+        "lengthscale", [0.0, -1.0, NAN, INF, [1.0, 0.0], [1.0, NAN], [], [[1.0]], "short", None], ids=str
+    )
+    def test_lengthscale(self, kind: type, lengthscale: object) -> None:
+        with pytest.raises(ValueError, match=r"^lengthscale: got .*; allowed: "):
+            kind(lengthscale=lengthscale)
+
+    @pytest.mark.parametrize(
+        ("kind", "argument", "value"),
+        [
+            *[(sb.Matern, "nu", value) for value in (0.0, -1.5, NAN, "rough")],
+            *[(sb.RationalQuadratic, "alpha", value) for value in (0.0, -1.0, NAN, INF)],
+            *[(sb.Periodic, "period", value) for value in (0.0, -1.0, NAN, INF)],
+            *[(sb.Linear, "bias", value) for value in (-1.0, NAN, INF)],
+        ],
+        ids=str,
+    )
+    def test_parameters(self, kind: type, argument: str, value: object) -> None:
+        with pytest.raises(ValueError, match=argument):
+            kind(**{argument: value})
+
+    @pytest.mark.parametrize("factor", [0.0, -2.0, NAN, INF])
+    def test_factor(self, factor: float) -> None:
+        with pytest.raises(ValueError, match="factor"):
+            factor * sb.RBF()
+
+    @pytest.mark.parametrize("other", [1, "RBF", None, np.eye(2)], ids=repr)
+    def test_sum_with_no_kernel(self, other: object) -> None:
+        with pytest.raises(TypeError):
+            sb.RBF() + other  # type: ignore[operator]
+
+    @pytest.mark.parametrize(
+        ("matrix", "message"),
+        [
+            (
+                [[1.0, 2.0], [2.0, 1.0]],
+                r"^matrix: got 'a matrix with eigenvalue -1'; allowed: a positive semi-definite",
+            ),
+            ([[-1.0]], r"^matrix: got 'a matrix with eigenvalue -1'"),
+            ([[1.0, 0.5], [0.4, 1.0]], r"^matrix: got .* up to 0\.1\D; allowed: a symmetric matrix"),
+            (np.ones((2, 3)), r"^matrix: got 'an array of shape \(2, 3\)'; allowed: a square matrix"),
+            (np.ones((0, 0)), r"^matrix: got 'an array of shape \(0, 0\)'; allowed: a square matrix"),
+            (np.ones(4), r"^matrix: got 'an array of shape \(4,\)'; allowed: 2 dim"),
+            ([[1.0, NAN], [NAN, 1.0]], r"^matrix: got .*nan.*; allowed: finite numbers"),
+            ([["a"]], r"^matrix: got .*; allowed: numbers"),
+        ],
+        ids=str,
+    )
+    def test_covariance(self, matrix: Any, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            sb.Covariance(matrix)
+
+    def test_covariance_up_to_rounding(self) -> None:
+        """A singular matrix, and one that a product left a little asymmetric, are welcome."""
+        rng = np.random.default_rng(0)
+        readings = rng.normal(size=(3, 40)) * 1e3
+        product = readings.T @ readings
+        product[0, 1] *= 1 + 1e-14
+        sb.Covariance(product)
+
+    @pytest.mark.parametrize(
+        ("kernel", "X", "Z", "message"),
+        [
+            (sb.RBF(), [[NAN]], None, r"^X: got"),
+            (sb.RBF(), [[0.0]], [[INF]], r"^Z: got"),
+            (sb.RBF(), [[0.0]], [[0.0, 1.0]], r"^Z: got 'points of dimension 2'; allowed: dimension 1, as X"),
+            (sb.RBF(), np.zeros((1, 1, 1)), None, r"^X: got 'an array of shape \(1, 1, 1\)'"),
+            (sb.RBF([1.0, 2.0]), [[0.0]], None, r"^lengthscale: got \(1.0, 2.0\); allowed: one number, or 1"),
+            (sb.Covariance(np.eye(2)), [0, 2], None, r"^arm: got .*; allowed: arm numbers from 0 to 1"),
+            (sb.Covariance(np.eye(2)), [0.5], None, r"^arm: got .*; allowed: arm numbers from 0 to 1"),
+            (sb.Covariance(np.eye(2)), [[0, 1]], None, r"^kernel: got 'Covariance on points of dimension 2'"),
+        ],
+        ids=str,
+    )
+    def test_points(self, kernel: sb.Kernel, X: Any, Z: Any, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            kernel.block(X, Z)
+
+
+# ---- environments and simulations
+
+
+class TestRefusedEnvironments:
+    """Points, tables, weights and availability sets."""
+
+    @pytest.mark.parametrize("place", PLACES)
+    @pytest.mark.parametrize("method", ["mean", "observe"])
+    def test_points(self, place: str, method: str) -> None:
+        """Outside the space, of another dimension, or no numbers."""
+        space, _, inside, outside = PLACES[place]
+        ask = getattr(environment_on(space), method)
+        for x in (*outside, [*inside, outside[0]], np.multiply(inside[0], NAN), "here", None, [[0.0, 0.0, 0.0]]):
+            with pytest.raises(ValueError, match=r"^x: got .*; allowed: "):
+                ask(x)
+
+    @pytest.mark.parametrize(
+        "values", [[1.0, 2.0], [1.0, NAN, 2.0], [1.0, INF, 2.0], [[1.0, 2.0, 3.0]], "abc", 3.0, None], ids=str
+    )
+    def test_table(self, values: Any) -> None:
+        with pytest.raises(ValueError, match=r"^values: got .*; allowed: "):
+            sb.TableEnvironment(sb.Arms(3), values)
+
+    @pytest.mark.parametrize(
+        ("centers", "weights", "argument"),
+        [
+            ([[0.0], [NAN]], [1.0, 2.0], "centers|X"),
+            ([[0.0, 1.0]], [1.0], "centers|X|Z"),
+            ([[0.0], [1.0]], [1.0, NAN], "weights"),
+            ([[0.0], [1.0]], [1.0, INF], "weights"),
+            ([[0.0], [1.0]], [1.0], "weights"),
+            ([[0.0], [1.0]], [[1.0, 2.0]], "weights"),
+        ],
+        ids=str,
+    )
+    def test_weights(self, centers: Any, weights: Any, argument: str) -> None:
+        with pytest.raises(ValueError, match=rf"(?s)^({argument}): got .*; allowed: "):
+            sb.RKHSFunction(sb.Grid([[0, 1]], 3), sb.RBF(), np.array(centers), np.array(weights))
+
+    @pytest.mark.parametrize(
+        "available", [[], [3], [-1], [0.5], [True, False], [False] * 3, np.zeros((3, 1), dtype=bool)], ids=str
+    )
+    def test_optimum_of_what_is_not_there(self, available: Any) -> None:
+        """As `ask` refuses it."""
+        environment = sb.TableEnvironment(sb.Arms(3), [1.0, 2.0, 3.0])
+        with pytest.raises(ValueError, match=r"^available: got .*; allowed: "):
+            environment.optimum(1, available)
+
+    def test_box_has_no_table(self) -> None:
+        environment = sb.Benchmark("branin")
+        with pytest.raises(ValueError, match=r"^space: got .*; allowed: a finite space"):
+            environment.table()
+        with pytest.raises(ValueError, match=r"^available: got .*; allowed: None on a box"):
+            environment.optimum(1, [0])
+
+
+class TestRefusedSimulations:
+    """Before the first round: the policy stays new and no folder is made."""
+
+    @pytest.fixture
+    def policy(self) -> Policy:
+        return make("IGPUCB")
+
+    @pytest.mark.parametrize("horizon", [0, -1, 2.0, True, "10", None, NAN], ids=repr)
+    def test_horizon(self, policy: Policy, horizon: Any, tmp_path: Path) -> None:
+        before = snapshot(policy)
+        with pytest.raises(ValueError, match=r"^horizon: got .*; allowed: a positive integer"):
+            sb.simulate(policy, environment_on(policy.space), horizon, store=tmp_path / "run.zarr")
+        assert snapshot(policy) == before
+        assert not any(tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        "space", [sb.Grid([[0, 1], [0, 2]], (5, 6)), sb.Box([[0, 1], [0, 2]]), sb.Arms(30)], ids=repr
+    )
+    def test_environment_of_another_space(self, policy: Policy, space: sb.Box, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match=r"^environment: got 'space .*; allowed: the policy's space Grid"):
+            sb.simulate(policy, environment_on(space), 3, store=tmp_path / "run.zarr")
+        assert not any(tmp_path.iterdir())
+
+    def test_equal_space_is_the_same(self, policy: Policy) -> None:
+        """By value, not identity."""
+        run = sb.simulate(policy, environment_on(sb.Grid([[0, 1], [0, 2]], (6, 5))), 2)
+        assert len(run.y) == 2
+
+    def test_pending(self, policy: Policy) -> None:
+        policy.ask()
+        with pytest.raises(
+            ValueError, match=r"^policy: got 'pending points .*; allowed: none pending: tell or abandon"
+        ):
+            sb.simulate(policy, environment_on(policy.space), 3)
+        policy.abandon()
+        assert len(sb.simulate(policy, environment_on(policy.space), 3).y) == 3
+
+    @pytest.mark.parametrize("kind", ["folder", "file"])
+    def test_existing_store(self, policy: Policy, kind: str, tmp_path: Path) -> None:
+        """Nothing is overwritten, nothing is played."""
+        store = tmp_path / "run.zarr"
+        if kind == "file":
+            store.write_text("mine")
+        else:
+            store.mkdir()
+            (store / "mine.txt").write_text("mine")
+        before = snapshot(policy)
+        with pytest.raises(FileExistsError, match=r"^store: .*run\.zarr exists already; name another folder"):
+            sb.simulate(policy, environment_on(policy.space), 3, store=store)
+        assert snapshot(policy) == before
+        assert [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] == ["mine"]
