@@ -7,6 +7,8 @@ it to leave candidates alone that cannot win.
 
 from __future__ import annotations
 
+from typing import Self
+
 import attrs
 import numpy as np
 
@@ -86,13 +88,30 @@ class UpperConfidence:
 
     bound = __call__
 
+    def loosened(self, scale: float) -> UpperConfidence:
+        return attrs.evolve(self, width=1.05 * self.width)
+
+    def covers(self, other: UpperConfidence) -> bool:
+        return other.mean_weight == self.mean_weight and other.width <= self.width
+
 
 @attrs.frozen
-class ExpectedImprovement:
-    """Log expected improvement over an incumbent."""
+class Improvement:
+    """Base of the indices over an incumbent, which grow as the incumbent falls."""
 
     best: float
     xi: float = 0.0
+
+    def loosened(self, scale: float) -> Self:
+        return attrs.evolve(self, best=self.best - 0.05 * scale)
+
+    def covers(self, other: Improvement) -> bool:
+        return other.best + other.xi >= self.best + self.xi
+
+
+@attrs.frozen
+class ExpectedImprovement(Improvement):
+    """Log expected improvement over an incumbent."""
 
     def __call__(self, mean: Floats, variance: Floats) -> Floats:
         return log_expected_improvement(mean, np.sqrt(variance), self.best, self.xi)
@@ -101,11 +120,8 @@ class ExpectedImprovement:
 
 
 @attrs.frozen
-class ProbabilityOfImprovement:
+class ProbabilityOfImprovement(Improvement):
     """Score of the probability of improvement over an incumbent."""
-
-    best: float
-    xi: float = 0.0
 
     def __call__(self, mean: Floats, variance: Floats) -> Floats:
         return improvement_score(mean, np.sqrt(variance), self.best, self.xi)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import attrs
 import numpy as np
 from attrs import validators
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +24,36 @@ def instance_of(kind: type[Any]) -> Any:
 
 def refuse(name: str, given: Any, allowed: str) -> NoReturn:
     """Raise the ValueError of a bad argument."""
-    raise ValueError(f"{name}: got {given!r}; allowed: {allowed}")
+    text = " ".join(repr(given).split())
+    shown = text if len(text) <= 200 else f"{text[:200]}..."
+    raise ValueError(f"{name}: got {shown}; allowed: {allowed}")
+
+
+def integer(name: str, value: Any, minimum: int) -> int:
+    """Check a whole number of Python's or numpy's (a truth value is none) and its lower bound."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < minimum:
+        refuse(name, value, f"a whole number, at least {minimum}")
+    return int(value)
+
+
+def at_least(minimum: int, optional: bool = False) -> Any:
+    """Converter of an attrs field to a whole number with a lower bound; None is kept where it is optional."""
+
+    def convert(value: Any, field: attrs.Attribute[Any]) -> int | None:
+        return None if optional and value is None else integer(field.name, value, minimum)
+
+    return attrs.Converter(convert, takes_field=True)  # type: ignore[call-overload]
+
+
+def _to_float(value: Any, field: attrs.Attribute[Any]) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        refuse(field.name, value, "a number")
+
+
+# Converter of an attrs field to a float; what is no number is refused by the field's name.
+number: Any = attrs.Converter(_to_float, takes_field=True)  # type: ignore[call-overload]
 
 
 def finite(name: str, value: ArrayLike, ndim: int | None = None) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +15,13 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
+from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
 from scalable_bandits.spaces import Arms, FiniteSpace, Indices
 from scalable_bandits.specification import describe
 
 if TYPE_CHECKING:
     import xarray
-
-TABLE_LIMIT = 10_000_000  # candidates; f of a larger space is evaluated point by point
 
 
 @attrs.define(eq=False, slots=False)
@@ -108,7 +108,8 @@ def simulate(
     Raises
     ------
     ValueError
-        If the spaces differ, the horizon is not positive, or points are pending.
+        If the spaces differ, the horizon is not positive, points are pending, availability is asked for on a box, or
+        the environment answers what is no finite number (the rounds before it stand).
     FileExistsError
         If the store exists.
 
@@ -121,17 +122,18 @@ def simulate(
     >>> bool(run.regret[-1] < run.regret[0])
     True
     """
-    if not isinstance(horizon, int | np.integer) or horizon < 1:
-        checks.refuse("horizon", horizon, "a positive integer")
+    horizon = checks.integer("horizon", horizon, 1)
     if environment.space != policy.space:
         checks.refuse("environment", f"space {environment.space}", f"the policy's space {policy.space}")
     if policy.pending:
         checks.refuse("policy", f"pending points {policy.pending}", "none pending: tell or abandon them first")
+    if available is not None and not isinstance(environment.space, FiniteSpace):
+        checks.refuse("available", available, "None on a box: what is available of it has no known optimum")
     if store is not None:
         from scalable_bandits.store import check_new
 
         check_new(store)
-    run = _play(policy, environment, int(horizon), available, progress)
+    run = _play(policy, environment, horizon, available, progress)
     if store is not None:
         from scalable_bandits.store import save
 
@@ -140,9 +142,9 @@ def simulate(
 
 
 def _values(policy: Policy, environment: Environment) -> Callable[[int], float]:
-    """f of a candidate by number: looked up, or evaluated where the space is too large for a table."""
+    """f of a candidate by number: looked up, or evaluated where there is no table."""
     space = policy.finite_space
-    if space.size > TABLE_LIMIT:
+    if space.size > TABLE_LIMIT or not environment.tabulated:
         return lambda candidate: float(environment.evaluate(space.points([candidate]))[0])
     table = environment.table() if space == environment.space else environment.evaluate(space.points())
     return table.tolist().__getitem__
@@ -172,6 +174,8 @@ def _play(
         candidate = policy.choose(policy.allowed(given))
         value = value_of(candidate)
         y = value + environment.noise_at(t)
+        if not math.isfinite(y):
+            checks.refuse("environment", f"y = {y} in round {t}", "finite numbers")
         policy.observe(candidate, y)
         best = optimum if given is None else environment.optimum(t, given)
         played[i] = candidate

@@ -15,10 +15,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.randomness import generator
+from scalable_bandits.randomness import derived_seed
 from scalable_bandits.specification import Specification
 
 Indices = NDArray[np.int64]
+
+
+def availability(available: ArrayLike, size: int) -> NDArray[np.bool_]:
+    """Mask (size,) of an availability set given as a mask or as candidates' numbers; an empty one is refused."""
+    given = np.asarray(available)
+    if given.dtype == np.bool_ and given.shape == (size,) and given.any():
+        return given
+    whole = np.issubdtype(given.dtype, np.integer) and given.ndim == 1 and given.size > 0
+    if not whole or given.min() < 0 or given.max() >= size:
+        allowed = f"a mask of shape ({size},) with a True in it, or numbers from 0 to {size - 1}, at least one"
+        checks.refuse("available", available, allowed)
+    mask = np.zeros(size, dtype=np.bool_)
+    mask[given] = True
+    return mask
 
 
 class Space(Specification):
@@ -42,6 +56,8 @@ class Space(Specification):
             Whether `x` was one point: (d,), or a number where d = 1.
         """
         array = checks.finite("x", x)
+        if not array.size:
+            checks.refuse("x", x, "at least one point")
         single = array.ndim == 0 or (array.ndim == 1 and array.shape == (self.dimension,) and self.dimension > 1)
         single = single or (array.shape == (1,) and self.dimension == 1)
         points = array.reshape(1, -1) if single else array.reshape(len(array), -1)
@@ -108,6 +124,9 @@ class Points(FiniteSpace):
     def __hash__(self) -> int:
         return hash((self.array.shape, self.array.tobytes()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.array,)  # unpickled arrays would be writable
+
     def __repr__(self) -> str:
         return f"Points(size={self.size}, dimension={self.dimension})"
 
@@ -142,7 +161,7 @@ class Points(FiniteSpace):
 class Arms(FiniteSpace):
     """Arms without coordinates (sensors, say): x is an arm number, the kernel a `Covariance`."""
 
-    count: int = attrs.field(validator=[attrs.validators.instance_of(int), attrs.validators.ge(1)])
+    count: int = attrs.field(converter=checks.at_least(1))
 
     @property
     def dimension(self) -> int:
@@ -210,7 +229,9 @@ class Box(Space):
         """
         from scipy.stats import qmc
 
-        sobol = qmc.Sobol(self.dimension, scramble=True, rng=generator(seed, "candidates"))
+        count = checks.integer("candidates", count, 1)
+        rng = np.random.default_rng(derived_seed(seed, "candidates"))  # Sobol spawns from it: Philox by key cannot
+        sobol = qmc.Sobol(self.dimension, scramble=True, rng=rng)
         unit = sobol.random_base2(max(0, int(np.ceil(np.log2(count)))))[:count]
         low, high = np.array(self.bounds).T
         return Points(np.clip(low + unit * (high - low), low, high))
@@ -287,7 +308,8 @@ class Grid(FiniteSpace):
         low, step, sides = self._frame()
         steps = (points - low) / step
         nearest = np.rint(steps)
-        bad = ((np.abs(steps - nearest) > 1e-6) | (nearest < 0) | (nearest > sides - 1)).any(axis=1)
+        rounding = 4.0 * np.finfo(float).eps * np.abs(points) / step
+        bad = ((np.abs(steps - nearest) > 1e-6 + rounding) | (nearest < 0) | (nearest > sides - 1)).any(axis=1)
         if bad.any():
             allowed = f"a point of the grid of {'x'.join(map(str, self.sides))} points in {self.bounds}"
             checks.refuse("x", points[bad][0].tolist(), allowed)

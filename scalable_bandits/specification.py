@@ -8,6 +8,8 @@ only classes of this package can be rebuilt: reading a specification runs nobody
 from __future__ import annotations
 
 import difflib
+import inspect
+from abc import ABC
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
@@ -59,7 +61,7 @@ def describe(value: Any) -> Any:
     return getattr(value, "__qualname__", None) or type(value).__qualname__
 
 
-class Specification:
+class Specification(ABC):  # noqa: B024 - what its subclasses compute is theirs to name
     """Mixin of frozen attrs classes: `to_dict`, `from_dict`, and a registry by class name."""
 
     __slots__ = ()
@@ -67,7 +69,8 @@ class Specification:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        Specification._registry[cls.__name__] = cls
+        if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:  # nobody else's code is ever rebuilt
+            Specification._registry[cls.__name__] = cls
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data (numbers, strings, lists, dicts) from which `from_dict` rebuilds this."""
@@ -90,15 +93,20 @@ class Specification:
         """
         values = {key: _rebuild(value) for key, value in data.items() if key != "type"}
         name = data.get("type", cls.__name__)
-        kind = Specification._registry.get(name)
-        if kind is None or not issubclass(kind, cls):
-            known = [n for n, k in Specification._registry.items() if issubclass(k, cls) and attrs.has(k)]
-            refuse("type", name, nearest(str(name), known))
+        concrete = {n: k for n, k in Specification._registry.items() if issubclass(k, cls) and _is_value(k)}
+        if not isinstance(name, str) or name not in concrete:
+            refuse("type", name, nearest(str(name), concrete))
+        kind = concrete[name]
         fields = [f.name for f in attrs.fields(kind) if f.init]  # type: ignore[arg-type]
         for key in values:
             if key not in fields:
                 refuse(f"key of {name}", key, nearest(key, fields))
         return kind(**values)
+
+
+def _is_value(kind: type) -> bool:
+    """Whether a class can be made from its fields: not one of the abstract bases."""
+    return attrs.has(kind) and not inspect.isabstract(kind)
 
 
 def _rebuild(value: Any) -> Any:

@@ -3,7 +3,7 @@
 import hypothesis
 import pytest
 
-from scalable_bandits.posteriors import blocked, dense
+from scalable_bandits.posteriors import dense, tiles, tiles
 
 hypothesis.settings.register_profile(
     "repeatable",
@@ -19,7 +19,8 @@ hypothesis.settings.load_profile("repeatable")
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Tiles, windows and batches so small that a few hundred candidates fold, sleep, wake and rebuild."""
-    monkeypatch.setattr(blocked, "TILE", 64)
-    monkeypatch.setattr(blocked, "WINDOW", 16)
-    monkeypatch.setattr(blocked, "BATCH", 16)
+    monkeypatch.setattr(tiles, "TILE", 64)
+    monkeypatch.setattr(tiles, "WINDOW", 16)
+    monkeypatch.setattr(tiles, "BATCH", 16)
+    monkeypatch.setattr(tiles, "PATIENCE", 4)
     monkeypatch.setattr(dense, "WINDOW", 16)

@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from naive import kernels as naive
 
 import scalable_bandits as sb
-from naive import kernels as naive
 
 ARMS = 12
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import scalable_bandits as sb
 from naive import kernels as naive_kernels
 from naive import policies as naive
+
+import scalable_bandits as sb
 from scalable_bandits import confidence
 
 rounds = st.integers(1, 10**7)
@@ -31,8 +31,7 @@ def test_srinivas_theorem_1(t, size, delta):
 def test_srinivas_theorem_2(t, d, delta, a, b, side):
     beta = confidence.srinivas_continuous(t, d, delta, a, b, side)
     assert beta == pytest.approx(naive.gpucb_width2(t, d, side, delta, a, b) ** 2, rel=1e-12)
-    # The finite width at half the delta over a discretisation with t^2 d b r sqrt(log(2 d a / (delta / 2))) points
-    # a side (Srinivas et al. 2010, Lemma 5.7), whose pi_t = pi^2 t^2 / 6 is doubled once more.
+    # The proof's way: 2 log(4 pi_t / delta) + 2 d log(points a side of the t-th discretisation), pi_t = pi^2 t^2 / 6.
     side_points = t**2 * d * b * side * math.sqrt(math.log(4 * d * a / delta))
     assert beta == pytest.approx(2 * math.log(4 * (math.pi**2 * t**2 / 6) / delta * side_points**d), rel=1e-9)
 
@@ -124,31 +123,32 @@ def test_greedy_gain_bounds_the_largest_gain():
 # ---- the promise
 
 
-RUNS, HORIZON = 200, 60
+RUNS, HORIZON, DELTA = 200, 60, 0.1
 LOCATIONS = np.linspace(0, 1, 40)[:, None]
+SHARES = np.array([1.0, 0.5])
 
 
-def covered(kernel, oracle, noise, share=1.0):
-    """In how many of 200 runs mu +- beta s holds f at all 40 candidates in all 60 rounds, and one more.
+def covered(kernel, oracle, noise, constant):
+    """In how many of 200 runs mu +- beta s, and mu +- beta s / 2, hold f at all 40 candidates in all rounds.
 
     f is a random combination of kernel functions at ten of the candidates, of exactly known norm B; R is the
     noise's smallest sub-Gaussian constant, lambda = 1 + 2 / T as in Theorem 2 of Chowdhury & Gopalan 2017.
     """
     K = naive_kernels.matrix(oracle, LOCATIONS)
-    space, count = sb.Points(LOCATIONS), 0
+    count = np.zeros(2, dtype=int)
     for seed in range(RUNS):
         rng = np.random.default_rng(seed)
         weights = np.zeros(40)
         weights[rng.permutation(40)[:10]] = rng.uniform(-1, 1, 10)
         f, norm = K @ weights, math.sqrt(weights @ K @ weights)
         policy = sb.IGPUCB(
-            space, kernel, rkhs_norm=norm, noise=noise.sub_gaussian, regularization=1 + 2 / HORIZON, delta=0.1
+            sb.Points(LOCATIONS), kernel, rkhs_norm=norm, noise=constant, regularization=1 + 2 / HORIZON, delta=DELTA
         )
-        errors = noise.draw(rng, HORIZON)
-        inside = True
+        errors = noise(rng, HORIZON)
+        inside = np.ones(2, dtype=bool)
         for t in range(HORIZON + 1):
             mean, std = policy.posterior_engine.mean(), np.sqrt(policy.posterior_engine.variance())
-            inside &= bool((np.abs(f - mean) <= share * policy.width * std).all())
+            inside &= np.abs((f - mean) / (policy.width * std)).max() <= SHARES
             if t < HORIZON:
                 candidate = policy.choose()
                 policy.observe(candidate, f[candidate] + errors[t])
@@ -157,14 +157,42 @@ def covered(kernel, oracle, noise, share=1.0):
 
 
 @pytest.mark.parametrize(
-    "noise", [sb.UniformNoise(1.0), sb.UniformNoise(4.0), sb.GaussianNoise(0.5), sb.GaussianNoise(2.0)]
+    ("noise", "constant"),
+    [
+        (lambda rng, count: rng.uniform(-1, 1, count), 1 / math.sqrt(3)),
+        (lambda rng, count: rng.uniform(-4, 4, count), 4 / math.sqrt(3)),
+        (lambda rng, count: rng.normal(0, 0.5, count), 0.5),
+        (lambda rng, count: rng.normal(0, 2, count), 2.0),
+    ],
+    ids=["uniform-1", "uniform-4", "normal-0.5", "normal-2"],
 )
 @pytest.mark.parametrize(
     ("kernel", "oracle"),
     [(sb.RBF(0.2), naive_kernels.rbf(0.2)), (sb.Matern(0.2, nu=2.5), naive_kernels.matern52(0.2))],
     ids=["rbf", "matern"],
 )
-def test_the_interval_of_igp_ucb_covers_the_function(kernel, oracle, noise):
-    count = covered(kernel, oracle, noise)
-    print(kernel, noise, count, covered(kernel, oracle, noise, share=0.3), covered(kernel, oracle, noise, share=0.5))
-    assert count >= (1 - 0.1) * RUNS
+def test_the_interval_of_igp_ucb_covers_the_function(kernel, oracle, noise, constant):
+    """In at least 1 - delta of the runs: in 200 of 200, with these seeds, in all eight problems.
+
+    The promise is not empty: half the width covers in 109 to 168 of 200, too few.
+    """
+    full, half = covered(kernel, oracle, noise, constant)
+    assert full >= (1 - DELTA) * RUNS
+    assert half < (1 - DELTA) * RUNS
+
+
+@pytest.mark.parametrize("noise", [sb.UniformNoise(3.0), sb.GaussianNoise(0.7), sb.RademacherNoise(2.0)])
+def test_the_noises_are_sub_gaussian_with_their_constants(noise):
+    """E exp(s e) <= exp(s^2 R^2 / 2), tight as s goes to 0: the constant is the standard deviation, no less."""
+    R = noise.sub_gaussian
+    moment = {
+        sb.UniformNoise: lambda s: math.sinh(3 * s) / (3 * s),
+        sb.GaussianNoise: lambda s: math.exp(s**2 * 0.49 / 2),
+        sb.RademacherNoise: lambda s: math.cosh(2 * s),
+    }[type(noise)]
+    for s in np.logspace(-2, 1.5, 50):
+        assert moment(s) <= math.exp(min(s**2 * R**2 / 2, 700)) * (1 + 1e-12)
+    assert math.log(moment(0.01)) == pytest.approx(0.01**2 * R**2 / 2, rel=1e-3)
+    draws = noise.draw(np.random.default_rng(0), 100_000)
+    assert draws.std() == pytest.approx(R, rel=0.02)
+    assert abs(draws.mean()) < 5 * R / math.sqrt(100_000)

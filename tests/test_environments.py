@@ -491,6 +491,13 @@ class TestEnvironment:
         noisy = sb.FunctionEnvironment(space, function, sb.GaussianNoise(1.0), seed=3)
         assert noisy.observe(x, 4) == pytest.approx(noisy.mean(x) + noisy.noise_at(4))
 
+    def test_function_that_is_noisy_itself(self) -> None:
+        """It is asked anew in every round of a simulation: two pulls of one arm are two measurements."""
+        rng = np.random.default_rng(0)
+        environment = sb.FunctionEnvironment(sb.Arms(2), lambda arm: arm + 0.1 * rng.standard_normal())
+        run = sb.simulate(sb.RandomSearch(environment.space), environment, 20)
+        assert len(set(run.y.tolist())) == 20
+
     def test_function_on_a_box_has_its_optimum_searched(self) -> None:
         environment = sb.FunctionEnvironment(
             sb.Box([[-1, 2], [0, 3]]), lambda x: -((x[0] - 0.7) ** 2) - (x[1] - 1) ** 2

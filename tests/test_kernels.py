@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from kernel_cases import KERNEL_CASES
+from naive import kernels as naive
 
 import scalable_bandits as sb
-from naive import kernels as naive
 
 every_kernel = pytest.mark.parametrize("case", KERNEL_CASES.values(), ids=KERNEL_CASES.keys())
 
@@ -63,13 +63,13 @@ class TestEveryKernel:
             case.kernel.lengthscale = 3.0
 
     def test_points_of_two_dimensions_are_refused(self, case):
-        with pytest.raises(ValueError, match="Z: got .*points of dimension"):
+        with pytest.raises(ValueError, match=r"Z: got .*points of dimension"):
             case.kernel.block(case.points(3), np.zeros((2, case.dimension + 1)))
 
     def test_points_that_are_not_finite_are_refused(self, case):
         X = case.points(3)
         X[1, 0] = np.nan
-        with pytest.raises(ValueError, match="(?s)X: got .*finite numbers"):
+        with pytest.raises(ValueError, match=r"(?s)X: got .*finite numbers"):
             case.kernel.block(X)
 
 

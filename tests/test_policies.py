@@ -1,137 +1,31 @@
 """Policies against the oracle: in every round the chosen candidate has the largest index."""
 
-import functools
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-
-import scalable_bandits as sb
 from naive import kernels as naive_kernels
 from naive import policies as naive
 from naive.gp import GP, greedy_information_gain
+from naive.normals import impulse_responses
+from policy_cases import (
+    CASES,
+    DELTA,
+    DRAWN,
+    EVERY_POLICY,
+    NOISE,
+    NORM,
+    PROBLEMS,
+    REGULARIZATION,
+    SHARED,
+    every_policy,
+    on,
+)
+
+import scalable_bandits as sb
+from scalable_bandits.policies import gpts
 
 small_tiles = pytest.mark.usefixtures("small_tiles")
-
-NOISE, REGULARIZATION, DELTA, NORM = 0.2, 0.05, 0.1, 0.8
-SHARED = {"noise": NOISE, "regularization": REGULARIZATION, "delta": DELTA, "seed": 3}
-
-
-class Problem(NamedTuple):
-    """A space, its kernel and the oracle's, and the largest side for Theorem 2 (None where it has none)."""
-
-    space: sb.Points | sb.Grid | sb.Arms | sb.Box
-    kernel: sb.Kernel
-    oracle: Any
-    side: float | None = None
-    candidates: int = 1024
-
-    def truth(self, x):
-        """f at one point, for observations with real noise."""
-        x = np.ravel(x)
-        return float(np.sin(5 * x[0]) + np.cos(3 * x[-1]))
-
-
-def _arm_covariance():
-    factor = np.random.default_rng(0).standard_normal((90, 30))
-    return factor @ factor.T / 30 + 0.1 * np.eye(90)
-
-
-PROBLEMS = {
-    "grid": Problem(sb.Grid([[0, 1], [0, 2]], (14, 12)), sb.RBF([0.2, 0.5]), naive_kernels.rbf((0.2, 0.5)), side=2.0),
-    "points": Problem(
-        sb.Points(np.random.default_rng(1).random((160, 2))), sb.Matern(0.3, nu=1.5), naive_kernels.matern32(0.3)
-    ),
-    "arms": Problem(sb.Arms(90), sb.Covariance(_arm_covariance()), naive_kernels.covariance(_arm_covariance())),
-    "box": Problem(
-        sb.Box([[0, 1], [-1, 0.5]]),
-        2.0 * sb.Matern(0.4, nu=2.5),
-        naive_kernels.scaled(2.0, naive_kernels.matern52(0.4)),
-        side=1.5,
-        candidates=100,
-    ),
-}
-
-
-class Case(NamedTuple):
-    """A policy, and the oracle's width (of a policy that has one) and index before a round."""
-
-    kind: type
-    arguments: dict
-    width: Callable | None = None
-    index: Callable | None = None
-
-    def make(self, problem, **arguments):
-        candidates = {"candidates": problem.candidates} if isinstance(problem.space, sb.Box) else {}
-        return self.kind(problem.space, problem.kernel, **{**SHARED, **self.arguments, **candidates, **arguments})
-
-    def indices(self, known, problem):
-        """Index of every candidate; `known` is the oracle's `Bandit`, `problem` the space's size and side."""
-        if self.width is not None:
-            return naive.upper_confidence(known.mean, known.std, self.width(known, problem))
-        return self.index(known)
-
-
-def _size(known, problem):
-    return problem.candidates if isinstance(problem.space, sb.Box) else problem.space.size
-
-
-def _gpucb(theorem, scale):
-    def width(known, problem):
-        if theorem == 1:
-            return naive.gpucb_width1(known.t, _size(known, problem), DELTA, scale)
-        if theorem == 2:
-            return naive.gpucb_width2(known.t, 2, problem.side, DELTA, 1.3, 0.9, scale)
-        return naive.gpucb_width3(known.t, known.gain, NORM, DELTA, scale)
-
-    arguments = {"theorem": theorem, "scale": scale, "rkhs_norm": NORM, "constants": (1.3, 0.9)}
-    return Case(sb.GPUCB, arguments, width)
-
-
-CASES = {
-    "gpucb-1": _gpucb(1, 1.0),
-    "gpucb-1-scaled": _gpucb(1, 5.0),
-    "gpucb-2": _gpucb(2, 1.0),
-    "gpucb-2-scaled": _gpucb(2, 20.0),
-    "gpucb-3": _gpucb(3, 1.0),
-    "gpucb-3-scaled": _gpucb(3, 5000.0),
-    "igpucb": Case(
-        sb.IGPUCB, {"rkhs_norm": NORM}, lambda known, problem: naive.igpucb_width(known.gain, NORM, NOISE, DELTA)
-    ),
-    "ei": Case(sb.GPEI, {}, index=lambda known: naive.expected_improvement(known.mean, known.std, known.incumbent)),
-    "ei-xi": Case(
-        sb.GPEI,
-        {"xi": 0.3},
-        index=lambda known: naive.expected_improvement(known.mean, known.std, known.incumbent, 0.3),
-    ),
-    "ei-observation": Case(
-        sb.GPEI,
-        {"incumbent": "observation"},
-        index=lambda known: naive.expected_improvement(
-            known.mean, known.std, known.incumbent if known.largest_y is None else known.largest_y
-        ),
-    ),
-    "pi": Case(
-        sb.GPPI, {}, index=lambda known: naive.improvement_probability(known.mean, known.std, known.incumbent, 0.01)
-    ),
-    "pi-xi": Case(
-        sb.GPPI,
-        {"xi": 0.3},
-        index=lambda known: naive.improvement_probability(known.mean, known.std, known.incumbent, 0.3),
-    ),
-    "mean": Case(sb.MeanOnly, {}, index=lambda known: known.mean),
-    "variance": Case(sb.VarianceOnly, {}, index=lambda known: known.std),
-}
-
-DRAWN = {
-    "ts": Case(sb.GPTS, {"rkhs_norm": NORM}),
-    "random": Case(sb.RandomSearch, {}),
-}
 
 
 def some_prior(points):
@@ -257,17 +151,6 @@ class Duel:
 every_engine = pytest.mark.parametrize("engine", ["dense", "blocked"])
 
 
-def on(spaces, cases):
-    """Parametrise by policy and space, without Theorem 2 where a space has no sides."""
-    fitting = [
-        (name, space)
-        for name in cases
-        for space in spaces
-        if cases[name].arguments.get("theorem") != 2 or PROBLEMS[space].side is not None
-    ]
-    return pytest.mark.parametrize(("name", "space"), fitting)
-
-
 @small_tiles
 @every_engine
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -292,8 +175,14 @@ def test_theorem_2_needs_a_space_with_sides():
         CASES["gpucb-2"].make(PROBLEMS["points"])
 
 
+def test_theorem_2_needs_constants_for_which_there_is_a_width():
+    """Where 4 d a / delta < 1, it is the root of a negative logarithm: refused at once, not in the first round."""
+    with pytest.raises(ValueError, match=r"(constants|delta): got .*; allowed: "):
+        CASES["gpucb-2"].make(PROBLEMS["grid"], constants=(0.001, 1.0))
+
+
 def test_a_box_takes_the_points_of_others():
-    """Off-candidate points are learnt from, never chosen, and a prior mean of one number a candidate cannot be had."""
+    """Off-candidate points are learnt from, may be recommended, and are never chosen."""
     problem = PROBLEMS["box"]
     policy = CASES["igpucb"].make(problem)
     policy.tell([[0.123, 0.2], [0.9, -0.77], [0.123, 0.2]], [3.0, 4.0, 5.0])
@@ -304,8 +193,6 @@ def test_a_box_takes_the_points_of_others():
     assert policy.best().x.tolist() == [0.123, 0.2]
     candidates = {tuple(x) for x in policy.finite_space.points()[: problem.candidates].tolist()}
     assert {tuple(x) for x in policy.ask(20).tolist()} <= candidates
-    with pytest.raises(ValueError, match="prior_mean"):
-        CASES["igpucb"].make(problem, prior_mean=np.zeros(problem.candidates))
 
 
 # ---- information gain
@@ -405,6 +292,31 @@ def test_thompson_sampling_takes_pending_points_for_observed():
     assert (np.abs(counts / SEEDS - expected) <= 5 * np.sqrt(expected * (1 - expected) / SEEDS) + 0.002).all()
 
 
+@pytest.mark.parametrize("pending", [[], [7], [3, 3, 3], [1, 7, 1, 20, 7, 1]])
+def test_thompson_samples_have_the_covariance_given_the_pending_points(pending, monkeypatch):
+    """Exactly: v_t^2 times the posterior covariance, each pending point observed as often as it is pending."""
+    problem = PROBLEMS["arms"]
+    policy = DRAWN["ts"].make(problem, regularization=0.4)
+    gp = GP(problem.oracle, policy.finite_space.points())
+    for arm in (3, 8, 3, 50):
+        policy.tell(arm, float(arm))
+        gp.observe(arm, float(arm), 0.4)
+    for arm in pending:
+        policy.ask(available=[arm])
+    mean, covariance = gp.with_fantasies(pending, 0.4).mean_covariance()
+    v = naive.gpts_width(gp.information_gain(), NORM, NOISE, DELTA)
+    drawn = []
+    monkeypatch.setattr(gpts, "choose", lambda index, *_: drawn.append(index) or (0, 0.0))
+
+    def draw(normals):
+        monkeypatch.setattr(gpts, "generator", lambda *_: normals)
+        policy.choose()
+        return (drawn.pop() - mean) / v
+
+    responses = impulse_responses(draw)
+    np.testing.assert_allclose(responses.T @ responses, covariance, rtol=0, atol=1e-9)
+
+
 def test_thompson_sampling_is_a_function_of_its_seed():
     def chosen(seed):
         policy = DRAWN["ts"].make(PROBLEMS["points"], seed=seed)
@@ -425,10 +337,6 @@ def test_thompson_sampling_needs_the_dense_engine():
 
 
 # ---- asking and telling
-
-
-EVERY_POLICY = {**{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN}
-every_policy = pytest.mark.parametrize("name", EVERY_POLICY)
 
 
 def posterior_of(policy, problem):
@@ -585,247 +493,3 @@ def test_equal_rows_are_one_point(seed):
     for _ in range(6):
         policy.tell(policy.ask(), 0.0)
     assert policy.pending == []
-
-
-# ---- refusals
-
-
-REFUSED = {
-    "ask none": lambda policy: policy.ask(0),
-    "ask half": lambda policy: policy.ask(1.5),
-    "nothing available": lambda policy: policy.ask(available=[]),
-    "mask of nothing": lambda policy: policy.ask(available=np.zeros(168, dtype=bool)),
-    "mask too short": lambda policy: policy.ask(available=np.ones(167, dtype=bool)),
-    "number too large": lambda policy: policy.ask(available=[3, 168]),
-    "number negative": lambda policy: policy.ask(available=[-1]),
-    "numbers not whole": lambda policy: policy.ask(available=[0.5]),
-    "y not a number": lambda policy: policy.tell([0.0, 0.0], np.nan),
-    "y infinite, second": lambda policy: policy.tell([[0.0, 0.0], [1.0, 2.0]], [1.0, np.inf]),
-    "y text": lambda policy: policy.tell([0.0, 0.0], "much"),
-    "x not a number": lambda policy: policy.tell([0.0, np.nan], 1.0),
-    "x outside, second": lambda policy: policy.tell([[0.0, 0.0], [1.0, 2.1]], [1.0, 1.0]),
-    "x between the candidates": lambda policy: policy.tell([0.01, 0.0], 1.0),
-    "x of another dimension": lambda policy: policy.tell([0.0, 0.0, 0.0], 1.0),
-    "one y for two x": lambda policy: policy.tell([[0.0, 0.0], [1.0, 2.0]], 1.0),
-    "two y for one x": lambda policy: policy.tell([0.0, 0.0], [1.0, 2.0]),
-    "noise zero": lambda policy: policy.tell([0.0, 0.0], 1.0, noise=0.0),
-    "noise negative, second": lambda policy: policy.tell([[0.0, 0.0], [1.0, 2.0]], [1.0, 1.0], noise=[0.1, -0.1]),
-    "noise not a number": lambda policy: policy.tell([0.0, 0.0], 1.0, noise=np.nan),
-    "three noises for two": lambda policy: policy.tell([[0.0, 0.0], [1.0, 2.0]], [1.0, 1.0], noise=[0.1] * 3),
-    "abandon what is not pending": lambda policy: policy.abandon(policy.space.points([0])[0]),
-    "abandon a pending point and another": lambda policy: policy.abandon(
-        np.array([policy.pending[0], policy.space.points([0])[0]])
-    ),
-}
-
-
-@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED.keys())
-@pytest.mark.parametrize("name", ["igpucb", "ts", "random"])
-def test_a_refused_call_changes_nothing(name, call):
-    problem = PROBLEMS["grid"]
-    policy, untouched = (EVERY_POLICY[name].make(problem) for _ in range(2))
-    for each in (policy, untouched):
-        each.tell(problem.space.points([50, 60]), [0.3, 0.4])
-        each.ask(2, available=np.arange(100, 160))
-    with pytest.raises(ValueError, match=r"(?s)\w: got .*; allowed: "):
-        call(policy)
-    assert [x.tolist() for x in policy.pending] == [x.tolist() for x in untouched.pending]
-    assert policy.rounds == untouched.rounds
-    np.testing.assert_array_equal(posterior_of(policy, problem), posterior_of(untouched, problem))
-    assert policy.ask().tolist() == untouched.ask().tolist()
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda policy: policy.tell([0.5, 0.9], 1.0),
-        lambda policy: policy.tell([[0.5, 0.1], [0.5, 0.9]], [1.0, 1.0]),
-        lambda policy: policy.tell([0.5, 0.1], np.nan),
-        lambda policy: policy.abandon([0.5, 0.1]),
-    ],
-)
-def test_a_refused_call_adds_no_point_to_a_box(call):
-    policy = CASES["igpucb"].make(PROBLEMS["box"])
-    with pytest.raises(ValueError, match="got"):
-        call(policy)
-    assert policy.finite_space.size == PROBLEMS["box"].candidates
-
-
-@pytest.mark.parametrize("prior", [lambda points: np.where(points[:, 0] == 0.5, np.nan, 0.0)])
-def test_a_prior_mean_that_fails_on_a_new_point_leaves_the_policy_as_it_was(prior):
-    policy, untouched = (CASES["igpucb"].make(PROBLEMS["box"], prior_mean=prior) for _ in range(2))
-    with pytest.raises(ValueError, match="prior_mean"):
-        policy.tell([0.5, 0.1], 1.0)
-    assert policy.ask().tolist() == untouched.ask().tolist()
-    policy.tell([0.4, 0.1], 1.0)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"noise": 0.0},
-        {"noise": np.nan},
-        {"regularization": -1.0},
-        {"delta": 0.0},
-        {"delta": 1.0},
-        {"horizon": 0},
-        {"seed": -1},
-        {"seed": 2**64},
-        {"rkhs_norm": 0.0},
-        {"prior_mean": np.zeros(3)},
-        {"prior_mean": np.nan},
-        {"prior_mean": lambda points: np.zeros((len(points), 2))},
-        {"engine": "sparse"},
-        {"theorem": 4},
-        {"scale": 0.0},
-        {"constants": (1.0, 0.0)},
-        {"constants": (1.0,)},
-        {"theorem": 2, "constants": (0.001, 1.0)},  # log(4 d a / delta) is negative: the width has no root
-    ],
-)
-def test_arguments_that_make_no_policy_are_refused(arguments):
-    with pytest.raises(ValueError, match=r"got|must be|should be|not in"):
-        sb.GPUCB(PROBLEMS["grid"].space, PROBLEMS["grid"].kernel, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("space", "kernel"),
-    [
-        (sb.Grid([[0, 1]], 5), sb.RBF([1.0, 2.0])),
-        (sb.Grid([[0, 1], [0, 1]], 5), sb.Covariance(np.eye(25))),
-        (sb.Arms(5), sb.Covariance(np.eye(4))),
-    ],
-)
-def test_kernels_that_do_not_fit_the_space_are_refused(space, kernel):
-    with pytest.raises(ValueError, match="got"):
-        sb.IGPUCB(space, kernel)
-
-
-# ---- trajectories
-
-
-def table_environment(problem, seed=7):
-    space = problem.space
-    values = [problem.truth(x) for x in space.points()]
-    return sb.TableEnvironment(space, values, sb.GaussianNoise(NOISE), seed=seed)
-
-
-def play_by_hand(policy, environment, rounds, available=None):
-    """Candidate, y, width and gain of every round of an ask, observe, tell loop."""
-    rows = []
-    for t in range(1, rounds + 1):
-        width, gain = policy.width, policy.information_gain
-        x = policy.ask(available=None if available is None else available(t))
-        y = environment.observe(x, t)
-        policy.tell(x, y)
-        rows.append((int(policy.finite_space.index(x)[0]), y, width, gain))
-    return np.array(rows).T
-
-
-def assert_same_run(run, by_hand):
-    np.testing.assert_array_equal(run.candidate, by_hand[0])
-    np.testing.assert_array_equal(run.y, by_hand[1])
-    np.testing.assert_array_equal(run.width, by_hand[2])
-    np.testing.assert_array_equal(run.information_gain, by_hand[3])
-
-
-def every_third(t):
-    return np.arange(t % 3, 90, 3)
-
-
-@pytest.mark.parametrize("available", [None, every_third])
-@on(["grid", "arms"], EVERY_POLICY)
-def test_simulate_is_the_loop_by_hand(name, space, available):
-    problem, case = PROBLEMS[space], EVERY_POLICY[name]
-    run = sb.simulate(case.make(problem), table_environment(problem), horizon=80, available=available)
-    assert_same_run(run, play_by_hand(case.make(problem), table_environment(problem), 80, available))
-    values = np.array([problem.truth(x) for x in problem.space.points()])
-    np.testing.assert_array_equal(run.value, values[run.candidate])
-    best = [values[slice(None) if available is None else available(t)].max() for t in range(1, 81)]
-    np.testing.assert_allclose(run.regret, best - run.value, atol=1e-15)
-    np.testing.assert_allclose(run.cumulative_regret[-1], run.regret.sum())
-
-
-@pytest.mark.parametrize("name", ["igpucb", "ts", "random"])
-def test_simulate_is_the_loop_by_hand_for_functions_that_are_evaluated(name):
-    """A value read off the table is, to the last bit, the one observed at a single point."""
-    problem = PROBLEMS["points"]
-    environment = sb.RKHSFunction.sparse(problem.space, problem.kernel, sb.GaussianNoise(NOISE), seed=2)
-    run = sb.simulate(EVERY_POLICY[name].make(problem), environment, horizon=60)
-    assert_same_run(run, play_by_hand(EVERY_POLICY[name].make(problem), environment, 60))
-
-
-@pytest.mark.parametrize("name", ["igpucb", "ei", "random"])
-def test_simulate_on_a_box_is_the_loop_by_hand(name):
-    problem = PROBLEMS["box"]
-    environment = sb.FunctionEnvironment(problem.space, problem.truth, sb.GaussianNoise(NOISE), seed=3)
-    run = sb.simulate(EVERY_POLICY[name].make(problem), environment, horizon=30)
-    assert_same_run(run, play_by_hand(EVERY_POLICY[name].make(problem), environment, 30))
-
-
-@every_policy
-def test_simulate_goes_on_from_where_the_policy_is(name):
-    problem = PROBLEMS["grid"]
-    whole = sb.simulate(EVERY_POLICY[name].make(problem), table_environment(problem), horizon=60)
-    policy = EVERY_POLICY[name].make(problem)
-    parts = [sb.simulate(policy, table_environment(problem), horizon=part) for part in (25, 35)]
-    assert [part.first_round for part in parts] == [1, 26]
-    np.testing.assert_array_equal(np.concatenate([part.candidate for part in parts]), whole.candidate)
-    np.testing.assert_array_equal(np.concatenate([part.y for part in parts]), whole.y)
-
-
-@small_tiles
-@on(["grid", "points", "arms"], CASES)
-def test_both_engines_give_the_same_trajectory(name, space):
-    problem, case = PROBLEMS[space], CASES[name]
-    dense, blocked = (
-        sb.simulate(case.make(problem, engine=engine), table_environment(problem), horizon=150)
-        for engine in ("dense", "blocked")
-    )
-    np.testing.assert_array_equal(blocked.candidate, dense.candidate)
-    np.testing.assert_array_equal(blocked.y, dense.y)
-    np.testing.assert_allclose(blocked.width, dense.width, rtol=1e-9)
-
-
-TRAJECTORIES = """
-import json
-import sys
-
-import scalable_bandits as sb
-
-runs = {}
-space = sb.Grid([[0, 1], [0, 1]], 20)
-environment = sb.RKHSFunction.sparse(space, sb.RBF(0.4), sb.UniformNoise(0.3), seed=4)
-for name in sys.argv[1:]:
-    policy = getattr(sb, name)(space, sb.RBF(0.2), noise=0.2, regularization=0.05, seed=3)
-    runs[name] = sb.simulate(policy, environment, horizon=100).candidate.tolist()
-runs["function"] = sb.GPSample(space, sb.RBF(0.2), seed=5).table().tolist()
-print(json.dumps(runs))
-"""
-
-
-POLICY_NAMES = ["GPUCB", "IGPUCB", "GPTS", "GPEI", "GPPI", "MeanOnly", "VarianceOnly", "RandomSearch"]
-
-
-@functools.cache
-def fresh_trajectories(**variables):
-    """Candidates that each policy plays, and a drawn function, in a process with these environment variables."""
-    command = [sys.executable, "-c", TRAJECTORIES, *POLICY_NAMES]
-    done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, **variables})
-    return json.loads(done.stdout)
-
-
-def test_a_fresh_process_gives_the_same_trajectories(capsys, monkeypatch):
-    """Whatever its hash seed."""
-    fresh = fresh_trajectories(PYTHONHASHSEED="1")
-    assert fresh_trajectories(PYTHONHASHSEED="2") == fresh
-    monkeypatch.setattr(sys, "argv", ["", *POLICY_NAMES])
-    exec(compile(TRAJECTORIES, "trajectories", "exec"), {})
-    assert json.loads(capsys.readouterr().out) == fresh
-
-
-@pytest.mark.parametrize("name", [*POLICY_NAMES, "function"])
-def test_the_number_of_threads_changes_nothing(name):
-    """Last bits may differ; on a symmetric grid, where eigenvalues repeat, nothing more may follow from them."""
-    one, two = (fresh_trajectories(OPENBLAS_NUM_THREADS=threads, MKL_NUM_THREADS=threads)[name] for threads in "12")
-    np.testing.assert_allclose(two, one, rtol=0, atol=1e-6)

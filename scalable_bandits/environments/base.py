@@ -12,7 +12,9 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.randomness import RoundStream
-from scalable_bandits.spaces import Box, FiniteSpace, Space
+from scalable_bandits.spaces import Box, FiniteSpace, Space, availability
+
+TABLE_LIMIT = 10_000_000  # candidates; f of a larger space is not tabulated
 
 
 class Environment(ABC):
@@ -27,11 +29,18 @@ class Environment(ABC):
     seed
         Of the noise: round t's is a function of the seed and t alone.
 
+    Attributes
+    ----------
+    tabulated : bool
+        Whether f may be evaluated once a candidate and looked up from then on.
+
     Raises
     ------
     ValueError
         From every method, for points outside the space.
     """
+
+    tabulated = True
 
     def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
         self.space = space
@@ -87,8 +96,12 @@ class Environment(ABC):
         On a finite space it is exact. On a box it is searched: 2^14 Sobol points, the best 20 refined.
         """
         if isinstance(self.space, FiniteSpace):
+            if available is None and self.space.size > TABLE_LIMIT:
+                starts = range(0, self.space.size, TABLE_LIMIT)
+                parts = (np.arange(i, min(i + TABLE_LIMIT, self.space.size)) for i in starts)
+                return max(float(self.evaluate(self.space.points(part)).max()) for part in parts)
             values = self.table(t)
-            return float((values if available is None else values[np.asarray(available)]).max())
+            return float((values if available is None else values[availability(available, len(values))]).max())
         if available is not None:
             checks.refuse("available", available, "None on a box")
         return extreme(self, sign=1.0)

@@ -134,7 +134,7 @@ def load_intel_raw(
         raise DataMissing(f"{path} is missing. The public original: {INTEL}")
     names = ["date", "time", "epoch", "mote", *quantities]
     table = pandas.read_csv(path, sep=r"\s+", names=names, on_bad_lines="skip", dtype=str)
-    numbers = table[["mote", quantity]].apply(pandas.to_numeric, errors="coerce")
+    numbers = table[["mote", *quantities]].apply(pandas.to_numeric, errors="coerce").dropna()[["mote", quantity]]
     numbers["time"] = pandas.to_datetime(
         table["date"] + " " + table["time"], format="ISO8601", errors="coerce"
     ).dt.floor(every)

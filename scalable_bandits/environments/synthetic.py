@@ -65,8 +65,13 @@ class RKHSFunction(Environment):
         self, space: Space, kernel: Kernel, centers: Floats, weights: Floats, noise: Noise | None = None, seed: int = 0
     ):
         super().__init__(space, noise, seed)
-        self.kernel, self.centers, self.weights = kernel, centers, weights
-        self.rkhs_norm = max(0.0, float(weights @ kernel.block(centers) @ weights)) ** 0.5
+        self.kernel = kernel
+        self.centers = checks.finite("centers", centers, ndim=2)
+        self.weights = checks.finite("weights", weights, ndim=1)
+        if self.centers.shape != (len(self.weights), space.dimension):
+            shapes = f"shapes {self.centers.shape} and {self.weights.shape}"
+            checks.refuse("centers, weights", shapes, f"(m, {space.dimension}) and (m,)")
+        self.rkhs_norm = max(0.0, float(self.weights @ kernel.block(self.centers) @ self.weights)) ** 0.5
 
     @classmethod
     def sparse(
@@ -129,15 +134,33 @@ class FunctionEnvironment(Environment):
     function
         From one point (d,) (an arm number, for `Arms`) to a number, in units of y.
     noise
-        Added to what the function returns; none if not given, for a function that is noisy itself
-        (regret is then measured on its noisy values).
+        Added to what the function returns; none if not given. A function may be noisy itself: it is asked anew in
+        every round. Regret is measured on what it returns, against `optimum`.
     seed
         Of the added noise.
+    optimum
+        The largest value, where it is known; searched if not given, on a finite space by evaluating every candidate.
     """
 
-    def __init__(self, space: Space, function: Callable[[Any], float], noise: Noise | None = None, seed: int = 0):
+    tabulated = False
+
+    def __init__(
+        self,
+        space: Space,
+        function: Callable[[Any], float],
+        noise: Noise | None = None,
+        seed: int = 0,
+        optimum: float | None = None,
+    ):
         super().__init__(space, GaussianNoise(0.0) if noise is None else noise, seed)
         self.function = function
+        self._optimum = optimum
+
+    def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
+        """Largest value, as given or searched."""
+        if available is None and self._optimum is not None:
+            return self._optimum
+        return super().optimum(t, available)
 
     def evaluate(self, points: Floats) -> Floats:
         if isinstance(self.space, Points | Grid | Box):

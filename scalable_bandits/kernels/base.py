@@ -139,7 +139,7 @@ class Product(Combination):
 class Scaled(Kernel):
     """A kernel times a positive number: the function's variance."""
 
-    factor: float = attrs.field(converter=float, validator=checks.positive)
+    factor: float = attrs.field(converter=checks.number, validator=checks.positive)
     kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel))
 
     def check(self, dimension: int) -> None:

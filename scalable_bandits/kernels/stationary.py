@@ -53,7 +53,7 @@ class Matern(Stationary):
         number goes through the modified Bessel function K_nu.
     """
 
-    nu: float = attrs.field(default=1.5, converter=float, validator=attrs.validators.gt(0), kw_only=True)
+    nu: float = attrs.field(default=1.5, converter=checks.number, validator=attrs.validators.gt(0), kw_only=True)
 
     def radial(self, block: Floats) -> None:
         closed = {0.5: numba_kernels.matern12, 1.5: numba_kernels.matern32, 2.5: numba_kernels.matern52}
@@ -83,7 +83,7 @@ class Matern(Stationary):
 class RationalQuadratic(Stationary):
     """Rational quadratic kernel, (1 + r^2 / (2 alpha))^-alpha: a mixture of RBF kernels."""
 
-    alpha: float = attrs.field(default=1.0, converter=float, validator=checks.positive, kw_only=True)
+    alpha: float = attrs.field(default=1.0, converter=checks.number, validator=checks.positive, kw_only=True)
 
     def radial(self, block: Floats) -> None:
         numba_kernels.rational_quadratic(block, self.alpha)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +28,7 @@ class Periodic(Lengthscaled):
         In units of x.
     """
 
-    period: float = attrs.field(default=1.0, converter=float, validator=checks.positive, kw_only=True)
+    period: float = attrs.field(default=1.0, converter=checks.number, validator=checks.positive, kw_only=True)
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         numba_kernels.squared_sines(X, Z, 2.0 * self.inverse(X.shape[1]), np.pi / self.period, out)
@@ -40,7 +42,7 @@ class Periodic(Lengthscaled):
 class Linear(Lengthscaled):
     """Linear kernel, bias + sum over k of x_k z_k / lengthscale_k^2: Bayesian linear regression."""
 
-    bias: float = attrs.field(default=0.0, converter=float, validator=checks.nonnegative, kw_only=True)
+    bias: float = attrs.field(default=0.0, converter=checks.number, validator=checks.nonnegative, kw_only=True)
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         numba_kernels.inner_products(X, Z, self.inverse(X.shape[1]), self.bias, out)
@@ -71,6 +73,9 @@ class Covariance(Kernel):
     """
 
     matrix: Floats = attrs.field(converter=_frozen_covariance, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.matrix,)  # unpickled arrays would be writable
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Covariance) and np.array_equal(self.matrix, other.matrix)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces import Box, FiniteSpace, Indices, Points, Space
+from scalable_bandits.spaces import Box, FiniteSpace, Indices, Points, Space, availability
 
 Mask = NDArray[np.bool_]
 
@@ -53,14 +53,15 @@ class Policy(ABC):
     """
 
     space: Space = attrs.field(kw_only=False, validator=checks.instance_of(Space))
-    noise: float = attrs.field(default=1.0, converter=float, validator=checks.positive)
-    regularization: float = attrs.field(default=1.0, converter=float, validator=checks.positive)
-    delta: float = attrs.field(default=0.1, converter=float, validator=checks.probability)
-    horizon: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
-    seed: int = attrs.field(default=0, validator=checks.seed)
-    candidates: int = attrs.field(default=1024, validator=attrs.validators.ge(1))
+    noise: float = attrs.field(default=1.0, converter=checks.number, validator=checks.positive)
+    regularization: float = attrs.field(default=1.0, converter=checks.number, validator=checks.positive)
+    delta: float = attrs.field(default=0.1, converter=checks.number, validator=checks.probability)
+    horizon: int | None = attrs.field(default=None, converter=checks.at_least(1, optional=True))
+    seed: int = attrs.field(default=0, converter=checks.at_least(0), validator=checks.seed)
+    candidates: int = attrs.field(default=1024, converter=checks.at_least(1))
     rounds: int = attrs.field(default=0, init=False)
     _finite: FiniteSpace = attrs.field(init=False, repr=False)
+    _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
     _waiting: list[int] = attrs.field(init=False, factory=list, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -137,11 +138,10 @@ class Policy(ABC):
         ValueError
             If n < 1, or the availability set is empty or not of the space. Nothing has changed then.
         """
-        if n is not None and (not isinstance(n, int | np.integer) or n < 1):
-            checks.refuse("n", n, "a positive integer")
+        count = 1 if n is None else checks.integer("n", n, 1)
         allowed = self.allowed(available)
         asked = []
-        for _ in range(1 if n is None else n):
+        for _ in range(count):
             candidate = self.choose(allowed)
             self._waiting.append(candidate)
             asked.append(self._finite.value(candidate))
@@ -174,6 +174,9 @@ class Policy(ABC):
         if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
             checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
         variances = np.broadcast_to(self.regularization * (scales / self.noise) ** 2, (len(points),))
+        if (variances < self._noise_floor).any():
+            least = self.noise * (self._noise_floor / self.regularization) ** 0.5
+            checks.refuse("noise", noise, f"at least {least:.3g}: less is lost in the rounding of the prior variance")
         for candidate, value, variance in zip(
             self._locate(points).tolist(), values.ravel().tolist(), variances.tolist(), strict=True
         ):
@@ -191,8 +194,8 @@ class Policy(ABC):
         noise_variance
             That the posterior takes the measurement to have; lambda if not given.
         """
-        if self._waiting:
-            self.withdraw(candidate)
+        if candidate in self._waiting:
+            self._waiting.remove(candidate)
         self.learn(candidate, y, self.regularization if noise_variance is None else noise_variance)
         self.rounds += 1
 
@@ -201,16 +204,12 @@ class Policy(ABC):
         if x is None:
             self._waiting.clear()
             return
-        for candidate in self._locate(self.space.parse(x)[0]).tolist():
-            if not self.withdraw(candidate):
-                checks.refuse("x", x, f"a pending point: {self.pending}")
-
-    def withdraw(self, candidate: int) -> bool:
-        """Take one asking of a candidate off the pending list; False if it is not on it."""
-        if candidate in self._waiting:
-            self._waiting.remove(candidate)
-            return True
-        return False
+        left = self._waiting.copy()
+        for candidate in self._find(self.space.parse(x)[0]).tolist():
+            if candidate not in left:
+                checks.refuse("x", x, f"pending points: {self.pending}")
+            left.remove(candidate)
+        self._waiting[:] = left
 
     def allowed(self, available: ArrayLike | None) -> Mask | None:
         """Mask over all candidates of what may be chosen, from a mask or numbers; None if everything may."""
@@ -218,31 +217,26 @@ class Policy(ABC):
         if available is None and size == self._choosable:
             return None
         mask = np.zeros(size, dtype=np.bool_)
-        if available is None:
-            mask[: self._choosable] = True
-            return mask
-        given = np.asarray(available)
-        whole = np.issubdtype(given.dtype, np.integer) and given.ndim == 1 and given.size > 0
-        if given.dtype == np.bool_ and given.shape == (self._choosable,) and given.any():
-            mask[: self._choosable] = given
-        elif whole and given.min() >= 0 and given.max() < self._choosable:
-            mask[given] = True
-        else:
-            allowed = f"a mask of shape ({self._choosable},) with a True, or numbers from 0 to {self._choosable - 1}"
-            checks.refuse("available", "nothing" if not given.any() and given.dtype == bool else given, allowed)
+        mask[: self._choosable] = True if available is None else availability(available, self._choosable)
         return mask
+
+    def _find(self, points: Floats) -> Indices:
+        """Candidates at the points; -1 for a point of a box that is none."""
+        if not isinstance(self.space, Box):
+            return self._finite.index(points)
+        assert isinstance(self._finite, Points)
+        return self._finite.find(self.space.check(points))
 
     def _locate(self, points: Floats) -> Indices:
         """Candidates at the points; a box takes points in that are not of its candidate set."""
-        if not isinstance(self.space, Box):
-            return self._finite.index(points)
-        held = self._finite
-        assert isinstance(held, Points)
-        new = held.find(self.space.check(points)) < 0
-        if new.any():
-            self._finite = Points(np.concatenate([held.array, np.unique(points[new], axis=0)]))
-            self.extend()
+        found = self._find(points)
+        if (found >= 0).all():
+            return found
+        new = np.unique(points[found < 0], axis=0)
+        grown = Points(np.concatenate([self._finite.points(), new]))
+        self.extend(grown)
+        self._finite = grown
         return self._finite.index(points)
 
-    def extend(self) -> None:  # noqa: B027 - a policy without a model has nothing to do
-        """Take note of points that cannot be chosen, at the end of the finite space: it has just grown."""
+    def extend(self, grown: Points) -> None:  # noqa: B027 - a policy without a model has nothing to do
+        """Prepare for points that cannot be chosen, at the end of a longer candidate set; may refuse them."""

@@ -17,8 +17,9 @@ from scalable_bandits.information import GreedyInformationGain
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.base import Best, Mask, Policy
 from scalable_bandits.posteriors import Acquisition, Engine, Regression, check_engine, make_engine
-from scalable_bandits.spaces import Arms
+from scalable_bandits.spaces import Arms, FiniteSpace, Points
 
+ROUNDING = 1e-14  # smallest noise variance, as a fraction of the prior variance
 MEAN = UpperConfidence(width=0.0)
 
 
@@ -54,12 +55,19 @@ class GaussianProcessPolicy(Policy):
         self.engine = check_engine(self.engine, self._finite.size)
         if not callable(self.prior_mean):
             self.prior_mean = checks.finite("prior_mean", self.prior_mean)
-            if self.prior_mean.shape not in ((), (self._finite.size,)):
-                allowed = f"a number, {self._finite.size} numbers, or a function"
+            sizes = [(), (self._finite.size,)] if isinstance(self.space, FiniteSpace) else [()]
+            if self.prior_mean.shape not in sizes:
+                allowed = "a number, or a function; on a finite space also one number a candidate"
                 checks.refuse("prior_mean", f"shape {self.prior_mean.shape}", allowed)
         self.prior_mean_at(self._finite.points(np.zeros(1, dtype=np.int64)))
-        last = self._finite.points(np.array([self._finite.size - 1]))
-        self.kernel.diagonal(last)  # a covariance of too few arms is refused here
+        some = self._finite.points(np.linspace(0, self._finite.size - 1, 1000).astype(np.int64))
+        largest = float(self.kernel.diagonal(some).max())  # a covariance of too few arms is refused here
+        self._noise_floor = ROUNDING * largest
+        if self.regularization < self._noise_floor:
+            allowed = (
+                f"at least {self._noise_floor:.3g}: less is lost in the rounding of the prior variance {largest:.3g}"
+            )
+            checks.refuse("regularization", self.regularization, allowed)
         self._queried = np.zeros(self._finite.size, dtype=np.bool_)
 
     def prior_mean_at(self, points: Floats) -> Floats:
@@ -90,11 +98,10 @@ class GaussianProcessPolicy(Policy):
         if self._pending_columns:
             self._pending_columns.clear()
 
-    def extend(self) -> None:
+    def extend(self, grown: Points) -> None:
         """Rebuild the engine over the longer candidate set from the collapsed observations."""
-        engine = check_engine(self.engine, self._finite.size)
-        points = self._finite.points()
-        rebuilt = make_engine(engine, self.kernel, points, self.prior_mean_at(points))
+        points = grown.points()
+        rebuilt = make_engine(self.engine, self.kernel, points, self.prior_mean_at(points))
         for candidate, (precision, weighted) in self._observed.items():
             rebuilt.observe(candidate, weighted / precision, 1.0 / precision)
         self._engine = rebuilt
@@ -195,7 +202,7 @@ class ImprovementPolicy(IndexPolicy):
         "observation": the largest y told, the sources' noise-free definition taken at its word.
     """
 
-    xi: float = attrs.field(default=0.0, converter=float, validator=checks.nonnegative)
+    xi: float = attrs.field(default=0.0, converter=checks.number, validator=checks.nonnegative)
     incumbent: str = attrs.field(default="mean", validator=attrs.validators.in_(("mean", "observation")))
     _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
 
@@ -238,7 +245,7 @@ class ConfidencePolicy(IndexPolicy):
         5.1), a number, or a function of the number of observations, in nats.
     """
 
-    rkhs_norm: float = attrs.field(default=2.0, converter=float, validator=checks.positive)
+    rkhs_norm: float = attrs.field(default=2.0, converter=checks.number, validator=checks.positive)
     _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
     _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None, repr=False)
 

@@ -38,14 +38,15 @@ class GPUCB(ConfidencePolicy):
     """
 
     theorem: int = attrs.field(default=1, validator=attrs.validators.in_((1, 2, 3)))
-    scale: float = attrs.field(default=1.0, converter=float, validator=checks.positive)
-    constants: tuple[float, float] = attrs.field(default=(1.0, 1.0), converter=tuple)
+    scale: float = attrs.field(default=1.0, converter=checks.number, validator=checks.positive)
+    constants: tuple[float, float] = attrs.field(default=(1.0, 1.0))
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if self.theorem == 2 and not isinstance(self.space, Box | Grid):
             checks.refuse("theorem", 2, "1 or 3 on a space without bounds (2 is for boxes and grids)")
-        if len(self.constants) != 2 or min(self.constants) <= 0:
+        pair = checks.finite("constants", self.constants)
+        if pair.shape != (2,) or pair.min() <= 0:
             checks.refuse("constants", self.constants, "two positive numbers (a, b)")
 
     @property

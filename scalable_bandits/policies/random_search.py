@@ -39,7 +39,7 @@ class RandomSearch(Policy):
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """Average observed at x and its standard error; NaN and infinity where nothing was observed."""
         points, single = self.space.parse(x)
-        held = [self._observed.get(c, (0.0, 0.0)) for c in self._locate(points).tolist()]
+        held = [self._observed.get(c, (0.0, 0.0)) for c in self._find(points).tolist()]
         mean = np.array([weighted / precision if precision else np.nan for precision, weighted in held])
         std = np.array([precision**-0.5 if precision else np.inf for precision, _ in held])
         return (float(mean[0]), float(std[0])) if single else (mean, std)

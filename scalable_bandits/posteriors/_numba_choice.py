@@ -6,11 +6,12 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def tie_hash(candidate, salt):
-    """64-bit hash of a candidate's number (the finaliser of SplitMix64)."""
-    h = np.uint64(candidate) + np.uint64(salt)
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return h ^ (h >> np.uint64(31))
+    """32-bit hash of a candidate's number; no product leaves 64 bits (constants of Wellons' lowbias32)."""
+    h = np.uint64(candidate) ^ np.uint64(salt)
+    h = (h ^ (h >> np.uint64(32))) & np.uint64(0xFFFFFFFF)
+    h = ((h ^ (h >> np.uint64(16))) * np.uint64(0x7FEB352D)) & np.uint64(0xFFFFFFFF)
+    h = ((h ^ (h >> np.uint64(15))) * np.uint64(0x846CA68B)) & np.uint64(0xFFFFFFFF)
+    return h ^ (h >> np.uint64(16))
 
 
 @njit(cache=True, nogil=True)
@@ -25,13 +26,16 @@ def largest(index, allowed):
 
 @njit(cache=True, nogil=True)
 def first_of_ties(index, allowed, floor, numbers, salt):
-    """Position of the candidate of smallest hash among the allowed ones with index >= floor."""
+    """Position of the candidate of smallest hash (then number) among the allowed ones with index >= floor."""
     chosen = -1
     smallest = np.uint64(0)
+    first = 0
     for i in range(index.shape[0]):
         if index[i] >= floor and (allowed.shape[0] == 0 or allowed[i]):
-            h = tie_hash(numbers[i] if numbers.shape[0] else i, salt)
-            if chosen < 0 or h < smallest:
+            number = numbers[i] if numbers.shape[0] else i
+            h = tie_hash(number, salt)
+            if chosen < 0 or h < smallest or (h == smallest and number < first):
                 chosen = i
                 smallest = h
+                first = number
     return chosen

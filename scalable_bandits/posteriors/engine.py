@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,12 @@ class Acquisition(Protocol):
 
     def bound(self, mean: Floats, variance: Floats) -> Floats:
         """Largest index at means up to `mean` and variances up to `variance`."""
+
+    def loosened(self, scale: float) -> Acquisition:
+        """An index nowhere smaller, somewhat larger; `scale` is a standard deviation to go by."""
+
+    def covers(self, other: Any) -> bool:
+        """Whether this index is nowhere smaller than another of the same class."""
 
 
 class Engine(ABC):

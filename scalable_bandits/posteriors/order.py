@@ -7,12 +7,15 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
 
+LEAF = 32  # candidates
+
 
 def spatial_order(points: Floats, width: int) -> Indices:
     """Permutation of the candidates that cuts them into compact tiles of `width`.
 
     Parts are halved along their longest side, at a multiple of the tile width, until they fit a
-    tile: a function of the points alone, so that tiles are the same wherever they are computed.
+    tile, and then at the middle down to `LEAF` candidates, so that neighbours in a tile are near too: a function of the
+    points alone, so that tiles are the same wherever they are computed.
 
     Parameters
     ----------
@@ -30,12 +33,12 @@ def spatial_order(points: Floats, width: int) -> Indices:
     open_parts = [np.arange(len(points))]
     while open_parts:
         part = open_parts.pop()
-        if len(part) <= width:
+        if len(part) <= LEAF:
             done.append(np.sort(part))
             continue
         held = points[part]
         longest = int(np.argmax(np.ptp(held, axis=0)))
-        half = width * max(1, round(len(part) / width / 2))
+        half = width * max(1, round(len(part) / width / 2)) if len(part) > width else len(part) // 2
         order = np.argsort(held[:, longest], kind="stable")
         open_parts += [part[order[half:]], part[order[:half]]]
     return np.concatenate(done)

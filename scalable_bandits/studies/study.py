@@ -131,8 +131,9 @@ class Study:
         DataMissing
             If a measured file is not there.
         """
-        count = self._positive("replicates", self.replicates if replicates is None else replicates)
-        rounds = self._positive("horizon", self.horizon if horizon is None else horizon)
+        count = checks.integer("replicates", self.replicates if replicates is None else replicates, 1)
+        rounds = checks.integer("horizon", self.horizon if horizon is None else horizon, 1)
+        seed = checks.integer("seed", seed, 0)
         if store is not None:
             from scalable_bandits.store import check_new
 
@@ -188,9 +189,3 @@ class Study:
             "measure": self.measure, "version": __version__, "python": platform.python_version(),
         }  # fmt: skip
         return xarray.Dataset(variables, coords=coordinates, attrs=attributes)
-
-    @staticmethod
-    def _positive(name: str, value: int) -> int:
-        if not isinstance(value, int | np.integer) or value < 1:
-            checks.refuse(name, value, "a positive integer")
-        return int(value)

@@ -19,7 +19,7 @@ class Row(NamedTuple):
     standard_error: float  # of that mean; NaN for one replicate
     average: float  # regret a round
     last_tenth: float  # regret a round over the last tenth of the rounds
-    fraction: float  # regret as a fraction of uniform play's
+    fraction: float  # regret as a fraction of uniform play's; NaN where that has none
 
 
 def summarize(result: xarray.Dataset) -> list[Row]:
@@ -35,7 +35,8 @@ def summarize(result: xarray.Dataset) -> list[Row]:
         for p in order:
             mean = float(total[c, p].mean())
             error = float(total[c, p].std(ddof=1) / np.sqrt(replicates)) if replicates > 1 else float("nan")
-            fraction = mean / (rounds * float(uniform[c].mean()))
+            of_uniform = rounds * float(uniform[c].mean())
+            fraction = mean / of_uniform if of_uniform else float("nan")
             label = str(result["policy"].values[p])
             rows.append(Row(str(case), label, mean, error, mean / rounds, float(tail[c, p]), fraction))
     return rows

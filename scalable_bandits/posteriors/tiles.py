@@ -1,0 +1,332 @@
+"""Posterior mean and variance of many candidates in tiles, each awake (up to date) or asleep (left alone).
+
+The n x n covariance is never formed. A full window (`window.py`) is folded into rows F = chol(S)'R, and over all
+rows W so far K_l(p, x) = k(p, x) - W(p)'W(x). A tile that sleeps takes part in nothing; when it
+wakes, the folds it slept through and the open window are made up for, from the mean and variance that
+it had when the last window it saw the beginning of was opened (its base).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dgemm, dtrmm, dtrsm, dtrsv
+from scipy.linalg.lapack import dpotrf
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors import _numba_window as numba_window
+from scalable_bandits.posteriors.drift import Drift
+from scalable_bandits.posteriors.window import Window
+from scalable_bandits.spaces import Indices
+
+TILE = 1024  # candidates; a multiple of 64, so that BLAS cuts no tile differently
+WINDOW = 64
+BATCH = 64  # covariance columns computed at a time, at the most
+GROUPS = 2048  # parts of the space that these come from
+CACHE_BYTES = 256 * 2**20
+
+
+class Fold(NamedTuple):
+    """A window that was closed: what a tile needs to make up for it."""
+
+    points: Indices  # (r,) positions
+    coordinates: Floats  # (r, r) lower triangular
+    root: Floats | None  # (r, r) lower, chol(gram); None for the identity
+    shift: Floats  # (r,)
+    height: int  # rows before it
+
+
+class Tiles:
+    """The tiles. Candidates are named by their position in the tiles' order.
+
+    Attributes
+    ----------
+    mean, variance : ndarray
+        (n,), up to date in the tiles that are awake, as they fell asleep in the others.
+    promise : ndarray
+        (n,) last known index; the columns of the largest are computed ahead. The engine keeps it.
+    asleep : ndarray
+        (tiles,) bool.
+    changes : int
+        How often a tile fell asleep or woke.
+    drift : Drift
+        How far means may have moved in the tiles asleep.
+    floored : int
+        How often rounding pushed a variance below zero.
+    """
+
+    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
+        self.kernel, self.points, self.size = kernel, points, len(points)
+        self._prior = prior_mean, kernel.diagonal(points).astype(np.float64)
+        self.mean, self.variance = self._prior[0].copy(), self._prior[1].copy()
+        self._base = self._prior[0].copy(), self._prior[1].copy()
+        self.promise = self.variance.copy()
+        count = -(-self.size // TILE)
+        self.asleep = np.zeros(count, dtype=np.bool_)
+        self.changes = 0
+        self.drift = Drift(count)
+        self.floored = 0
+        self.window = Window(min(WINDOW, self.size))
+        self._rows = np.empty((count, self.window.capacity, TILE))
+        self._column = np.empty(TILE)
+        self._folds: list[Fold] = []
+        self._height = 0
+        self._tile_rows = [np.empty((0, TILE)) for _ in range(count)]
+        self._done = np.zeros(count, dtype=np.int64)  # folds whose rows a tile has
+        self._known = np.zeros(count, dtype=np.int64)  # folds that its base includes
+        slots = int(np.clip(CACHE_BYTES // (8 * TILE * count), BATCH, 8 * BATCH))
+        self._cache = np.empty((slots, count, TILE))
+        self._fresh = np.zeros((slots, count), dtype=np.bool_)
+        self._slots: dict[int, int] = {}
+        self._free = list(range(slots))
+        self._batch = max(BATCH // 4, 1)
+        self._guessed: set[int] = set()  # the last batch
+        self._observed: dict[int, tuple[float, float]] = {}  # position: precision, weighted sum of y
+
+    def span(self, tile: int) -> slice:
+        """Positions of a tile."""
+        return slice(tile * TILE, min((tile + 1) * TILE, self.size))
+
+    def spread(self, per_tile: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Values of the tiles at their positions, (n,)."""
+        return np.repeat(per_tile, TILE)[: self.size]
+
+    # ---- observing
+
+    def observe(self, p: int, y: float, noise_variance: float) -> float:
+        """Condition on y observed at p; returns the variance there before."""
+        window = self.window
+        slot = window.slot(p)
+        if slot < 0 and window.rank == window.capacity:
+            self._fold()
+        tile, offset = divmod(p, TILE)
+        self.wake(tile)
+        columns = self._columns_of(p) if slot < 0 else self._cache[0]
+        rows_at = self._rows[tile, :, offset]
+        numba_window.project(window.gram, window.coordinates, window.rank, slot, rows_at, window.weights)
+        before = float(window.weights[: window.rank] @ rows_at[: window.rank])
+        before = max(before + (float(columns[tile, offset]) if slot < 0 else 0.0), 0.0)
+        residual, total = y - float(self.mean[p]), before + noise_variance
+        numba_window.record(
+            window.gram, window.coordinates, window.shift, window.rank, slot, window.weights, residual, total
+        )
+        self.floored += numba_window.tiles_observe(
+            np.flatnonzero(~self.asleep), TILE, columns, self._rows, window.rank, slot, window.weights,
+            residual, total, self.mean, self.variance, self._column,
+        )  # fmt: skip
+        window.admit(p, slot, noise_variance)
+        self.drift.move(abs(residual) * before**0.5 / total)
+        precision, weighted = self._observed.get(p, (0.0, 0.0))
+        self._observed[p] = (precision + 1.0 / noise_variance, weighted + y / noise_variance)
+        return before
+
+    def _across(self, positions: Indices, height: int) -> Floats:
+        """Rows W(p) up to `height` of some points, (k, height)."""
+        out = np.empty((len(positions), height))
+        for row, p in zip(out, positions.tolist(), strict=True):
+            row[:] = self._tile_rows[p // TILE][:height, p % TILE]
+        return out
+
+    def _covariances(self, positions: Indices, across: Floats, tile: int) -> Floats:
+        """Columns k(p, x) - W(p)'W(x) at the candidates x of a tile, (k, width)."""
+        span = self.span(tile)
+        out = np.empty((len(positions), span.stop - span.start))
+        self.kernel.fill(self.points[positions], self.points[span], out)
+        height = across.shape[1]
+        if height:
+            rows = self._tile_rows[tile][:height, : out.shape[1]]
+            # Row-major arrays are transposed ones to BLAS: out' -= W(x)'W(p).
+            dgemm(-1.0, rows.T, across.T, beta=1.0, c=out.T, overwrite_c=1)
+        return out
+
+    def _columns_of(self, p: int) -> Floats:
+        """K_l(p, .) on all tiles awake, (tiles, TILE): from the cache, computed where it is missing."""
+        if p not in self._slots:
+            self._load(p)
+        slot = self._slots[p]
+        missing = np.flatnonzero(~self.asleep & ~self._fresh[slot]).tolist()
+        if missing:
+            across = self._across(np.array([p]), self._height)
+            for tile in missing:
+                block = self._covariances(np.array([p]), across, tile)
+                self._cache[slot, tile, : block.shape[1]] = block[0]
+            self._fresh[slot, missing] = True
+        return self._cache[slot]
+
+    def _load(self, p: int) -> None:
+        """Compute the columns of p and of the most promising candidates awake that are not yet cached."""
+        scores = self.promise.copy()
+        scores[self.spread(self.asleep)] = -np.inf
+        scores[np.fromiter((*self._slots, *self.window.points), dtype=np.int64)] = -np.inf
+        scores[p] = np.inf
+        # The best of each group of neighbours: of two neighbours, playing one makes the other less promising.
+        starts = np.arange(0, self.size, max(1, self.size // GROUPS))
+        tops = np.maximum.reduceat(scores, starts)
+        count = min(self._batch_size(), int((tops > -np.inf).sum()))
+        groups = np.argpartition(-tops, count - 1)[:count]
+        stops = np.append(starts[1:], self.size)
+        chosen = np.array([starts[g] + np.argmax(scores[starts[g] : stops[g]]) for g in groups.tolist()])
+        if len(self._free) < count:
+            worst = sorted(self._slots, key=lambda q: (self.promise[q], q))
+            self._evict(worst[: count - len(self._free)])
+        slots = [self._free.pop() for _ in range(count)]
+        self._slots.update(zip(chosen.tolist(), slots, strict=True))
+        self._fresh[slots] = ~self.asleep
+        self._guessed = set(chosen.tolist())
+        across = self._across(chosen, self._height)
+        for tile in np.flatnonzero(~self.asleep).tolist():
+            block = self._covariances(chosen, across, tile)
+            self._cache[slots, tile, : block.shape[1]] = block
+
+    def _batch_size(self) -> int:
+        """Twice as many columns if most of the last batch were played since, half as many if few were."""
+        played = sum(p in self._observed for p in self._guessed)
+        if 2 * played > len(self._guessed):
+            self._batch = min(2 * self._batch, BATCH)
+        elif 8 * played < len(self._guessed):
+            self._batch = max(self._batch // 2, BATCH // 8)
+        return self._batch
+
+    def _evict(self, positions: list[int]) -> None:
+        self._free += [self._slots.pop(p) for p in positions]
+
+    # ---- folding
+
+    def _fold(self) -> None:
+        window = self.window
+        rank, root = window.rank, window.root()
+        points = np.fromiter(window.points, dtype=np.int64, count=rank)
+        coordinates, shift = window.coordinates[:rank, :rank].copy(), window.shift[:rank].copy()
+        self._folds.append(Fold(points, coordinates, root, shift, self._height))
+        self.drift.fold(window.drift())
+        for tile in np.flatnonzero(~self.asleep).tolist():
+            span = self.span(tile)
+            rows = self._rows[tile, :rank, : span.stop - span.start]
+            self._append(tile, np.asarray(dtrmm(1.0, root, rows.T, side=1, lower=1)).T)
+            self._set_base(tile)
+        self._height += rank
+        window.clear()
+        self._evict([p for p in self._slots if p in points or self.asleep[p // TILE]])
+        self._bring_forward(rank)
+        if self._height > 2 * len(self._observed) + window.capacity:
+            self._rebuild()
+
+    def _set_base(self, tile: int) -> None:
+        span = self.span(tile)
+        self._base[0][span], self._base[1][span] = self.mean[span], self.variance[span]
+        self._known[tile] = len(self._folds)
+
+    def _append(self, tile: int, rows: Floats) -> None:
+        """Take the rows of the next fold into a tile, which doubles its room as it grows."""
+        start = self._folds[self._done[tile]].height
+        stop = start + len(rows)
+        held = self._tile_rows[tile]
+        if stop > len(held):
+            grown = np.empty((max(stop, 2 * len(held), 4 * WINDOW), TILE))
+            grown[:start] = held[:start]
+            self._tile_rows[tile] = held = grown
+        held[start:stop, : rows.shape[1]] = rows
+        self._done[tile] += 1
+
+    def _bring_forward(self, rank: int) -> None:
+        """Take the newest fold's rows off the cached columns."""
+        self._fresh[:, self.asleep] = False
+        if not self._slots:
+            return
+        positions = np.fromiter(self._slots, dtype=np.int64)
+        slots = np.fromiter(self._slots.values(), dtype=np.int64)
+        newest = np.ascontiguousarray(self._across(positions, self._height)[:, -rank:])
+        for tile in np.flatnonzero(~self.asleep).tolist():
+            width = self.span(tile).stop - self.span(tile).start
+            block = self._cache[slots, tile, :width]
+            rows = self._tile_rows[tile][self._height - rank : self._height, :width]
+            dgemm(-1.0, rows.T, newest.T, beta=1.0, c=block.T, overwrite_c=1)
+            self._cache[slots, tile, :width] = block
+
+    def _rebuild(self) -> None:
+        """Replace all folds by one of the distinct points; every tile sleeps, and makes up for it as it wakes."""
+        positions = np.array(sorted(self._observed), dtype=np.int64)
+        precision, weighted = np.array([self._observed[p] for p in positions.tolist()]).T
+        points = self.points[positions]
+        matrix = np.empty((len(positions), len(positions)))
+        self.kernel.fill(points, points, matrix)
+        matrix.flat[:: len(matrix) + 1] += 1.0 / precision
+        factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
+        if failed:  # too ill-conditioned to refit in one piece: the rows there are serve as well
+            return
+        shift = weighted / precision - self._prior[0][positions]
+        dtrsv(factor, shift, lower=1, overwrite_x=1)
+        self._evict(list(self._slots))
+        self._folds, self._height = [Fold(positions, np.asarray(factor), None, shift, 0)], len(positions)
+        self.sleep(~self.asleep)
+        self._base = self._prior[0].copy(), self._prior[1].copy()
+        self._done[:] = self._known[:] = 0
+        self._tile_rows = [np.empty((0, TILE)) for _ in self._tile_rows]
+
+    # ---- sleeping and waking
+
+    def sleep(self, tiles: NDArray[np.bool_]) -> None:
+        """Put tiles, named by a mask over them, to sleep."""
+        self.drift.sleep(tiles)
+        self.asleep |= tiles
+        self.changes += 1
+        self.promise[self.spread(tiles)] = -np.inf
+
+    def wake(self, tile: int) -> None:
+        """Bring a tile up to the present."""
+        if not self.asleep[tile]:
+            return
+        span = self.span(tile)
+        mean, variance = self._base[0][span].copy(), self._base[1][span].copy()
+        for number in range(int(self._done[tile]), len(self._folds)):
+            fold = self._folds[number]
+            rows = self._solved(fold.points, fold.coordinates, fold.height, tile)
+            news = number >= self._known[tile]
+            if news:
+                mean += fold.shift @ rows
+            if fold.root is not None:
+                rows = np.asarray(dtrmm(1.0, fold.root, rows.T, side=1, lower=1)).T
+            if news:
+                variance -= np.einsum("ij,ij->j", rows, rows)
+            self._append(tile, rows)
+        np.maximum(variance, 0.0, out=variance)
+        self.mean[span], self.variance[span] = mean, variance
+        self._set_base(tile)
+        window = self.window
+        rank = window.rank
+        if rank:
+            points = np.fromiter(window.points, dtype=np.int64, count=rank)
+            rows = self._solved(points, window.coordinates[:rank, :rank], self._height, tile)
+            self._rows[tile, :rank, : rows.shape[1]] = rows
+            variance -= np.einsum("ij,ij->j", rows, window.gram[:rank, :rank] @ rows)
+            self.mean[span] += window.shift[:rank] @ rows
+            self.variance[span] = np.maximum(variance, 0.0)
+        self.asleep[tile] = False
+        self.changes += 1
+
+    def wake_all(self) -> None:
+        """Bring every tile up to the present."""
+        for tile in np.flatnonzero(self.asleep).tolist():
+            self.wake(tile)
+
+    def _solved(self, points: Indices, coordinates: Floats, height: int, tile: int) -> Floats:
+        """Rows R = coordinates^-1 K_l(P, .) of a window on a tile that slept through some of it."""
+        block = self._covariances(points, self._across(points, height), tile)
+        return np.asarray(dtrsm(1.0, coordinates.T, block.T, side=1, lower=0, overwrite_b=1)).T
+
+    def columns(self, positions: Indices) -> Floats:
+        """Posterior covariances of some candidates with all, (k, n)."""
+        self.wake_all()
+        window = self.window
+        rank = window.rank
+        across = self._across(positions, self._height)
+        rows_at = np.array([self._rows[p // TILE, :rank, p % TILE] for p in positions]).reshape(len(positions), rank)
+        weights = rows_at @ window.gram[:rank, :rank]
+        out = np.empty((len(positions), self.size))
+        for tile in range(len(self.asleep)):
+            block = self._covariances(positions, across, tile)
+            out[:, self.span(tile)] = block - weights @ self._rows[tile, :rank, : block.shape[1]]
+        return out

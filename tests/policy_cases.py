@@ -1,0 +1,142 @@
+"""Every policy with the oracle's width or index, and the problems to play them on."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from naive import kernels as naive_kernels
+from naive import policies as naive
+
+import scalable_bandits as sb
+
+NOISE, REGULARIZATION, DELTA, NORM = 0.2, 0.05, 0.1, 0.8
+SHARED = {"noise": NOISE, "regularization": REGULARIZATION, "delta": DELTA, "seed": 3}
+
+
+class Problem(NamedTuple):
+    """A space, its kernel and the oracle's, and the largest side for Theorem 2 (None where it has none)."""
+
+    space: sb.Points | sb.Grid | sb.Arms | sb.Box
+    kernel: sb.Kernel
+    oracle: Any
+    side: float | None = None
+    candidates: int = 1024
+
+    def truth(self, x):
+        """f at one point, for observations with real noise."""
+        x = np.ravel(x)
+        return float(np.sin(5 * x[0]) + np.cos(3 * x[-1]))
+
+
+def _arm_covariance():
+    factor = np.random.default_rng(0).standard_normal((90, 30))
+    return factor @ factor.T / 30 + 0.1 * np.eye(90)
+
+
+PROBLEMS = {
+    "grid": Problem(sb.Grid([[0, 1], [0, 2]], (14, 12)), sb.RBF([0.2, 0.5]), naive_kernels.rbf((0.2, 0.5)), side=2.0),
+    "points": Problem(
+        sb.Points(np.random.default_rng(1).random((160, 2))), sb.Matern(0.3, nu=1.5), naive_kernels.matern32(0.3)
+    ),
+    "arms": Problem(sb.Arms(90), sb.Covariance(_arm_covariance()), naive_kernels.covariance(_arm_covariance())),
+    "box": Problem(
+        sb.Box([[0, 1], [-1, 0.5]]),
+        2.0 * sb.Matern(0.4, nu=2.5),
+        naive_kernels.scaled(2.0, naive_kernels.matern52(0.4)),
+        side=1.5,
+        candidates=100,
+    ),
+}
+
+
+class Case(NamedTuple):
+    """A policy, and the oracle's width (of a policy that has one) and index before a round."""
+
+    kind: type
+    arguments: dict
+    width: Callable | None = None
+    index: Callable | None = None
+
+    def make(self, problem, **arguments):
+        candidates = {"candidates": problem.candidates} if isinstance(problem.space, sb.Box) else {}
+        return self.kind(problem.space, problem.kernel, **{**SHARED, **self.arguments, **candidates, **arguments})
+
+    def indices(self, known, problem):
+        """Index of every candidate; `known` is the oracle's `Bandit`, `problem` the space's size and side."""
+        if self.width is not None:
+            return naive.upper_confidence(known.mean, known.std, self.width(known, problem))
+        return self.index(known)
+
+
+def _size(known, problem):
+    return problem.candidates if isinstance(problem.space, sb.Box) else problem.space.size
+
+
+def _gpucb(theorem, scale):
+    def width(known, problem):
+        if theorem == 1:
+            return naive.gpucb_width1(known.t, _size(known, problem), DELTA, scale)
+        if theorem == 2:
+            return naive.gpucb_width2(known.t, 2, problem.side, DELTA, 1.3, 0.9, scale)
+        return naive.gpucb_width3(known.t, known.gain, NORM, DELTA, scale)
+
+    arguments = {"theorem": theorem, "scale": scale, "rkhs_norm": NORM, "constants": (1.3, 0.9)}
+    return Case(sb.GPUCB, arguments, width)
+
+
+CASES = {
+    "gpucb-1": _gpucb(1, 1.0),
+    "gpucb-1-scaled": _gpucb(1, 5.0),
+    "gpucb-2": _gpucb(2, 1.0),
+    "gpucb-2-scaled": _gpucb(2, 20.0),
+    "gpucb-3": _gpucb(3, 1.0),
+    "gpucb-3-scaled": _gpucb(3, 5000.0),
+    "igpucb": Case(
+        sb.IGPUCB, {"rkhs_norm": NORM}, lambda known, problem: naive.igpucb_width(known.gain, NORM, NOISE, DELTA)
+    ),
+    "ei": Case(sb.GPEI, {}, index=lambda known: naive.expected_improvement(known.mean, known.std, known.incumbent)),
+    "ei-xi": Case(
+        sb.GPEI,
+        {"xi": 0.3},
+        index=lambda known: naive.expected_improvement(known.mean, known.std, known.incumbent, 0.3),
+    ),
+    "ei-observation": Case(
+        sb.GPEI,
+        {"incumbent": "observation"},
+        index=lambda known: naive.expected_improvement(
+            known.mean, known.std, known.incumbent if known.largest_y is None else known.largest_y
+        ),
+    ),
+    "pi": Case(
+        sb.GPPI, {}, index=lambda known: naive.improvement_probability(known.mean, known.std, known.incumbent, 0.01)
+    ),
+    "pi-xi": Case(
+        sb.GPPI,
+        {"xi": 0.3},
+        index=lambda known: naive.improvement_probability(known.mean, known.std, known.incumbent, 0.3),
+    ),
+    "mean": Case(sb.MeanOnly, {}, index=lambda known: known.mean),
+    "variance": Case(sb.VarianceOnly, {}, index=lambda known: known.std),
+}
+
+DRAWN = {
+    "ts": Case(sb.GPTS, {"rkhs_norm": NORM}),
+    "random": Case(sb.RandomSearch, {}),
+}
+
+
+EVERY_POLICY = {**{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN}
+
+every_policy = pytest.mark.parametrize("name", EVERY_POLICY)
+
+
+def on(spaces, cases):
+    """Parametrise by policy and space, without Theorem 2 where a space has no sides."""
+    fitting = [
+        (name, space)
+        for name in cases
+        for space in spaces
+        if cases[name].arguments.get("theorem") != 2 or PROBLEMS[space].side is not None
+    ]
+    return pytest.mark.parametrize(("name", "space"), fitting)

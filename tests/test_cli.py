@@ -1,0 +1,216 @@
+"""The command: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import csv
+import os
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import xarray
+import zarr
+from click.testing import Result
+from matplotlib.image import imread
+from typer.testing import CliRunner
+
+from scalable_bandits.cli import app
+from scalable_bandits.studies import Row, Study
+
+DATA = Path(os.environ.get("SCALABLE_BANDITS_DATA") or Path(__file__).parents[1] / "../shared/data")
+HAS_DATA = (DATA / "light_sensors.mat").is_file()
+NAMES = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            study.needs_data and not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}"
+        ),
+    )
+    for name, study in sorted(Study.registry.items())
+]
+SMALL = ("--replicates", "2", "--horizon", "20")
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
+
+
+class Ran(NamedTuple):
+    result: Result
+    folder: Path
+    study: Study
+
+    def table(self) -> list[dict[str, str]]:
+        with (self.folder / "table.csv").open(newline="") as handle:
+            return list(csv.DictReader(handle))
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """A study, run once by the command."""
+    folder = tmp_path_factory.mktemp("runs") / "deep" / request.param
+    result = command("run", request.param, *SMALL, "--seed", 3, "--data", DATA, "--out", folder)
+    return Ran(result, folder, Study.load(request.param))
+
+
+class TestRun:
+    """`run` of every study."""
+
+    def test_succeeds_and_says_where(self, ran: Ran) -> None:
+        assert ran.result.exit_code == 0, ran.result.output
+        assert ran.result.stderr == ""
+        assert sorted(path.name for path in ran.folder.iterdir()) == ["regret.png", "result.zarr", "table.csv"]
+        for path in ran.folder.iterdir():
+            assert str(path) in ran.result.stdout
+
+    def test_prints_every_policy(self, ran: Ran) -> None:
+        """With the title, the source and the size of the run."""
+        words = " ".join(ran.result.stdout.split())
+        assert "2 replicates x 20 rounds" in words
+        assert ran.study.source in words
+        for row in ran.table():
+            assert row["policy"] in words
+            assert f"{float(row['regret']):.4g}" in words
+        if len(ran.study.cases) > 1:
+            assert all(case in words for case in ran.study.cases)
+
+    def test_saves_what_the_study_gives(self, ran: Ran) -> None:
+        """The same numbers as `Study.run` with this seed; no warning on opening."""
+        expected = ran.study.run(replicates=2, horizon=20, seed=3, data=DATA)
+        path = str(ran.folder / "result.zarr")
+        with xarray.open_zarr(path, consolidated=False) as opened:
+            xarray.testing.assert_identical(opened.load(), expected)
+        regret = zarr.open_group(path, mode="r")["regret"]
+        assert isinstance(regret, zarr.Array)
+        np.testing.assert_array_equal(regret[...], expected["regret"].values)
+
+    def test_table_follows_from_the_data(self, ran: Ran) -> None:
+        """Recomputed row by row in plain Python."""
+        group = zarr.open_group(str(ran.folder / "result.zarr"), mode="r")
+        regret, uniform = np.asarray(group["regret"][...]), np.asarray(group["uniform_regret"][...])
+        cases, policies = (list(map(str, group[name][...])) for name in ("case", "policy"))
+        rows = ran.table()
+        assert list(rows[0]) == list(Row._fields)
+        assert len(rows) == len(cases) * len(policies)
+        for row in rows:
+            c, p = cases.index(row["case"]), policies.index(row["policy"])
+            totals = [sum(regret[c, p, r].tolist()) for r in range(2)]
+            mean = sum(totals) / 2
+            expected = {
+                "regret": mean,
+                "standard_error": abs(totals[0] - totals[1]) / 2,
+                "average": mean / 20,
+                "last_tenth": sum(regret[c, p, r, t] for r in range(2) for t in (18, 19)) / 4,
+                "fraction": mean / (20 * sum(uniform[c]) / 2),
+            }
+            assert {key: float(row[key]) for key in expected} == pytest.approx(expected, rel=1e-12)
+        for case in cases:
+            regrets = [float(row["regret"]) for row in rows if row["case"] == case]
+            assert regrets == sorted(regrets)
+
+    def test_picture(self, ran: Ran) -> None:
+        """A PNG of a sane size with something on it."""
+        data = (ran.folder / "regret.png").read_bytes()
+        assert data[:8] == b"\x89PNG\r\n\x1a\n"
+        width, height = struct.unpack(">II", data[16:24])
+        assert 600 <= width <= 3000
+        assert 400 <= height <= 3000
+        assert 10_000 < len(data) < 2_000_000
+        pixels = imread(ran.folder / "regret.png")[..., :3]
+        assert pixels[0, 0].tolist() == [1.0, 1.0, 1.0]
+        coloured = np.ptp(pixels, axis=2) > 0.3
+        assert 0.001 < coloured.mean() < 0.5
+
+
+def test_list() -> None:
+    """Every study, with the size of its default run and whether it wants data."""
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["list"])
+    assert result.exit_code == 0
+    for name, study in Study.registry.items():
+        assert name in result.stdout
+        line = next(line for line in result.stdout.splitlines() if f"{name} " in line)
+        assert f"{study.replicates} x {study.horizon}" in line
+        assert study.duration in line
+        assert ("--data" in line) == study.needs_data
+
+
+def test_list_is_readable_in_a_narrow_window() -> None:
+    """Names are not cut."""
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["list"])
+    assert all(name in result.stdout for name in Study.registry)
+
+
+def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The study's name, where the command was called; again is refused."""
+    monkeypatch.chdir(tmp_path)
+    arguments = ("run", "srinivas2010-synthetic", "--replicates", 1, "--horizon", 2)
+    assert command(*arguments).exit_code == 0
+    assert (tmp_path / "srinivas2010-synthetic" / "table.csv").is_file()
+    assert command(*arguments).exit_code == 2
+
+
+def test_one_replicate(tmp_path: Path) -> None:
+    """No standard error, no band, no warning."""
+    result = command(
+        "run", "srinivas2010-synthetic", "--replicates", 1, "--horizon", 1, "--seed", 0, "--out", tmp_path / "out"
+    )
+    assert result.exit_code == 0, result.output
+    assert "nan" in result.stdout
+
+
+class TestRefusals:
+    """Exit code 2, one line that says why, and nothing written."""
+
+    def test_unknown_study(self, tmp_path: Path) -> None:
+        result = command("run", "srinivas2010-synthetics", "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        assert "did you mean 'srinivas2010-synthetic'?" in result.stderr
+        assert "Traceback" not in result.output
+        assert not any(tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        ("name", "file"),
+        [
+            ("srinivas2010-temperature", "intel_temperature_train.csv"),
+            ("srinivas2010-traffic", "traffic_speed_la.csv.gz"),
+            ("chowdhury2017-temperature", "intel_temperature_train.csv"),
+            ("chowdhury2017-light", "light_sensors.mat"),
+        ],
+    )
+    def test_missing_data(self, name: str, file: str, tmp_path: Path) -> None:
+        result = command("run", name, *SMALL, "--data", tmp_path, "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        for part in (f"{file} is missing", str(tmp_path), "--data"):
+            assert part in result.stderr
+        assert "Traceback" not in result.output
+        assert not any(tmp_path.iterdir())
+
+    def test_existing_folder(self, tmp_path: Path) -> None:
+        """Also an empty one, also a file; it stays as it is."""
+        folder, empty, file = tmp_path / "mine", tmp_path / "empty", tmp_path / "file"
+        folder.mkdir()
+        empty.mkdir()
+        for path in (folder / "table.csv", file):
+            path.write_text("mine")
+        for out in (folder, empty, file):
+            result = command("run", "srinivas2010-synthetic", *SMALL, "--out", out)
+            assert result.exit_code == 2
+            assert f"{out} exists already" in result.stderr
+        assert (folder / "table.csv").read_text() == file.read_text() == "mine"
+        assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "file", "mine", "table.csv"]
+
+    @pytest.mark.parametrize(
+        "option", [("--replicates", "0"), ("--horizon", "0"), ("--horizon", "2.5"), ("--seed", "-1"), ("--seed", "x")]
+    )
+    def test_bad_numbers(self, option: tuple[str, str], tmp_path: Path) -> None:
+        result = command("run", "srinivas2010-synthetic", *option, "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        assert option[0] in result.stderr
+        assert not any(tmp_path.iterdir())
+
+    def test_no_arguments(self) -> None:
+        result = command()
+        assert "list" in result.output
+        assert "run" in result.output

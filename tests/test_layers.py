@@ -1,0 +1,175 @@
+"""Layers: imports go downwards only, and heavy libraries stay where they belong.
+
+The order is that of the design's picture as the package realises it. A module or folder that is not listed here fails
+the test: give it its place in `LAYERS`.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import scalable_bandits
+
+ROOT = Path(scalable_bandits.__file__).parent
+NAME = ROOT.name
+
+# From the bottom up. A unit imports from units before it, and from itself where it is a folder.
+LAYERS = (
+    "checks",
+    "specification",
+    "randomness",
+    "spaces",
+    "kernels",
+    "environments",
+    "posteriors",
+    "acquisition",
+    "confidence",
+    "information",
+    "policies",
+    "store",
+    "execution",
+    "simulate",
+    "maximize",
+    "studies",
+    "plots",
+    "report",
+    "cli",
+    "__main__",
+    "__init__",
+)
+ANYWHERE = {"__version__"}  # names of the package itself that are no layer
+WHERE = {
+    "numba": lambda path: path.name.startswith("_numba"),
+    "dask": lambda path: "execution" in path.parts or path.name == "store.py",
+    "distributed": lambda path: "execution" in path.parts or path.name == "store.py",
+    "zarr": lambda path: "execution" in path.parts or path.name == "store.py",
+    "icechunk": lambda path: path.name == "store.py",
+    "typer": lambda path: path.name in ("cli.py", "__main__.py"),
+    "click": lambda path: path.name in ("cli.py", "__main__.py"),
+}
+FORBIDDEN = {"utils", "util", "helpers", "helper", "core", "common", "misc"}
+MOST_LINES, MOST_FUNCTION_LINES = 400, 70
+
+FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(), filename=str(path))
+
+
+def unit(path: Path) -> str:
+    """Layer of a file: its folder, or its own name at the top."""
+    return path.parts[0].removesuffix(".py")
+
+
+def module(path: Path) -> str:
+    """Dotted name of a file inside the package."""
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+MODULES = {module(path) for path in FILES}
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """All that a file imports, also inside functions and for types only: line and dotted name."""
+    package = (NAME, *path.parts[:-1])
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join((*package[: len(package) - node.level + 1], *filter(None, [node.module])))
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}"
+
+
+def internal(path: Path) -> Iterator[tuple[int, str]]:
+    """Modules of the package that a file imports, by their dotted names inside the package."""
+    for line, name in imports(path):
+        head, _, inside = name.partition(".")
+        if head != NAME or inside in ANYWHERE:
+            continue
+        while inside and inside not in MODULES:
+            inside = inside.rpartition(".")[0]
+        yield line, inside or "__init__"
+
+
+def test_finds_the_package() -> None:
+    """The tests below look at something."""
+    assert {"spaces", "cli", "kernels.base", "policies"} <= MODULES
+    found = {name for _, name in internal(Path("policies/gaussian_process.py"))}
+    assert {"checks", "kernels", "policies.base", "posteriors", "spaces"} <= found
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_imports_go_down(path: Path) -> None:
+    """Nothing imports from its own height or above, but from within its own folder."""
+    assert unit(path) in LAYERS, f"{path}: give {unit(path)!r} its place in LAYERS"
+    height = LAYERS.index(unit(path))
+    upward = [
+        f"{path}:{line} imports {name}"
+        for line, name in internal(path)
+        if name.split(".")[0] != unit(path) and LAYERS.index(name.split(".")[0]) >= height
+    ]
+    assert not upward
+
+
+def test_no_circles() -> None:
+    """Also not within a folder, and not by an import inside a function."""
+    graph = {module(path): {name for _, name in internal(path)} - {module(path)} for path in FILES}
+    list(graphlib.TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_libraries_stay_in_their_places(path: Path) -> None:
+    """Numba in `_numba*.py` only, Dask and zarr in `execution/` and the store only."""
+    strays = [
+        f"{path}:{line} imports {name}"
+        for line, name in imports(path)
+        if name.split(".")[0] in WHERE and not WHERE[name.split(".")[0]](path)
+    ]
+    assert not strays
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.name.startswith("_numba")], ids=str)
+def test_numba_files_know_nothing(path: Path) -> None:
+    """Arrays and scalars only: of the package they import other numba files at most, and no random numbers."""
+    assert not [name for _, name in internal(path) if not name.split(".")[-1].startswith("_numba")]
+    names = {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
+    assert not names & {"random", "default_rng", "guvectorize", "vectorize"}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef):
+            (decorator,) = node.decorator_list
+            assert ast.unparse(decorator) == "njit(cache=True, nogil=True)", f"{path}: {node.name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_sizes(path: Path) -> None:
+    """No file above 400 lines, no function above 70."""
+    assert len((ROOT / path).read_text().splitlines()) <= MOST_LINES
+    long = [
+        f"{path}: {node.name} has {node.end_lineno - node.lineno + 1} lines"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > MOST_FUNCTION_LINES
+    ]
+    assert not long
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_names_say_something(path: Path) -> None:
+    """No drawer for odds and ends."""
+    assert not {part.removesuffix(".py").strip("_") for part in path.parts} & FORBIDDEN
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_every_file_says_what_it_is(path: Path) -> None:
+    assert ast.get_docstring(tree(path))

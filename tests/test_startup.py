@@ -1,0 +1,77 @@
+"""Startup: importing the package is light and compiles nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("dask", "distributed", "zarr", "matplotlib", "xarray", "pandas", "rich", "typer", "sklearn")
+
+
+def fresh(code: str) -> list[str]:
+    """Words that a new interpreter prints; with compilation on, whatever these tests run under."""
+    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_DISABLE_JIT"}
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import scalable_bandits as sb",
+        "import scalable_bandits as sb; p = sb.IGPUCB(sb.Grid([[0, 1]], 9), sb.RBF(0.2)); p.tell(p.ask(), 1.0)",
+        "import scalable_bandits as sb; s = sb.Arms(3); "
+        "sb.simulate(sb.RandomSearch(s), sb.TableEnvironment(s, [1.0, 2.0, 3.0]), 5)",
+    ],
+    ids=["import", "ask and tell", "simulate"],
+)
+def test_brings_nothing_heavy_in(code: str) -> None:
+    """Neither the import nor a policy's rounds need what only studies, stores and pictures do."""
+    loaded = set(fresh(f"{code}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"))
+    assert {"numpy", "scalable_bandits"} <= loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_compiles_nothing() -> None:
+    """After the import no numba function has been compiled, nor loaded, for any types; there are many."""
+    code = """
+import sys
+import scalable_bandits
+from numba.core.dispatcher import Dispatcher
+held = {
+    id(value): value
+    for name, module in list(sys.modules.items()) if name.startswith("scalable_bandits")
+    for value in vars(module).values() if isinstance(value, Dispatcher)
+}
+print(len(held), *(value.__name__ for value in held.values() if value.signatures))
+"""
+    count, *compiled = fresh(code)
+    assert int(count) > 10
+    assert compiled == []
+
+
+def test_public_names() -> None:
+    """Every name in `__all__` is there, also the ones that come when they are used; others say so."""
+    code = """
+import scalable_bandits as sb
+print(*(name for name in sb.__all__ if getattr(sb, name, None) is None))
+print(*(name for name in sb.__all__ if sb.__all__.count(name) > 1))
+try:
+    sb.nothing
+except AttributeError as error:
+    assert "nothing" in str(error)
+else:
+    print("nothing")
+"""
+    assert fresh(code) == []
+
+
+def test_version() -> None:
+    """One version, that of the installed distribution."""
+    code = "import scalable_bandits as sb; from importlib.metadata import version\n"
+    assert fresh(code + "print(sb.__version__ == version('scalable_bandits'))") == ["True"]

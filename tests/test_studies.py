@@ -1,0 +1,251 @@
+"""Studies: the runner, the summary, and every named study at tiny size."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray
+import zarr
+
+import scalable_bandits as sb
+from scalable_bandits import store
+from scalable_bandits.studies import Problem, Replicate, Study, summarize
+
+DATA = Path(os.environ.get("SCALABLE_BANDITS_DATA") or Path(__file__).parents[1] / "../shared/data")
+HAS_DATA = (DATA / "light_sensors.mat").is_file()
+NAMES = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            study.needs_data and not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}"
+        ),
+    )
+    for name, study in sorted(Study.registry.items())
+]
+REPLICATES, HORIZON = 2, 20
+
+
+def build(replicate: Replicate) -> Problem:
+    """Arms of independent priors, values by the replicate's seed."""
+    space, kernel = sb.Arms(6), sb.Covariance(np.eye(6))
+    environment = sb.GPSample(space, kernel, sb.GaussianNoise(0.3), seed=replicate.seed)
+    options: dict[str, Any] = {"noise": 0.3, "regularization": 0.09, "seed": replicate.seed}
+    return Problem(
+        environment, {"ucb": sb.IGPUCB(space, kernel, **options), "random": sb.RandomSearch(space, **options)}
+    )
+
+
+TOY = Study(
+    name="toy",
+    title="A toy",
+    source="nowhere",
+    cases=("a", "b"),
+    build=build,
+    horizon=12,
+    replicates=3,
+    duration="no time",
+)
+
+
+@pytest.fixture(scope="module")
+def run() -> Any:
+    """Run a study by name, once for each seed."""
+    done: dict[tuple[str, int], xarray.Dataset] = {}
+
+    def once(name: str, seed: int = 0) -> xarray.Dataset:
+        if (name, seed) not in done:
+            done[name, seed] = Study.load(name).run(replicates=REPLICATES, horizon=HORIZON, seed=seed, data=DATA)
+        return done[name, seed]
+
+    return once
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestNamedStudies:
+    """Each of them, two replicates of twenty rounds."""
+
+    def test_result(self, name: str, run: Any) -> None:
+        """Sizes, coordinates and attributes; regret finite and not negative; rounds from 1."""
+        result, study = run(name), Study.load(name)
+        sizes = {"case": len(study.cases), "policy": result.sizes["policy"], "replicate": REPLICATES, "round": HORIZON}
+        assert result.sizes == sizes
+        for variable in ("regret", "candidate", "width", "information_gain"):
+            assert result[variable].dims == ("case", "policy", "replicate", "round")
+        assert result["case"].values.tolist() == list(study.cases)
+        assert result["round"].values.tolist() == list(range(1, HORIZON + 1))
+        assert result["uniform_regret"].dims == ("case", "replicate")
+        for variable in ("regret", "uniform_regret"):
+            assert np.isfinite(result[variable].values).all()
+            assert (result[variable].values >= 0).all()
+        assert (result["candidate"].values >= 0).all()
+        assert result.attrs["study"] == name
+        assert result.attrs["seed"] == 0
+        assert result.attrs["version"] == sb.__version__
+        assert result.attrs["measure"] in ("cumulative", "average")
+
+    def test_same_seed_same_numbers(self, name: str, run: Any) -> None:
+        again = Study.load(name).run(replicates=REPLICATES, horizon=HORIZON, seed=0, data=DATA)
+        xarray.testing.assert_identical(run(name), again)
+
+    def test_other_seed_other_numbers(self, name: str, run: Any) -> None:
+        """The plays differ; so do the functions, but for the sensors', which are measured."""
+        assert (run(name)["candidate"] != run(name, 1)["candidate"]).any()
+        same_functions = (run(name)["uniform_regret"] == run(name, 1)["uniform_regret"]).all()
+        assert bool(same_functions) == Study.load(name).needs_data
+
+    def test_replicates_differ(self, name: str, run: Any) -> None:
+        result = run(name)
+        assert (result["candidate"].isel(replicate=0) != result["candidate"].isel(replicate=1)).any()
+        assert (result["uniform_regret"].isel(replicate=0) != result["uniform_regret"].isel(replicate=1)).all()
+
+    def test_opens_again(self, name: str, run: Any, tmp_path: Path) -> None:
+        """What was written comes back equal, by xarray and by zarr alone, without a warning."""
+        result = run(name)
+        path = tmp_path / "result.zarr"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            store.save(result, path)
+            opened = store.load(path).load()
+            group = zarr.open_group(str(path), mode="r")
+        xarray.testing.assert_identical(opened, result)
+        assert group.metadata.zarr_format == 3
+        for variable in (*result.data_vars, *result.coords):
+            np.testing.assert_array_equal(np.asarray(group[variable][...]), result[variable].values)
+        assert group.attrs["study"] == name
+
+
+class TestRunner:
+    """What `run` does, on a toy."""
+
+    def test_defaults_are_the_studys(self) -> None:
+        assert TOY.run().sizes == {"case": 2, "policy": 2, "replicate": 3, "round": 12}
+
+    def test_numbers_are_those_of_simulate(self) -> None:
+        """Each cell is one `simulate` of a fresh policy, whatever else is in the study."""
+        result = TOY.run(replicates=2, horizon=8, seed=5)
+        alone = TOY.run(replicates=1, horizon=4, seed=5)
+        np.testing.assert_array_equal(alone["regret"], result["regret"].isel(replicate=[0], round=slice(4)))
+        seeds = set()
+
+        def recording(replicate: Replicate) -> Problem:
+            seeds.add(replicate)
+            return build(replicate)
+
+        Study(**{**{key: getattr(TOY, key) for key in TOY.__slots__ if key != "__weakref__"}, "build": recording}).run(
+            replicates=2, horizon=8, seed=5
+        )
+        assert {(job.case, job.number) for job in seeds} == {(case, number) for case in "ab" for number in range(2)}
+        assert len({job.seed for job in seeds}) == 4
+        for job in seeds:
+            environment, policies = build(job)
+            for label, policy in policies.items():
+                expected = sb.simulate(policy, environment, 8)
+                cell = result.sel(case=job.case, policy=label, replicate=job.number)
+                np.testing.assert_array_equal(cell["regret"], expected.regret)
+                np.testing.assert_array_equal(cell["candidate"], expected.candidate)
+                np.testing.assert_array_equal(cell["width"], expected.width)
+            uniform = environment.optimum() - environment.table().mean()
+            assert float(result["uniform_regret"].sel(case=job.case, replicate=job.number)) == uniform
+
+    def test_numpy_integers_are_integers(self) -> None:
+        first = TOY.run(replicates=np.int64(1), horizon=np.int32(3), seed=np.int64(4))  # type: ignore[arg-type]
+        np.testing.assert_array_equal(first["regret"], TOY.run(replicates=1, horizon=3, seed=4)["regret"])
+
+    @pytest.mark.parametrize("argument", ["replicates", "horizon"])
+    @pytest.mark.parametrize("value", [0, -1, 2.0, True, "3"], ids=repr)
+    def test_refuses_sizes(self, argument: str, value: Any, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match=rf"^{argument}: got .*; allowed: a positive integer"):
+            TOY.run(**{argument: value}, store=tmp_path / "result.zarr")
+        assert not any(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("seed", [-1, 1.5, "x", None], ids=repr)
+    def test_refuses_seeds(self, seed: Any) -> None:
+        with pytest.raises((ValueError, TypeError), match="seed"):
+            TOY.run(replicates=1, horizon=1, seed=seed)
+
+    def test_writes_a_store(self, tmp_path: Path) -> None:
+        result = TOY.run(replicates=1, horizon=3, store=tmp_path / "result.zarr")
+        xarray.testing.assert_identical(store.load(tmp_path / "result.zarr").load(), result)
+
+    def test_overwrites_nothing(self, tmp_path: Path) -> None:
+        """Refused before anything is played."""
+        (tmp_path / "mine.txt").write_text("mine")
+        played = []
+        study = Study("x", "x", "x", ("a",), lambda job: played.append(job) or build(job), 1, 1, "no time")
+        with pytest.raises(FileExistsError, match="exists already; name another folder, or remove it first"):
+            study.run(store=tmp_path)
+        assert not played
+        assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+    def test_unknown_name(self) -> None:
+        with pytest.raises(
+            ValueError, match=r"^study: got 'srinivas2010-syntetic'; allowed: did you mean 'srinivas2010-syn"
+        ):
+            Study.load("srinivas2010-syntetic")
+
+    def test_missing_data(self, tmp_path: Path) -> None:
+        for name, study in Study.registry.items():
+            if study.needs_data:
+                with pytest.raises(sb.DataMissing, match=f"is missing: looked in {tmp_path}"):
+                    Study.load(name).run(replicates=1, horizon=1, data=tmp_path, store=tmp_path / "result.zarr")
+        assert not any(tmp_path.iterdir())
+
+
+# ---- the summary
+
+
+def dataset(regret: Any, uniform: Any) -> xarray.Dataset:
+    regret = np.asarray(regret, dtype=float)
+    coords = {"case": [f"c{i}" for i in range(len(regret))], "policy": [f"p{i}" for i in range(regret.shape[1])]}
+    variables = {"regret": (("case", "policy", "replicate", "round"), regret)}
+    return xarray.Dataset(
+        {**variables, "uniform_regret": (("case", "replicate"), np.asarray(uniform, dtype=float))}, coords=coords
+    )
+
+
+class TestSummarize:
+    """Against numbers worked out by hand."""
+
+    def test_by_hand(self) -> None:
+        """Two policies, two replicates of ten rounds; uniform play loses 4 and 6 a round."""
+        result = dataset([[[[3.0] * 10, [4.0] * 9 + [14.0]], [[1.0] * 10, [2.0] * 10]]], [[4.0, 6.0]])
+        first, second = summarize(result)
+        # p1: totals 10 and 20, mean 15, standard error (10 / sqrt 2) / sqrt 2 = 5; 15 of 10 x 5 is 0.3.
+        assert first[:2] == ("c0", "p1")
+        assert first[2:] == pytest.approx((15.0, 5.0, 1.5, 1.5, 0.3))
+        # p0: totals 30 and 50, mean 40, standard error 10; the last round lost 3 and 14.
+        assert second[:2] == ("c0", "p0")
+        assert second[2:] == pytest.approx((40.0, 10.0, 4.0, 8.5, 0.8))
+
+    def test_order_of_dimensions_does_not_matter(self) -> None:
+        rng = np.random.default_rng(0)
+        result = dataset(rng.random((2, 3, 4, 25)), rng.random((2, 4)))
+        assert summarize(result.transpose("round", "replicate", "policy", "case")) == summarize(result)
+
+    def test_cases_stay_in_order_and_policies_are_ranked_within(self) -> None:
+        rng = np.random.default_rng(1)
+        rows = summarize(dataset(rng.random((2, 3, 4, 25)), rng.random((2, 4))))
+        assert [row.case for row in rows] == ["c0"] * 3 + ["c1"] * 3
+        for case in (rows[:3], rows[3:]):
+            assert [row.regret for row in case] == sorted(row.regret for row in case)
+
+    def test_one_replicate_has_no_standard_error(self) -> None:
+        (row,) = summarize(dataset([[[[1.0, 2.0, 3.0]]]], [[2.0]]))
+        assert math.isnan(row.standard_error)
+        assert row[2:3] + row[4:] == pytest.approx((6.0, 2.0, 3.0, 1.0))
+
+    def test_last_tenth(self) -> None:
+        """The last 2 of 25 rounds."""
+        (row,) = summarize(dataset([[[[0.0] * 23 + [1.0, 3.0]]]], [[1.0]]))
+        assert row.last_tenth == pytest.approx(2.0)
+
+    def test_uniform_play_that_loses_nothing(self) -> None:
+        """A constant function: there is nothing to be a fraction of, and no warning."""
+        (row,) = summarize(dataset([[[[0.0, 0.0]]]], [[0.0]]))
+        assert math.isnan(row.fraction)
