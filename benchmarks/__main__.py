@@ -7,6 +7,7 @@ that they run, and names choose some of them.
 from __future__ import annotations
 
 import argparse
+import functools
 import warnings
 from collections.abc import Callable, Iterator
 
@@ -22,13 +23,16 @@ from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours
 def startup(quick: bool) -> Iterator[Line]:
     """Import, and the first decision of a second process."""
     repeats = 1 if quick else 7
-    code = "import time, numpy, numba; t = time.perf_counter(); import scalable_bandits as sb; print(time.perf_counter() - t)"
+    code = (
+        "import time, numpy, numba; t = time.perf_counter();"
+        "import scalable_bandits as sb; print(time.perf_counter() - t)"
+    )
     (seconds,) = measure.fresh(code, repeats)
     yield Line("import over numpy and numba", f"{seconds:.3f} s", "", "", "< 0.3 s")
     code = (
         "import time, scalable_bandits as sb; t = time.perf_counter();"
-        "p = sb.IGPUCB(sb.Grid([[0, 1]] * 2, 30), sb.Matern(0.2, nu=1.5)); x = p.ask(); first = time.perf_counter() - t;"
-        "p.tell(x, 0.5); p.ask(); print(first, time.perf_counter() - t)"
+        "p = sb.IGPUCB(sb.Grid([[0, 1]] * 2, 30), sb.Matern(0.2, nu=1.5)); x = p.ask();"
+        "first = time.perf_counter() - t; p.tell(x, 0.5); p.ask(); print(first, time.perf_counter() - t)"
     )
     measure.fresh(code)  # fills the cache of compiled code
     first, second = measure.fresh(code, repeats)
@@ -74,11 +78,11 @@ def peers(quick: bool) -> Iterator[Line]:
     kinds: list[type[Loop]] = [ScikitLearn, BoTorch]
     for kind in kinds:
         loop = kind(side, 2)
-        theirs, played = timed(lambda loop=loop: loop.play(horizon))  # type: ignore[misc]
+        theirs, played = timed(functools.partial(loop.play, horizon))
         same = "same points" if run.candidate.tolist() == played else "OTHER POINTS"
         yield Line(
-            f"IGP-UCB, {side}^2 grid, T = {horizon}", f"{seconds * 1e3:.1f} ms", f"{kind.__name__} {theirs:.1f} s, {same}",
-            f"{theirs / seconds:.0f}x", asked[kind.__name__],
+            f"IGP-UCB, {side}^2 grid, T = {horizon}", f"{seconds * 1e3:.1f} ms",
+            f"{kind.__name__} {theirs:.1f} s, {same}", f"{theirs / seconds:.0f}x", asked[kind.__name__],
         )  # fmt: skip
 
 
@@ -87,7 +91,8 @@ def grid3(quick: bool) -> Iterator[Line]:
     side, horizon = (12, 100) if quick else (30, 10_000)
     code = (
         "import time, numpy as np; from benchmarks.problems import ours; from benchmarks.measure import peak_memory;"
-        f"ours(5, 3, 80, engine='blocked'); t = time.perf_counter(); run = ours({side}, 3, {horizon}, engine='blocked');"
+        "ours(5, 3, 80, engine='blocked'); t = time.perf_counter();"
+        f"run = ours({side}, 3, {horizon}, engine='blocked');"
         "print(time.perf_counter() - t, len(np.unique(run.candidate)), peak_memory(), run.regret.mean())"
     )
     seconds, distinct, memory, _ = measure.fresh(code)
@@ -103,10 +108,11 @@ def grid3(quick: bool) -> Iterator[Line]:
 def engines(quick: bool) -> Iterator[Line]:
     """Dense against blocked by size, which is how "auto" chooses."""
     for side, horizon in ((8, 40),) if quick else ((30, 2000), (45, 2000), (55, 2000), (70, 2000)):
-        times = {name: timed(lambda name=name: ours(side, 2, horizon, engine=name))[0] for name in ("dense", "blocked")}  # type: ignore[misc] # noqa: B023
+        dense, _ = timed(functools.partial(ours, side, 2, horizon, engine="dense"))
+        blocked, _ = timed(functools.partial(ours, side, 2, horizon, engine="blocked"))
         yield Line(
-            f"dense engine, {side}^2 grid, T = {horizon}", f"{times['dense']:.2f} s", f"blocked {times['blocked']:.2f} s",
-            f"{times['blocked'] / times['dense']:.2f}", "",
+            f"dense engine, {side}^2 grid, T = {horizon}", f"{dense:.2f} s", f"blocked {blocked:.2f} s",
+            f"{blocked / dense:.2f}", "",
         )  # fmt: skip
 
 

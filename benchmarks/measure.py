@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -56,5 +57,6 @@ def machine() -> str:
         for pool in threadpool_info()
         if pool["user_api"] == "blas"
     }
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line), "")
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
     return f"{model or platform.processor()}, {os.cpu_count()} cores, {', '.join(sorted(pools))}"

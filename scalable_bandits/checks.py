@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import attrs
@@ -10,11 +12,6 @@ from attrs import validators
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-
-positive: Any = validators.and_(validators.gt(0), validators.lt(float("inf")))
-nonnegative: Any = validators.and_(validators.ge(0), validators.lt(float("inf")))
-probability: Any = validators.and_(validators.gt(0), validators.lt(1))
-seed: Any = validators.and_(validators.instance_of(int), validators.ge(0), validators.lt(2**64))
 
 
 def instance_of(kind: type[Any]) -> Any:
@@ -32,28 +29,53 @@ def refuse(name: str, given: Any, allowed: str) -> NoReturn:
 def integer(name: str, value: Any, minimum: int) -> int:
     """Check a whole number of Python's or numpy's (a truth value is none) and its lower bound."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < minimum:
-        refuse(name, value, f"a whole number, at least {minimum}")
+        allowed = {0: "a non-negative integer", 1: "a positive integer"}
+        refuse(name, value, allowed.get(minimum, f"an integer, at least {minimum}"))
     return int(value)
 
 
-def at_least(minimum: int, optional: bool = False) -> Any:
-    """Converter of an attrs field to a whole number with a lower bound; None is kept where it is optional."""
-
-    def convert(value: Any, field: attrs.Attribute[Any]) -> int | None:
-        return None if optional and value is None else integer(field.name, value, minimum)
-
-    return attrs.Converter(convert, takes_field=True)  # type: ignore[call-overload]
+Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
-def _to_float(value: Any, field: attrs.Attribute[Any]) -> float:
+def whole(minimum: int, below: float = math.inf, optional: bool = False) -> Validator:
+    """Validator of a whole number with a lower bound; None is fine where it is optional."""
+
+    def validate(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+        if (value is None and optional) or integer(field.name, value, minimum) < below:
+            return
+        refuse(field.name, value, f"a whole number below {below:.3g}")
+
+    return validate
+
+
+def to_int(value: Any) -> int:
+    """Converter: numpy's integers become Python's; the validator sees to the rest."""
+    result: int = int(value) if isinstance(value, np.integer) else value
+    return result
+
+
+def to_float(value: Any) -> float:
+    """Converter: numbers become floats; what is none is left for the validator, which knows its name."""
     try:
         return float(value)
     except (TypeError, ValueError):
-        refuse(field.name, value, "a number")
+        result: float = value
+        return result
 
 
-# Converter of an attrs field to a float; what is no number is refused by the field's name.
-number: Any = attrs.Converter(_to_float, takes_field=True)  # type: ignore[call-overload]
+def _between(low: float, high: float, allowed: str, also: tuple[float, ...] = ()) -> Validator:
+    def validate(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, float) or not (low < value < high or value in also):
+            refuse(field.name, value, allowed)
+
+    return validate
+
+
+positive = _between(0.0, math.inf, "a positive number")
+positive_or_infinite = _between(0.0, math.inf, "a positive number, or infinity", also=(math.inf,))
+nonnegative = _between(0.0, math.inf, "zero or a positive number", also=(0.0,))
+above_one = _between(1.0, math.inf, "a number above 1")
+probability = _between(0.0, 1.0, "a number between 0 and 1, both excluded")
 
 
 def finite(name: str, value: ArrayLike, ndim: int | None = None) -> Floats:

@@ -35,8 +35,10 @@ def list_studies() -> None:
 
     table = Table(title="scalable-bandits run STUDY", title_justify="left")
     table.add_column("study", no_wrap=True)
-    for heading in ("source", "replicates x rounds", "takes", "data"):
-        table.add_column(heading)
+    table.add_column("source")
+    table.add_column("replicates x rounds", no_wrap=True)
+    table.add_column("takes", no_wrap=True)
+    table.add_column("data")
     for name, study in sorted(Study.registry.items()):
         size = f"{study.replicates} x {study.horizon}" + (f", {len(study.cases)} cases" * (len(study.cases) > 1))
         table.add_row(name, study.source, size, study.duration, "--data" if study.needs_data else "")
@@ -102,8 +104,8 @@ def table_of(result: xarray.Dataset) -> Table:
     table = Table(
         title=title, title_justify="left", caption=f"regret in {result.attrs['unit']}", caption_justify="left"
     )
-    table.add_column("policy")
-    for heading in ("regret", "std. error", "a round", "last tenth", "of uniform play"):
+    table.add_column("policy", no_wrap=True)
+    for heading in ("regret", "std. error", "a round", "last tenth", "of uniform"):
         table.add_column(heading, justify="right")
     held = None
     for row in summarize(result):

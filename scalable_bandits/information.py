@@ -31,7 +31,7 @@ class GreedyInformationGain:
     --------
     >>> from scalable_bandits import RBF, Points
     >>> gain = GreedyInformationGain(RBF(), Points([0.0]), regularization=1.0)
-    >>> round(gain(1) * (1 - np.exp(-1)), 4)  # 1/2 log 2
+    >>> round(gain(1) * (1 - math.exp(-1)), 4)  # 1/2 log 2
     0.3466
     """
 

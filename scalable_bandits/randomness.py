@@ -34,7 +34,8 @@ def generator(seed: int, purpose: str, counter: int = 0) -> np.random.Generator:
 
 def derived_seed(seed: int, *names: object) -> int:
     """Seed below 2^63 of a part of a study: a hash of the study's seed and the part's names."""
-    return purpose_key(repr((seed, *names))) >> 1
+    plain = tuple(int(name) if isinstance(name, np.integer) else name for name in (seed, *names))
+    return purpose_key(repr(plain)) >> 1
 
 
 class RoundStream:

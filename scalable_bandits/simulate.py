@@ -171,7 +171,7 @@ def _play(
         t = first + i
         given = None if available is None else available(t)
         width, gain = policy.width, policy.information_gain
-        candidate = policy.choose(policy.allowed(given))
+        candidate = policy.propose(policy.allowed(given))
         value = value_of(candidate)
         y = value + environment.noise_at(t)
         if not math.isfinite(y):

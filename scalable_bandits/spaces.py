@@ -88,6 +88,10 @@ class FiniteSpace(Space):
         """What `ask` gives for a candidate: its point (d,); for arms the arm number."""
         return self.points([candidate])[0]
 
+    def canonical(self, candidate: int) -> int:
+        """The candidate, or the first one at the same point."""
+        return candidate
+
 
 def _frozen_points(value: ArrayLike) -> Floats:
     array = checks.finite("array", value)
@@ -148,6 +152,9 @@ class Points(FiniteSpace):
                 self._rows[self.array[i].tobytes()] = i
         return np.array([self._rows.get(row.tobytes(), -1) for row in points + 0.0], dtype=np.int64)
 
+    def canonical(self, candidate: int) -> int:
+        return int(self.find(self.array[[candidate]])[0])
+
     def index(self, x: ArrayLike) -> Indices:
         points, _ = self.parse(x)
         found = self.find(points)
@@ -161,7 +168,7 @@ class Points(FiniteSpace):
 class Arms(FiniteSpace):
     """Arms without coordinates (sensors, say): x is an arm number, the kernel a `Covariance`."""
 
-    count: int = attrs.field(converter=checks.at_least(1))
+    count: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
 
     @property
     def dimension(self) -> int:
@@ -229,7 +236,7 @@ class Box(Space):
         """
         from scipy.stats import qmc
 
-        count = checks.integer("candidates", count, 1)
+        count = checks.integer("count", count, 1)
         rng = np.random.default_rng(derived_seed(seed, "candidates"))  # Sobol spawns from it: Philox by key cannot
         sobol = qmc.Sobol(self.dimension, scramble=True, rng=rng)
         unit = sobol.random_base2(max(0, int(np.ceil(np.log2(count)))))[:count]

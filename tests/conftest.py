@@ -3,7 +3,7 @@
 import hypothesis
 import pytest
 
-from scalable_bandits.posteriors import dense, tiles, tiles
+from scalable_bandits.posteriors import blocked, dense, tiles
 
 hypothesis.settings.register_profile(
     "repeatable",
@@ -22,5 +22,5 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(tiles, "TILE", 64)
     monkeypatch.setattr(tiles, "WINDOW", 16)
     monkeypatch.setattr(tiles, "BATCH", 16)
-    monkeypatch.setattr(tiles, "PATIENCE", 4)
+    monkeypatch.setattr(blocked, "PATIENCE", 4)
     monkeypatch.setattr(dense, "WINDOW", 16)

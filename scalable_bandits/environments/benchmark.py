@@ -6,7 +6,7 @@ Sources: Surjanovic & Bingham, Virtual Library of Simulation Experiments; Rosenb
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -98,17 +98,14 @@ def _michalewicz_optimum(dimension: int) -> float:
     """Sum of the maxima of its terms, each a function of one coordinate."""
     from scipy.optimize import minimize_scalar
 
+    def term(a: Floats | float, i: int) -> Any:
+        return -np.sin(a) * np.sin(i * np.square(a) / np.pi) ** 20
+
     total, grid = 0.0, np.linspace(0.0, np.pi, 100_001)
     for i in range(1, dimension + 1):
-
-        def term(a: Floats, i: int = i) -> Floats:
-            return -np.sin(a) * np.sin(i * a**2 / np.pi) ** 20
-
-        best = grid[np.argmin(term(grid))]
-        total -= float(
-            minimize_scalar(term, bounds=(best - 1e-4, best + 1e-4), method="bounded", options={"xatol": 1e-12}).fun
-        )
-    return total
+        near = grid[np.argmin(term(grid, i))]
+        total -= minimize_scalar(term, bounds=(near - 1e-4, near + 1e-4), args=(i,), options={"xatol": 1e-12}).fun
+    return float(total)
 
 
 def _forrester(x: Floats) -> Floats:

@@ -32,7 +32,7 @@ class Noise(Specification):
 class GaussianNoise(Noise):
     """Normal with standard deviation `scale`; R = scale."""
 
-    scale: float = attrs.field(default=1.0, converter=checks.number, validator=checks.nonnegative)
+    scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.nonnegative)
 
     @property
     def sub_gaussian(self) -> float:
@@ -50,7 +50,7 @@ class UniformNoise(Noise):
     coarser half-width (Hoeffding).
     """
 
-    half_width: float = attrs.field(default=1.0, converter=checks.number, validator=checks.nonnegative)
+    half_width: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.nonnegative)
 
     @property
     def sub_gaussian(self) -> float:
@@ -64,7 +64,7 @@ class UniformNoise(Noise):
 class RademacherNoise(Noise):
     """-scale or scale with equal probability; R = scale."""
 
-    scale: float = attrs.field(default=1.0, converter=checks.number, validator=checks.nonnegative)
+    scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.nonnegative)
 
     @property
     def sub_gaussian(self) -> float:
@@ -79,8 +79,8 @@ class RademacherNoise(Noise):
 class StudentTNoise(Noise):
     """Student's t with `df` degrees of freedom times `scale`: heavy tails, no sub-Gaussian constant."""
 
-    df: float = attrs.field(default=5.0, converter=checks.number, validator=attrs.validators.gt(1))
-    scale: float = attrs.field(default=1.0, converter=checks.number, validator=checks.nonnegative)
+    df: float = attrs.field(default=5.0, converter=checks.to_float, validator=checks.above_one)
+    scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.nonnegative)
 
     @property
     def sub_gaussian(self) -> float:

@@ -19,9 +19,13 @@ from scalable_bandits.spaces import Box, FiniteSpace, Grid, Points, Space
 
 
 def gaussian_draw(covariance: Floats, rng: np.random.Generator) -> Floats:
-    """Draw from N(0, covariance), (n,); a covariance of low rank is welcome."""
+    """Draw from N(0, covariance), (n,); a covariance of low rank is welcome.
+
+    By the symmetric root, which a symmetric space (equal eigenvalues) leaves unique, unlike its eigenvectors.
+    """
     values, vectors = eigh(covariance)
-    return vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(len(values)))
+    coefficients = vectors.T @ rng.standard_normal(len(values))
+    return vectors @ (np.sqrt(np.maximum(values, 0.0)) * coefficients)
 
 
 class TableEnvironment(Environment):
@@ -68,9 +72,10 @@ class RKHSFunction(Environment):
         self.kernel = kernel
         self.centers = checks.finite("centers", centers, ndim=2)
         self.weights = checks.finite("weights", weights, ndim=1)
-        if self.centers.shape != (len(self.weights), space.dimension):
-            shapes = f"shapes {self.centers.shape} and {self.weights.shape}"
-            checks.refuse("centers, weights", shapes, f"(m, {space.dimension}) and (m,)")
+        if self.centers.shape[1] != space.dimension:
+            checks.refuse("centers", f"shape {self.centers.shape}", f"(m, {space.dimension})")
+        if len(self.weights) != len(self.centers):
+            checks.refuse("weights", f"shape {self.weights.shape}", f"({len(self.centers)},), one a center")
         self.rkhs_norm = max(0.0, float(self.weights @ kernel.block(self.centers) @ self.weights)) ** 0.5
 
     @classmethod
@@ -113,7 +118,8 @@ class RKHSFunction(Environment):
         return cls(space, kernel, points, cho_solve((factor, True), y), noise, seed)
 
     def evaluate(self, points: Floats) -> Floats:
-        return self.kernel.block(points, self.centers) @ self.weights
+        # Not by BLAS, whose last bits depend on how many points there are.
+        return np.einsum("ij,j->i", self.kernel.block(points, self.centers), self.weights)
 
 
 class GPSample(TableEnvironment):

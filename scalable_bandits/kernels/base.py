@@ -57,6 +57,7 @@ class Kernel(Specification):
 
         Examples
         --------
+        >>> from scalable_bandits import RBF
         >>> RBF(lengthscale=1.0).block([0.0, 1.0]).round(4).tolist()
         [[1.0, 0.6065], [0.6065, 1.0]]
         """
@@ -139,7 +140,7 @@ class Product(Combination):
 class Scaled(Kernel):
     """A kernel times a positive number: the function's variance."""
 
-    factor: float = attrs.field(converter=checks.number, validator=checks.positive)
+    factor: float = attrs.field(converter=checks.to_float, validator=checks.positive)
     kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel))
 
     def check(self, dimension: int) -> None:

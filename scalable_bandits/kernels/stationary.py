@@ -53,7 +53,7 @@ class Matern(Stationary):
         number goes through the modified Bessel function K_nu.
     """
 
-    nu: float = attrs.field(default=1.5, converter=checks.number, validator=attrs.validators.gt(0), kw_only=True)
+    nu: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite, kw_only=True)
 
     def radial(self, block: Floats) -> None:
         closed = {0.5: numba_kernels.matern12, 1.5: numba_kernels.matern32, 2.5: numba_kernels.matern52}
@@ -65,6 +65,9 @@ class Matern(Stationary):
             self._bessel(block)
 
     def _bessel(self, block: Floats) -> None:
+        if self.nu > 150.0:
+            block[:] = _matern_of_large_order(np.sqrt(2.0 * self.nu * block), self.nu)
+            return
         from scipy.special import gammaln, kve
 
         a = np.sqrt(2.0 * self.nu * block)
@@ -74,16 +77,36 @@ class Matern(Stationary):
             block[:] = np.exp((1.0 - self.nu) * np.log(2.0) - gammaln(self.nu) + self.nu * np.log(a) + log_bessel)
         overflow = ~np.isfinite(log_bessel) & (a < 1.0 + self.nu)  # near 0, where a^nu K_nu(a) is 0 * inf
         if overflow.any():
-            s = a[overflow] ** 2 / 4.0  # DLMF 10.31.1; where nu < 2 overflows, s is below rounding
-            series = 1.0 - s / (self.nu - 1.0) + s**2 / (2.0 * (self.nu - 1.0) * (self.nu - 2.0))
-            block[overflow] = series if self.nu > 2.5 else 1.0
+            term, total = np.ones(overflow.sum()), np.ones(overflow.sum())
+            for k in range(1, min(12, int(np.ceil(self.nu)))):  # DLMF 10.31.1
+                term *= -((a[overflow] / 2.0) ** 2) / (k * (self.nu - k))
+                total += term
+            block[overflow] = total
+
+
+def _matern_of_large_order(a: Floats, nu: float) -> Floats:
+    """2^(1-nu) / Gamma(nu) a^nu K_nu(a) by the uniform expansion of K_nu (DLMF 10.41.4), to 1e-12 for nu > 150.
+
+    Stirling's series of Gamma(nu) is taken out by hand, so that no large logarithms cancel.
+    """
+    w = np.sqrt(1.0 + (a / nu) ** 2)
+    p = 1.0 / w
+    p2 = p * p
+    u1 = p * (3.0 - 5.0 * p2) / 24.0
+    u2 = p2 * (81.0 + p2 * (-462.0 + 385.0 * p2)) / 1152.0
+    u3 = p * p2 * (30375.0 + p2 * (-369603.0 + p2 * (765765.0 - 425425.0 * p2))) / 414720.0
+    u4 = 4465125.0 + p2 * (-94121676.0 + p2 * (349922430.0 + p2 * (-446185740.0 + 185910725.0 * p2)))
+    u4 *= p2 * p2 / 39813120.0
+    series = np.log1p((-u1 + (u2 + (-u3 + u4 / nu) / nu) / nu) / nu)
+    stirling = -1.0 / (12.0 * nu) + 1.0 / (360.0 * nu**3)
+    return np.exp(stirling + nu * (1.0 - w + np.log1p((w - 1.0) / 2.0)) - 0.5 * np.log(w) + series)
 
 
 @attrs.frozen
 class RationalQuadratic(Stationary):
     """Rational quadratic kernel, (1 + r^2 / (2 alpha))^-alpha: a mixture of RBF kernels."""
 
-    alpha: float = attrs.field(default=1.0, converter=checks.number, validator=checks.positive, kw_only=True)
+    alpha: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive, kw_only=True)
 
     def radial(self, block: Floats) -> None:
         numba_kernels.rational_quadratic(block, self.alpha)

@@ -28,7 +28,7 @@ class Periodic(Lengthscaled):
         In units of x.
     """
 
-    period: float = attrs.field(default=1.0, converter=checks.number, validator=checks.positive, kw_only=True)
+    period: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive, kw_only=True)
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         numba_kernels.squared_sines(X, Z, 2.0 * self.inverse(X.shape[1]), np.pi / self.period, out)
@@ -42,7 +42,7 @@ class Periodic(Lengthscaled):
 class Linear(Lengthscaled):
     """Linear kernel, bias + sum over k of x_k z_k / lengthscale_k^2: Bayesian linear regression."""
 
-    bias: float = attrs.field(default=0.0, converter=checks.number, validator=checks.nonnegative, kw_only=True)
+    bias: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative, kw_only=True)
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         numba_kernels.inner_products(X, Z, self.inverse(X.shape[1]), self.bias, out)

@@ -53,12 +53,12 @@ class Policy(ABC):
     """
 
     space: Space = attrs.field(kw_only=False, validator=checks.instance_of(Space))
-    noise: float = attrs.field(default=1.0, converter=checks.number, validator=checks.positive)
-    regularization: float = attrs.field(default=1.0, converter=checks.number, validator=checks.positive)
-    delta: float = attrs.field(default=0.1, converter=checks.number, validator=checks.probability)
-    horizon: int | None = attrs.field(default=None, converter=checks.at_least(1, optional=True))
-    seed: int = attrs.field(default=0, converter=checks.at_least(0), validator=checks.seed)
-    candidates: int = attrs.field(default=1024, converter=checks.at_least(1))
+    noise: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
+    regularization: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
+    delta: float = attrs.field(default=0.1, converter=checks.to_float, validator=checks.probability)
+    horizon: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
+    seed: int = attrs.field(default=0, converter=checks.to_int, validator=checks.whole(0, below=2**64))
+    candidates: int = attrs.field(default=1024, converter=checks.to_int, validator=checks.whole(1))
     rounds: int = attrs.field(default=0, init=False)
     _finite: FiniteSpace = attrs.field(init=False, repr=False)
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
@@ -83,6 +83,10 @@ class Policy(ABC):
         allowed
             (size,) candidates to choose from; all if not given.
         """
+
+    def propose(self, allowed: Mask | None = None) -> int:
+        """`choose`, and of equal points the first: the step of a simulation."""
+        return self._finite.canonical(self.choose(allowed))
 
     @abstractmethod
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
@@ -142,7 +146,7 @@ class Policy(ABC):
         allowed = self.allowed(available)
         asked = []
         for _ in range(count):
-            candidate = self.choose(allowed)
+            candidate = self.propose(allowed)
             self._waiting.append(candidate)
             asked.append(self._finite.value(candidate))
         return asked[0] if n is None else np.array(asked)
@@ -207,7 +211,7 @@ class Policy(ABC):
         left = self._waiting.copy()
         for candidate in self._find(self.space.parse(x)[0]).tolist():
             if candidate not in left:
-                checks.refuse("x", x, f"pending points: {self.pending}")
+                checks.refuse("x", x, f"a pending point; pending: {self.pending}")
             left.remove(candidate)
         self._waiting[:] = left
 

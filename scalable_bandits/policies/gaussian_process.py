@@ -202,7 +202,7 @@ class ImprovementPolicy(IndexPolicy):
         "observation": the largest y told, the sources' noise-free definition taken at its word.
     """
 
-    xi: float = attrs.field(default=0.0, converter=checks.number, validator=checks.nonnegative)
+    xi: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative)
     incumbent: str = attrs.field(default="mean", validator=attrs.validators.in_(("mean", "observation")))
     _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
 
@@ -245,7 +245,7 @@ class ConfidencePolicy(IndexPolicy):
         5.1), a number, or a function of the number of observations, in nats.
     """
 
-    rkhs_norm: float = attrs.field(default=2.0, converter=checks.number, validator=checks.positive)
+    rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
     _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
     _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None, repr=False)
 

@@ -28,7 +28,7 @@ class GPPI(ImprovementPolicy):
     """
 
     # With xi = 0 the incumbent itself has probability 1/2 for ever, and the policy stays where it is.
-    xi: float = attrs.field(default=0.01, converter=checks.number, validator=checks.nonnegative)
+    xi: float = attrs.field(default=0.01, converter=checks.to_float, validator=checks.nonnegative)
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return ProbabilityOfImprovement(self.best_so_far(allowed), self.xi)  # (1), (2)

@@ -38,7 +38,7 @@ class GPUCB(ConfidencePolicy):
     """
 
     theorem: int = attrs.field(default=1, validator=attrs.validators.in_((1, 2, 3)))
-    scale: float = attrs.field(default=1.0, converter=checks.number, validator=checks.positive)
+    scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     constants: tuple[float, float] = attrs.field(default=(1.0, 1.0))
 
     def __attrs_post_init__(self) -> None:
@@ -48,6 +48,9 @@ class GPUCB(ConfidencePolicy):
         pair = checks.finite("constants", self.constants)
         if pair.shape != (2,) or pair.min() <= 0:
             checks.refuse("constants", self.constants, "two positive numbers (a, b)")
+        least = self.delta / (4.0 * self.space.dimension)
+        if self.theorem == 2 and pair[0] <= least:
+            checks.refuse("constants", self.constants, f"a above delta / (4 d) = {least:.3g}, for Theorem 2")
 
     @property
     def width(self) -> float:

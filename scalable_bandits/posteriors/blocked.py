@@ -47,7 +47,7 @@ class BlockedEngine(Engine):
         self._drift_before = 0.0
         self._pace = 0.0  # drift between the last two looks
         self._open: tuple[int, Indices] = (-1, self._starts)  # positions awake, and when they were
-        self._tops: dict[type, tuple[Acquisition, float, Floats]] = {}
+        self._tops: dict[type, tuple[int, Acquisition, float, Floats]] = {}
 
     @property
     def asleep(self) -> NDArray[np.bool_]:
@@ -138,13 +138,13 @@ class BlockedEngine(Engine):
         if mask is not None:
             return self._tops_at(np.flatnonzero(tiles.spread(tiles.asleep) & mask), acquisition, 0.0)
         held = self._tops.get(type(acquisition))
-        if held is not None and held[0].covers(acquisition) and tiles.drift.total <= held[1]:
-            return held[2]
+        if held is not None and held[0] == tiles.naps and held[1].covers(acquisition) and tiles.drift.total <= held[2]:
+            return held[3]
         positions = np.flatnonzero(tiles.spread(tiles.asleep))
         scale = float(np.sqrt(tiles.variance[positions].mean()))
         loosened, room = acquisition.loosened(scale), 0.5 * self._pace
         tops = self._tops_at(positions, loosened, room)
-        self._tops[type(acquisition)] = loosened, tiles.drift.total + room, tops
+        self._tops[type(acquisition)] = tiles.naps, loosened, tiles.drift.total + room, tops
         return tops
 
     def _tops_at(self, positions: Indices, acquisition: Acquisition, extra: float) -> Floats:
@@ -171,4 +171,3 @@ class BlockedEngine(Engine):
         weak = ~tiles.asleep & (np.maximum.reduceat(bounds, self._starts) < best)
         if weak.any():
             tiles.sleep(weak)
-            self._tops.clear()

@@ -50,8 +50,8 @@ class Tiles:
         (n,) last known index; the columns of the largest are computed ahead. The engine keeps it.
     asleep : ndarray
         (tiles,) bool.
-    changes : int
-        How often a tile fell asleep or woke.
+    changes, naps : int
+        How often tiles fell asleep or woke, and how often they fell asleep.
     drift : Drift
         How far means may have moved in the tiles asleep.
     floored : int
@@ -66,7 +66,7 @@ class Tiles:
         self.promise = self.variance.copy()
         count = -(-self.size // TILE)
         self.asleep = np.zeros(count, dtype=np.bool_)
-        self.changes = 0
+        self.changes = self.naps = 0
         self.drift = Drift(count)
         self.floored = 0
         self.window = Window(min(WINDOW, self.size))
@@ -90,8 +90,8 @@ class Tiles:
         """Positions of a tile."""
         return slice(tile * TILE, min((tile + 1) * TILE, self.size))
 
-    def spread(self, per_tile: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Values of the tiles at their positions, (n,)."""
+    def spread(self, per_tile: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Mask (n,) of the positions in the tiles of a mask."""
         return np.repeat(per_tile, TILE)[: self.size]
 
     # ---- observing
@@ -273,6 +273,7 @@ class Tiles:
         self.drift.sleep(tiles)
         self.asleep |= tiles
         self.changes += 1
+        self.naps += 1
         self.promise[self.spread(tiles)] = -np.inf
 
     def wake(self, tile: int) -> None:
