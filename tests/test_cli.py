@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import struct
 from pathlib import Path
 from typing import NamedTuple
@@ -14,22 +13,12 @@ import xarray
 import zarr
 from click.testing import Result
 from matplotlib.image import imread
+from measured import DATA, NAMES
 from typer.testing import CliRunner
 
 from scalable_bandits.cli import app
 from scalable_bandits.studies import Row, Study
 
-DATA = Path(os.environ.get("SCALABLE_BANDITS_DATA") or Path(__file__).parents[1] / "../shared/data")
-HAS_DATA = (DATA / "light_sensors.mat").is_file()
-NAMES = [
-    pytest.param(
-        name,
-        marks=pytest.mark.skipif(
-            study.needs_data and not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}"
-        ),
-    )
-    for name, study in sorted(Study.registry.items())
-]
 SMALL = ("--replicates", "2", "--horizon", "20")
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from measured import DATA
 from scipy.optimize import differential_evolution
 
 import scalable_bandits as sb
@@ -22,7 +22,6 @@ from scalable_bandits.environments import (
 from scalable_bandits.environments.benchmark import FUNCTIONS
 from scalable_bandits.environments.noise import Noise
 
-DATA = Path(os.environ.get("SCALABLE_BANDITS_DATA") or Path(__file__).parents[1] / "../shared/data")
 needs_data = pytest.mark.skipif(
     not (DATA / "light_sensors.mat").is_file(), reason=f"the measured data files are not in {DATA.resolve()}"
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,22 +11,12 @@ import numpy as np
 import pytest
 import xarray
 import zarr
+from measured import DATA, NAMES
 
 import scalable_bandits as sb
 from scalable_bandits import store
 from scalable_bandits.studies import Problem, Replicate, Study, summarize
 
-DATA = Path(os.environ.get("SCALABLE_BANDITS_DATA") or Path(__file__).parents[1] / "../shared/data")
-HAS_DATA = (DATA / "light_sensors.mat").is_file()
-NAMES = [
-    pytest.param(
-        name,
-        marks=pytest.mark.skipif(
-            study.needs_data and not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}"
-        ),
-    )
-    for name, study in sorted(Study.registry.items())
-]
 REPLICATES, HORIZON = 2, 20
 
 

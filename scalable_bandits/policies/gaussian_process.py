@@ -54,11 +54,12 @@ class GaussianProcessPolicy(Policy):
         self.kernel.check(self.space.dimension)
         self.engine = check_engine(self.engine, self._finite.size)
         if not callable(self.prior_mean):
-            self.prior_mean = checks.finite("prior_mean", self.prior_mean)
+            means = checks.finite("prior_mean", self.prior_mean)
             sizes = [(), (self._finite.size,)] if isinstance(self.space, FiniteSpace) else [()]
-            if self.prior_mean.shape not in sizes:
+            if means.shape not in sizes:
                 allowed = "a number, or a function; on a finite space also one number a candidate"
-                checks.refuse("prior_mean", f"shape {self.prior_mean.shape}", allowed)
+                checks.refuse("prior_mean", f"shape {means.shape}", allowed)
+            self.prior_mean = means if means.ndim else float(means)
         self.prior_mean_at(self._finite.points(np.zeros(1, dtype=np.int64)))
         some = self._finite.points(np.linspace(0, self._finite.size - 1, 1000).astype(np.int64))
         largest = float(self.kernel.diagonal(some).max())  # a covariance of too few arms is refused here
