@@ -20,7 +20,7 @@ POINTS = 600  # rounds drawn of a curve; more cannot be told apart on a screen
 def regret_curves(result: xarray.Dataset, case: str, ax: Axes | None = None, measure: str | None = None) -> Axes:
     """Regret of each policy over rounds: mean over replicates with a 95 % confidence band.
 
-    Cumulative regrets that end more than a factor of 20 apart are drawn on logarithmic axes.
+    Cumulative regrets that end more than a factor of 8 apart are drawn on logarithmic axes.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ def regret_curves(result: xarray.Dataset, case: str, ax: Axes | None = None, mea
             half = 1.96 * curves.std(axis=0, ddof=1) / np.sqrt(len(curves))
             ax.fill_between(rounds[drawn], mean - half, mean + half, color=colour, alpha=0.18, linewidth=0)
     ax.set_xlabel("round")
-    ax.set_ylabel(f"{measure} regret ({result.attrs['unit']})")
+    ax.set_ylabel(f"{measure} regret\n({result.attrs['unit']})")
     ax.set_xlim(1, max(2, len(rounds)))
-    if measure == "cumulative" and max(ends) > 20.0 * min(ends) > 0.0:
+    if measure == "cumulative" and max(ends) > 8.0 * min(ends) > 0.0:
         ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_ylim(bottom=0.05 * min(ends))
+        ax.set_ylim(bottom=0.03 * min(ends))
     else:
         ax.set_ylim(bottom=0.0)
     ax.grid(alpha=0.25)

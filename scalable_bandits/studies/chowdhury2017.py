@@ -135,11 +135,11 @@ Study(
 Study(
     name="chowdhury2017-temperature", title="The warmest of 50 motes between 8 and 9 am, Intel Berkeley lab",
     source=f"{PAPER}, Fig. 4a", cases=SENSORS, build=temperature, horizon=200, replicates=60,
-    unit="standard deviations of the readings", duration="half a minute", needs_data=True,
+    unit="standard deviations", duration="half a minute", needs_data=True,
 ).register()  # fmt: skip
 
 Study(
     name="chowdhury2017-light", title="The brightest of 41 light sensors, CMU Intelligent Workplace",
     source=f"{PAPER}, Fig. 4b", cases=SENSORS, build=light, horizon=200, replicates=192,
-    unit="standard deviations of the readings", duration="a minute", needs_data=True,
+    unit="standard deviations", duration="a minute", needs_data=True,
 ).register()  # fmt: skip
