@@ -34,14 +34,12 @@ def list_studies() -> None:
     from scalable_bandits.studies import Study
 
     table = Table(title="scalable-bandits run STUDY", title_justify="left")
-    table.add_column("study", no_wrap=True)
-    table.add_column("source")
-    table.add_column("replicates x rounds", no_wrap=True)
-    table.add_column("takes", no_wrap=True)
-    table.add_column("data")
+    table.add_column("study", min_width=25)
+    for heading in ("replicates x rounds", "takes", "data"):
+        table.add_column(heading, no_wrap=True)
     for name, study in sorted(Study.registry.items()):
         size = f"{study.replicates} x {study.horizon}" + (f", {len(study.cases)} cases" * (len(study.cases) > 1))
-        table.add_row(name, study.source, size, study.duration, "--data" if study.needs_data else "")
+        table.add_row(f"{name}\n  [dim]{study.source}[/dim]", size, study.duration, "--data" * study.needs_data)
     console.print(table)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import struct
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import xarray
 import zarr
-from click.testing import Result
 from matplotlib.image import imread
 from measured import DATA, NAMES
 from typer.testing import CliRunner
@@ -22,12 +21,12 @@ from scalable_bandits.studies import Row, Study
 SMALL = ("--replicates", "2", "--horizon", "20")
 
 
-def command(*arguments: object) -> Result:
+def command(*arguments: object) -> Any:
     return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
 
 
 class Ran(NamedTuple):
-    result: Result
+    result: Any
     folder: Path
     study: Study
 

@@ -16,7 +16,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.information import GreedyInformationGain
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.base import Best, Mask, Policy
-from scalable_bandits.posteriors import Acquisition, Engine, Regression, check_engine, make_engine
+from scalable_bandits.posteriors import Acquisition, Engine, Observations, Regression, check_engine, make_engine
 from scalable_bandits.spaces import Arms, FiniteSpace, Points
 
 ROUNDING = 1e-14  # smallest noise variance, as a fraction of the prior variance
@@ -45,7 +45,7 @@ class GaussianProcessPolicy(Policy):
     prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=0.0)
     engine: str = attrs.field(default="auto")
     _engine: Engine | None = attrs.field(init=False, default=None, repr=False)
-    _observed: dict[int, tuple[float, float]] = attrs.field(init=False, factory=dict, repr=False)
+    _observed: Observations = attrs.field(init=False, factory=Observations, repr=False)
     _regression: Regression | None = attrs.field(init=False, default=None, repr=False)
     _pending_columns: dict[int, Floats] = attrs.field(init=False, factory=dict, repr=False)
 
@@ -92,8 +92,7 @@ class GaussianProcessPolicy(Policy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self.posterior_engine.observe(candidate, y, noise_variance)
-        precision, weighted = self._observed.get(candidate, (0.0, 0.0))
-        self._observed[candidate] = (precision + 1.0 / noise_variance, weighted + y / noise_variance)
+        self._observed.add(candidate, y, noise_variance)
         self._queried[candidate] = True
         self._regression = None
         if self._pending_columns:
@@ -103,8 +102,8 @@ class GaussianProcessPolicy(Policy):
         """Rebuild the engine over the longer candidate set from the collapsed observations."""
         points = grown.points()
         rebuilt = make_engine(self.engine, self.kernel, points, self.prior_mean_at(points))
-        for candidate, (precision, weighted) in self._observed.items():
-            rebuilt.observe(candidate, weighted / precision, 1.0 / precision)
+        for candidate, average, noise_variance in zip(*map(np.ndarray.tolist, self._observed.collapsed()), strict=True):
+            rebuilt.observe(candidate, average, noise_variance)
         self._engine = rebuilt
         self._queried = np.append(self._queried, np.zeros(len(points) - len(self._queried), dtype=np.bool_))
         self._pending_columns.clear()
@@ -159,15 +158,13 @@ class GaussianProcessPolicy(Policy):
         return (float(mean[0]), float(std[0])) if single else (mean, std)
 
     def _refit(self) -> Regression:
-        queried = np.fromiter(self._observed, dtype=np.int64, count=len(self._observed))
-        precision, weighted = np.array(list(self._observed.values())).reshape(-1, 2).T
+        queried, averages, noise_variances = self._observed.collapsed()
         points = self._finite.points(queried)
-        residuals = weighted / precision - self.prior_mean_at(points)
-        return Regression(self.kernel, points, 1.0 / precision, residuals)
+        return Regression(self.kernel, points, noise_variances, averages - self.prior_mean_at(points))
 
     def best(self) -> Best:
         """Queried point of largest posterior mean; before the first `tell`, the candidate of largest prior mean."""
-        mask = self._queried if self._observed else None
+        mask = self._queried if len(self._observed) else None
         candidate, _ = self.posterior_engine.maximize(MEAN, self._salt, mask)
         mean, variance = self.posterior_engine.at(np.array([candidate]))
         return Best(self._finite.value(candidate), float(mean[0]), float(np.sqrt(variance[0])))
@@ -213,7 +210,7 @@ class ImprovementPolicy(IndexPolicy):
 
     def best_so_far(self, allowed: Mask | None) -> float:
         """Value of the incumbent, in units of y; before there is one, the largest prior mean allowed."""
-        if self.incumbent == "observation" and self._observed:
+        if self.incumbent == "observation" and len(self._observed):
             return self._largest
         queried = self._queried
         if self._waiting:

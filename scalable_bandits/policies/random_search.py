@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits.policies.base import Best, Mask, Policy
+from scalable_bandits.posteriors import Observations
 from scalable_bandits.randomness import generator
 
 
@@ -24,7 +25,7 @@ class RandomSearch(Policy):
     """
 
     kernel: Any = attrs.field(kw_only=False, default=None, repr=False)
-    _observed: dict[int, tuple[float, float]] = attrs.field(init=False, factory=dict, repr=False)
+    _observed: Observations = attrs.field(init=False, factory=Observations, repr=False)
 
     def choose(self, allowed: Mask | None = None) -> int:
         rng = generator(self.seed, "draws", self.rounds + len(self._waiting) + 1)
@@ -33,21 +34,19 @@ class RandomSearch(Policy):
         return int(rng.choice(np.flatnonzero(allowed)))
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        precision, weighted = self._observed.get(candidate, (0.0, 0.0))
-        self._observed[candidate] = (precision + 1.0 / noise_variance, weighted + y / noise_variance)
+        self._observed.add(candidate, y, noise_variance)
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """Average observed at x and its standard error; NaN and infinity where nothing was observed."""
         points, single = self.space.parse(x)
-        held = [self._observed.get(c, (0.0, 0.0)) for c in self._find(points).tolist()]
-        mean = np.array([weighted / precision if precision else np.nan for precision, weighted in held])
-        std = np.array([precision**-0.5 if precision else np.inf for precision, _ in held])
+        mean, variance = np.array([self._observed.at(c) for c in self._find(points).tolist()]).T
+        std = np.sqrt(variance)
         return (float(mean[0]), float(std[0])) if single else (mean, std)
 
     def best(self) -> Best:
         """Point of largest average; ValueError before the first `tell`."""
-        if not self._observed:
+        if not len(self._observed):
             raise ValueError("best: nothing has been told yet; random search has no prior to go by")
-        candidate = max(self._observed, key=lambda c: self._observed[c][1] / self._observed[c][0])
-        precision, weighted = self._observed[candidate]
-        return Best(self._finite.value(candidate), weighted / precision, precision**-0.5)
+        candidates, averages, variances = self._observed.collapsed()
+        i = int(np.argmax(averages))
+        return Best(self._finite.value(int(candidates[i])), float(averages[i]), float(variances[i] ** 0.5))

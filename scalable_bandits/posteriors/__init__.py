@@ -8,13 +8,23 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.blocked import BlockedEngine
 from scalable_bandits.posteriors.dense import DenseEngine
 from scalable_bandits.posteriors.engine import Acquisition, Engine
+from scalable_bandits.posteriors.observations import Observations
 from scalable_bandits.posteriors.regression import Regression
 
 DENSE_LIMIT = 3_000  # up to here the full covariance is the faster engine (benchmarks, "engines")
 DENSE_MAXIMUM = 20_000  # candidates: 3.2 GB of covariance
 BLOCKED_MAXIMUM = 2_000_000  # candidates: 2 GB of window and columns, before the first fold
 
-__all__ = ["Acquisition", "BlockedEngine", "DenseEngine", "Engine", "Regression", "check_engine", "make_engine"]
+__all__ = [
+    "Acquisition",
+    "BlockedEngine",
+    "DenseEngine",
+    "Engine",
+    "Observations",
+    "Regression",
+    "check_engine",
+    "make_engine",
+]
 
 
 def check_engine(name: str, size: int) -> str:

@@ -19,6 +19,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_window as numba_window
 from scalable_bandits.posteriors.drift import Drift
+from scalable_bandits.posteriors.observations import Observations
 from scalable_bandits.posteriors.window import Window
 from scalable_bandits.spaces import Indices
 
@@ -84,7 +85,7 @@ class Tiles:
         self._free = list(range(slots))
         self._batch = max(BATCH // 4, 1)
         self._guessed: set[int] = set()  # the last batch
-        self._observed: dict[int, tuple[float, float]] = {}  # position: precision, weighted sum of y
+        self._observed = Observations()
 
     def span(self, tile: int) -> slice:
         """Positions of a tile."""
@@ -119,8 +120,7 @@ class Tiles:
         )  # fmt: skip
         window.admit(p, slot, noise_variance)
         self.drift.move(abs(residual) * before**0.5 / total)
-        precision, weighted = self._observed.get(p, (0.0, 0.0))
-        self._observed[p] = (precision + 1.0 / noise_variance, weighted + y / noise_variance)
+        self._observed.add(p, y, noise_variance)
         return before
 
     def _across(self, positions: Indices, height: int) -> Floats:
@@ -248,16 +248,15 @@ class Tiles:
 
     def _rebuild(self) -> None:
         """Replace all folds by one of the distinct points; every tile sleeps, and makes up for it as it wakes."""
-        positions = np.array(sorted(self._observed), dtype=np.int64)
-        precision, weighted = np.array([self._observed[p] for p in positions.tolist()]).T
+        positions, averages, noise = self._observed.collapsed()
         points = self.points[positions]
         matrix = np.empty((len(positions), len(positions)))
         self.kernel.fill(points, points, matrix)
-        matrix.flat[:: len(matrix) + 1] += 1.0 / precision
+        matrix.flat[:: len(matrix) + 1] += noise
         factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
         if failed:  # too ill-conditioned to refit in one piece: the rows there are serve as well
             return
-        shift = weighted / precision - self._prior[0][positions]
+        shift = averages - self._prior[0][positions]
         dtrsv(factor, shift, lower=1, overwrite_x=1)
         self._evict(list(self._slots))
         self._folds, self._height = [Fold(positions, np.asarray(factor), None, shift, 0)], len(positions)

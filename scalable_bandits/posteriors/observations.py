@@ -1,0 +1,41 @@
+"""Observations collapsed by point: n distinct points cost what n observations cost."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces import Indices
+
+
+class Observations:
+    """Precision-weighted average of y at each distinct point, in the order in which the points came.
+
+    The posterior given the averages, with one over the summed precisions as their noise variances, is the posterior
+    given all observations; the information gain is the same too.
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[int, tuple[float, float]] = {}  # precision, precision-weighted sum of y
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    def __contains__(self, point: int) -> bool:
+        return point in self._sums
+
+    def add(self, point: int, y: float, noise_variance: float) -> None:
+        """Take in an observation of y at a point, by number."""
+        precision, weighted = self._sums.get(point, (0.0, 0.0))
+        self._sums[point] = (precision + 1.0 / noise_variance, weighted + y / noise_variance)
+
+    def at(self, point: int) -> tuple[float, float]:
+        """Average and its noise variance at one point; NaN and infinity where nothing was observed."""
+        precision, weighted = self._sums.get(point, (0.0, 0.0))
+        return (weighted / precision, 1.0 / precision) if precision else (float("nan"), float("inf"))
+
+    def collapsed(self) -> tuple[Indices, Floats, Floats]:
+        """Distinct points, averages and their noise variances: three (m,) arrays."""
+        points = np.fromiter(self._sums, dtype=np.int64, count=len(self._sums))
+        precision, weighted = np.array(list(self._sums.values())).reshape(-1, 2).T
+        return points, weighted / precision, 1.0 / precision
