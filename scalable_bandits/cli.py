@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -33,13 +34,14 @@ def list_studies() -> None:
     """List the named studies, and how long each takes."""
     from scalable_bandits.studies import Study
 
-    table = Table(title="scalable-bandits run STUDY", title_justify="left")
-    table.add_column("study", min_width=25)
-    for heading in ("replicates x rounds", "takes", "data"):
+    table = Table(title="scalable-bandits run STUDY", title_justify="left", box=box.SIMPLE_HEAD)
+    for heading in ("study", "figure", "size", "takes", "needs"):
         table.add_column(heading, no_wrap=True)
     for name, study in sorted(Study.registry.items()):
-        size = f"{study.replicates} x {study.horizon}" + (f", {len(study.cases)} cases" * (len(study.cases) > 1))
-        table.add_row(f"{name}\n  [dim]{study.source}[/dim]", size, study.duration, "--data" * study.needs_data)
+        figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {study.horizon}"
+        table.add_row(name, figure, size, study.duration, "--data" * study.needs_data)
+    table.caption = "size: replicates x rounds"
+    table.caption_justify = "left"
     console.print(table)
 
 

@@ -6,6 +6,7 @@ original is.
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -59,6 +60,14 @@ def find(name: str, origin: str, folder: str | os.PathLike[str] | None = None) -
     return path
 
 
+@functools.lru_cache(maxsize=4)
+def _read(path: Path, header: int = 0) -> Floats:
+    """Comma-separated numbers, read once a process: every replicate of a study asks for them."""
+    numbers = np.loadtxt(path, delimiter=",", skiprows=header, ndmin=2)
+    numbers.flags.writeable = False
+    return numbers
+
+
 def load_light(folder: str | os.PathLike[str] | None = None) -> SensorData:
     """Light sensors of the CMU Intelligent Workplace, Nov 2005: 601 and 192 readings of 41 sensors.
 
@@ -76,10 +85,7 @@ def load_temperature(folder: str | os.PathLike[str] | None = None) -> SensorData
 
     Source: Srinivas et al. 2010, Fig. 5b; Chowdhury & Gopalan 2017, Fig. 4a; Ziomek et al. 2025, Fig. 4.
     """
-    train, test = (
-        np.loadtxt(find(f"intel_temperature_{part}.csv", INTEL, folder), delimiter=",", ndmin=2).T
-        for part in ("train", "test")
-    )
+    train, test = (_read(find(f"intel_temperature_{part}.csv", INTEL, folder)).T for part in ("train", "test"))
     return SensorData(train, test, "degrees Celsius", None)
 
 
@@ -89,8 +95,7 @@ def load_traffic(folder: str | os.PathLike[str] | None = None) -> SensorData:
     The first two thirds of the rows are `train`, the rest `test`, as in Srinivas et al. 2010, section 6 (who had
     357 detectors on I-880 for a month). The file has 1 to 7 March 2012; 3 and 4 March are a weekend.
     """
-    path = find("traffic_speed_la.csv.gz", TRAFFIC, folder)
-    speeds = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
+    speeds = _read(find("traffic_speed_la.csv.gz", TRAFFIC, folder), header=1)
     day, slot = np.divmod(np.arange(len(speeds)), 288)
     kept = speeds[~np.isin(day, (2, 3)) & (slot >= 72) & (slot < 132)]
     # A detector that reports nothing writes 0: taken as its mean over the other rows.

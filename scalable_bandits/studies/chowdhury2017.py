@@ -123,23 +123,23 @@ def temperature(replicate: Replicate) -> Problem:
 Study(
     name="chowdhury2017-synthetic", title="IGP-UCB and GP-TS on RKHS functions and functions drawn from the prior",
     source=f"{PAPER}, Figs. 1 and 2", cases=SYNTHETIC, build=synthetic, horizon=30_000, replicates=25,
-    duration="ten minutes",
+    duration="12 min",
 ).register()  # fmt: skip
 
 Study(
     name="chowdhury2017-benchmarks", title="IGP-UCB and GP-TS on benchmark functions",
     source=f"{PAPER}, Fig. 3", cases=("rosenbrock", "hartmann3"), build=benchmarks, horizon=30_000, replicates=25,
-    duration="ten minutes",
+    duration="12 min",
 ).register()  # fmt: skip
 
 Study(
     name="chowdhury2017-temperature", title="The warmest of 50 motes between 8 and 9 am, Intel Berkeley lab",
     source=f"{PAPER}, Fig. 4a", cases=SENSORS, build=temperature, horizon=200, replicates=60,
-    unit="standard deviations", duration="half a minute", needs_data=True,
+    unit="standard deviations", duration="15 s", needs_data=True,
 ).register()  # fmt: skip
 
 Study(
     name="chowdhury2017-light", title="The brightest of 41 light sensors, CMU Intelligent Workplace",
     source=f"{PAPER}, Fig. 4b", cases=SENSORS, build=light, horizon=200, replicates=192,
-    unit="standard deviations", duration="a minute", needs_data=True,
+    unit="standard deviations", duration="30 s", needs_data=True,
 ).register()  # fmt: skip

@@ -77,17 +77,17 @@ def traffic(replicate: Replicate) -> Problem:
 Study(
     name="srinivas2010-synthetic", title="GP-UCB and heuristics on functions drawn from an RBF prior",
     source=f"{PAPER}, Fig. 5a", cases=("rbf",), build=synthetic, horizon=1000, replicates=30, measure="average",
-    duration="half a minute",
+    duration="15 s",
 ).register()  # fmt: skip
 
 Study(
     name="srinivas2010-temperature", title="The warmest of 50 motes, Intel Berkeley lab",
     source=f"{PAPER}, Fig. 5b", cases=("temperature",), build=temperature, horizon=50, replicates=960,
-    measure="average", unit="degrees Celsius", duration="a minute", needs_data=True,
+    measure="average", unit="degrees Celsius", duration="30 s", needs_data=True,
 ).register()  # fmt: skip
 
 Study(
     name="srinivas2010-traffic", title="The slowest of 207 traffic detectors, Los Angeles highways",
     source=f"{PAPER}, Fig. 5c", cases=("traffic",), build=traffic, horizon=207, replicates=200,
-    measure="average", unit="miles per hour", duration="a minute", needs_data=True,
+    measure="average", unit="miles per hour", duration="30 s", needs_data=True,
 ).register()  # fmt: skip

@@ -44,11 +44,12 @@ def matern(lengthscale=1.0, nu=1.5):
 
     def k(x, z):
         a = math.sqrt(2 * nu) * distance(x, z, lengthscale)
-        if a < 1e-12:
-            return 1.0  # to rounding, where K_nu overflows
+        if a == 0:
+            return 1.0
         if nu > 20:
             return math.exp((1 - nu) * math.log(2) - math.lgamma(nu) + nu * math.log(a) + log_bessel(nu, a))
-        return 2 ** (1 - nu) / gamma(nu) * a**nu * kv(nu, a)
+        bessel = kv(nu, a)
+        return 1.0 if math.isinf(bessel) else 2 ** (1 - nu) / gamma(nu) * a**nu * bessel  # 1 to rounding
 
     return k
 
