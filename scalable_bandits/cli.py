@@ -55,7 +55,6 @@ def run(
     data: Annotated[Path | None, typer.Option(help="Folder of the measured data files.")] = None,
 ) -> None:
     """Run a study: print its table; save the data, the table and a picture."""
-    from scalable_bandits.environments import DataMissing
     from scalable_bandits.studies import Study
 
     folder = Path(study) if out is None else out
@@ -63,10 +62,15 @@ def run(
         chosen = Study.load(study)
         if folder.exists():
             raise FileExistsError(f"--out: {folder} exists already; name another folder, or remove it first")
+        folder.mkdir(parents=True)  # before the work: a folder that cannot be made costs nothing then
         started = time.perf_counter()
         progress = errors.is_terminal
-        result = chosen.run(replicates=replicates, horizon=horizon, seed=seed, data=data, progress=progress)
-    except (ValueError, FileExistsError, DataMissing) as error:
+        try:
+            result = chosen.run(replicates=replicates, horizon=horizon, seed=seed, data=data, progress=progress)
+        except BaseException:
+            folder.rmdir()
+            raise
+    except (ValueError, OSError) as error:
         errors.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
     seconds = time.perf_counter() - started
@@ -76,13 +80,12 @@ def run(
 
 
 def save(result: xarray.Dataset, folder: Path) -> list[Path]:
-    """Write a study's result (zarr), table (csv) and picture (png) into a new folder."""
+    """Write a study's result (zarr), table (csv) and picture (png) into an empty folder."""
     import csv
 
     from scalable_bandits import plots, store
     from scalable_bandits.studies import Row, summarize
 
-    folder.mkdir(parents=True)
     files = [folder / "result.zarr", folder / "table.csv", folder / "regret.png"]
     store.save(result, files[0])
     with files[1].open("w", newline="") as handle:
@@ -102,7 +105,10 @@ def table_of(result: xarray.Dataset) -> Table:
         f"{result.attrs['title']}\n{result.attrs['source']}; {sizes['replicate']} replicates x {sizes['round']} rounds"
     )
     table = Table(
-        title=title, title_justify="left", caption=f"regret in {result.attrs['unit']}", caption_justify="left"
+        title=title,
+        title_justify="left",
+        caption=f"regret: sum over the rounds, in {result.attrs['unit']}",
+        caption_justify="left",
     )
     table.add_column("policy", no_wrap=True)
     for heading in ("regret", "std. error", "a round", "last tenth", "of uniform"):

@@ -28,7 +28,7 @@ _purpose_key = functools.cache(purpose_key)  # of a handful of names
 
 def generator(seed: int, purpose: str, counter: int = 0) -> np.random.Generator:
     """Numpy generator of one purpose at one counter (a round, or a block of rounds)."""
-    key = np.array([seed & _MASK, _purpose_key(purpose)], dtype=np.uint64)
+    key = np.array([int(seed) & _MASK, _purpose_key(purpose)], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, 0, 0, counter], dtype=np.uint64)))
 
 

@@ -278,6 +278,8 @@ class Grid(FiniteSpace):
     def __attrs_post_init__(self) -> None:
         if isinstance(self.shape, tuple) and len(self.shape) != len(self.bounds):
             checks.refuse("shape", self.shape, f"one number, or {len(self.bounds)} (the number of bounds)")
+        if len(set(self.sides)) == 1:
+            object.__setattr__(self, "shape", self.sides[0])  # equal grids compare equal however they were written
         if self.size >= 2**62:
             checks.refuse("shape", self.shape, "fewer than 2^62 points")
 

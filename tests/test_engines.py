@@ -12,7 +12,7 @@ from naive.normals import impulse_responses
 
 import scalable_bandits as sb
 from scalable_bandits.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
-from scalable_bandits.posteriors import BlockedEngine, DenseEngine, make_engine, tiles
+from scalable_bandits.posteriors import DENSE_LIMIT, BlockedEngine, DenseEngine, make_engine, tiles
 from scalable_bandits.posteriors.tiles import Tiles
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
@@ -395,7 +395,8 @@ def test_engines_by_name_and_size():
     points = np.zeros((5, 1))
     assert isinstance(make_engine("auto", sb.RBF(), points, np.zeros(5)), DenseEngine)
     assert isinstance(make_engine("blocked", sb.RBF(), points, np.zeros(5)), BlockedEngine)
-    assert isinstance(make_engine("auto", sb.RBF(), np.zeros((3001, 1)), np.zeros(3001)), BlockedEngine)
+    beyond = DENSE_LIMIT + 1
+    assert isinstance(make_engine("auto", sb.RBF(), np.zeros((beyond, 1)), np.zeros(beyond)), BlockedEngine)
     with pytest.raises(ValueError, match="engine: got 'dens'"):
         make_engine("dens", sb.RBF(), points, np.zeros(5))
     with pytest.raises(ValueError, match="20,001 candidates"):

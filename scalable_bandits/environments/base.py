@@ -44,7 +44,7 @@ class Environment(ABC):
 
     def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
         self.space = space
-        self.seed = seed
+        self.seed = checks.integer("seed", seed, 0)
         self.set_noise(GaussianNoise() if noise is None else noise)
         self._table: Floats | None = None
 

@@ -37,6 +37,10 @@ class TableEnvironment(Environment):
         if self._table.shape != (space.size,):
             checks.refuse("values", f"shape {self._table.shape}", f"({space.size},), one a candidate")
         self._table.flags.writeable = False
+        if isinstance(space, Points):
+            same = self._table[space.find(space.array)] == self._table
+            if not same.all():
+                checks.refuse("values", self._table[~same][0], "one value for equal points of the space")
 
     def evaluate(self, points: Floats) -> Floats:
         assert isinstance(self.space, FiniteSpace)

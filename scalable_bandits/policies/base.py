@@ -16,6 +16,8 @@ from scalable_bandits.spaces import Box, FiniteSpace, Indices, Points, Space, av
 
 Mask = NDArray[np.bool_]
 
+LARGEST = 1e100  # of y
+
 
 class Best(NamedTuple):
     """A policy's recommendation."""
@@ -174,6 +176,8 @@ class Policy(ABC):
         values = checks.finite("y", y)
         if values.shape not in ((len(points),), ()) or (values.ndim == 0 and not single):
             checks.refuse("y", f"shape {values.shape}", f"one value for each of the {len(points)} points")
+        if (np.abs(values) > LARGEST).any():
+            checks.refuse("y", y, f"numbers up to {LARGEST:.0e} in size: squares of larger ones overflow")
         scales = checks.finite("noise", self.noise if noise is None else noise)
         if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
             checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")

@@ -61,7 +61,8 @@ class GaussianProcessPolicy(Policy):
                 checks.refuse("prior_mean", f"shape {means.shape}", allowed)
             self.prior_mean = means if means.ndim else float(means)
         self.prior_mean_at(self._finite.points(np.zeros(1, dtype=np.int64)))
-        some = self._finite.points(np.linspace(0, self._finite.size - 1, 1000).astype(np.int64))
+        count = min(self._finite.size, 100_000)  # of a larger space a sample
+        some = self._finite.points(np.linspace(0, self._finite.size - 1, count).astype(np.int64))
         largest = float(self.kernel.diagonal(some).max())  # a covariance of too few arms is refused here
         self._noise_floor = ROUNDING * largest
         if self.regularization < self._noise_floor:
@@ -223,9 +224,9 @@ GainGiven = str | float | Callable[[int], float]
 
 
 def _gain(value: Any) -> GainGiven:
-    if value in ("realised", "greedy") or callable(value):
+    if callable(value) or (isinstance(value, str) and value in ("realised", "greedy")):
         return value
-    if isinstance(value, int | float) and value >= 0 and np.isfinite(value):
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and np.isfinite(value):
         return float(value)
     checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")
 

@@ -16,8 +16,8 @@ def project(gram, coordinates, rank, slot, rows_at, weights):
 
 
 @njit(cache=True, nogil=True)
-def record(gram, coordinates, shift, rank, slot, weights, residual, total_variance):
-    """Take the observation into the small arrays; `total_variance` is s^2(p) plus the noise's."""
+def record(gram, coordinates, opening, shift, rank, slot, weights, rows_at, before, residual, total_variance):
+    """Take the observation into the small arrays; `before` is s^2(p), `total_variance` that plus the noise's."""
     if slot >= 0:
         for j in range(rank):
             shift[j] += weights[j] * residual / total_variance
@@ -25,6 +25,15 @@ def record(gram, coordinates, shift, rank, slot, weights, residual, total_varian
                 gram[j, k] += weights[j] * weights[k] / total_variance
     else:
         root = math.sqrt(total_variance)
+        own = before
+        for j in range(rank):
+            own -= weights[j] * rows_at[j]
+            covariance = 0.0
+            for k in range(j + 1):
+                covariance += coordinates[j, k] * rows_at[k]
+            opening[rank, j] = covariance
+            opening[j, rank] = covariance
+        opening[rank, rank] = own
         for j in range(rank):
             coordinates[rank, j] = -weights[j]
             gram[rank, j] = 0.0
@@ -82,7 +91,9 @@ def triangle_column(covariance, p, out):
 
 
 @njit(cache=True, nogil=True)
-def dense_observe(covariance, gram, coordinates, shift, rows, rank, slot, p, y, noise, mean, variance, column, weights):
+def dense_observe(
+    covariance, gram, coordinates, opening, shift, rows, rank, slot, p, y, noise, mean, variance, column, weights
+):
     """One observation on a finite space whose covariance is at hand: (s^2(p) before, floored)."""
     project(gram, coordinates, rank, slot, rows[:, p], weights)
     if slot < 0:
@@ -92,7 +103,7 @@ def dense_observe(covariance, gram, coordinates, shift, rows, rank, slot, p, y, 
     add_rows(column, rows, rank, weights)
     before = max(column[p], 0.0)
     residual = y - mean[p]
-    record(gram, coordinates, shift, rank, slot, weights, residual, noise + before)
+    record(gram, coordinates, opening, shift, rank, slot, weights, rows[:, p], before, residual, noise + before)
     floored = apply(column, rows, rank, slot, residual, noise + before, mean, variance)
     return before, floored
 
@@ -125,19 +136,22 @@ def forward(coordinates, rank, vector):
 
 
 @njit(cache=True, nogil=True)
-def drift(coordinates, shift, noise, rank, scratch):
+def drift(coordinates, opening, shift, rank, scratch):
     """Norm |d| of the mean's move since the window opened, in the RKHS of the covariance then.
 
-    The move is K_l(., P) w with w = coordinates^-T shift, and coordinates coordinates' =
-    K_l(P, P) + diag(noise), so |d|^2 = w'K_l(P, P)w = |shift|^2 - w'diag(noise)w.
+    The move is R'shift = K_l(., P) w with w = coordinates^-T shift, so |d|^2 = w'K_l(P, P) w.
     """
-    total = 0.0
     for j in range(rank - 1, -1, -1):
         value = shift[j]
         for k in range(j + 1, rank):
             value -= coordinates[k, j] * scratch[k]
         scratch[j] = value / coordinates[j, j]
-        total += shift[j] * shift[j] - noise[j] * scratch[j] * scratch[j]
+    total = 0.0
+    for j in range(rank):
+        moved = 0.0
+        for k in range(rank):
+            moved += opening[j, k] * scratch[k]
+        total += scratch[j] * moved
     return math.sqrt(max(total, 0.0))
 
 

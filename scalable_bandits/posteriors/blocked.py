@@ -10,7 +10,7 @@ What makes it fast, all of it exact:
 - When repeated points have made the rows twice as many as the distinct points, one fold of all
   distinct points replaces them.
 
-Tiles and batches are functions of the space and the trajectory alone.
+Tiles are a function of the space alone; what is computed ahead and what sleeps, of what was asked and told.
 """
 
 from __future__ import annotations

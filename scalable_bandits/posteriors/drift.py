@@ -26,6 +26,7 @@ class Drift:
     def __init__(self, tiles: int):
         self.total = 0.0
         self._window = 0.0  # sum of the moves since the window opened
+        self._begun = False  # whether the open window has an observation, be it one that moved nothing
         self._closed = 0.0  # sum of the exact norms of the closed windows
         self._recent = np.zeros(tiles, dtype=np.bool_)  # fell asleep within the open window
         self._slept_at = np.zeros(tiles)  # reading of its clock as a tile fell asleep
@@ -34,6 +35,7 @@ class Drift:
         """Take note of one round's move."""
         self.total += norm
         self._window += norm
+        self._begun = True
 
     def fold(self, norm: float) -> None:
         """Close the window, over which the move had this norm in all."""
@@ -41,12 +43,12 @@ class Drift:
         spent = self._window - self._slept_at[self._recent]
         self._slept_at[self._recent] = self._closed - spent
         self._recent[:] = False
-        self._window = 0.0
+        self._window, self._begun = 0.0, False
 
     def sleep(self, tiles: NDArray[np.bool_]) -> None:
         """Start the clocks of tiles (a mask) that fall asleep."""
-        self._recent[tiles] = self._window > 0.0
-        self._slept_at[tiles] = self._window if self._window > 0.0 else self._closed
+        self._recent[tiles] = self._begun
+        self._slept_at[tiles] = self._window if self._begun else self._closed
 
     def room(self, open_norm: float) -> Floats:
         """Bound |mean now - mean then| / s(x) of each tile, (tiles,); `open_norm` is the open window's."""

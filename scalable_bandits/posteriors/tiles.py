@@ -86,6 +86,7 @@ class Tiles:
         self._batch = max(BATCH // 4, 1)
         self._guessed: set[int] = set()  # the last batch
         self._observed = Observations()
+        self._refit = True
 
     def span(self, tile: int) -> slice:
         """Positions of a tile."""
@@ -112,8 +113,9 @@ class Tiles:
         before = max(before + (float(columns[tile, offset]) if slot < 0 else 0.0), 0.0)
         residual, total = y - float(self.mean[p]), before + noise_variance
         numba_window.record(
-            window.gram, window.coordinates, window.shift, window.rank, slot, window.weights, residual, total
-        )
+            window.gram, window.coordinates, window.opening, window.shift, window.rank, slot, window.weights,
+            rows_at, before, residual, total,
+        )  # fmt: skip
         self.floored += numba_window.tiles_observe(
             np.flatnonzero(~self.asleep), TILE, columns, self._rows, window.rank, slot, window.weights,
             residual, total, self.mean, self.variance, self._column,
@@ -211,7 +213,7 @@ class Tiles:
         window.clear()
         self._evict([p for p in self._slots if p in points or self.asleep[p // TILE]])
         self._bring_forward(rank)
-        if self._height > 2 * len(self._observed) + window.capacity:
+        if self._refit and self._height > 2 * len(self._observed) + window.capacity:
             self._rebuild()
 
     def _set_base(self, tile: int) -> None:
@@ -255,6 +257,7 @@ class Tiles:
         matrix.flat[:: len(matrix) + 1] += noise
         factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
         if failed:  # too ill-conditioned to refit in one piece: the rows there are serve as well
+            self._refit = False
             return
         shift = averages - self._prior[0][positions]
         dtrsv(factor, shift, lower=1, overwrite_x=1)

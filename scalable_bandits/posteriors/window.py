@@ -8,6 +8,7 @@ the n x n covariance at once. Instead, rounds gather in a window that opened at 
     gram S       (r, r): K_t = K_l - R'S R; the identity until a point is observed again
     coordinates  (r, r) lower triangular: K_l(P_j, .) = coordinates_j R
     shift q      (r,): mean_t = mean_l + R'q
+    opening      (r, r): K_l(P, P)
 
 A repeated point changes S and q only: for p = P_j, K_t(p, .) = (coordinates_j - S R(p))'R. So the
 rank, and with it the cost, follows distinct points, not rounds. When the window is full, it is folded:
@@ -36,8 +37,8 @@ class Window:
         self.capacity = capacity
         self.gram = np.zeros((capacity, capacity))
         self.coordinates = np.zeros((capacity, capacity))
+        self.opening = np.zeros((capacity, capacity))
         self.shift = np.zeros(capacity)
-        self.noise = np.zeros(capacity)
         self.precision = np.zeros(capacity)
         self.weights = np.zeros(capacity)
         self.points: dict[int, int] = {}
@@ -56,7 +57,6 @@ class Window:
         if slot < 0:
             slot = self.rank
             self.points[p] = slot
-            self.noise[slot] = noise_variance
             self.precision[slot] = 0.0
         self.precision[slot] += 1.0 / noise_variance
 
@@ -67,7 +67,7 @@ class Window:
 
     def drift(self) -> float:
         """|d|: at every x, the mean has moved by at most s_l(x) |d| since the window opened."""
-        return float(numba_window.drift(self.coordinates, self.shift, self.noise, self.rank, np.empty(self.capacity)))
+        return float(numba_window.drift(self.coordinates, self.opening, self.shift, self.rank, np.empty(self.capacity)))
 
     def clear(self) -> None:
         """Open anew, empty."""

@@ -63,7 +63,9 @@ def interpolant_norm(kernel: Kernel, points: Floats, values: Floats, regularizat
     return float(np.sqrt(weights @ matrix @ weights))
 
 
-def function_problem(environment: Environment, kernel: Kernel, rkhs_norm: float | None, seed: int) -> Problem:
+def function_problem(
+    environment: Environment, kernel: Kernel, rkhs_norm: float | None, replicate: Replicate
+) -> Problem:
     """R^2 = lambda = 1 % of the function's range, gamma_t by the theoretical growth."""
     space = environment.space
     assert isinstance(space, FiniteSpace)
@@ -72,8 +74,8 @@ def function_problem(environment: Environment, kernel: Kernel, rkhs_norm: float 
     environment.set_noise(GaussianNoise(variance**0.5))
     if rkhs_norm is None:
         rkhs_norm = interpolant_norm(kernel, space.points(), values, variance)
-    options: dict[str, Any] = {"noise": variance**0.5, "regularization": variance, "delta": 0.1, "seed": seed}
-    rates = growth_rate(kernel, np.arange(100_000), space.dimension)
+    options: dict[str, Any] = {"noise": variance**0.5, "regularization": variance, "delta": 0.1, "seed": replicate.seed}
+    rates = growth_rate(kernel, np.arange(replicate.horizon + 1), space.dimension)
     gain = np.asarray(rates).tolist().__getitem__
     return Problem(environment, policies(space, kernel, rkhs_norm, gain, **options))
 
@@ -83,9 +85,9 @@ def synthetic(replicate: Replicate) -> Problem:
     kernel = RBF(0.2) if replicate.case.endswith("RBF") else Matern(0.2, nu=2.5)
     points = Points(generator(replicate.seed, "design").random((100, 1)))
     if replicate.case.startswith("GP"):
-        return function_problem(GPSample(points, kernel, seed=replicate.seed), kernel, None, replicate.seed)
+        return function_problem(GPSample(points, kernel, seed=replicate.seed), kernel, None, replicate)
     environment = RKHSFunction.posterior_mean(points, kernel, seed=replicate.seed)
-    return function_problem(environment, kernel, environment.rkhs_norm, replicate.seed)
+    return function_problem(environment, kernel, environment.rkhs_norm, replicate)
 
 
 def benchmarks(replicate: Replicate) -> Problem:
@@ -93,7 +95,7 @@ def benchmarks(replicate: Replicate) -> Problem:
     dimension = 3 if replicate.case == "hartmann3" else 2
     points = Points(generator(replicate.seed, "design").random((100 * dimension, dimension)))
     environment = Benchmark(replicate.case, points, unit_cube=True, scaled=True, seed=replicate.seed)
-    return function_problem(environment, RBF(0.2), None, replicate.seed)
+    return function_problem(environment, RBF(0.2), None, replicate)
 
 
 def sensors(data: SensorData, rows: Floats, replicate: Replicate) -> Problem:
