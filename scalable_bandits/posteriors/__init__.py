@@ -11,7 +11,7 @@ from scalable_bandits.posteriors.engine import Acquisition, Engine
 from scalable_bandits.posteriors.observations import Observations
 from scalable_bandits.posteriors.regression import Regression
 
-DENSE_LIMIT = 6_000  # up to here the full covariance is the faster engine (benchmarks, "engines")
+DENSE_LIMIT = 6_000  # candidates; at 4,900 the full covariance was still twice as fast (benchmarks, "engines")
 DENSE_MAXIMUM = 20_000  # candidates: 3.2 GB of covariance
 BLOCKED_MAXIMUM = 2_000_000  # candidates: 2 GB of window and columns, before the first fold
 
