@@ -7,6 +7,7 @@ and the same rule for ties, and so plays the same points.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def ours(side: int, dimension: int, horizon: int, **options: Any) -> sb.Trajecto
     return sb.simulate(policy(space, kernel, function, **options), function, horizon)
 
 
-class Loop:
+class Loop(ABC):
     """A loop around somebody's posterior; subclasses say how mean and std come about."""
 
     def __init__(self, side: int, dimension: int):
@@ -47,9 +48,9 @@ class Loop:
         self.points = self.space.points()
         self.salt = derived_seed(0, "ties")
 
+    @abstractmethod
     def posterior(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and std at all candidates given observations."""
-        raise NotImplementedError
 
     def play(self, horizon: int) -> list[int]:
         """Candidates played."""

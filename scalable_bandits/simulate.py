@@ -87,7 +87,8 @@ def simulate(
 ) -> Trajectory:
     """Play `horizon` rounds.
 
-    The same trajectory as an `ask`, `observe`, `tell` loop, with the checks of every call done once.
+    The same trajectory as an `ask`, `observe`, `tell` loop, with the checks of every call done once: what is
+    observed is the environment's `evaluate` plus its `noise_at` the round.
 
     Parameters
     ----------
@@ -147,7 +148,7 @@ def _values(policy: Policy, environment: Environment) -> Callable[[int], float]:
     if space.size > TABLE_LIMIT or not environment.tabulated:
         return lambda candidate: float(environment.evaluate(space.points([candidate]))[0])
     table = environment.table() if space == environment.space else environment.evaluate(space.points())
-    return table.tolist().__getitem__
+    return table.item
 
 
 def _play(

@@ -125,11 +125,11 @@ class Tiles:
         self._observed.add(p, y, noise_variance)
         return before
 
-    def _across(self, positions: Indices, height: int) -> Floats:
-        """Rows W(p) up to `height` of some points, (k, height)."""
-        out = np.empty((len(positions), height))
+    def _across(self, positions: Indices, stop: int, start: int = 0) -> Floats:
+        """Rows W(p) from `start` to `stop` of some points, (k, stop - start)."""
+        out = np.empty((len(positions), stop - start))
         for row, p in zip(out, positions.tolist(), strict=True):
-            row[:] = self._tile_rows[p // TILE][:height, p % TILE]
+            row[:] = self._tile_rows[p // TILE][start:stop, p % TILE]
         return out
 
     def _covariances(self, positions: Indices, across: Floats, tile: int) -> Floats:
@@ -210,8 +210,8 @@ class Tiles:
             self._append(tile, np.asarray(dtrmm(1.0, root, rows.T, side=1, lower=1)).T)
             self._set_base(tile)
         self._height += rank
+        self._evict([p for p in self._slots if p in window.points or self.asleep[p // TILE]])
         window.clear()
-        self._evict([p for p in self._slots if p in points or self.asleep[p // TILE]])
         self._bring_forward(rank)
         if self._refit and self._height > 2 * len(self._observed) + window.capacity:
             self._rebuild()
@@ -240,7 +240,7 @@ class Tiles:
             return
         positions = np.fromiter(self._slots, dtype=np.int64)
         slots = np.fromiter(self._slots.values(), dtype=np.int64)
-        newest = np.ascontiguousarray(self._across(positions, self._height)[:, -rank:])
+        newest = self._across(positions, self._height, self._height - rank)
         for tile in np.flatnonzero(~self.asleep).tolist():
             width = self.span(tile).stop - self.span(tile).start
             block = self._cache[slots, tile, :width]
@@ -259,8 +259,7 @@ class Tiles:
         if failed:  # too ill-conditioned to refit in one piece: the rows there are serve as well
             self._refit = False
             return
-        shift = averages - self._prior[0][positions]
-        dtrsv(factor, shift, lower=1, overwrite_x=1)
+        shift = np.asarray(dtrsv(factor, averages - self._prior[0][positions], lower=1))
         self._evict(list(self._slots))
         self._folds, self._height = [Fold(positions, np.asarray(factor), None, shift, 0)], len(positions)
         self.sleep(~self.asleep)
