@@ -23,6 +23,7 @@ from scalable_bandits.environments import (
 )
 from scalable_bandits.information import GreedyInformationGain, growth_rate, improved_matern_rate
 from scalable_bandits.kernels import RBF, Covariance, Kernel, Linear, Matern, Periodic, RationalQuadratic
+from scalable_bandits.maximize import Maximum, maximize
 from scalable_bandits.policies import (
     GPEI,
     GPPI,
@@ -35,11 +36,21 @@ from scalable_bandits.policies import (
     RandomSearch,
     VarianceOnly,
 )
-from scalable_bandits.simulate import Trajectory, simulate
+from scalable_bandits.simulate import simulate
 from scalable_bandits.spaces import Arms, Box, Grid, Points
+from scalable_bandits.trajectory import Trajectory
 
 if TYPE_CHECKING:
+    from scalable_bandits.recording import record
+    from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreDamaged, StoreError, StoreLocked
     from scalable_bandits.studies import Study
+
+# Where the names are that bring in zarr, xarray or matplotlib: imported when they are used.
+_LATE = {
+    "Study": "studies",
+    "record": "recording",
+    **dict.fromkeys(("ObservationStore", "SpecificationDiffers", "StoreDamaged", "StoreError", "StoreLocked"), "store"),
+}
 
 __version__ = metadata.version("scalable_bandits")
 
@@ -65,7 +76,9 @@ __all__ = [
     "Kernel",
     "Linear",
     "Matern",
+    "Maximum",
     "MeanOnly",
+    "ObservationStore",
     "Periodic",
     "Points",
     "Policy",
@@ -73,6 +86,10 @@ __all__ = [
     "RademacherNoise",
     "RandomSearch",
     "RationalQuadratic",
+    "SpecificationDiffers",
+    "StoreDamaged",
+    "StoreError",
+    "StoreLocked",
     "StudentTNoise",
     "Study",
     "TableEnvironment",
@@ -81,11 +98,13 @@ __all__ = [
     "VarianceOnly",
     "growth_rate",
     "improved_matern_rate",
+    "maximize",
+    "record",
     "simulate",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Study":  # studies bring matplotlib's and xarray's weight in when they run
-        return import_module("scalable_bandits.studies").Study
+    if name in _LATE:
+        return getattr(import_module(f"scalable_bandits.{_LATE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import math
-from collections.abc import Callable, Iterable
-from pathlib import Path
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,63 +16,17 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
-from scalable_bandits.spaces import Arms, FiniteSpace, Indices
-from scalable_bandits.specification import describe
+from scalable_bandits.progress import progress_bar
+from scalable_bandits.spaces import Arms, FiniteSpace
+from scalable_bandits.specification import specify
+from scalable_bandits.trajectory import SERIES, Trajectory
 
 if TYPE_CHECKING:
-    import xarray
+    from scalable_bandits.store import Durability
 
+Available = Callable[[int], ArrayLike]
 
-@attrs.define(eq=False, slots=False)
-class Trajectory:
-    """One run. Arrays are over rounds, (T,).
-
-    Attributes
-    ----------
-    space
-        Whose candidates were played.
-    first_round
-        t of the first row.
-    candidate
-        Number of the candidate played.
-    y, value, regret
-        Observation, noise-free value, and optimum minus value, in units of y.
-    width, information_gain
-        Of the policy as it chose; NaN for a policy without them.
-    specification
-        Policy and environment, as plain data.
-    """
-
-    space: FiniteSpace
-    first_round: int
-    candidate: Indices
-    y: Floats
-    value: Floats
-    regret: Floats
-    width: Floats
-    information_gain: Floats
-    specification: dict[str, Any]
-
-    @property
-    def cumulative_regret(self) -> Floats:
-        """Sum of the regret up to each round, (T,)."""
-        return np.cumsum(self.regret)
-
-    def dataset(self) -> xarray.Dataset:
-        """The run as an xarray dataset over ``round``; attributes hold the specification as JSON."""
-        import xarray
-
-        points = self.space.points(self.candidate)
-        arms = isinstance(self.space, Arms)
-        series = {
-            "candidate": self.candidate, "y": self.y, "value": self.value, "regret": self.regret,
-            "cumulative_regret": self.cumulative_regret, "width": self.width, "information_gain": self.information_gain,
-        }  # fmt: skip
-        variables: dict[str, Any] = {name: ("round", values) for name, values in series.items()}
-        variables["x"] = ("round", self.candidate) if arms else (("round", "dimension"), points)
-        rounds = np.arange(self.first_round, self.first_round + len(self.y))
-        attributes = {"specification": json.dumps(self.specification)}
-        return xarray.Dataset(variables, coords={"round": rounds}, attrs=attributes)
+BLOCK_ROUNDS, BLOCK_SECONDS = 16_384, 0.25  # between two writes to a store, whichever is reached first
 
 
 def simulate(
@@ -81,9 +34,10 @@ def simulate(
     environment: Environment,
     horizon: int,
     *,
-    available: Callable[[int], ArrayLike] | None = None,
+    available: Available | None = None,
     progress: bool = False,
-    store: str | Path | None = None,
+    store: Any = None,
+    durability: Durability = "block",
 ) -> Trajectory:
     """Play `horizon` rounds.
 
@@ -93,26 +47,31 @@ def simulate(
     Parameters
     ----------
     policy
-        Asked and told. One that was told before goes on from there.
+        Asked and told. One that was told before goes on from there; with a store it is to be fresh.
     environment
         Answers, on the policy's space.
     horizon
-        T, number of rounds to play.
+        T, number of rounds to play; with a store, the number that the run has in the end.
     available
         From the round t to the availability set X_t (a mask or candidates' numbers); regret is then
         measured against the best of X_t.
     progress
         Show a progress bar.
     store
-        Folder of a zarr group to write the run's dataset to; it must not exist yet.
+        Where the run is kept: a folder, a URL that zarr knows, a zarr store, or an icechunk repository. If it has
+        rounds already, the run goes on after them, exactly as if it had never stopped.
+    durability
+        "block": a crash costs about a second's rounds at the most (which are played again). "round": none.
 
     Raises
     ------
     ValueError
         If the spaces differ, the horizon is not positive, points are pending, availability is asked for on a box, or
         the environment answers what is no finite number (the rounds before it stand).
-    FileExistsError
-        If the store exists.
+    SpecificationDiffers
+        If the store holds a run of another policy or environment; the message shows the fields that differ.
+    StoreLocked
+        If another process is writing it.
 
     Examples
     --------
@@ -130,64 +89,138 @@ def simulate(
         checks.refuse("policy", f"pending points {policy.pending}", "none pending: tell or abandon them first")
     if available is not None and not isinstance(environment.space, FiniteSpace):
         checks.refuse("available", available, "None on a box: what is available of it has no known optimum")
+    play = Play(policy, environment, available)
     if store is not None:
-        from scalable_bandits.store import check_new
-
-        check_new(store)
-    run = _play(policy, environment, horizon, available, progress)
-    if store is not None:
-        from scalable_bandits.store import save
-
-        save(run.dataset(), store)
-    return run
-
-
-def _values(policy: Policy, environment: Environment) -> Callable[[int], float]:
-    """f of a candidate by number: looked up, or evaluated where there is no table."""
-    space = policy.finite_space
-    if space.size > TABLE_LIMIT or not environment.tabulated:
-        return lambda candidate: float(environment.evaluate(space.points([candidate]))[0])
-    table = environment.table() if space == environment.space else environment.evaluate(space.points())
-    return table.item
-
-
-def _play(
-    policy: Policy,
-    environment: Environment,
-    horizon: int,
-    available: Callable[[int], ArrayLike] | None,
-    progress: bool,
-) -> Trajectory:
-    value_of = _values(policy, environment)
-    optimum = environment.optimum()
+        return _stored(play, horizon, progress, store, durability)
     first = policy.rounds + 1
-    ys, values, regrets, widths, gains = np.empty((5, horizon))
-    played = np.empty(horizon, dtype=np.int64)
-    rounds: Iterable[int] = range(horizon)
-    if progress:
-        from rich.progress import track
+    with progress_bar(progress, type(policy).__name__, horizon) as advance:
+        series = play.rounds(first, horizon, advance=advance)
+    series["cumulative_regret"] = np.cumsum(series["regret"])
+    return Trajectory(policy.finite_space, first, series, specify(_parts(play))[0])
 
-        rounds = track(rounds, description=type(policy).__name__)
-    for i in rounds:
-        t = first + i
-        given = None if available is None else available(t)
-        width, gain = policy.width, policy.information_gain
-        candidate = policy.propose(policy.allowed(given))
-        value = value_of(candidate)
-        y = value + environment.noise_at(t)
-        if not math.isfinite(y):
-            checks.refuse("environment", f"y = {y} in round {t}", "finite numbers")
-        policy.observe(candidate, y)
-        best = optimum if given is None else environment.optimum(t, given)
-        played[i] = candidate
-        ys[i], values[i], regrets[i], widths[i], gains[i] = y, value, best - value, width, gain
-    specification = {
-        "policy": describe(policy),
-        "environment": {
-            "type": type(environment).__name__,
-            "noise": describe(environment.noise),
-            "seed": environment.seed,
-        },
-        "horizon": horizon,
-    }
-    return Trajectory(policy.finite_space, first, played, ys, values, regrets, widths, gains, specification)
+
+class Play:
+    """A policy in an environment.
+
+    Parameters
+    ----------
+    policy, environment, available
+        As in `simulate`.
+    """
+
+    def __init__(self, policy: Policy, environment: Environment, available: Available | None):
+        self.policy, self.environment, self.available = policy, environment, available
+        self._value_of = self._values()
+        self._optimum = environment.optimum()
+
+    def _values(self) -> Callable[[int], float]:
+        """f of a candidate by number: looked up, or evaluated where there is no table."""
+        space, environment = self.policy.finite_space, self.environment
+        if space.size > TABLE_LIMIT or not environment.tabulated:
+            return lambda candidate: float(environment.evaluate(space.points([candidate]))[0])
+        table = environment.table() if space == environment.space else environment.evaluate(space.points())
+        return table.item
+
+    def allowed(self, t: int) -> Any:
+        """Mask of what may be played in round t; None if everything may."""
+        return self.policy.allowed(None if self.available is None else self.available(t))
+
+    def rounds(
+        self, first: int, count: int, seconds: float = math.inf, advance: Callable[[int], None] = lambda _: None,
+        keep: Callable[[dict[str, Any]], None] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Play rounds from t = `first` on: `count` of them, or as many as begin within so many seconds.
+
+        Parameters
+        ----------
+        keep
+            Takes the rounds that were played also where one of them raises.
+        """
+        policy, environment = self.policy, self.environment
+        ys, values, regrets, widths, gains = np.empty((5, count))
+        played = np.empty(count, dtype=np.int64)
+        done = 0
+        stop = time.perf_counter() + seconds
+
+        def columns() -> dict[str, Any]:
+            named = {
+                "candidate": played, "y": ys, "value": values, "regret": regrets, "width": widths,
+                "information_gain": gains,
+            }  # fmt: skip
+            return {name: array[:done] for name, array in named.items()}
+
+        try:
+            for t in range(first, first + count):
+                given = None if self.available is None else self.available(t)
+                width, gain = policy.width, policy.information_gain
+                candidate = policy.propose(policy.allowed(given))
+                value = self._value_of(candidate)
+                y = value + environment.noise_at(t)
+                if not math.isfinite(y):
+                    checks.refuse("environment", f"y = {y} in round {t}", "finite numbers")
+                best = self._optimum if given is None else environment.optimum(t, given)
+                policy.observe(candidate, y)
+                played[done] = candidate
+                ys[done], values[done], regrets[done], widths[done], gains[done] = y, value, best - value, width, gain
+                done += 1
+                advance(1)
+                if time.perf_counter() > stop:
+                    break
+        except BaseException:
+            if keep is not None and done == policy.rounds - first + 1:
+                keep(columns())
+            raise
+        if keep is not None:
+            keep(columns())
+        return columns()
+
+
+def _parts(play: Play) -> dict[str, Any]:
+    """What makes the run."""
+    available = {} if play.available is None else {"available": play.available}
+    return {"policy": play.policy, "environment": play.environment, **available}
+
+
+def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Durability) -> Trajectory:
+    """Play what a store does not have yet."""
+    from scalable_bandits import recording
+    from scalable_bandits.store import Field, ObservationStore
+
+    policy = play.policy
+    recording.check_fresh(policy)
+    fields = (*recording.point_fields(policy.space), *(Field(name) for name in SERIES))
+    store = recording.open_run(place, "simulate", fields, _parts(play), horizon, durability)
+    with store:
+        checkpoints = recording.Checkpoints(policy, store)
+        started = time.perf_counter()
+        recording.replay(policy, store, checkpoints.restore(), play.allowed)
+        checkpoints.spent(time.perf_counter() - started)
+        total = (
+            float(store.read(len(store) - 1, names=["cumulative_regret"])["cumulative_regret"][0])
+            if len(store)
+            else 0.0
+        )
+
+        def keep(columns: dict[str, Any]) -> None:
+            nonlocal total
+            cumulative = _running_sum(total, columns["regret"])
+            arms = isinstance(policy.space, Arms)
+            points = columns["candidate"] if arms else policy.finite_space.points(columns["candidate"])
+            store.append({**columns, "x": points, "cumulative_regret": cumulative})
+            total = float(cumulative[-1]) if len(cumulative) else total
+
+        with progress_bar(progress, type(policy).__name__, horizon, len(store)) as advance:
+            while len(store) < horizon:
+                started = time.perf_counter()
+                count = 1 if durability == "round" else min(horizon - len(store), BLOCK_ROUNDS)
+                play.rounds(len(store) + 1, count, BLOCK_SECONDS, advance, keep)
+                checkpoints.spent(time.perf_counter() - started)
+        checkpoints.finish()
+    return Trajectory(policy.finite_space, 1, ObservationStore.open(place), store.specification)
+
+
+def _running_sum(start: float, values: Floats) -> Floats:
+    """Cumulative sum that goes on from `start`: the numbers are those of one sum over everything."""
+    if not start:
+        return np.cumsum(values)
+    return np.fromiter(itertools.islice(itertools.accumulate(values.tolist(), initial=start), 1, None), np.float64)

@@ -8,6 +8,7 @@ only classes of this package can be rebuilt: reading a specification runs nobody
 from __future__ import annotations
 
 import difflib
+import hashlib
 import inspect
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping
@@ -27,38 +28,108 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"{hint}known: {', '.join(names)}"
 
 
-def plain(value: Any) -> Any:
+def parameters(value: Any) -> dict[str, Any] | None:
+    """Arguments that would make a value anew, by name; None for a value that is no specification."""
+    if isinstance(value, Specification):
+        return value.parameters()
+    return _fields(value) if attrs.has(type(value)) else None
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.alias: getattr(value, field.name) for field in attrs.fields(type(value)) if field.init}
+
+
+def plain(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) -> Any:
     """Turn a specification, or a value inside one, into JSON-ready data.
+
+    Parameters
+    ----------
+    value
+        Of numbers, strings, arrays, and values with `parameters`.
+    array
+        What becomes of an array; lists, if not given.
 
     Raises
     ------
     TypeError
         If the value holds a function: code is never written into a specification.
     """
-    if attrs.has(type(value)):
-        fields = {f.name: plain(getattr(value, f.name)) for f in attrs.fields(type(value)) if f.init}
-        return {"type": type(value).__name__, **fields}
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
+    arguments = parameters(value)
+    if arguments is not None:
+        return {"type": type(value).__name__, **{key: plain(v, array) for key, v in arguments.items()}}
+    if isinstance(value, np.ndarray):
+        return array(value) if value.ndim else value.item()
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, tuple | list):
-        return [plain(v) for v in value]
-    if isinstance(value, Callable):  # type: ignore[arg-type]
+        return [plain(v, array) for v in value]
+    if callable(value):
         raise TypeError(f"a specification holds plain data; got the function {value!r}")
     return value
 
 
-def describe(value: Any) -> Any:
-    """Like `plain`, for the record only: functions and other objects become their names."""
-    if attrs.has(type(value)):
-        fields = {f.alias: describe(getattr(value, f.name)) for f in attrs.fields(type(value)) if f.init}
-        return {"type": type(value).__name__, **fields}
+def function_name(function: Any) -> str:
+    """Where a function is defined, "module:name"; of another callable, its class."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def describe(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) -> Any:
+    """Like `plain`, for the record: a function or another object becomes ``{"function": "module:name"}``."""
+    arguments = parameters(value)
+    if arguments is not None:
+        return {"type": type(value).__name__, **{key: describe(v, array) for key, v in arguments.items()}}
     if isinstance(value, Mapping):
-        return {str(key): describe(v) for key, v in value.items()}
+        return {str(key): describe(v, array) for key, v in value.items()}
     if isinstance(value, tuple | list):
-        return [describe(v) for v in value]
+        return [describe(v, array) for v in value]
     if value is None or isinstance(value, str | int | float | bool | np.ndarray | np.generic):
-        return plain(value)
-    return getattr(value, "__qualname__", None) or type(value).__qualname__
+        return plain(value, array)
+    return {"function": function_name(value)}
+
+
+LARGE = 64  # numbers; longer arrays are kept as arrays, and a description has their digests
+
+
+def specify(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Describe what makes a run, as plain data and the long arrays in it by their digests."""
+    inputs: dict[str, np.ndarray] = {}
+
+    def shorten(array: np.ndarray) -> Any:
+        if array.size <= LARGE:
+            return array.tolist()
+        whole = np.ascontiguousarray(array)
+        digest = hashlib.blake2b(whole.tobytes(), digest_size=16).hexdigest()
+        inputs[digest] = whole
+        return {"array": digest, "shape": list(array.shape), "dtype": array.dtype.name}
+
+    return {name: describe(value, shorten) for name, value in parts.items()}, inputs
+
+
+def differences(stored: Any, given: Any, name: str = "") -> list[str]:
+    """Where two descriptions differ, a line a field."""
+    if isinstance(stored, Mapping) and isinstance(given, Mapping):
+        keys = [*stored, *(key for key in given if key not in stored)]
+        inside = f"{name}." if name else ""
+        missing = object()
+        pairs = ((key, stored.get(key, missing), given.get(key, missing)) for key in keys)
+        return [
+            line
+            for key, old, new in pairs
+            for line in (
+                [f"{inside}{key}: stored {_shown(old, missing)}, given {_shown(new, missing)}"]
+                if missing in (old, new)
+                else differences(old, new, f"{inside}{key}")
+            )
+        ]
+    return [] if stored == given else [f"{name}: stored {_shown(stored)}, given {_shown(given)}"]
+
+
+def _shown(value: Any, missing: object = None) -> str:
+    if missing is not None and value is missing:
+        return "nothing"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 class Specification(ABC):  # noqa: B024 - what its subclasses compute is theirs to name
@@ -71,6 +142,10 @@ class Specification(ABC):  # noqa: B024 - what its subclasses compute is theirs 
         super().__init_subclass__(**kwargs)
         if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:  # nobody else's code is ever rebuilt
             Specification._registry[cls.__name__] = cls
+
+    def parameters(self) -> dict[str, Any]:
+        """Arguments that would make this anew, by name."""
+        return _fields(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data (numbers, strings, lists, dicts) from which `from_dict` rebuilds this."""
@@ -97,7 +172,7 @@ class Specification(ABC):  # noqa: B024 - what its subclasses compute is theirs 
         if not isinstance(name, str) or name not in concrete:
             refuse("type", name, nearest(str(name), concrete))
         kind = concrete[name]
-        fields = [f.name for f in attrs.fields(kind) if f.init]  # type: ignore[arg-type]
+        fields = list(inspect.signature(kind).parameters)
         for key in values:
             if key not in fields:
                 refuse(f"key of {name}", key, nearest(key, fields))
@@ -105,8 +180,8 @@ class Specification(ABC):  # noqa: B024 - what its subclasses compute is theirs 
 
 
 def _is_value(kind: type) -> bool:
-    """Whether a class can be made from its fields: not one of the abstract bases."""
-    return attrs.has(kind) and not inspect.isabstract(kind)
+    """Whether a class can be made: not one of the abstract bases."""
+    return not inspect.isabstract(kind) and kind is not Specification
 
 
 def _rebuild(value: Any) -> Any:

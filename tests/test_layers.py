@@ -32,7 +32,10 @@ LAYERS = (
     "information",
     "policies",
     "store",
+    "recording",
     "execution",
+    "trajectory",
+    "progress",
     "simulate",
     "maximize",
     "studies",
@@ -45,10 +48,10 @@ LAYERS = (
 ANYWHERE = {"__version__"}  # names of the package itself that are no layer
 WHERE = {
     "numba": lambda path: path.name.startswith("_numba"),
-    "dask": lambda path: "execution" in path.parts or path.name == "store.py",
-    "distributed": lambda path: "execution" in path.parts or path.name == "store.py",
-    "zarr": lambda path: "execution" in path.parts or path.name == "store.py",
-    "icechunk": lambda path: path.name == "store.py",
+    "dask": lambda path: path.parts[0] in ("execution", "store"),
+    "distributed": lambda path: path.parts[0] in ("execution", "store"),
+    "zarr": lambda path: path.parts[0] in ("execution", "store"),
+    "icechunk": lambda path: path.parts[0] == "store",
     "typer": lambda path: path.name in ("cli.py", "__main__.py"),
     "click": lambda path: path.name in ("cli.py", "__main__.py"),
 }

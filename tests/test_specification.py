@@ -97,11 +97,11 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         "kind",
-        ["os.system", "builtins.eval", "object", "dict", "IGPUCB", "Benchmark", "Trajectory", "__class__", "", None, 3],
+        ["os.system", "builtins.eval", "object", "dict", "Trajectory", "__class__", "", None, 3],
         ids=repr,
     )
     def test_nothing_but_specifications(self, kind: object) -> None:
-        """Not other Python objects, nor the package's own policies and environments."""
+        """Not other Python objects, nor what else the package has."""
         with pytest.raises(ValueError, match=r"^type: got "):
             Specification.from_dict({"type": kind})
 
@@ -172,7 +172,7 @@ def test_describe_names_functions() -> None:
     policy = sb.IGPUCB(sb.Arms(2), sb.Covariance(np.eye(2)), prior_mean=np.zeros(2), information_gain=math.log1p)
     data = json.loads(json.dumps(describe(policy)))
     assert data["type"] == "IGPUCB"
-    assert data["information_gain"] == "log1p"
+    assert data["information_gain"] == {"function": "math:log1p"}
     assert data["prior_mean"] == [0.0, 0.0]
     assert data["space"] == {"type": "Arms", "count": 2}
-    assert describe({"f": functools.partial(max, 1)}) == {"f": "partial"}
+    assert describe({"f": functools.partial(max, 1)}) == {"f": {"function": "functools:partial"}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.randomness import RoundStream
 from scalable_bandits.spaces import Box, FiniteSpace, Space, availability
+from scalable_bandits.specification import Specification
 
 TABLE_LIMIT = 10_000_000  # candidates; f of a larger space is not tabulated
 
 
-class Environment(ABC):
+class Environment(Specification):
     """A function on a space, observed with noise. Larger is better.
 
     Parameters
@@ -52,6 +53,10 @@ class Environment(ABC):
         """Replace the noise, by one whose size follows from the function's range, say."""
         self.noise = noise
         self._stream = RoundStream(self.seed, "noise", noise.draw)
+
+    def parameters(self) -> dict[str, Any]:
+        """Arguments that would make this environment anew; a subclass adds its own."""
+        return {"space": self.space, "noise": self.noise, "seed": self.seed}
 
     @abstractmethod
     def evaluate(self, points: Floats) -> Floats:

@@ -184,11 +184,14 @@ class Benchmark(Environment):
         self._bounds = self.function.bounds[:1] * d if self.function.any_dimension else self.function.bounds
         box = Box([[0.0, 1.0]] * d if unit_cube else self._bounds)
         super().__init__(box if space is None else space, noise, seed)
-        self._unit_cube = unit_cube
+        self._unit_cube, self._scaled = unit_cube, scaled
         self._center, self._scale = 0.0, 1.0
         if scaled:
             low, high = self._extremes()
             self._center, self._scale = (low + high) / 2.0, (high - low) / 2.0
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "name": self.name, "unit_cube": self._unit_cube, "scaled": self._scaled}
 
     def _extremes(self) -> tuple[float, float]:
         if isinstance(self.space, FiniteSpace):

@@ -42,6 +42,9 @@ class TableEnvironment(Environment):
             if not same.all():
                 checks.refuse("values", self._table[~same][0], "one value for equal points of the space")
 
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "values": self._table}
+
     def evaluate(self, points: Floats) -> Floats:
         assert isinstance(self.space, FiniteSpace)
         return self.table()[self.space.index(points)]
@@ -121,6 +124,9 @@ class RKHSFunction(Environment):
         factor = cholesky(covariance + regularization * np.eye(len(points)), lower=True)
         return cls(space, kernel, points, cho_solve((factor, True), y), noise, seed)
 
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "kernel": self.kernel, "centers": self.centers, "weights": self.weights}
+
     def evaluate(self, points: Floats) -> Floats:
         # Not by BLAS, whose last bits depend on how many points there are.
         return np.einsum("ij,j->i", self.kernel.block(points, self.centers), self.weights)
@@ -132,6 +138,10 @@ class GPSample(TableEnvironment):
     def __init__(self, space: FiniteSpace, kernel: Kernel, noise: Noise | None = None, *, seed: int = 0):
         values = gaussian_draw(kernel.block(space.points()), generator(seed, "function"))
         super().__init__(space, values, noise, seed)
+        self.kernel = kernel
+
+    def parameters(self) -> dict[str, Any]:
+        return {"space": self.space, "kernel": self.kernel, "noise": self.noise, "seed": self.seed}
 
 
 class FunctionEnvironment(Environment):
@@ -165,6 +175,9 @@ class FunctionEnvironment(Environment):
         super().__init__(space, GaussianNoise(0.0) if noise is None else noise, seed)
         self.function = function
         self._optimum = optimum
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "function": self.function, "optimum": self._optimum}
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
         """Largest value, as given or searched."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import attrs
 import numpy as np
@@ -11,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Box, FiniteSpace, Indices, Points, Space, availability
+from scalable_bandits.specification import Specification
 
 Mask = NDArray[np.bool_]
 
@@ -27,8 +30,21 @@ class Best(NamedTuple):
     std: float  # its standard deviation
 
 
+class Recorder(Protocol):
+    """Who keeps what a policy was asked and told (a store); what it raises leaves the policy as it was."""
+
+    def asked(self, pending: Sequence[int]) -> None:
+        """Points were asked for; all candidates now pending."""
+
+    def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
+        """Values are about to be learned."""
+
+    def told(self) -> None:
+        """They have been."""
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
-class Policy(ABC):
+class Policy(Specification):
     """A bandit algorithm on a finite space, or on a box through a candidate set.
 
     Parameters
@@ -65,6 +81,8 @@ class Policy(ABC):
     _finite: FiniteSpace = attrs.field(init=False, repr=False)
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
     _waiting: list[int] = attrs.field(init=False, factory=list, repr=False)
+    _owed: list[int] = attrs.field(init=False, factory=list, repr=False)  # waiting, to be asked for again
+    _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.space, FiniteSpace):
@@ -146,12 +164,24 @@ class Policy(ABC):
         """
         count = 1 if n is None else checks.integer("n", n, 1)
         allowed = self.allowed(available)
+        waiting, owed = list(self._waiting), list(self._owed)
         asked = []
-        for _ in range(count):
-            candidate = self.propose(allowed)
-            self._waiting.append(candidate)
-            asked.append(self._finite.value(candidate))
-        return asked[0] if n is None else np.array(asked)
+        try:
+            for _ in range(count):
+                again = next((c for c in self._owed if allowed is None or allowed[c]), None)
+                if again is None:
+                    asked.append(self.propose(allowed))
+                    self._waiting.append(asked[-1])
+                else:
+                    asked.append(again)
+                    self._owed.remove(again)
+            if self._recorder is not None:
+                self._recorder.asked(self._waiting)
+        except BaseException:
+            self._waiting[:], self._owed[:] = waiting, owed
+            raise
+        points = [self._finite.value(candidate) for candidate in asked]
+        return points[0] if n is None else np.array(points)
 
     def tell(self, x: ArrayLike, y: ArrayLike, *, noise: ArrayLike | None = None) -> None:
         """Report one observation or many, of asked points in any order or of any other points.
@@ -185,10 +215,16 @@ class Policy(ABC):
         if (variances < self._noise_floor).any():
             least = self.noise * (self._noise_floor / self.regularization) ** 0.5
             checks.refuse("noise", noise, f"at least {least:.3g}: less is lost in the rounding of the prior variance")
+        candidates = self._locate(points)
+        if self._recorder is not None:
+            own = None if noise is None else np.broadcast_to(scales, (len(points),))
+            self._recorder.tells(candidates, points, values.ravel(), own)
         for candidate, value, variance in zip(
-            self._locate(points).tolist(), values.ravel().tolist(), variances.tolist(), strict=True
+            candidates.tolist(), values.ravel().tolist(), variances.tolist(), strict=True
         ):
             self.observe(candidate, value, variance)
+        if self._recorder is not None:
+            self._recorder.told()
 
     def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
         """`tell` for a candidate by its number, unchecked: the step of a simulation.
@@ -202,22 +238,50 @@ class Policy(ABC):
         noise_variance
             That the posterior takes the measurement to have; lambda if not given.
         """
-        if candidate in self._waiting:
+        if self._waiting and candidate in self._waiting:
             self._waiting.remove(candidate)
+            if candidate in self._owed and self._owed.count(candidate) > self._waiting.count(candidate):
+                self._owed.remove(candidate)
         self.learn(candidate, y, self.regularization if noise_variance is None else noise_variance)
         self.rounds += 1
 
     def abandon(self, x: ArrayLike | None = None) -> None:
         """Give up on pending points: one at `x`, or all of them."""
-        if x is None:
-            self._waiting.clear()
-            return
-        left = self._waiting.copy()
-        for candidate in self._find(self.space.parse(x)[0]).tolist():
+        left = [] if x is None else self._waiting.copy()
+        for candidate in [] if x is None else self._find(self.space.parse(x)[0]).tolist():
             if candidate not in left:
                 checks.refuse("x", x, f"a pending point; pending: {self.pending}")
             left.remove(candidate)
+        if self._recorder is not None:
+            self._recorder.asked(left)
         self._waiting[:] = left
+        self._owed = [c for i, c in enumerate(self._owed) if self._owed[: i + 1].count(c) <= left.count(c)]
+
+    # ---- kept and taken up again
+
+    def record_to(self, recorder: Recorder | None) -> None:
+        """Have a recorder keep everything asked and told from now on; None ends it."""
+        self._recorder = recorder
+
+    def wait_for(self, candidates: Sequence[int], again: bool) -> None:
+        """Take up pending candidates of an earlier process; `again`: `ask` gives these first."""
+        self._waiting[:] = candidates
+        self._owed[:] = candidates if again else []
+
+    @property
+    def asks_matter(self) -> bool:
+        """Whether asking leaves traces in later rounding, so that an exact replay has to ask too."""
+        return False
+
+    def state(self) -> State:
+        """What was learned, as arrays: `restore` on a policy of the same specification goes on to the last bit."""
+        return arrays(rounds=self.rounds, added=self._finite.points(np.arange(self._choosable, self._finite.size)))
+
+    def restore(self, state: State) -> None:
+        """Know what the policy knew whose `state` is given; pending points are not part of it."""
+        self.rounds = int(state["rounds"])
+        if len(state["added"]):
+            self._finite = Points(np.concatenate([self._finite.points(), state["added"]]))
 
     def allowed(self, available: ArrayLike | None) -> Mask | None:
         """Mask over all candidates of what may be chosen, from a mask or numbers; None if everything may."""
@@ -246,5 +310,5 @@ class Policy(ABC):
         self._finite = grown
         return self._finite.index(points)
 
-    def extend(self, grown: Points) -> None:  # noqa: B027 - a policy without a model has nothing to do
+    def extend(self, grown: Points) -> None:
         """Prepare for points that cannot be chosen, at the end of a longer candidate set; may refuse them."""

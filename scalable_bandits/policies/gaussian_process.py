@@ -16,7 +16,18 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.information import GreedyInformationGain
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.base import Best, Mask, Policy
-from scalable_bandits.posteriors import Acquisition, Engine, Observations, Regression, check_engine, make_engine
+from scalable_bandits.posteriors import (
+    Acquisition,
+    Engine,
+    Observations,
+    Regression,
+    State,
+    arrays,
+    check_engine,
+    make_engine,
+    nested,
+    part,
+)
 from scalable_bandits.spaces import Arms, FiniteSpace, Points
 
 ROUNDING = 1e-14  # smallest noise variance, as a fraction of the prior variance
@@ -163,6 +174,25 @@ class GaussianProcessPolicy(Policy):
         points = self._finite.points(queried)
         return Regression(self.kernel, points, noise_variances, averages - self.prior_mean_at(points))
 
+    @property
+    def asks_matter(self) -> bool:
+        return self.posterior_engine.asks_matter
+
+    def state(self) -> State:
+        parts = nested(engine=self.posterior_engine.state(), observed=self._observed.state())
+        return {**super().state(), **parts, **arrays(queried=np.flatnonzero(self._queried))}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        points = self._finite.points()
+        self._engine = make_engine(self.engine, self.kernel, points, self.prior_mean_at(points))
+        self._engine.restore(part(state, "engine"))
+        self._observed.restore(part(state, "observed"))
+        self._queried = np.zeros(len(points), dtype=np.bool_)
+        self._queried[state["queried"]] = True
+        self._regression = None
+        self._pending_columns.clear()
+
     def best(self) -> Best:
         """Queried point of largest posterior mean; before the first `tell`, the candidate of largest prior mean."""
         mask = self._queried if len(self._observed) else None
@@ -209,6 +239,13 @@ class ImprovementPolicy(IndexPolicy):
         super().learn(candidate, y, noise_variance)
         self._largest = max(self._largest, y)
 
+    def state(self) -> State:
+        return {**super().state(), **arrays(largest=self._largest)}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._largest = float(state["largest"])
+
     def best_so_far(self, allowed: Mask | None) -> float:
         """Value of the incumbent, in units of y; before there is one, the largest prior mean allowed."""
         if self.incumbent == "observation" and len(self._observed):
@@ -247,6 +284,11 @@ class ConfidencePolicy(IndexPolicy):
     rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
     _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
     _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None, repr=False)
+
+    @property
+    @abstractmethod
+    def width(self) -> float:
+        """Confidence width of the round to come."""
 
     @property
     def information_gain(self) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits.policies.base import Best, Mask, Policy
-from scalable_bandits.posteriors import Observations
+from scalable_bandits.posteriors import Observations, State, nested, part
 from scalable_bandits.randomness import generator
 
 
@@ -35,6 +35,13 @@ class RandomSearch(Policy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)
+
+    def state(self) -> State:
+        return {**super().state(), **nested(observed=self._observed.state())}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._observed.restore(part(state, "observed"))
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """Average observed at x and its standard error; NaN and infinity where nothing was observed."""

@@ -10,6 +10,7 @@ from scalable_bandits.posteriors.dense import DenseEngine
 from scalable_bandits.posteriors.engine import Acquisition, Engine
 from scalable_bandits.posteriors.observations import Observations
 from scalable_bandits.posteriors.regression import Regression
+from scalable_bandits.posteriors.state import State, arrays, nested, part
 
 DENSE_LIMIT = 6_000  # candidates; at 4,900 the full covariance was still twice as fast (benchmarks, "engines")
 DENSE_MAXIMUM = 20_000  # candidates: 3.2 GB of covariance
@@ -22,8 +23,12 @@ __all__ = [
     "Engine",
     "Observations",
     "Regression",
+    "State",
+    "arrays",
     "check_engine",
     "make_engine",
+    "nested",
+    "part",
 ]
 
 

@@ -15,6 +15,9 @@ Tiles are a function of the space alone; what is computed ahead and what sleeps,
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +26,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import tiles as tiling
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE, Acquisition, Engine, choose
 from scalable_bandits.posteriors.order import spatial_order
+from scalable_bandits.posteriors.state import State, arrays, nested, part
 from scalable_bandits.posteriors.tiles import Tiles
 from scalable_bandits.spaces import Indices
 
@@ -30,11 +34,22 @@ SLACK = 1e-9  # relative room for rounding in upper bounds
 PATIENCE = 32  # choices between two looks at which tiles might sleep
 
 
+class Tops(NamedTuple):
+    """Upper bounds of the index in the tiles asleep, and how long they hold."""
+
+    naps: int  # of the tiles, as they were computed
+    parameters: Floats  # of the index that they bound
+    drift: float  # up to which they hold
+    bounds: Floats  # (tiles,)
+
+
 class BlockedEngine(Engine):
     """Exact posterior in row blocks and sleeping tiles: O(n m) memory for m distinct points.
 
     See `Engine` for the parameters and the interface.
     """
+
+    asks_matter = True
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         super().__init__(kernel, points, prior_mean)
@@ -47,7 +62,23 @@ class BlockedEngine(Engine):
         self._drift_before = 0.0
         self._pace = 0.0  # drift between the last two looks
         self._open: tuple[int, Indices] = (-1, self._starts)  # positions awake, and when they were
-        self._tops: dict[type, tuple[int, Acquisition, float, Floats]] = {}
+        self._tops: dict[str, Tops] = {}  # by kind of index
+
+    def state(self) -> State:
+        held = arrays(calls=self._calls, drift_before=self._drift_before, pace=self._pace)
+        tops = {kind: arrays(**tops._asdict()) for kind, tops in self._tops.items()}
+        return {**super().state(), **held, **nested(tiles=self._tiles.state(), tops=nested(**tops))}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._calls, self._pace = int(state["calls"]), float(state["pace"])
+        self._drift_before = float(state["drift_before"])
+        self._tiles.restore(part(state, "tiles"))
+        held = part(state, "tops")
+        for kind in {name.partition(".")[0] for name in held}:
+            tops = part(held, kind)
+            self._tops[kind] = Tops(int(tops["naps"]), tops["parameters"], float(tops["drift"]), tops["bounds"])
+        self._open = -1, self._starts
 
     @property
     def asleep(self) -> NDArray[np.bool_]:
@@ -137,14 +168,17 @@ class BlockedEngine(Engine):
         tiles = self._tiles
         if mask is not None:
             return self._tops_at(np.flatnonzero(tiles.spread(tiles.asleep) & mask), acquisition, 0.0)
-        held = self._tops.get(type(acquisition))
-        if held is not None and held[0] == tiles.naps and held[1].covers(acquisition) and tiles.drift.total <= held[2]:
-            return held[3]
+        kind = type(acquisition)
+        held = self._tops.get(kind.__name__)
+        current = held is not None and held.naps == tiles.naps and tiles.drift.total <= held.drift
+        if held is not None and current and kind(*held.parameters).covers(acquisition):
+            return held.bounds
         positions = np.flatnonzero(tiles.spread(tiles.asleep))
         scale = float(np.sqrt(tiles.variance[positions].mean()))
         loosened, room = acquisition.loosened(scale), 0.5 * self._pace
         tops = self._tops_at(positions, loosened, room)
-        self._tops[type(acquisition)] = tiles.naps, loosened, tiles.drift.total + room, tops
+        parameters = np.array(attrs.astuple(loosened))  # type: ignore[arg-type]
+        self._tops[kind.__name__] = Tops(tiles.naps, parameters, tiles.drift.total + room, tops)
         return tops
 
     def _tops_at(self, positions: Indices, acquisition: Acquisition, extra: float) -> Floats:

@@ -15,6 +15,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_window as numba_window
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
+from scalable_bandits.posteriors.state import State, arrays, nested, part
 from scalable_bandits.posteriors.window import Window
 
 WINDOW = 64
@@ -54,6 +55,21 @@ class DenseEngine(Engine):
         folded = dtrmm(1.0, self._window.root(), self._rows[:rank].T, side=1, lower=1)
         dsyrk(-1.0, folded, beta=1.0, c=self._covariance.T, lower=1, overwrite_c=1)
         self._window.clear()
+        self._factor = None
+
+    def state(self) -> State:
+        held = arrays(
+            mean=self._mean, variance=self._variance, covariance=self._covariance,
+            rows=self._rows[: self._window.rank],
+        )  # fmt: skip
+        return {**super().state(), **held, **nested(window=self._window.state())}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._window.restore(part(state, "window"))
+        self._mean[:], self._variance[:] = state["mean"], state["variance"]
+        self._covariance[...] = state["covariance"]
+        self._rows[: self._window.rank] = state["rows"]
         self._factor = None
 
     def mean(self) -> Floats:

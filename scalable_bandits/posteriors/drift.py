@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors.state import State, arrays
 
 
 class Drift:
@@ -49,6 +50,19 @@ class Drift:
         """Start the clocks of tiles (a mask) that fall asleep."""
         self._recent[tiles] = self._begun
         self._slept_at[tiles] = self._window if self._begun else self._closed
+
+    def state(self) -> State:
+        """All that is held, as arrays."""
+        return arrays(
+            total=self.total, window=self._window, begun=self._begun, closed=self._closed, recent=self._recent,
+            slept_at=self._slept_at,
+        )  # fmt: skip
+
+    def restore(self, state: State) -> None:
+        """Hold what `state` gave."""
+        self.total, self._window = float(state["total"]), float(state["window"])
+        self._begun, self._closed = bool(state["begun"]), float(state["closed"])
+        self._recent[:], self._slept_at[:] = state["recent"], state["slept_at"]
 
     def room(self, open_norm: float) -> Floats:
         """Bound |mean now - mean then| / s(x) of each tile, (tiles,); `open_norm` is the open window's."""

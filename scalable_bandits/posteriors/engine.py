@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_choice as numba_choice
+from scalable_bandits.posteriors.state import State, arrays
 
 # Candidates whose index is this near the largest, relatively, are tied. Rounding differs between engines and
 # block sizes by less, so that all of them see the same ties (a symmetric grid has many).
@@ -55,7 +56,11 @@ class Engine(ABC):
         Realised gain, sum of 1/2 log(1 + s^2 / noise) over the observations, in nats.
     floored : int
         How often rounding pushed a variance below zero and it was set to zero.
+    asks_matter : bool
+        Whether `maximize` leaves traces in later rounding: what is computed ahead follows what was asked.
     """
+
+    asks_matter: ClassVar[bool] = False
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         self.kernel = kernel
@@ -113,6 +118,15 @@ class Engine(ABC):
         index : float
             The largest index; the candidate's own is within a relative 1e-10 of it.
         """
+
+    def state(self) -> State:
+        """The posterior as arrays, from which `restore` goes on to the last bit as this engine would."""
+        return arrays(information_gain=self.information_gain, floored=self.floored)
+
+    def restore(self, state: State) -> None:
+        """Be as the engine was whose `state` is given; of the same kernel, points and prior mean."""
+        self.information_gain = float(state["information_gain"])
+        self.floored = int(state["floored"])
 
     def _gain(self, variance_before: float, noise_variance: float) -> None:
         self.information_gain += 0.5 * math.log1p(variance_before / noise_variance)

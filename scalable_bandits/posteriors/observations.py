@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors.state import State
 from scalable_bandits.spaces import Indices
 
 
@@ -33,6 +34,16 @@ class Observations:
         """Average and its noise variance at one point; NaN and infinity where nothing was observed."""
         precision, weighted = self._sums.get(point, (0.0, 0.0))
         return (weighted / precision, 1.0 / precision) if precision else (float("nan"), float("inf"))
+
+    def state(self) -> State:
+        """All that is held, as arrays."""
+        sums = np.array(list(self._sums.values())).reshape(-1, 2)
+        return {"points": np.fromiter(self._sums, dtype=np.int64, count=len(self._sums)), "sums": sums}
+
+    def restore(self, state: State) -> None:
+        """Hold what `state` gave."""
+        sums = zip(state["sums"][:, 0].tolist(), state["sums"][:, 1].tolist(), strict=True)
+        self._sums = dict(zip(state["points"].tolist(), sums, strict=True))
 
     def collapsed(self) -> tuple[Indices, Floats, Floats]:
         """Distinct points, averages and their noise variances: three (m,) arrays."""

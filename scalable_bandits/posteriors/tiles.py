@@ -20,6 +20,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_window as numba_window
 from scalable_bandits.posteriors.drift import Drift
 from scalable_bandits.posteriors.observations import Observations
+from scalable_bandits.posteriors.state import State, arrays, nested, part
 from scalable_bandits.posteriors.window import Window
 from scalable_bandits.spaces import Indices
 
@@ -87,6 +88,48 @@ class Tiles:
         self._guessed: set[int] = set()  # the last batch
         self._observed = Observations()
         self._refit = True
+
+    def state(self) -> State:
+        """All that is held, as arrays."""
+        used = list(self._slots.values())
+        held = arrays(
+            mean=self.mean, variance=self.variance, base_mean=self._base[0], base_variance=self._base[1],
+            promise=self.promise, asleep=self.asleep, changes=self.changes, naps=self.naps, floored=self.floored,
+            height=self._height, done=self._done, known=self._known, rows=self._rows[:, : self.window.rank],
+            cache=self._cache[used], fresh=self._fresh[used], cached=list(self._slots), slots=used, free=self._free,
+            batch=self._batch, guessed=sorted(self._guessed), refit=self._refit, folds=len(self._folds),
+        )  # fmt: skip
+        parts = {"window": self.window.state(), "drift": self.drift.state(), "observed": self._observed.state()}
+        folds = {
+            str(i): arrays(**{k: v for k, v in f._asdict().items() if v is not None}) for i, f in enumerate(self._folds)
+        }
+        tiles = {str(i): rows[: self._height_of(i)] for i, rows in enumerate(self._tile_rows)}
+        return {**held, **nested(**parts, fold=nested(**folds), tile_rows=tiles)}
+
+    def restore(self, state: State) -> None:
+        """Hold what `state` gave."""
+        self.mean[:], self.variance[:], self.promise[:] = state["mean"], state["variance"], state["promise"]
+        self._base = state["base_mean"].copy(), state["base_variance"].copy()
+        self.asleep[:], self._done[:], self._known[:] = state["asleep"], state["done"], state["known"]
+        self.changes, self.naps, self.floored = (int(state[name]) for name in ("changes", "naps", "floored"))
+        self._height, self._batch, self._refit = int(state["height"]), int(state["batch"]), bool(state["refit"])
+        self.window.restore(part(state, "window"))
+        self.drift.restore(part(state, "drift"))
+        self._observed.restore(part(state, "observed"))
+        self._rows[:, : self.window.rank] = state["rows"]
+        folds = [part(state, f"fold.{i}") for i in range(int(state["folds"]))]
+        self._folds = [Fold(f["points"], f["coordinates"], f.get("root"), f["shift"], int(f["height"])) for f in folds]
+        held = part(state, "tile_rows")
+        self._tile_rows = [held[str(i)] for i in range(len(self._tile_rows))]
+        slots = state["slots"].tolist()
+        self._slots = dict(zip(state["cached"].astype(np.int64).tolist(), slots, strict=True))
+        self._cache[slots], self._fresh[slots] = state["cache"], state["fresh"]
+        self._free, self._guessed = state["free"].tolist(), set(state["guessed"].astype(np.int64).tolist())
+
+    def _height_of(self, tile: int) -> int:
+        """Rows that a tile has."""
+        done = int(self._done[tile])
+        return self._folds[done].height if done < len(self._folds) else self._height
 
     def span(self, tile: int) -> slice:
         """Positions of a tile."""

@@ -22,6 +22,7 @@ from scipy.linalg.lapack import dpotrf
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors import _numba_window as numba_window
+from scalable_bandits.posteriors.state import State, arrays
 
 
 class Window:
@@ -68,6 +69,19 @@ class Window:
     def drift(self) -> float:
         """|d|: at every x, the mean has moved by at most s_l(x) |d| since the window opened."""
         return float(numba_window.drift(self.coordinates, self.opening, self.shift, self.rank, np.empty(self.capacity)))
+
+    def state(self) -> State:
+        """All that is held, as arrays."""
+        return arrays(
+            gram=self.gram, coordinates=self.coordinates, opening=self.opening, shift=self.shift,
+            precision=self.precision, points=np.fromiter(self.points, dtype=np.int64, count=self.rank),
+        )  # fmt: skip
+
+    def restore(self, state: State) -> None:
+        """Hold what `state` gave."""
+        for name in ("gram", "coordinates", "opening", "shift", "precision"):
+            getattr(self, name)[...] = state[name]
+        self.points = {p: slot for slot, p in enumerate(state["points"].tolist())}
 
     def clear(self) -> None:
         """Open anew, empty."""

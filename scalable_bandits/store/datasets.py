@@ -1,4 +1,4 @@
-"""Runs and studies on disk, in zarr."""
+"""Finished datasets (a study's result) as one zarr group each."""
 
 from __future__ import annotations
 

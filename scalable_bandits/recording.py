@@ -1,0 +1,331 @@
+"""A policy and its store: what the policy is told is kept, and what is kept is told again."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits import checks, specification
+from scalable_bandits.checks import Floats
+from scalable_bandits.policies import Policy
+from scalable_bandits.policies.base import Mask
+from scalable_bandits.spaces import Arms, Indices, Space
+from scalable_bandits.specification import Specification, specify
+from scalable_bandits.store import Durability, Field, ObservationStore, SpecificationDiffers, StoredRun, checkpoints
+from scalable_bandits.store.layout import CHUNK
+
+REPLAY_BLOCK = 16_384  # rounds read at a time
+
+
+def rebuild(run: StoredRun, name: str) -> Any:
+    """Make one part of a run's specification anew.
+
+    Raises
+    ------
+    ValueError
+        If it holds a function or an object that is no specification: code is not kept in a store.
+    """
+
+    def fill(value: Any, place: str) -> Any:
+        if isinstance(value, Mapping):
+            if "function" in value and "type" not in value:
+                allowed = "plain data: run the script that made this run again, and it will go on"
+                checks.refuse(place, value["function"], allowed)
+            if "array" in value and "type" not in value:
+                return run.input(value["array"])
+            return {key: fill(v, f"{place}.{key}") for key, v in value.items()}
+        return [fill(v, place) for v in value] if isinstance(value, list) else value
+
+    return Specification.from_dict(fill(run.specification[name], name))
+
+
+def point_fields(space: Space) -> tuple[Field, Field]:
+    """Fields of the candidate's number and of its point; an arm is its number."""
+    if isinstance(space, Arms):
+        return Field("candidate", "int64"), Field("x", "int64")
+    return Field("candidate", "int64"), Field("x", shape=(space.dimension,), dimensions=("dimension",))
+
+
+def open_run(
+    place: Any,
+    kind: str,
+    fields: Sequence[Field],
+    parts: Mapping[str, Any],
+    planned: int | None,
+    durability: Durability,
+    chunk: int = CHUNK,
+) -> ObservationStore:
+    """Open the run of a specification for writing, or make it.
+
+    Raises
+    ------
+    SpecificationDiffers
+        If the store holds a run that something else made; the message shows the fields that differ.
+    """
+    from scalable_bandits import __version__
+
+    given, inputs = specify(parts)
+    try:
+        store = ObservationStore.open(place, "a", durability=durability)
+    except FileNotFoundError:
+        return ObservationStore.create(
+            place, fields, specification=given, planned=planned, durability=durability, inputs=inputs, chunk=chunk,
+            attributes={"kind": kind, "version": __version__},
+        )  # fmt: skip
+    try:
+        _check_same(store, kind, fields, given)
+    except BaseException:
+        store.close(orderly=store.orderly)
+        raise
+    if planned is not None:
+        store.plan(max(planned, len(store)))
+    return store
+
+
+def _check_same(store: ObservationStore, kind: str, fields: Sequence[Field], given: Mapping[str, Any]) -> None:
+    found = store.attributes.get("kind")
+    lines = [] if found == kind else [f"kind: stored {found!r}, given {kind!r}"]
+    lines += specification.differences(store.specification, given)
+    if not lines and store.fields != tuple(fields):
+        lines = [f"fields: stored {[f.name for f in store.fields]}, given {[f.name for f in fields]}"]
+    if lines:
+        listed = "\n  ".join(lines)
+        raise SpecificationDiffers(
+            f"store {store.location.name}: it holds a run that something else made; what differs:\n  {listed}"
+        )
+
+
+class Checkpoints:
+    """When to keep a policy's state, and going back to it.
+
+    A state is worth keeping when learning all rounds again would cost more than a tenth of the run. Between two of
+    them lie at least a second, ten times what writing one takes, and a twentieth of the policy's work so far.
+
+    Parameters
+    ----------
+    policy, store
+        Whose state is kept, and where.
+    """
+
+    LEAST_SECONDS = 1.0
+
+    def __init__(self, policy: Policy, store: ObservationStore):
+        self.policy, self.store = policy, store
+        self._began = time.perf_counter()
+        self._spent = self._since = self._cost = 0.0
+
+    def spent(self, seconds: float) -> None:
+        """The policy worked so long on rounds that are now in the store."""
+        self._spent += seconds
+        self._since += seconds
+        wait = max(self.LEAST_SECONDS, 10.0 * self._cost, self._spent / 20.0)
+        if self._since > wait and self._spent > 0.1 * (time.perf_counter() - self._began):
+            self.save()
+
+    def save(self) -> None:
+        """Keep the state as it is now."""
+        started = time.perf_counter()
+        self.store.flush()
+        checkpoints.save(self.store.location, len(self.store), self.policy.state())
+        self._cost, self._since = time.perf_counter() - started, 0.0
+
+    def finish(self) -> None:
+        """Keep the last state, if what came since the last one kept is worth it."""
+        if self._since > self.LEAST_SECONDS:
+            self.save()
+
+    def restore(self) -> int:
+        """Bring a fresh policy to the latest state kept; tells after how many rounds that was."""
+        found = checkpoints.load(self.store.location, len(self.store))
+        if found is None:
+            return 0
+        rounds, state = found
+        self.policy.restore(state)
+        return rounds
+
+
+def check_fresh(policy: Policy) -> None:
+    """ValueError unless a policy was neither asked nor told: a store brings it up to date itself."""
+    if policy.rounds or policy.pending:
+        given = f"one that was told {policy.rounds} rounds and has {len(policy.pending)} pending"
+        checks.refuse("policy", given, "a fresh one: the store brings it up to date")
+
+
+def replay(
+    policy: Policy, store: ObservationStore, start: int, allowed: Callable[[int], Mask | None] | None = None
+) -> None:
+    """Tell a policy the rounds of a simulation from `start` on; asks too, where that leaves traces."""
+    other = 0
+    for first in range(start, len(store), REPLAY_BLOCK):
+        rows = store.read(first, first + REPLAY_BLOCK, ["candidate", "y"])
+        for t, (candidate, y) in enumerate(zip(rows["candidate"].tolist(), rows["y"].tolist(), strict=True), first + 1):
+            if policy.asks_matter:
+                proposed = policy.propose(None if allowed is None else allowed(t))
+                other += proposed != candidate
+            policy.observe(candidate, y)
+    if other:
+        warnings.warn(
+            f"store {store.location.name}: in {other} of its rounds this machine would have played another point "
+            "(its arithmetic rounds differently); the run goes on from what is stored",
+            stacklevel=3,
+        )
+
+
+class Recording:
+    """A policy whose observations are kept; made by `record`. A context manager.
+
+    Attributes
+    ----------
+    policy
+        Asked and told as ever.
+    store : ObservationStore
+        Where it is kept.
+    """
+
+    def __init__(self, policy: Policy, store: ObservationStore):
+        self.policy, self.store = policy, store
+        self._calls = 0
+        self._checkpoints = Checkpoints(policy, store)
+        self._started = 0.0
+        self._catch_up()
+        policy.record_to(self)
+
+    def _catch_up(self) -> None:
+        """Tell the policy what the store holds, call by call as it was told."""
+        policy, store = self.policy, self.store
+        known = self._checkpoints.restore()
+        if known:
+            self._calls = int(store.read(known - 1, known, ["call"])["call"][0])
+        started = time.perf_counter()
+        while known < len(store):
+            known += self._tell(store.read(known, known + REPLAY_BLOCK), known + REPLAY_BLOCK < len(store))
+        self._checkpoints.spent(time.perf_counter() - started)
+        policy.wait_for(store.pending, again=not store.orderly)
+
+    def _tell(self, rows: Mapping[str, NDArray[Any]], more: bool) -> int:
+        """Tell a block of rounds, and say how many: where more follow, not its last call, which may go on in these."""
+        bounds = [0, *(np.flatnonzero(np.diff(rows["call"])) + 1).tolist(), len(rows["call"])]
+        if more and len(bounds) > 2:
+            bounds.pop()
+        for start, stop in itertools.pairwise(bounds):
+            noise = rows["noise"][start:stop]
+            if self.policy.asks_matter and stop == start + 1:
+                self.policy.propose(self.policy.allowed(None))
+            x = rows["x"][start:stop]
+            self.policy.tell(x, rows["y"][start:stop], noise=None if np.isnan(noise).any() else noise)
+            self._calls = int(rows["call"][start])
+        return bounds[-1]
+
+    def asked(self, pending: Sequence[int]) -> None:
+        self.store.note_pending(pending)
+
+    def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
+        count = len(values)
+        arms = isinstance(self.policy.space, Arms)
+        self.store.append(
+            {
+                "call": np.full(count, self._calls + 1),
+                "candidate": candidates,
+                "x": points[:, 0].astype(np.int64) if arms else points,
+                "y": values,
+                "noise": np.full(count, np.nan) if noise is None else noise,
+                "time": np.full(count, time.time()),
+            }
+        )
+        self._calls += 1
+        self._started = time.perf_counter()
+
+    def told(self) -> None:
+        self._checkpoints.spent(time.perf_counter() - self._started)
+
+    def flush(self) -> None:
+        """Make everything told so far durable."""
+        self.store.flush()
+
+    def close(self, orderly: bool = True) -> None:
+        """End the recording; the policy can be used on, unrecorded."""
+        self.policy.record_to(None)
+        try:
+            if self.store.writable:
+                self._checkpoints.finish()
+        finally:
+            self.store.close(orderly)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(orderly=kind is None)
+
+
+def record(
+    policy: Policy,
+    store: Any,
+    *,
+    durability: Durability = "round",
+    planned: int | None = None,
+    parts: Mapping[str, Any] | None = None,
+    kind: str = "record",
+) -> Recording:
+    """Keep everything a policy is asked and told in a store, and take up what is there already.
+
+    A fresh policy comes to know every observation in the store. Points that an earlier process asked for and did not
+    tell are pending again: if that process closed the recording they stay so, and if it died `ask` gives them once more
+    before it chooses new ones.
+
+    Parameters
+    ----------
+    policy
+        Fresh: neither asked nor told.
+    store
+        A folder, a URL that zarr knows, a zarr store, or an icechunk repository.
+    durability
+        "round": an observation is on disk when `tell` returns, whatever happens then. "block": at most a second's
+        observations, or those since the last `flush`, can be lost.
+    planned
+        Rounds that the run is to have, for `scalable-bandits status`.
+    parts
+        More of the specification, which the run must have been made by.
+    kind
+        Of the run, for the record.
+
+    Raises
+    ------
+    SpecificationDiffers
+        If the store holds a run of something else.
+    StoreLocked
+        If another process is writing it.
+    StoreDamaged
+        If what it holds cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import scalable_bandits as sb
+    >>> folder = tempfile.mkdtemp() + "/run.zarr"
+    >>> for _ in range(2):  # the second time, where the first one stopped
+    ...     policy = sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.2))
+    ...     with sb.record(policy, folder):
+    ...         x = policy.ask()
+    ...         policy.tell(x, float(-((x[0] - 0.3) ** 2)))
+    >>> policy.rounds
+    2
+    """
+    check_fresh(policy)
+    candidate, x = point_fields(policy.space)
+    fields = (Field("call", "int64"), candidate, x, Field("y"), Field("noise"), Field("time"))
+    held = open_run(store, kind, fields, {"policy": policy, **(parts or {})}, planned, durability)
+    try:
+        return Recording(policy, held)
+    except BaseException:
+        held.close(orderly=held.orderly)
+        raise

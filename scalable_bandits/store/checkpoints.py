@@ -1,0 +1,92 @@
+"""Checkpoints: a policy's state beside the observations, so that a long run need not be replayed from its beginning.
+
+A checkpoint is a cache. It can be made again from the observations, it is checked when it is read, and one that is
+damaged is passed over. Two take turns, so that one is whole while the other is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from zarr.codecs import Crc32cCodec
+
+from scalable_bandits.store.locations import Location
+
+GROUP = "checkpoints"
+PIECE = 2**24  # bytes written at a time
+
+
+def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]]) -> None:
+    """Keep a state after so many rounds, in the place of the older of the two kept."""
+    inside = location.group("r+").require_group(GROUP)
+    held = {name: int(inside[name].attrs.get("rounds", -1)) for name in ("a", "b") if name in inside}  # type: ignore[arg-type]
+    name = next((n for n in ("a", "b") if n not in held), None) or min(held, key=held.__getitem__)
+    index: dict[str, Any] = {}
+    size = 0
+    for key, array in state.items():
+        index[key] = [array.dtype.str, list(array.shape), size]
+        size += array.nbytes
+    target = inside.create_array(
+        name,
+        shape=(size,),
+        chunks=(min(PIECE, max(size, 1)),),
+        dtype="uint8",
+        overwrite=True,
+        compressors=Crc32cCodec(),
+    )
+    start = 0
+    for piece in _pieces(state):
+        target[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
+        start += len(piece)
+    target.attrs.update({"index": index, "rounds": rounds})  # last: without it there is no checkpoint
+    location.settle()
+
+
+def _pieces(state: Mapping[str, NDArray[Any]]) -> Iterator[bytearray]:
+    """All bytes of a state, PIECE at a time."""
+    held = bytearray()
+    for array in state.values():
+        view = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        while len(view):
+            room = PIECE - len(held)
+            held += view[:room]
+            view = view[room:]
+            if len(held) == PIECE:
+                yield held
+                held = bytearray()
+    if held:
+        yield held
+
+
+def load(location: Location, most: int) -> tuple[int, dict[str, NDArray[Any]]] | None:
+    """Latest checkpoint of at most so many rounds that is whole, and its rounds; None if there is none."""
+    try:
+        inside: Any = location.complete()[GROUP]
+        found = [
+            (int(inside[name].attrs["rounds"]), name) for name in inside.array_keys() if "rounds" in inside[name].attrs
+        ]
+    except Exception:  # no checkpoints, or their metadata is damaged
+        return None
+    for rounds, name in sorted(found, reverse=True):
+        if rounds <= most:
+            try:
+                return rounds, _state(inside[name])
+            except Exception:  # a checksum is wrong, a piece is missing
+                continue
+    return None
+
+
+def _state(array: zarr.Array[Any]) -> dict[str, NDArray[Any]]:
+    state = {}
+    index: Any = array.attrs["index"]
+    for key, (kind, shape, offset) in index.items():
+        dtype = np.dtype(kind)
+        size = dtype.itemsize * math.prod(shape)
+        data: Any = np.asarray(array[offset : offset + size]) if size else np.empty(0, np.uint8)
+        state[key] = data.view(dtype).reshape(shape)
+    return state

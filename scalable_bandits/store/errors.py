@@ -1,0 +1,34 @@
+"""What can be wrong with a store. Full disks and forbidden folders stay `OSError`, with the path in the message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class StoreError(RuntimeError):
+    """Base of the store's own errors."""
+
+
+class StoreLocked(StoreError):
+    """Another writer holds the run."""
+
+
+class StoreDamaged(StoreError):
+    """Something that was committed cannot be read any more."""
+
+
+class SpecificationDiffers(ValueError):
+    """The run in the store was made by another specification."""
+
+
+@contextmanager
+def named(name: str, doing: str) -> Iterator[None]:
+    """Say of an `OSError` which store it happened to and what was being done; its class and number stay."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or str(error).startswith("store "):
+            raise
+        text = f"store {name}: {doing} failed: {error.strerror or error}"
+        raise type(error)(error.errno, text) from error

@@ -1,0 +1,104 @@
+"""How a run lies in zarr: its arrays, its attributes, its schema version.
+
+One group: an array over ``round`` for every field, ``round`` itself, and ``committed``, the count of rounds that may
+be trusted, which also keeps a copy of the group's attributes (either can be made again from the other).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import zarr
+from numpy.typing import NDArray
+from zarr.codecs import Crc32cCodec, ZstdCodec
+
+from scalable_bandits.store.errors import StoreDamaged, StoreError
+from scalable_bandits.store.locations import COMMITTED, Location
+from scalable_bandits.store.rows import Field
+
+SCHEMA = 1
+CHUNK = 65_536  # rounds; of 16,384 to 1,048,576, with shards and without, the fastest to write (benchmarks, "store")
+LARGEST_START = 2**24  # rounds that arrays are made for at once, at the most
+INPUTS = "inputs"  # the group of the specification's arrays, by digest
+ROUND = Field("round", "int64")
+
+
+def attributes_of(location: Location) -> dict[str, Any] | None:
+    """Attributes of a run, from the group or their copy; None if neither is there: no run, or not made to its end."""
+    for read in (lambda: location.group().attrs, lambda: location.group()[COMMITTED].attrs["run"]):
+        try:
+            attributes: dict[str, Any] = dict(read())  # type: ignore[arg-type]
+        except Exception:  # whatever a truncated file makes zarr raise
+            continue
+        if "schema" in attributes:
+            return attributes
+    return None
+
+
+def check_schema(name: str, attributes: Mapping[str, Any]) -> None:
+    """StoreError if a run is of another schema version than this code writes."""
+    if attributes["schema"] > SCHEMA:
+        raise StoreError(
+            f"store {name}: it was written by a newer version (schema {attributes['schema']}; "
+            f"this one knows up to {SCHEMA}): upgrade scalable_bandits"
+        )
+
+
+def fields_of(attributes: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Fields of a run from its attributes."""
+    return tuple(Field(f["name"], f["dtype"], tuple(f["shape"]), tuple(f["dimensions"])) for f in attributes["fields"])
+
+
+def lay_out(
+    location: Location, attributes: Mapping[str, Any], inputs: Mapping[str, NDArray[Any]] | None = None
+) -> list[str]:
+    """Make what is not there yet of a run's group and arrays; tells what that was. The attributes come last."""
+    group = location.group("a")
+    for digest, values in (inputs or {}).items():
+        group.require_group(INPUTS).create_array(
+            digest, shape=values.shape, chunks=values.shape, dtype=values.dtype.name, overwrite=True,
+            compressors=ZstdCodec(level=0, checksum=True),
+        )[...] = values  # fmt: skip
+    fields, chunk = fields_of(attributes), attributes["chunk"]
+    made = []
+    length = min(max(attributes["planned"] or 1, 1), LARGEST_START)
+    for field in (ROUND, *fields):
+        if _readable(group, field.name):
+            continue
+        group.create_array(
+            field.name,
+            shape=(-(-length // chunk) * chunk, *field.shape),
+            chunks=(chunk, *field.shape),
+            dtype=field.dtype,
+            fill_value=field.fill,
+            compressors=ZstdCodec(level=0, checksum=True),
+            chunk_key_encoding={"name": "default", "separator": location.separator},
+            dimension_names=(ROUND.name, *field.dimensions),
+            config={"write_empty_chunks": True},  # so that a chunk that is not there is missing
+        )
+        made.append(field.name)
+    if not _readable(group, COMMITTED):
+        group.create_array(
+            COMMITTED, shape=(), chunks=(), dtype="int64", fill_value=0, compressors=Crc32cCodec(),
+            attributes={"run": dict(attributes)},
+        )  # fmt: skip
+        made.append(COMMITTED)
+    if "schema" not in group.attrs:
+        group.update_attributes(dict(attributes))
+        made.append("the attributes")
+    return made
+
+
+def _readable(group: zarr.Group, name: str) -> bool:
+    try:
+        return isinstance(group[name], zarr.Array)
+    except KeyError:
+        return False
+    except Exception as error:
+        raise StoreDamaged(f"store: the metadata of {name!r} cannot be read ({error})") from error
+
+
+def describe_fields(fields: Sequence[Field]) -> list[dict[str, Any]]:
+    """Fields as plain data."""
+    return [{**f._asdict(), "shape": list(f.shape), "dimensions": list(f.dimensions)} for f in fields]

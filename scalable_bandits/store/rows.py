@@ -1,0 +1,115 @@
+"""Rows of a run on their way to disk: what fields they have, their bytes, and those not yet in a whole chunk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits import checks
+
+Columns = dict[str, NDArray[Any]]
+
+
+class Field(NamedTuple):
+    """One quantity a round."""
+
+    name: str
+    dtype: str = "float64"  # or "int64"
+    shape: tuple[int, ...] = ()  # of one round's value
+    dimensions: tuple[str, ...] = ()  # names of these axes
+
+    @property
+    def fill(self) -> float | int:
+        """What stands where nothing was written: a value that no round has."""
+        return math.nan if self.dtype == "float64" else -1
+
+
+class Rows:
+    """A growing buffer of rows, with their encoding as bytes (a frame of the journal holds a few rows).
+
+    Parameters
+    ----------
+    fields
+        Of the rows, in the order of their bytes.
+    """
+
+    def __init__(self, fields: Sequence[Field]):
+        self.fields = tuple(fields)
+        self._types = [np.dtype(field.dtype).newbyteorder("<") for field in self.fields]
+        self._widths = [t.itemsize * math.prod(f.shape) for f, t in zip(self.fields, self._types, strict=True)]
+        self.width = sum(self._widths)  # bytes of a row
+        self._held = self.empty(0)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def empty(self, count: int) -> Columns:
+        """Arrays of `count` rows, not filled."""
+        return {f.name: np.empty((count, *f.shape), t) for f, t in zip(self.fields, self._types, strict=True)}
+
+    def check(self, given: Mapping[str, Any]) -> tuple[Columns, int]:
+        """Arrays (k, ...) of k rows, with all fields and nothing else; ValueError otherwise."""
+        names = [field.name for field in self.fields]
+        if set(given) != set(names):
+            checks.refuse("fields", sorted(given), f"exactly {', '.join(names)}")
+        columns, count = {}, -1
+        for field, kind in zip(self.fields, self._types, strict=True):
+            array = np.asarray(given[field.name])
+            if field.dtype == "int64" and array.size and not np.issubdtype(array.dtype, np.integer):
+                checks.refuse(field.name, array.dtype, "whole numbers")
+            if array.shape[1:] != field.shape or array.ndim == 0 or (count >= 0 and len(array) != count):
+                rows = "k" if count < 0 else str(count)
+                allowed = f"({', '.join((rows, *map(str, field.shape)))}), a row a round"
+                checks.refuse(field.name, f"shape {array.shape}", allowed)
+            columns[field.name] = array.astype(kind, copy=False)
+            count = len(array)
+        return columns, count
+
+    def extend(self, columns: Mapping[str, NDArray[Any]], count: int) -> None:
+        """Add rows at the end."""
+        needed = self._count + count
+        if needed > len(next(iter(self._held.values()))):
+            grown = self.empty(max(needed, 2 * self._count, 64))
+            for name, array in self._held.items():
+                grown[name][: self._count] = array[: self._count]
+            self._held = grown
+        for name, array in self._held.items():
+            array[self._count : needed] = columns[name]
+        self._count = needed
+
+    def view(self, start: int = 0, stop: int | None = None) -> Columns:
+        """Arrays of the rows from `start` to `stop`."""
+        end = self._count if stop is None else min(stop, self._count)
+        return {name: array[start:end] for name, array in self._held.items()}
+
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` rows."""
+        self._count = min(count, self._count)
+
+    def drop(self, count: int) -> None:
+        """Remove rows at the beginning."""
+        left = self._count - count
+        for array in self._held.values():
+            array[:left] = array[count : self._count].copy()
+        self._count = left
+
+    def encode(self, columns: Mapping[str, NDArray[Any]]) -> bytes:
+        """Bytes of rows: field after field."""
+        return b"".join(np.ascontiguousarray(columns[field.name]).tobytes() for field in self.fields)
+
+    def decode(self, data: bytes) -> tuple[Columns, int]:
+        """Rows of `encode`'s bytes, and how many."""
+        count, rest = divmod(len(data), self.width)
+        if rest:
+            raise ValueError(f"{len(data)} bytes are no whole rows of {self.width}")
+        columns, offset = {}, 0
+        for field, kind, width in zip(self.fields, self._types, self._widths, strict=True):
+            array = np.frombuffer(data, kind, count * math.prod(field.shape), offset)
+            columns[field.name] = array.reshape(count, *field.shape)
+            offset += width * count
+        return columns, count

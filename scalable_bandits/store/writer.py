@@ -1,0 +1,239 @@
+"""The rounds of one run on disk: whole chunks in zarr, the rest in a journal, a count that says what is committed.
+
+What stands where, in the order in which it is made durable:
+
+1. rounds beyond the last whole chunk: frames of the journal (with durability "round" each before its call returns);
+2. a chunk of every field, as soon as its rounds are there, never changed afterwards;
+3. ``committed``, the count of rounds that any zarr reader may trust; then the journal begins anew.
+
+Closing writes the unfinished chunk too, so that plain zarr and xarray see every round, and trims the arrays; the
+journal keeps these rounds until their chunk is whole. A process that dies in between leaves chunks that nobody counts,
+a torn frame at the end of the journal, or arrays of several lengths: opening mends all three (`repair.py`) and says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from scalable_bandits.store import journal as journals
+from scalable_bandits.store.errors import StoreError, named
+from scalable_bandits.store.journal import Kind
+from scalable_bandits.store.layout import ROUND
+from scalable_bandits.store.locations import COMMITTED, Location
+from scalable_bandits.store.rows import Columns
+from scalable_bandits.store.stored import StoredRun
+
+BLOCK_SECONDS = 1.0  # durability "block": the longest stretch of rounds that a crash may cost
+BLOCK_BYTES = (
+    2**25
+)  # of rows held back to be written at once: one chunk at a time is half as fast (benchmarks, "store")
+THREADS = 4  # that write the fields of a chunk
+
+Durability = Literal["round", "block"]
+
+
+class RunWriter(StoredRun):
+    """One run, open for writing (or, if `writable` is not set, for reading only)."""
+
+    def __init__(self, location: Location, attributes: Mapping[str, Any], durability: Durability, writable: bool):
+        super().__init__(location, attributes)
+        self.writable, self.durability = writable, durability
+        self._block = chunks_of(BLOCK_BYTES, self.chunk, self._rows.width) if durability == "block" else self.chunk
+        self._logged = 0  # of the rows after the whole chunks, how many are in the journal
+        self._noted: list[int] = []  # pending as the journal has it
+        self._flushed = time.monotonic()
+        self._pool: ThreadPoolExecutor | None = None
+        if writable:
+            self._group = location.group("r+")
+            self._journal = location.journal(self._group)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(orderly=kind is None)
+
+    @property
+    def durable(self) -> int:
+        """Rounds that would be there if the process died now."""
+        return self._folded + (self._logged if self.writable else len(self._rows))
+
+    def append(self, columns: Mapping[str, Any]) -> None:
+        """Add rounds at the end: an array (k, ...) of each field.
+
+        With durability "round" they are on disk when this returns.
+
+        Raises
+        ------
+        ValueError
+            If a field is missing, unknown, or of another shape.
+        OSError
+            If they cannot be written (the disk is full, say). Whatever is raised, none of these rounds is in the store,
+            and all that was there still is.
+        """
+        self._check_writable()
+        rows, count = self._rows.check(columns)
+        if len(self._rows) >= self._block:
+            self._fold()  # before anything is accepted: if it fails, nothing has changed
+        if self.durability == "round":
+            with named(self.location.name, "writing rounds"):
+                self._log(Kind.ROWS, len(self), self._rows.encode(rows))
+            self._take(rows, count)
+            self._logged = len(self._rows)
+            self._noted = list(self.pending)  # follows from the rows
+            return
+        whole = count // self.chunk * self.chunk if count >= self._block and not len(self._rows) else 0
+        if whole:
+            self._write_chunks({name: array[:whole] for name, array in rows.items()}, whole)
+        before, pending = len(self._rows), list(self.pending)
+        self._take(rows, count, skip=whole)
+        if time.monotonic() - self._flushed > BLOCK_SECONDS:
+            try:
+                self.flush()
+            except BaseException:
+                if not whole:
+                    self._rows.truncate(before)
+                    self.pending = pending
+                raise
+
+    def note_pending(self, candidates: Sequence[int]) -> None:
+        """Keep which candidates are asked and not told; with durability "round" on disk when this returns."""
+        self._check_writable()
+        if self.durability == "round" and list(candidates) != self._noted:
+            with named(self.location.name, "writing what is pending"):
+                self._log(Kind.PENDING, len(self), _numbers(candidates))
+            self._noted = list(candidates)
+        self.pending = list(candidates)
+
+    def plan(self, rounds: int) -> None:
+        """Change how many rounds the run is to have."""
+        self._check_writable()
+        if rounds != self.planned:
+            self.planned = rounds
+            self._group.attrs["planned"] = rounds
+            self._settle()
+
+    def flush(self) -> None:
+        """Make every round appended so far durable."""
+        self._check_writable()
+        if len(self._rows) >= self.chunk:
+            self._fold()
+        with named(self.location.name, "writing rounds"):
+            if self._logged < len(self._rows):
+                fresh = self._rows.view(self._logged)
+                self._log(Kind.ROWS, self._folded + self._logged, self._rows.encode(fresh))
+                self._logged = len(self._rows)
+            if self.pending != self._noted:
+                self._log(Kind.PENDING, len(self), _numbers(self.pending))
+                self._noted = list(self.pending)
+        self._flushed = time.monotonic()
+
+    def close(self, orderly: bool = True) -> None:
+        """Make everything durable and visible to any zarr reader, and let another writer in."""
+        if not self.writable:
+            return
+        try:
+            self.flush()
+            with named(self.location.name, "closing it"):
+                self._publish()
+                if orderly:
+                    self._log(Kind.CLOSED, len(self), _numbers(self.pending))
+        finally:
+            self.writable = False
+            self._journal.close()
+            if self._pool is not None:
+                self._pool.shutdown()
+            self.location.unlock()
+
+    def _check_writable(self) -> None:
+        if not self.writable:
+            raise StoreError(f"store {self.location.name}: it is not open for writing")
+
+    # ---- the steps of writing
+
+    def _log(self, kind: Kind, first: int, payload: bytes) -> None:
+        self._journal.append(journals.encode(kind, first, payload))
+        self._settle()
+
+    def _restart_journal(self) -> None:
+        """Begin the journal anew, with the rounds that are in no whole chunk."""
+        data = journals.encode(Kind.START, self._folded, _numbers(self.pending))
+        if self._logged:
+            data += journals.encode(Kind.ROWS, self._folded, self._rows.encode(self._rows.view(0, self._logged)))
+            data += journals.encode(Kind.PENDING, self._folded + self._logged, _numbers(self.pending))
+        self._journal.replace(data)
+        self._noted = list(self.pending)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Let the location commit; one that works in transactions needs its arrays opened again."""
+        if self.location.settle():
+            self._group = self.location.group("r+")
+            self._journal = self.location.journal(self._group, self._journal)
+
+    def _fold(self) -> None:
+        """Write the whole chunks among the rows."""
+        whole = len(self._rows) // self.chunk * self.chunk
+        self._write_chunks(self._rows.view(0, whole), whole)
+        self._rows.drop(whole)
+        written = self._logged or self._noted or self.pending
+        self._logged = max(self._logged - whole, 0)
+        if written:
+            with named(self.location.name, "beginning a new journal"):
+                self._restart_journal()
+
+    def _write_chunks(self, rows: Columns, count: int) -> None:
+        with named(self.location.name, "writing a chunk"):
+            self._put(rows, count)
+            self._group[COMMITTED][...] = self._folded + count  # type: ignore[index]
+            self._settle()
+        self._folded += count
+        self._flushed = time.monotonic()
+
+    def _put(self, rows: Columns, count: int) -> None:
+        """Write rows into the arrays, which grow by doubling; several fields at a time."""
+        start, stop = self._folded, self._folded + count
+        arrays: dict[str, Any] = {name: self._group[name] for name in (ROUND.name, *rows)}
+        if any(array.shape[0] < stop for array in arrays.values()):
+            self._resize(-(-max(stop, 2 * start) // self.chunk) * self.chunk)
+            arrays = {name: self._group[name] for name in arrays}
+        columns = {ROUND.name: np.arange(start + 1, stop + 1), **rows}
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="store")
+        jobs = [
+            self._pool.submit(arrays[name].__setitem__, slice(start, stop), values) for name, values in columns.items()
+        ]
+        for job in jobs:
+            job.result()
+
+    def _resize(self, length: int) -> None:
+        for field in (ROUND, *self.fields):
+            array: Any = self._group[field.name]
+            if array.shape[0] != length:
+                array.resize((length, *field.shape))
+
+    def _publish(self) -> None:
+        """Write the unfinished chunk as well, and make the arrays as long as the run."""
+        if self._count() != len(self):
+            if len(self._rows):
+                self._put(self._rows.view(), len(self._rows))
+            self._group[COMMITTED][...] = len(self)  # type: ignore[index]
+        self._resize(len(self))
+        self._settle()
+
+
+def chunks_of(size: int, chunk: int, width: int) -> int:
+    """Rows of `width` bytes in as many whole chunks as `size` bytes hold, at least one."""
+    return max(size // (chunk * width), 1) * chunk
+
+
+def _numbers(candidates: Sequence[int]) -> bytes:
+    return np.asarray(candidates, dtype="<i8").tobytes()

@@ -1,0 +1,133 @@
+"""One run: what was played, what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces import Arms, FiniteSpace, Indices
+
+if TYPE_CHECKING:
+    import xarray
+
+    from scalable_bandits.store import StoredRun
+
+SERIES = ("y", "value", "regret", "cumulative_regret", "width", "information_gain")
+
+
+class Curve(NamedTuple):
+    """A downsampled curve."""
+
+    round: Indices  # (k,)
+    cumulative_regret: Floats  # (k,), in units of y
+
+
+class Trajectory:
+    """One run. Arrays are over rounds, (T,); those of a stored run are read when they are asked for.
+
+    Attributes
+    ----------
+    space
+        Whose candidates were played.
+    first_round
+        t of the first row.
+    specification
+        Policy and environment, as plain data.
+    """
+
+    def __init__(
+        self,
+        space: FiniteSpace,
+        first_round: int,
+        series: Mapping[str, Floats] | StoredRun,
+        specification: dict[str, Any],
+    ):
+        self.space, self.first_round, self.specification = space, first_round, specification
+        self._series = series
+
+    def __repr__(self) -> str:
+        return f"Trajectory(rounds {self.first_round} to {self.first_round + len(self) - 1})"
+
+    def __len__(self) -> int:
+        return len(self._series["y"]) if isinstance(self._series, Mapping) else len(self._series)
+
+    def _read(self, name: str) -> NDArray[Any]:
+        if isinstance(self._series, Mapping):
+            return self._series[name]
+        return self._series.read(names=[name])[name]
+
+    @property
+    def candidate(self) -> Indices:
+        """Number of the candidate played."""
+        return self._read("candidate")
+
+    @property
+    def y(self) -> Floats:
+        """Observation, in units of y."""
+        return self._read("y")
+
+    @property
+    def value(self) -> Floats:
+        """Noise-free value of what was played, in units of y."""
+        return self._read("value")
+
+    @property
+    def regret(self) -> Floats:
+        """Optimum minus value, in units of y."""
+        return self._read("regret")
+
+    @property
+    def cumulative_regret(self) -> Floats:
+        """Sum of the regret up to each round."""
+        return self._read("cumulative_regret")
+
+    @property
+    def width(self) -> Floats:
+        """Confidence width of the policy as it chose; NaN for one without."""
+        return self._read("width")
+
+    @property
+    def information_gain(self) -> Floats:
+        """Information gain (nats) of the policy as it chose; NaN for one without."""
+        return self._read("information_gain")
+
+    def curve(self, points: int = 500, log: bool = False) -> Curve:
+        """Cumulative regret at some rounds, the last one included, without loading the run.
+
+        Parameters
+        ----------
+        points
+            How many rounds, at the most.
+        log
+            Space them evenly on a logarithmic axis.
+        """
+        points, last = checks.integer("points", points, 1), len(self)
+        spaced = np.geomspace(1, last, points) if log else np.linspace(1, last, points)
+        rounds = np.unique(np.rint(spaced[-min(points, last) :]).astype(np.int64)) if points > 1 else np.array([last])
+        if isinstance(self._series, Mapping):
+            return Curve(rounds + self.first_round - 1, self.cumulative_regret[rounds - 1])
+        return Curve(rounds, self._series.sample("cumulative_regret", rounds))
+
+    def dataset(self) -> xarray.Dataset:
+        """The run as an xarray dataset over ``round``; attributes hold the specification as JSON.
+
+        That of a stored run is lazy: dask arrays, read a chunk at a time as they are computed.
+        """
+        import xarray
+
+        attributes = {"specification": json.dumps(self.specification)}
+        if not isinstance(self._series, Mapping):
+            return self._series.dataset().assign_attrs(attributes)
+        arms = isinstance(self.space, Arms)
+        variables: dict[str, Any] = {"candidate": ("round", self.candidate)}
+        points = self.candidate if arms else self.space.points(self.candidate)
+        variables["x"] = ("round" if arms else ("round", "dimension"), points)
+        variables.update({name: ("round", self._read(name)) for name in SERIES})
+        rounds = np.arange(self.first_round, self.first_round + len(self))
+        return xarray.Dataset(variables, coords={"round": rounds}, attrs=attributes)

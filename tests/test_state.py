@@ -1,0 +1,79 @@
+"""A policy's state, kept and put back: what follows is the same to the last bit."""
+
+import json
+
+import numpy as np
+import pytest
+from policy_cases import CASES, EVERY_POLICY, NOISE, PROBLEMS, on
+
+import scalable_bandits as sb
+
+
+def environment_of(problem, seed=7):
+    return sb.TableEnvironment(
+        problem.space, [problem.truth(x) for x in problem.space.points()], sb.GaussianNoise(NOISE), seed
+    )
+
+
+def assert_same(one, other):
+    for name in ("candidate", "y", "value", "regret", "width", "information_gain"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("after", [1, 15, 16, 17, 120])
+@on(["grid", "arms"], EVERY_POLICY)
+def test_goes_on_to_the_last_bit(name, space, after):
+    check_goes_on(name, space, after)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("after", [1, 15, 16, 17, 120])
+@on(["grid", "arms"], CASES)
+def test_goes_on_to_the_last_bit_in_tiles(name, space, after):
+    check_goes_on(name, space, after, engine="blocked")
+
+
+def check_goes_on(name, space, after, **given):
+    problem, case = PROBLEMS[space], {**EVERY_POLICY, **CASES}[name]
+    policy = case.make(problem, **given)
+    environment = environment_of(problem)
+    sb.simulate(policy, environment, after)
+    state = {key: value.copy() for key, value in policy.state().items()}
+    whole = sb.simulate(policy, environment, 80)
+    again = case.make(problem, **given)
+    again.restore(state)
+    assert again.rounds == after
+    assert_same(sb.simulate(again, environment, 80), whole)
+    assert json.dumps(list(map(float, again.best()[1:]))) == json.dumps(list(map(float, policy.best()[1:])))
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("seed", range(5))
+def test_with_tiles_asleep(seed):
+    """A larger space, where tiles sleep and wake, windows fold and repeats rebuild."""
+    space = sb.Grid([[0, 1], [0, 1]], 30)
+    environment = sb.RKHSFunction.sparse(space, sb.RBF(0.2), sb.UniformNoise(0.3), seed=seed)
+
+    def make():
+        return sb.IGPUCB(space, sb.RBF(0.2), noise=0.05, rkhs_norm=1.0, regularization=0.01, engine="blocked")
+
+    policy = make()
+    sb.simulate(policy, environment, 150 + 61 * seed)
+    state = {key: value.copy() for key, value in policy.state().items()}
+    whole = sb.simulate(policy, environment, 300)
+    again = make()
+    again.restore(state)
+    assert_same(sb.simulate(again, environment, 300), whole)
+
+
+def test_points_added_to_a_box():
+    box = sb.Box([[0.0, 1.0]])
+    policy = sb.GPEI(box, sb.RBF(0.2), candidates=50)
+    policy.tell([0.123], 1.0)
+    policy.tell(policy.ask(), 0.5)
+    again = sb.GPEI(box, sb.RBF(0.2), candidates=50)
+    again.restore(policy.state())
+    assert again.best().x == policy.best().x
+    np.testing.assert_array_equal(again.ask(), policy.ask())
+    np.testing.assert_array_equal(again.posterior([0.123]), policy.posterior([0.123]))
