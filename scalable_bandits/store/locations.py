@@ -22,7 +22,7 @@ from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
 from scalable_bandits import checks
 from scalable_bandits.store.errors import StoreDamaged, StoreLocked
-from scalable_bandits.store.journal import ArrayJournal, FileJournal, Journal, replace_file
+from scalable_bandits.store.journal import ArrayJournal, FileJournal, Journal, replace_file, sync_directory
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -125,6 +125,18 @@ class Location(ABC):
         """Bytes taken, where it is known."""
         return None
 
+    def writer(self) -> dict[str, Any] | None:
+        """Who is writing, as far as can be told; None if nobody is."""
+        return None
+
+    def beside(self, what: str) -> Location:
+        """A place of its own next to this one."""
+        checks.refuse("store", self.name, "a store in a folder: copy it to one to upgrade it")
+
+    def move(self, place: Location) -> None:
+        """Become another place."""
+        raise NotImplementedError
+
     def set_aside(self) -> str:
         """Copy everything to a place of its own, before something is cut; tells where."""
         checks.refuse("recover", self.name, "a store in a folder, which can be copied before anything is cut")
@@ -134,6 +146,19 @@ def holder() -> dict[str, Any]:
     """Who this process is, for others to read."""
     command = shlex.join([Path(sys.argv[0] or "python").name, *sys.argv[1:]])[:200]
     return {"pid": os.getpid(), "host": socket.gethostname(), "command": command, "since": time.time()}
+
+
+def may_live(record: dict[str, Any]) -> bool:
+    """Whether a holder still runs, as far as can be told from here."""
+    if record["host"] != socket.gethostname():
+        return True
+    import psutil
+
+    try:
+        created: float = psutil.Process(record["pid"]).create_time()
+    except psutil.NoSuchProcess:
+        return False
+    return created <= record["since"] + 1.0  # clocks of both are rounded
 
 
 def describe_holder(record: dict[str, Any]) -> str:
@@ -207,6 +232,22 @@ class Folder(Location):
     def size(self) -> int | None:
         return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
 
+    def writer(self) -> dict[str, Any] | None:
+        record = self.path / COMMITTED / "writer.json"
+        try:
+            held: dict[str, Any] = json.loads(record.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+        return held if may_live(held) else None
+
+    def beside(self, what: str) -> Location:
+        return Folder(self.path.with_name(f"{self.path.name}.{what}"))
+
+    def move(self, place: Location) -> None:
+        assert isinstance(place, Folder)
+        self.path.rename(place.path)
+        sync_directory(place.path.parent)
+
     def set_aside(self) -> str:
         copy = self.path.with_name(f"{self.path.name}.damaged")
         shutil.copytree(self.path, copy)
@@ -239,7 +280,7 @@ class Objects(Location):
     def lock(self, takeover: bool) -> None:
         inside = self.group("a", BOOKKEEPING)
         record: Any = inside.attrs.get("writer")
-        if record and not takeover and self._may_live(record):
+        if record and not takeover and may_live(record):
             hint = "" if record["host"] == socket.gethostname() else "; if it is gone, open with takeover=True"
             who = describe_holder(record)
             raise StoreLocked(f"store {self.name}: it is being written by {who}; one writer a run{hint}")
@@ -247,16 +288,12 @@ class Objects(Location):
         inside.attrs["writer"] = self._held
         self.settle()
 
-    @staticmethod
-    def _may_live(record: dict[str, Any]) -> bool:
-        if record["host"] != socket.gethostname():
-            return True
-        import psutil
-
+    def writer(self) -> dict[str, Any] | None:
         try:
-            return psutil.Process(record["pid"]).create_time() <= record["since"]
-        except psutil.NoSuchProcess:
-            return False
+            record: Any = self.group(path=BOOKKEEPING).attrs.get("writer")
+        except FileNotFoundError:
+            return None
+        return record if record and may_live(record) else None
 
     def unlock(self) -> None:
         inside = self.group("a", BOOKKEEPING)

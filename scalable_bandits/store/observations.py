@@ -10,10 +10,19 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.store.errors import StoreDamaged, named
-from scalable_bandits.store.layout import CHUNK, SCHEMA, attributes_of, check_schema, describe_fields, lay_out
-from scalable_bandits.store.locations import COMMITTED, locate
+from scalable_bandits.store.layout import (
+    CHUNK,
+    SCHEMA,
+    attributes_of,
+    check_schema,
+    describe_fields,
+    fields_of,
+    lay_out,
+)
+from scalable_bandits.store.locations import COMMITTED, Location, locate
 from scalable_bandits.store.repair import repair
 from scalable_bandits.store.rows import Field
+from scalable_bandits.store.upgrade import Earlier, read_earlier
 from scalable_bandits.store.writer import Durability, RunWriter
 
 
@@ -133,6 +142,11 @@ class ObservationStore(RunWriter):
         _check_durability(durability)
         location = locate(place)
         attributes = attributes_of(location)
+        earlier = None if attributes else read_earlier(location)
+        if earlier is not None:
+            if mode == "r":
+                return cls._in_memory(location, earlier)
+            attributes = cls._upgrade(location, earlier)
         if attributes is None:
             if not location.occupied() or location.unfinished():
                 raise FileNotFoundError(f"store: there is no run in {location.name}")
@@ -160,6 +174,27 @@ class ObservationStore(RunWriter):
         if store.repairs:
             warnings.warn(f"store {location.name}: {'; '.join(store.repairs)}", stacklevel=2)
         return store
+
+    @classmethod
+    def _in_memory(cls, location: Location, earlier: Earlier) -> Self:
+        """A run of an earlier schema, for reading."""
+        store = cls(location, earlier.attributes, "block", writable=False)
+        store.keep(earlier.columns)
+        return store
+
+    @classmethod
+    def _upgrade(cls, location: Location, earlier: Earlier) -> dict[str, Any]:
+        """Put a run of this schema in the place of an earlier one, which stays beside it; its attributes."""
+        beside, kept = location.beside("upgrading"), location.beside("earlier")
+        given = dict(earlier.attributes)
+        fields, specification, planned = fields_of(given), given.pop("specification"), given.pop("planned")
+        with cls.create(beside, fields, specification=specification, planned=planned, attributes=given) as store:
+            store.append(earlier.columns)
+        location.move(kept)
+        beside.move(location)
+        text = f"store {location.name}: upgraded to schema {SCHEMA}; what it was is in {kept.name}"
+        warnings.warn(text, stacklevel=4)
+        return attributes_of(location) or {}
 
 
 def _check_durability(durability: str) -> None:

@@ -51,6 +51,7 @@ class StoredRun:
         self.orderly = True
         self.repairs: list[str] = []
         self.last_write = 0.0
+        self._fixed = False  # whether all rows are in memory for good
         self._folded = 0  # rounds in whole chunks
         self._rows = Rows(self.fields)  # the rounds after those
 
@@ -58,8 +59,16 @@ class StoredRun:
         """Rounds in the run, as of the last `refresh`; while it is written, those that were appended."""
         return self._folded + len(self._rows)
 
+    def keep(self, columns: Columns) -> None:
+        """Be a run of these rows, all in memory."""
+        rows, count = self._rows.check(columns)
+        self._rows.extend(rows, count)
+        self._fixed = True
+
     def refresh(self) -> None:
         """Look again at what the run holds."""
+        if self._fixed:
+            return
         for _ in range(ATTEMPTS):
             before = self._count()
             self._load(self.location.journal(self.location.group()).read(), before)
