@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +17,8 @@ from rich.table import Table
 if TYPE_CHECKING:
     import xarray
 
+    from scalable_bandits.status import Status
+
 app = typer.Typer(
     help="Gaussian-process bandits: run the papers' experiments and your own.",
     no_args_is_help=True,
@@ -22,6 +27,8 @@ app = typer.Typer(
 )
 console = Console()
 errors = Console(stderr=True)
+
+WIDE = 110  # columns of a terminal in which everything has room
 
 
 @app.callback()
@@ -58,7 +65,7 @@ def run(
     from scalable_bandits.studies import Study
 
     folder = Path(study) if out is None else out
-    try:
+    with _refusals():
         chosen = Study.load(study)
         if folder.exists():
             raise FileExistsError(f"--out: {folder} exists already; name another folder, or remove it first")
@@ -70,13 +77,107 @@ def run(
         except BaseException:
             folder.rmdir()
             raise
-    except (ValueError, OSError) as error:
-        errors.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from None
     seconds = time.perf_counter() - started
     files = save(result, folder)
     console.print(table_of(result))
     console.print(f"{seconds:.1f} s. Saved: {', '.join(str(file) for file in files)}", highlight=False, soft_wrap=True)
+
+
+@app.command("status")
+def show_status(
+    path: Annotated[str, typer.Argument(help="A run's store, or a folder with several.")],
+) -> None:
+    """Show the runs in a store: how far they are, when they were last written, their size and regret."""
+    from scalable_bandits.status import runs_in, status
+
+    with _refusals():
+        found = [status(place) for place in runs_in(path)]
+    columns: dict[str, list[str]] = {
+        "run": [_short(run.name, path) for run in found],
+        "policy": [run.policy for run in found],
+        "plays": [run.environment for run in found],
+        "rounds": [f"{run.rounds:,}" + ("" if run.planned is None else f" of {run.planned:,}") for run in found],
+        "written": [_ago(run.last_write) for run in found],
+        "size": [_size(run.size) for run in found],
+        "so far": [_so_far(run) for run in found],
+        "state": [run.state for run in found],
+    }
+    left_out = () if console.width >= WIDE else ("plays", "size")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for heading in columns:
+        if heading not in left_out:
+            number = heading in ("rounds", "written", "size", "so far")
+            folds = heading in ("run", "plays") or (heading == "state" and any(len(run.state) > 20 for run in found))
+            table.add_column(heading, justify="right" if number else "left", no_wrap=not folds, overflow="fold")
+    for row in zip(*(values for heading, values in columns.items() if heading not in left_out), strict=True):
+        table.add_row(*row)
+    console.print(table)
+
+
+@app.command("resume")
+def resume_run(
+    path: Annotated[str, typer.Argument(help="A run's store.")],
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds it is to have; as planned if not given.")] = None,
+    function: Annotated[
+        str | None, typer.Option(help="module:name of the function that a `maximize` run evaluates.")
+    ] = None,
+    recover: Annotated[
+        bool, typer.Option("--recover", help="Where rounds are damaged, go on from before them (a copy is kept).")
+    ] = False,
+) -> None:
+    """Go on with an interrupted run, exactly as if it had never stopped."""
+    import sys
+    import warnings
+
+    from scalable_bandits.status import resume
+
+    if function is not None:
+        sys.path.insert(0, "")  # a module in the working folder is found, as by `python -m`
+    with _refusals(), warnings.catch_warnings(record=True) as repairs:
+        warnings.simplefilter("always", UserWarning)
+        resume(path, rounds=rounds, function=function, recover=recover, progress=errors.is_terminal)
+    for repair in repairs:
+        errors.print(f"[yellow]note:[/yellow] {repair.message}", highlight=False, soft_wrap=True)
+    show_status(path)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Print what is refused, without a traceback, and leave with code 2."""
+    try:
+        yield
+    except (ValueError, OSError, RuntimeError) as error:
+        errors.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+
+
+def _short(name: str, path: str) -> str:
+    """Name of a run below the folder that was asked about."""
+    return name.removeprefix(f"{path.rstrip('/')}/") or name
+
+
+def _so_far(run: Status) -> str:
+    """Regret of a run; of one whose optimum nobody knows, the largest y."""
+    if not run.rounds:
+        return ""
+    return f"best y {run.largest:.4g}" if math.isnan(run.regret) else f"regret {run.regret:.5g}"
+
+
+def _size(size: int | None) -> str:
+    from rich.filesize import decimal
+
+    return "" if size is None else decimal(size)
+
+
+def _ago(when: float) -> str:
+    """How long ago, in the largest unit that is full."""
+    if math.isnan(when):
+        return ""
+    seconds = max(time.time() - when, 0.0)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"
 
 
 def save(result: xarray.Dataset, folder: Path) -> list[Path]:

@@ -120,7 +120,9 @@ class Checkpoints:
     LEAST_SECONDS = 1.0
 
     def __init__(self, policy: Policy, store: ObservationStore):
-        self.policy, self.store = policy, store
+        from scalable_bandits import __version__
+
+        self.policy, self.store, self._stamp = policy, store, __version__
         self._began = time.perf_counter()
         self._spent = self._since = self._cost = 0.0
 
@@ -136,7 +138,7 @@ class Checkpoints:
         """Keep the state as it is now."""
         started = time.perf_counter()
         self.store.flush()
-        checkpoints.save(self.store.location, len(self.store), self.policy.state())
+        checkpoints.save(self.store.location, len(self.store), self.policy.state(), self._stamp)
         self._cost, self._since = time.perf_counter() - started, 0.0
 
     def finish(self) -> None:
@@ -146,7 +148,7 @@ class Checkpoints:
 
     def restore(self) -> int:
         """Bring a fresh policy to the latest state kept; tells after how many rounds that was."""
-        found = checkpoints.load(self.store.location, len(self.store))
+        found = checkpoints.load(self.store.location, len(self.store), self._stamp)
         if found is None:
             return 0
         rounds, state = found

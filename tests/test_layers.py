@@ -38,6 +38,7 @@ LAYERS = (
     "progress",
     "simulate",
     "maximize",
+    "status",
     "studies",
     "plots",
     "report",

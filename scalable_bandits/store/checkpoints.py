@@ -21,8 +21,8 @@ GROUP = "checkpoints"
 PIECE = 2**24  # bytes written at a time
 
 
-def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]]) -> None:
-    """Keep a state after so many rounds, in the place of the older of the two kept."""
+def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], stamp: str = "") -> None:
+    """Keep a state after so many rounds, in the place of the older of the two kept; `stamp` says who can read it."""
     inside = location.group("r+").require_group(GROUP)
     held = {name: int(inside[name].attrs.get("rounds", -1)) for name in ("a", "b") if name in inside}  # type: ignore[arg-type]
     name = next((n for n in ("a", "b") if n not in held), None) or min(held, key=held.__getitem__)
@@ -43,7 +43,7 @@ def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]]) -> 
     for piece in _pieces(state):
         target[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
         start += len(piece)
-    target.attrs.update({"index": index, "rounds": rounds})  # last: without it there is no checkpoint
+    target.attrs.update({"index": index, "rounds": rounds, "stamp": stamp})  # last: without it there is no checkpoint
     location.settle()
 
 
@@ -63,21 +63,19 @@ def _pieces(state: Mapping[str, NDArray[Any]]) -> Iterator[bytearray]:
         yield held
 
 
-def load(location: Location, most: int) -> tuple[int, dict[str, NDArray[Any]]] | None:
-    """Latest checkpoint of at most so many rounds that is whole, and its rounds; None if there is none."""
+def load(location: Location, most: int, stamp: str = "") -> tuple[int, dict[str, NDArray[Any]]] | None:
+    """Latest checkpoint of this stamp, of at most so many rounds, that is whole, and its rounds; None if none is."""
     try:
         inside: Any = location.complete()[GROUP]
-        found = [
-            (int(inside[name].attrs["rounds"]), name) for name in inside.array_keys() if "rounds" in inside[name].attrs
-        ]
+        kept = [(name, dict(inside[name].attrs)) for name in inside.array_keys()]
     except Exception:  # no checkpoints, or their metadata is damaged
         return None
+    found = [(held["rounds"], name) for name, held in kept if held.get("stamp") == stamp and held["rounds"] <= most]
     for rounds, name in sorted(found, reverse=True):
-        if rounds <= most:
-            try:
-                return rounds, _state(inside[name])
-            except Exception:  # a checksum is wrong, a piece is missing
-                continue
+        try:
+            return rounds, _state(inside[name])
+        except Exception:  # a checksum is wrong, a piece is missing
+            continue
     return None
 
 

@@ -1,0 +1,163 @@
+"""What stores hold, at a glance, and going on with a run from its store alone."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.maximize import Maximum, maximize
+from scalable_bandits.policies import Policy
+from scalable_bandits.recording import rebuild
+from scalable_bandits.simulate import simulate
+from scalable_bandits.store import ObservationStore, StoredRun, StoreError
+from scalable_bandits.store.locations import COMMITTED
+from scalable_bandits.trajectory import Trajectory
+
+
+class Status(NamedTuple):
+    """One run, as far as it has come."""
+
+    name: str
+    policy: str
+    environment: str  # or the user's function
+    rounds: int
+    planned: int | None
+    state: str  # "running (process)", "interrupted", "closed", "complete", or why it cannot be read
+    last_write: float  # seconds since 1970; NaN if unknown
+    size: int | None  # bytes
+    regret: float  # cumulative; NaN for a run without
+    largest: float  # largest y; NaN before the first
+
+
+def runs_in(place: Any) -> Iterator[Any]:
+    """Places of the runs in a folder and below, itself included; a URL or a zarr store is one run.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    """
+    if not isinstance(place, str | Path) or "://" in str(place):
+        yield place
+        return
+    found = sorted(file.parent.parent for file in Path(place).rglob(f"{COMMITTED}/zarr.json"))
+    if not found:
+        ObservationStore.open(place)  # raises what is the matter, or it is a run of an earlier version
+        found = [Path(place)]
+    yield from found
+
+
+def status(place: Any) -> Status:
+    """Look at one run, without disturbing whoever writes it."""
+    try:
+        run = ObservationStore.open(place)
+        series = {field.name for field in run.fields}
+        last = run.read(max(len(run) - 1, 0), names=["cumulative_regret"]) if "cumulative_regret" in series else {}
+        regret = float(last["cumulative_regret"][-1]) if last and len(run) else math.nan
+        largest = _largest(run)
+    except (StoreError, OSError) as error:
+        return Status(str(place), "", "", 0, None, str(error), math.nan, None, math.nan, math.nan)
+    specification = run.specification
+    against = specification.get("environment", specification.get("function", {}))
+    return Status(
+        run.location.name, _type(specification.get("policy", {})), _type(against), len(run), run.planned, _state(run),
+        run.last_write or math.nan, run.size(), regret, largest,
+    )  # fmt: skip
+
+
+def _largest(run: StoredRun, block: int = 2**20) -> float:
+    """Largest y, read a block at a time."""
+    largest = -math.inf
+    for first in range(0, len(run), block):
+        largest = max(largest, float(np.max(run.read(first, first + block, ["y"])["y"])))
+    return largest if len(run) else math.nan
+
+
+def _type(described: Any) -> str:
+    return str(described.get("type") or described.get("function") or "") if isinstance(described, dict) else ""
+
+
+def _state(run: StoredRun) -> str:
+    writer = run.location.writer()
+    if writer is not None:
+        return f"running ({writer['pid']})"
+    if run.planned is not None and len(run) >= run.planned:
+        return "complete"
+    return "closed" if run.orderly else "interrupted"
+
+
+def function_of(name: str) -> Callable[[Any], float]:
+    """The user's function "module:name", imported.
+
+    Raises
+    ------
+    ValueError
+        If there is no such function.
+    """
+    module, _, inside = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in inside.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        checks.refuse("function", f"{name} ({error})", "module:name of a function that can be imported")
+    if not callable(found):
+        checks.refuse("function", name, "module:name of a function")
+    return found
+
+
+def resume(
+    place: Any,
+    *,
+    rounds: int | None = None,
+    function: str | None = None,
+    recover: bool = False,
+    takeover: bool = False,
+    progress: bool = False,
+) -> Trajectory | Maximum:
+    """Go on with a run from its store alone, to the rounds that it was planned to have.
+
+    Parameters
+    ----------
+    place
+        Of the store.
+    rounds
+        That it is to have in the end, if not the planned number.
+    function
+        "module:name" of the user's function that a `maximize` run evaluates. Nothing is imported unless it is given.
+    recover, takeover
+        As in `ObservationStore.open`.
+    progress
+        Show a progress bar.
+
+    Raises
+    ------
+    ValueError
+        If the store alone does not say how the run goes on: it holds a function, or was asked and told by hand.
+    """
+    if recover or takeover:
+        with ObservationStore.open(place, "a", recover=recover, takeover=takeover):
+            pass
+    run = ObservationStore.open(place)
+    kind, target = run.attributes["kind"], run.planned if rounds is None else checks.integer("rounds", rounds, 1)
+    if kind not in ("simulate", "maximize"):
+        allowed = "a run of `simulate` or `maximize`; go on with this one by the program that asks and tells"
+        checks.refuse("store", f"{run.location.name}, of kind {kind!r}", allowed)
+    if target is None:
+        checks.refuse("rounds", None, "how many rounds the run is to have: the store does not say")
+    policy = rebuild(run, "policy")
+    assert isinstance(policy, Policy)
+    if kind == "maximize":
+        known = run.specification["function"].get("function", "")
+        if function is None:
+            checks.refuse("function", None, f"module:name of the function that the run evaluates ({known})")
+        return maximize(function_of(function), policy, target, store=place, progress=progress)
+    if "available" in run.specification:
+        checks.refuse("store", "availability sets by a function", "a run without: run the script that made it again")
+    return simulate(policy, rebuild(run, "environment"), target, store=place, progress=progress)
