@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import argparse
 import functools
+import statistics
+import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import measure
+import scalable_bandits as sb
+from benchmarks import measure, stores
 from benchmarks.measure import Line, timed
-from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours
+from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, policy, problem
 
 
 def startup(quick: bool) -> Iterator[Line]:
@@ -116,8 +121,110 @@ def engines(quick: bool) -> Iterator[Line]:
         )  # fmt: skip
 
 
+def store(quick: bool) -> Iterator[Line]:
+    """Rounds of (t, x in 6 dimensions, y) to disk, beside plain zarr."""
+    count, repeats = (200_000, 1) if quick else (10_000_000, 5)
+    x, y = stores.rows(count)
+    ways: dict[str, Callable[[Path], None]] = {
+        "bulk": lambda place: stores.bulk(place, x, y),
+        **{
+            f"blocks of {size:,}": functools.partial(stores.blocks, x=x, y=y, size=size)
+            for size in (10_000, 100_000, 1_000_000)
+        },
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(repeats):  # in turns: the disk has better and worse minutes
+        for name, way in ways.items():
+            seconds[name].append(stores.seconds_of(way))
+    plain = statistics.median(seconds.pop("bulk"))
+    for name, taken in seconds.items():
+        ours = statistics.median(taken)
+        yield Line(
+            f"store, {count:,} rounds, {name}, durable", f"{count / ours / 1e6:.2f} M/s",
+            f"one bulk zarr write {count / plain / 1e6:.2f} M/s", f"{plain / ours:.2f}", ">= 0.80",
+        )  # fmt: skip
+    few = count // 10
+    plain = stores.seconds_of(lambda place: stores.plain_appends(place, x[:few], y[:few], 10_000))
+    ours = stores.seconds_of(lambda place: stores.blocks(place, x[:few], y[:few], 10_000))
+    yield Line(
+        f"store, {few:,} rounds, blocks of 10,000", f"{few / ours / 1e6:.2f} M/s",
+        f"zarr append {few / plain / 1e6:.2f} M/s", f"{plain / ours:.1f}x", "",
+    )  # fmt: skip
+    yield from _memory(count)
+    yield from _tells(100 if quick else 2000, x, y)
+
+
+def _memory(count: int) -> Iterator[Line]:
+    """Peak memory of a process that makes and writes the rounds block by block."""
+    code = (
+        "import tempfile, numpy as np; from pathlib import Path; from benchmarks import stores, measure;"
+        "from scalable_bandits.store import ObservationStore;"
+        "rng = np.random.default_rng(0); start = measure.peak_memory();"
+        "folder = stores.folder(); place = folder.__enter__();"
+        f"s = ObservationStore.create(place / 'run.zarr', stores.FIELDS, specification={{}}, planned={count});"
+        f"[s.append(dict(x=rng.random((10_000, 6)), y=rng.standard_normal(10_000))) for _ in range({count} // 10_000)];"
+        "s.close(); folder.__exit__(None, None, None); print(measure.peak_memory() * 1e3, start * 1e3)"
+    )
+    peak, start = measure.fresh(code)
+    yield Line(
+        f"... peak memory, {count:,} rounds", f"{peak:.0f} MB", f"before the first {start:.0f} MB", "", "< 300 MB"
+    )
+
+
+def _tells(count: int, x: np.ndarray, y: np.ndarray) -> Iterator[Line]:
+    """What durability costs a round: of the store alone, and of `tell`."""
+    with stores.folder() as place:
+        taken = stores.one_by_one(place / "run.zarr", x[:count], y[:count]) * 1e3
+    few = max(count // 20, 10)
+    plain = stores.seconds_of(lambda place: stores.plain_appends(place, x[:few], y[:few], 1)) / few * 1e3
+    middle, late = np.percentile(taken, [50, 99])
+    yield Line(
+        "durable append of one round", f"median {middle:.2f} ms, 99 % {late:.2f} ms",
+        f"zarr append, not durable, {plain:.2f} ms", f"{plain / middle:.0f}x", "",
+    )  # fmt: skip
+    space, kernel, function = problem(30, 2)
+    seconds = []
+    for kept in (False, True):
+        told = policy(space, kernel, function)
+        with stores.folder() as place, sb.record(told, place / "run.zarr") if kept else nullcontext():
+            single = np.empty(count)
+            for t in range(1, count + 1):
+                point = told.ask()
+                value = function.observe(point, t)
+                started = time.perf_counter()
+                told.tell(point, value)
+                single[t - 1] = time.perf_counter() - started
+        seconds.append(single * 1e3)
+    (bare, bare_late), (middle, late) = (np.percentile(s, [50, 99]) for s in seconds)
+    yield Line(
+        "durable tell, 30^2 grid", f"median {middle:.2f} ms, 99 % {late:.2f} ms",
+        f"without a store {bare:.2f} ms, {bare_late:.2f} ms", f"+{middle - bare:.2f} ms", "",
+    )  # fmt: skip
+
+
+def reopen(quick: bool) -> Iterator[Line]:
+    """A long run: kept as it is played, and opened again ready to ask."""
+    rounds = 3000 if quick else 1_000_000
+    space, kernel, function = problem(8 if quick else 30, 2)
+    with stores.folder() as folder:
+        started = time.perf_counter()
+        sb.simulate(policy(space, kernel, function), function, rounds, store=folder / "run.zarr")
+        kept = time.perf_counter() - started
+        started = time.perf_counter()
+        run = sb.simulate(policy(space, kernel, function), function, rounds + 1, store=folder / "run.zarr")
+        again = time.perf_counter() - started
+        started = time.perf_counter()
+        run.curve(500)
+        curve = time.perf_counter() - started
+    played, _ = timed(lambda: sb.simulate(policy(space, kernel, function), function, rounds))
+    what = f"IGP-UCB, {space.size} arms, T = {rounds:,}"
+    yield Line(f"{what}, kept in a store", f"{kept:.1f} s", f"in memory {played:.1f} s", f"{kept / played:.2f}", "")
+    yield Line("... opened again, one more round", f"{again:.2f} s", "", f"{again / kept:.3f}", "< 0.1")
+    yield Line("... regret curve of 500 points", f"{curve:.2f} s", "", "", "")
+
+
 BENCHMARKS: dict[str, Callable[[bool], Iterator[Line]]] = {
-    f.__name__: f for f in (startup, compilation, grid2, peers, grid3, engines)
+    f.__name__: f for f in (startup, compilation, grid2, peers, grid3, engines, store, reopen)
 }
 
 

@@ -96,7 +96,7 @@ def show_status(
         "run": [_short(run.name, path) for run in found],
         "policy": [run.policy for run in found],
         "plays": [run.environment for run in found],
-        "rounds": [f"{run.rounds:,}" + ("" if run.planned is None else f" of {run.planned:,}") for run in found],
+        "rounds": [f"{run.rounds:,}" + ("" if run.planned is None else f"/{run.planned:,}") for run in found],
         "written": [_ago(run.last_write) for run in found],
         "size": [_size(run.size) for run in found],
         "so far": [_so_far(run) for run in found],
@@ -160,7 +160,8 @@ def _so_far(run: Status) -> str:
     """Regret of a run; of one whose optimum nobody knows, the largest y."""
     if not run.rounds:
         return ""
-    return f"best y {run.largest:.4g}" if math.isnan(run.regret) else f"regret {run.regret:.5g}"
+    name, number = ("best y", run.largest) if math.isnan(run.regret) else ("regret", run.regret)
+    return f"{name} {number:,.0f}" if abs(number) >= 1000 else f"{name} {number:.4g}"
 
 
 def _size(size: int | None) -> str:
