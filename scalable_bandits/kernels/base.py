@@ -32,6 +32,11 @@ class Kernel(Specification):
     def diagonal(self, X: Floats) -> Floats:
         """Prior variances k(x, x) of the rows of X (n, d), shape (n,)."""
 
+    @property
+    def stationary(self) -> bool:
+        """Whether k(x, z) is a function of x - z, so that the prior variance is the same everywhere."""
+        return False
+
     def check(self, dimension: int) -> None:
         """Raise ValueError unless the kernel takes points of this dimension."""
 
@@ -107,6 +112,10 @@ class Combination(Kernel):
         """Combine, without nesting: the parts of a part of the same kind become parts themselves."""
         return cls(tuple(k for part in parts for k in (part.kernels if isinstance(part, cls) else (part,))))
 
+    @property
+    def stationary(self) -> bool:
+        return all(kernel.stationary for kernel in self.kernels)
+
     def check(self, dimension: int) -> None:
         for kernel in self.kernels:
             kernel.check(dimension)
@@ -143,6 +152,10 @@ class Scaled(Kernel):
     factor: float = attrs.field(converter=checks.to_float, validator=checks.positive)
     kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel))
 
+    @property
+    def stationary(self) -> bool:
+        return self.kernel.stationary
+
     def check(self, dimension: int) -> None:
         self.kernel.check(dimension)
 
@@ -159,6 +172,10 @@ class Lengthscaled(Kernel):
     """Base of the kernels with one lengthscale, or one a dimension (ARD)."""
 
     lengthscale: float | tuple[float, ...] = attrs.field(default=1.0, converter=checks.lengthscales)
+
+    @property
+    def stationary(self) -> bool:
+        return True
 
     def check(self, dimension: int) -> None:
         if isinstance(self.lengthscale, tuple) and len(self.lengthscale) != dimension:

@@ -7,7 +7,21 @@ from scalable_bandits.policies.gpts import GPTS
 from scalable_bandits.policies.gpucb import GPUCB
 from scalable_bandits.policies.igpucb import IGPUCB
 from scalable_bandits.policies.mean_only import MeanOnly
+from scalable_bandits.policies.pigpucb import CoverElement, PiGPUCB
 from scalable_bandits.policies.random_search import RandomSearch
 from scalable_bandits.policies.variance_only import VarianceOnly
 
-__all__ = ["GPEI", "GPPI", "GPTS", "GPUCB", "IGPUCB", "Best", "MeanOnly", "Policy", "RandomSearch", "VarianceOnly"]
+__all__ = [
+    "GPEI",
+    "GPPI",
+    "GPTS",
+    "GPUCB",
+    "IGPUCB",
+    "Best",
+    "CoverElement",
+    "MeanOnly",
+    "PiGPUCB",
+    "Policy",
+    "RandomSearch",
+    "VarianceOnly",
+]

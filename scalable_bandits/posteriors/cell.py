@@ -1,0 +1,170 @@
+"""One cell of a partition: a cube, the observations in it, and its posterior while that is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors import _numba_cells as numba_cells
+from scalable_bandits.posteriors.cover import Place
+from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.spaces import FiniteSpace, Indices
+
+NO_CAPS = np.empty(0)
+
+
+class Cell:
+    """A cube of the cover.
+
+    Attributes
+    ----------
+    number : int
+        In the order of creation.
+    divisions, place
+        Which cube; its side is one over `divisions`.
+    parent : Cell or None
+        The cell it came from.
+    born, split : int
+        Observations told when it was made, and when it split (-1: it has not).
+    order : int
+        Seeded hash by which ties between cells are broken.
+    data : list of int
+        Which observations fell into it; emptied by a split.
+    held : int
+        How many.
+    gain : float
+        Realised information gain within it, in nats.
+    caps : ndarray
+        (candidates,) that the index may not exceed; empty without tightening.
+    slot : int
+        Where the contest for the largest index keeps it; -1 after a split.
+    """
+
+    __slots__ = (
+        "born", "caps", "data", "divisions", "gain", "held", "number", "order", "parent", "place", "posterior",
+        "slot", "split", "summit",
+    )  # fmt: skip
+
+    def __init__(self, number: int, divisions: int, place: Place, parent: Cell | None, born: int, order: int):
+        self.number, self.divisions, self.place, self.parent = number, divisions, place, parent
+        self.born, self.split, self.order = born, -1, order
+        self.data: list[int] = []
+        self.held = 0
+        self.gain = 0.0
+        self.caps = NO_CAPS
+        self.slot = -1
+        self.summit = -1  # candidate of largest index, as last evaluated; -1: not known
+        self.posterior: CellPosterior | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many splits made it."""
+        return 0 if self.parent is None else self.parent.depth + 1
+
+
+class CellPosterior:
+    """Exact posterior of a cell's candidates, by the recursive updates of a window that never closes (`window.py`).
+
+    Parameters
+    ----------
+    kernel
+        Prior covariance.
+    space
+        Of the candidates.
+    numbers
+        (n,) of the candidates in the cell, ascending.
+    prior_mean
+        In units of y.
+    """
+
+    def __init__(self, kernel: Kernel, space: FiniteSpace, numbers: Indices, prior_mean: float):
+        self.kernel, self.numbers = kernel, numbers
+        self.points = space.points(numbers)
+        self.mean = np.full(len(numbers), prior_mean)
+        self.variance = kernel.diagonal(self.points).astype(np.float64)
+        self._slots: dict[int, int] = {}
+        self._rank = 0
+        self._column = np.empty(len(numbers))
+        self._rows, self._gram, self._coordinates, self._opening, self._shift = _room(2, len(numbers))
+        self._weights = np.empty(2)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, about."""
+        return self._rows.nbytes + self.points.nbytes + 4 * self.mean.nbytes + 3 * self._gram.nbytes + 2000
+
+    @property
+    def distinct(self) -> Indices:
+        """Positions (r,) of the distinct points observed."""
+        return np.fromiter(self._slots, dtype=np.int64, count=len(self._slots))
+
+    def _make_room(self, capacity: int) -> None:
+        """Room for so many distinct points."""
+        r, grown = self._rank, _room(capacity, len(self.numbers))
+        grown[0][:r], grown[4][:r] = self._rows[:r], self._shift[:r]
+        for new, old in zip(grown[1:4], (self._gram, self._coordinates, self._opening), strict=True):
+            new[:r, :r] = old[:r, :r]
+        self._rows, self._gram, self._coordinates, self._opening, self._shift = grown
+        self._weights = np.empty(capacity)
+
+    def position(self, candidate: int) -> int:
+        """Position of a candidate in the cell."""
+        return int(self.numbers.searchsorted(candidate))
+
+    def observe(self, positions: list[int], ys: Floats, noise_variances: Floats) -> float:
+        """Condition on observations at positions, in order; returns the information gain they add, in nats."""
+        slots, new = [], []
+        for p in positions:
+            slot = self._slots.get(p)
+            if slot is None:
+                slot = self._slots[p] = len(self._slots)
+                new.append(p)
+            slots.append(slot)
+        fresh = np.empty((len(new), len(self.numbers)))
+        if new:
+            self.kernel.fill(self.points[new], self.points, fresh)
+            if len(self._slots) > len(self._weights):
+                self._make_room(max(2 * len(self._weights), len(self._slots)))
+        self._rank, gain = numba_cells.observe_all(
+            np.array(positions), np.array(slots), ys, noise_variances, fresh, self._gram, self._coordinates,
+            self._opening, self._shift, self._rows, self._rank, self.mean, self.variance, self._column, self._weights,
+        )  # fmt: skip
+        return float(gain)
+
+
+def _room(capacity: int, count: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Rows, gram, coordinates, opening and shift of a window for so many distinct points."""
+    square = (capacity, capacity)
+    return np.empty((capacity, count)), np.zeros(square), np.zeros(square), np.zeros(square), np.zeros(capacity)
+
+
+def state_of(cells: Sequence[Cell], known: Floats) -> State:
+    """What is known of cells, as arrays: which cube, from where, since when, and the data and caps in it."""
+    data, caps = [cell.data for cell in cells], [cell.caps for cell in cells]
+    parents = [-1 if cell.parent is None else cell.parent.number for cell in cells]
+    return arrays(
+        divisions=[cell.divisions for cell in cells], place=[cell.place for cell in cells], parent=parents,
+        born=[cell.born for cell in cells],
+        split=[cell.split for cell in cells], order=np.array([cell.order for cell in cells], dtype=np.uint64),
+        held=[cell.held for cell in cells], gain=[cell.gain for cell in cells], summit=[cell.summit for cell in cells],
+        known=known, data_sizes=[len(d) for d in data], data=np.concatenate([*data, []]).astype(np.int64),
+        caps_sizes=[len(c) for c in caps], caps=np.concatenate([*caps, []]),
+    )  # fmt: skip
+
+
+def cells_of(state: State) -> Iterator[tuple[Cell, Floats]]:
+    """Cells of `state_of`, and what was known of each."""
+    names = ("divisions", "place", "parent", "born", "order", "split", "held", "gain", "summit")
+    data = np.split(state["data"], np.cumsum(state["data_sizes"])[:-1])
+    caps = np.split(state["caps"], np.cumsum(state["caps_sizes"])[:-1])
+    made: list[Cell] = []
+    for row in zip(*(state[name].tolist() for name in names), data, caps, state["known"], strict=True):
+        divisions, place, parent, born, order, split, held, gain, summit, fell, under, known = row
+        cell = Cell(len(made), divisions, tuple(place), None if parent < 0 else made[parent], born, order)
+        cell.split, cell.held, cell.gain, cell.summit = split, held, gain, summit
+        cell.data, cell.caps = fell.tolist(), under
+        made.append(cell)
+        yield cell, known

@@ -1,0 +1,156 @@
+"""Closed cubes over the candidates: which candidates a cube holds, and which cubes hold a candidate.
+
+The space is mapped to [0, 1]^d and divided into equal cubes, `divisions` along each side; a cube is named by its
+place (d integers). A candidate on a shared face is in every cube that touches it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces import FiniteSpace, Grid, Indices
+
+Place = tuple[int, ...]
+
+
+class Cover(ABC):
+    """Cubes over a finite space."""
+
+    dimension: int
+
+    @abstractmethod
+    def members(self, divisions: int, place: Place) -> Indices:
+        """Numbers of the candidates in a closed cube, ascending."""
+
+    @abstractmethod
+    def filled(self, divisions: int) -> NDArray[np.bool_]:
+        """Which cubes hold a candidate, (divisions,) * d."""
+
+    @abstractmethod
+    def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
+        """Places along each dimension of the cubes that hold a candidate."""
+
+    def places(self, divisions: int, candidate: int) -> list[Place]:
+        """Cubes that hold a candidate, in lexical order."""
+        return list(itertools.product(*self._touched(divisions, candidate)))
+
+    def bounds(self, divisions: int, place: Place) -> tuple[Floats, Floats]:
+        """Lower and upper corner of a cube, two (d,) arrays, in the space's coordinates."""
+        low, high = self._box()
+        corner = np.array(place, dtype=np.float64)
+        return low + (high - low) * corner / divisions, low + (high - low) * (corner + 1.0) / divisions
+
+    def places_at(self, divisions: int, point: Floats) -> list[Place]:
+        """Cubes that hold any point (d,) of the box."""
+        low, high = self._box()
+        unit = np.clip((point - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0) * divisions
+        nearest = np.rint(unit)
+        on_face = np.abs(unit - nearest) < 1e-9
+        first = np.where(on_face, nearest - 1, np.floor(unit)).clip(0, divisions - 1).astype(int)
+        last = np.where(on_face, nearest, np.floor(unit)).clip(0, divisions - 1).astype(int)
+        return list(itertools.product(*(range(a, b + 1) for a, b in zip(first.tolist(), last.tolist(), strict=True))))
+
+    @abstractmethod
+    def _box(self) -> tuple[Floats, Floats]:
+        """Bounds of the space, two (d,) arrays."""
+
+
+class GridCover(Cover):
+    """Cubes over a grid, by whole numbers alone: point i of n along a side stands at i / (n - 1), exactly."""
+
+    def __init__(self, space: Grid):
+        self.space = space
+        self.dimension = space.dimension
+        self._last = [max(side - 1, 1) for side in space.sides]  # of a single point: at the lower end
+        self._strides = np.cumprod([1, *space.sides[:0:-1]])[::-1].tolist()
+
+    def _span(self, divisions: int, j: int, k: int) -> tuple[int, int]:
+        """First and last point along dimension j in cube k."""
+        last = self._last[j]
+        return -(-k * last // divisions), min((k + 1) * last // divisions, self.space.sides[j] - 1)
+
+    def members(self, divisions: int, place: Place) -> Indices:
+        numbers = np.zeros(1, dtype=np.int64)
+        for j, k in enumerate(place):
+            first, last = self._span(divisions, j, k)
+            numbers = (numbers[:, None] + np.arange(first, last + 1) * self._strides[j]).ravel()
+        return numbers
+
+    def filled(self, divisions: int) -> NDArray[np.bool_]:
+        sides = []
+        for j in range(self.dimension):
+            spans = (self._span(divisions, j, k) for k in range(divisions))
+            sides.append(np.array([first <= last for first, last in spans]))
+        return np.asarray(functools.reduce(np.logical_and.outer, sides))
+
+    def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
+        touched = []
+        for stride, side, last in zip(self._strides, self.space.sides, self._last, strict=True):
+            k, rest = divmod((candidate // stride % side) * divisions, last)
+            touched.append([k] if rest or k == 0 else [k - 1] if k == divisions else [k - 1, k])
+        return touched
+
+    def _box(self) -> tuple[Floats, Floats]:
+        low, high = np.array(self.space.bounds).T
+        return low, high
+
+
+class PointsCover(Cover):
+    """Cubes over explicit candidates, in the smallest box around them."""
+
+    def __init__(self, space: FiniteSpace):
+        points = space.points()
+        self.dimension = space.dimension
+        self._low, self._high = points.min(axis=0), points.max(axis=0)
+        self._unit = (points - self._low) / np.where(self._high > self._low, self._high - self._low, 1.0)
+        self._held: dict[int, dict[Place, Indices]] = {}
+
+    def _along(self, divisions: int, unit: Floats) -> tuple[Indices, Indices]:
+        """Lowest and highest cube, along each dimension, that holds unit coordinates; they differ on a face."""
+        highest = np.clip((unit * divisions).astype(np.int64), 0, divisions - 1)
+        highest -= unit < highest / divisions
+        highest += (highest + 1 < divisions) & (unit >= (highest + 1) / divisions)
+        return highest - ((highest > 0) & (unit == highest / divisions)), highest
+
+    def _cubes(self, divisions: int) -> dict[Place, Indices]:
+        if divisions not in self._held:
+            lowest, highest = self._along(divisions, self._unit)
+            numbers, places = [], []
+            for offset in itertools.product((0, 1), repeat=self.dimension):
+                here = (lowest + offset <= highest).all(axis=1)
+                numbers.append(np.flatnonzero(here))
+                places.append((lowest + offset)[here])
+            every, number = np.concatenate(places), np.concatenate(numbers)
+            order = np.lexsort((number, *every.T[::-1]))
+            every, number = every[order], number[order]
+            starts = np.flatnonzero(np.r_[True, (np.diff(every, axis=0) != 0).any(axis=1)])
+            groups = np.split(number, starts[1:])
+            self._held[divisions] = {tuple(every[s].tolist()): g for s, g in zip(starts, groups, strict=True)}
+        return self._held[divisions]
+
+    def members(self, divisions: int, place: Place) -> Indices:
+        return self._cubes(divisions).get(place, np.empty(0, dtype=np.int64))
+
+    def filled(self, divisions: int) -> NDArray[np.bool_]:
+        held = np.zeros((divisions,) * self.dimension, dtype=np.bool_)
+        for place in self._cubes(divisions):
+            held[place] = True
+        return held
+
+    def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
+        lowest, highest = self._along(divisions, self._unit[candidate])
+        return [list(range(a, b + 1)) for a, b in zip(lowest.tolist(), highest.tolist(), strict=True)]
+
+    def _box(self) -> tuple[Floats, Floats]:
+        return self._low, self._high
+
+
+def make_cover(space: FiniteSpace) -> Cover:
+    """Cover of a grid, or of explicit candidates."""
+    return GridCover(space) if isinstance(space, Grid) else PointsCover(space)
