@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors import _numba_cells as numba_cells
-from scalable_bandits.posteriors.cell import Cell
+from scalable_bandits.posteriors.cell import Cell, CellPosterior
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.spaces import Indices
 
@@ -92,13 +93,13 @@ class Contest:
         """Know again what `known` gave."""
         self._set(cell.slot, *known.tolist())
 
-    def evaluate(
-        self, cell: Cell, mean: Floats, variance: Floats, numbers: Indices, log_term: float, salt: np.uint64
-    ) -> None:
+    def evaluate(self, cell: Cell, posterior: CellPosterior, log_term: float, salt: np.uint64) -> None:
         """Find a cell's summit at the present width."""
         width = numba_cells.width_of(cell.gain, log_term, self._norm, self._noise)
-        position, _, *known = numba_cells.summit(mean, variance, cell.caps, width, numbers, salt, TIE_TOLERANCE)
-        cell.summit = int(numbers[position])
+        position, _, *known = numba_cells.summit(
+            posterior.mean, posterior.variance, cell.caps, width, posterior.numbers, salt, TIE_TOLERANCE
+        )
+        cell.summit = int(posterior.numbers[position])
         self._set(cell.slot, *known, cell.gain)
 
     def winner(self, log_term: float, elsewhere: float, evaluate: Callable[[Cell], None]) -> tuple[Cell | None, float]:
@@ -134,3 +135,18 @@ class Contest:
         self._looked = 0
         self._ahead = log_term + self._pace
         numba_cells.rebuild_tree(self._tree, self._leaf, count, self._ahead, self._norm, self._noise)
+
+
+def orders(numbers: Indices, salt: np.uint64) -> NDArray[np.uint64]:
+    """Hash of each number, and the number's last bits below it."""
+    low = numbers.astype(np.uint64) & np.uint64(0xFFFFFFFF)
+    return (numba_cells.hashes(numbers, salt) << np.uint64(32)) | low
+
+
+def better(one: tuple[float, int, int] | None, other: tuple[float, int, int]) -> tuple[float, int, int]:
+    """Of two (index, order, candidate) the one of larger index, or, tied, of smaller order."""
+    if one is None:
+        return other
+    if abs(one[0] - other[0]) <= TIE_TOLERANCE * max(abs(one[0]), abs(other[0])):
+        return min(one, other, key=lambda entry: entry[1])
+    return max(one, other)

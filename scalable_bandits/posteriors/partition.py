@@ -15,13 +15,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_cells as numba_cells
 from scalable_bandits.posteriors.cell import NO_CAPS, Cell, CellPosterior, cells_of, state_of
-from scalable_bandits.posteriors.contest import Contest
+from scalable_bandits.posteriors.contest import Contest, better, orders
 from scalable_bandits.posteriors.cover import Place, make_cover
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.observations import Observations
@@ -75,9 +74,9 @@ class Partition:
     def _untouched(self) -> None:
         """The cubes that nothing fell into, in the order in which ties between them are broken."""
         places = np.flatnonzero(self.cover.filled(self.divisions).ravel())
-        orders = _orders(places, self._salt)
-        ranked = np.argsort(orders, kind="stable")
-        self._free, self._free_orders, self._next = places[ranked], orders[ranked], 0
+        hashed = orders(places, self._salt)
+        ranked = np.argsort(hashed, kind="stable")
+        self._free, self._free_orders, self._next = places[ranked], hashed[ranked], 0
         sample = self.space.points(np.zeros(1, dtype=np.int64))
         self.prior_std = float(np.sqrt(self.kernel.diagonal(sample)[0]))
         if not self.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
@@ -97,7 +96,7 @@ class Partition:
 
     def _order_of(self, number: int) -> int:
         """By which ties between cells are broken: a hash of the number, then the number."""
-        return int(_orders(np.array([number]), self._salt)[0])
+        return int(orders(np.array([number]), self._salt)[0])
 
     def _add(self, cell: Cell) -> Cell:
         self.cells.append(cell)
@@ -319,8 +318,7 @@ class Partition:
         imagined = self._imagine(pending)
 
         def evaluate(cell: Cell) -> None:
-            posterior = imagined.get(cell.number) or self.posterior(cell)
-            self._contest.evaluate(cell, posterior.mean, posterior.variance, posterior.numbers, log_term, self._salt)
+            self._contest.evaluate(cell, imagined.get(cell.number) or self.posterior(cell), log_term, self._salt)
 
         free = self._first_free()
         elsewhere = self.prior_mean + self.width(0.0, log_term) * self.prior_std if free >= 0 else -math.inf
@@ -386,22 +384,7 @@ class Partition:
             floor = index.max() - TIE_TOLERANCE * abs(index.max())
             tied = np.array(candidates)[index >= floor]
             first = int(tied[numba_cells.first_by_hash(tied, self._salt)])
-            best = _better(best, (float(index.max()), cell.order, first))
+            best = better(best, (float(index.max()), cell.order, first))
         self._forget_pending(imagined)
         assert best is not None
         return best[2], best[0]
-
-
-def _orders(numbers: Indices, salt: np.uint64) -> NDArray[np.uint64]:
-    """Hash of each number, and the number's last bits below it."""
-    low = numbers.astype(np.uint64) & np.uint64(0xFFFFFFFF)
-    return (numba_cells.hashes(numbers, salt) << np.uint64(32)) | low
-
-
-def _better(one: tuple[float, int, int] | None, other: tuple[float, int, int]) -> tuple[float, int, int]:
-    """Of two (index, order, candidate) the one of larger index, or, tied, of smaller order."""
-    if one is None:
-        return other
-    if abs(one[0] - other[0]) <= TIE_TOLERANCE * max(abs(one[0]), abs(other[0])):
-        return min(one, other, key=lambda entry: entry[1])
-    return max(one, other)
