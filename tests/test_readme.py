@@ -6,8 +6,9 @@ from pathlib import Path
 README = Path(__file__).parent.parent / "README.md"
 
 
-def test_python_blocks_run(capsys):
+def test_python_blocks_run(capsys, tmp_path, monkeypatch):
     """One after the other, in one namespace, as a reader would type them."""
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert len(blocks) >= 2
     namespace = {}

@@ -115,6 +115,7 @@ class PiGPUCB(Policy):
     def _fresh_partition(self) -> Partition:
         d, nu = self.space.dimension, self._smoothness
         self._b = (d + 1) / (d + 2 * nu)
+        self._log_delta, self._growth = math.log(4.0 / self.delta), self._b * d
         q = d * (d + 1) / (d * (d + 2) + 2 * nu)
         divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
         return Partition(
@@ -128,7 +129,7 @@ class PiGPUCB(Policy):
 
     def _log_term(self, t: int) -> float:
         """log(N_t / delta)."""
-        return math.log(4.0 / self.delta) + self._b * self.space.dimension * math.log(t + 1)  # (3)
+        return self._log_delta + self._growth * math.log(t + 1)  # (3)
 
     @property
     def round(self) -> int:

@@ -88,13 +88,10 @@ class CellPosterior:
         self._slots: dict[int, int] = {}
         self._rank = 0
         self._column = np.empty(len(numbers))
+        self._nothing_new = np.empty((0, len(numbers)))
         self._rows, self._gram, self._coordinates, self._opening, self._shift = _room(2, len(numbers))
         self._weights = np.empty(2)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, about."""
-        return self._rows.nbytes + self.points.nbytes + 4 * self.mean.nbytes + 3 * self._gram.nbytes + 2000
+        self.nbytes = self._size()  # memory held, about
 
     @property
     def distinct(self) -> Indices:
@@ -109,6 +106,10 @@ class CellPosterior:
             new[:r, :r] = old[:r, :r]
         self._rows, self._gram, self._coordinates, self._opening, self._shift = grown
         self._weights = np.empty(capacity)
+        self.nbytes = self._size()
+
+    def _size(self) -> int:
+        return self._rows.nbytes + self.points.nbytes + 4 * self.mean.nbytes + 3 * self._gram.nbytes + 2000
 
     def position(self, candidate: int) -> int:
         """Position of a candidate in the cell."""
@@ -116,15 +117,17 @@ class CellPosterior:
 
     def observe(self, positions: list[int], ys: Floats, noise_variances: Floats) -> float:
         """Condition on observations at positions, in order; returns the information gain they add, in nats."""
-        slots, new = [], []
+        slots: list[int] = []
+        new: list[int] = []
         for p in positions:
             slot = self._slots.get(p)
             if slot is None:
                 slot = self._slots[p] = len(self._slots)
                 new.append(p)
             slots.append(slot)
-        fresh = np.empty((len(new), len(self.numbers)))
+        fresh = self._nothing_new
         if new:
+            fresh = np.empty((len(new), len(self.numbers)))
             self.kernel.fill(self.points[new], self.points, fresh)
             if len(self._slots) > len(self._weights):
                 self._make_room(max(2 * len(self._weights), len(self._slots)))
