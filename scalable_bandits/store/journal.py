@@ -216,7 +216,7 @@ class ArrayJournal:
 
     def _write(self, data: bytes, segment: int) -> None:
         start = segment * SEGMENT
-        size = -(-max(len(data) - start, 1) // SEGMENT) * SEGMENT
+        size = -(-(len(data) - start + _HEAD.size) // SEGMENT) * SEGMENT  # zeros follow, whatever stood there before
         if start + size > SEGMENT * SEGMENTS:
             raise OSError(f"the journal holds {SEGMENT * SEGMENTS} bytes at the most")
         self.array[start : start + size] = np.frombuffer(data[start:].ljust(size, b"\0"), np.uint8)

@@ -75,7 +75,6 @@ def lay_out(
             compressors=ZstdCodec(level=0, checksum=True),
             chunk_key_encoding={"name": "default", "separator": location.separator},
             dimension_names=(ROUND.name, *field.dimensions),
-            config={"write_empty_chunks": True},  # so that a chunk that is not there is missing
         )
         made.append(field.name)
     if not _readable(group, COMMITTED):

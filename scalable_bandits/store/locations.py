@@ -59,6 +59,7 @@ class Location(ABC):
     """A place that holds one run."""
 
     name: str
+    generation = 0  # what was opened in an earlier one has to be opened again
     separator: Literal[".", "/"] = "/"  # between the numbers in a chunk's key
 
     @property
@@ -78,9 +79,11 @@ class Location(ABC):
     def unlock(self) -> None:
         """Stop being it."""
 
-    def settle(self) -> bool:
-        """Make what was written visible as one; tells whether groups and arrays must be opened again."""
-        return False
+    def look_again(self) -> None:  # noqa: B027 - most places have nothing to do
+        """See what others wrote since."""
+
+    def settle(self) -> None:  # noqa: B027
+        """Make what was written visible as one."""
 
     def group(self, mode: Literal["r", "r+", "a"] = "r", path: str | None = None) -> zarr.Group:
         """The run's group, or one inside it; FileNotFoundError if it is not there."""
@@ -311,13 +314,15 @@ class Icechunk(Objects):
         self._session = repository.writable_session(branch)
         super().__init__(self._session.store, f"icechunk, branch {branch}")
 
-    def settle(self) -> bool:
-        if not self._session.has_uncommitted_changes:
-            return False
-        self._session.commit("scalable_bandits")
+    def look_again(self) -> None:
         self._session = self._repository.writable_session(self._branch)
         self._store = self._session.store
-        return True
+        self.generation += 1
+
+    def settle(self) -> None:
+        if self._session.has_uncommitted_changes:
+            self._session.commit("scalable_bandits")
+            self.look_again()
 
 
 def locate(place: Any, writable: bool = True) -> Location:

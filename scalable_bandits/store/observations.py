@@ -21,7 +21,7 @@ from scalable_bandits.store.layout import (
 )
 from scalable_bandits.store.locations import COMMITTED, Location, locate
 from scalable_bandits.store.repair import repair
-from scalable_bandits.store.rows import Field
+from scalable_bandits.store.rows import Field, check_fields
 from scalable_bandits.store.upgrade import Earlier, read_earlier
 from scalable_bandits.store.writer import Durability, RunWriter
 
@@ -86,7 +86,7 @@ class ObservationStore(RunWriter):
         _check_durability(durability)
         chunk = checks.integer("chunk", chunk, 1)
         given = {
-            **(attributes or {}), "schema": SCHEMA, "chunk": chunk, "fields": describe_fields(fields),
+            **(attributes or {}), "schema": SCHEMA, "chunk": chunk, "fields": describe_fields(check_fields(fields)),
             "specification": dict(specification), "planned": planned,
         }  # fmt: skip
         with named(location.name, "making it"):

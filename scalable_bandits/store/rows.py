@@ -14,6 +14,10 @@ from scalable_bandits import checks
 Columns = dict[str, NDArray[Any]]
 
 
+_LARGEST = np.iinfo(np.int64).max
+RESERVED = ("round", "committed", "inputs", "checkpoints", "bookkeeping")
+
+
 class Field(NamedTuple):
     """One quantity a round."""
 
@@ -26,6 +30,23 @@ class Field(NamedTuple):
     def fill(self) -> float | int:
         """What stands where nothing was written: a value that no round has."""
         return math.nan if self.dtype == "float64" else -1
+
+
+def check_fields(fields: Sequence[Field]) -> tuple[Field, ...]:
+    """Fields that a run can have; ValueError otherwise."""
+    given = tuple(fields)
+    names = [field.name for field in given]
+    if not given or len(set(names)) < len(names):
+        checks.refuse("fields", names, "at least one, each with a name of its own")
+    for field in given:
+        if not field.name.isidentifier() or field.name in RESERVED:
+            checks.refuse("fields", field.name, f"a plain name, none of {', '.join(RESERVED)}")
+        if field.dtype not in ("float64", "int64"):
+            checks.refuse("fields", f"{field.name} of {field.dtype}", "'float64' or 'int64'")
+        if len(field.shape) != len(field.dimensions) or any(size < 1 for size in field.shape):
+            given_axes = f"{field.name} of shape {field.shape} and dimensions {field.dimensions}"
+            checks.refuse("fields", given_axes, "a name for each axis")
+    return given
 
 
 class Rows:
@@ -60,8 +81,10 @@ class Rows:
         columns, count = {}, -1
         for field, kind in zip(self.fields, self._types, strict=True):
             array = np.asarray(given[field.name])
-            if field.dtype == "int64" and array.size and not np.issubdtype(array.dtype, np.integer):
-                checks.refuse(field.name, array.dtype, "whole numbers")
+            if field.dtype == "int64" and array.size and (array.dtype.kind not in "iu" or (array > _LARGEST).any()):
+                checks.refuse(field.name, array, "whole numbers of 64 bits")
+            if array.dtype.kind not in "fiub" and array.size:
+                checks.refuse(field.name, array, "numbers")
             if array.shape[1:] != field.shape or array.ndim == 0 or (count >= 0 and len(array) != count):
                 rows = "k" if count < 0 else str(count)
                 allowed = f"({', '.join((rows, *map(str, field.shape)))}), a row a round"

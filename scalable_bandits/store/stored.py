@@ -70,6 +70,7 @@ class StoredRun:
         if self._fixed:
             return
         for _ in range(ATTEMPTS):
+            self.location.look_again()
             before = self._count()
             self._load(self.location.journal(self.location.group()).read(), before)
             if self._count() == before:  # else a chunk was finished in between

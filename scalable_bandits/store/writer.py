@@ -49,6 +49,7 @@ class RunWriter(StoredRun):
         self._noted: list[int] = []  # pending as the journal has it
         self._flushed = time.monotonic()
         self._pool: ThreadPoolExecutor | None = None
+        self._generation = location.generation
         if writable:
             self._group = location.group("r+")
             self._journal = location.journal(self._group)
@@ -156,6 +157,7 @@ class RunWriter(StoredRun):
     def _check_writable(self) -> None:
         if not self.writable:
             raise StoreError(f"store {self.location.name}: it is not open for writing")
+        self._reopen()
 
     # ---- the steps of writing
 
@@ -174,8 +176,13 @@ class RunWriter(StoredRun):
         self._settle()
 
     def _settle(self) -> None:
-        """Let the location commit; one that works in transactions needs its arrays opened again."""
-        if self.location.settle():
+        self.location.settle()
+        self._reopen()
+
+    def _reopen(self) -> None:
+        """Where the location works in transactions, open again what was opened in an earlier one."""
+        if self._generation != self.location.generation:
+            self._generation = self.location.generation
             self._group = self.location.group("r+")
             self._journal = self.location.journal(self._group, self._journal)
 
@@ -201,10 +208,10 @@ class RunWriter(StoredRun):
     def _put(self, rows: Columns, count: int) -> None:
         """Write rows into the arrays, which grow by doubling; several fields at a time."""
         start, stop = self._folded, self._folded + count
-        arrays: dict[str, Any] = {name: self._group[name] for name in (ROUND.name, *rows)}
-        if any(array.shape[0] < stop for array in arrays.values()):
+        if any(self._array(name).shape[0] < stop for name in (ROUND.name, *rows)):
             self._resize(-(-max(stop, 2 * start) // self.chunk) * self.chunk)
-            arrays = {name: self._group[name] for name in arrays}
+        # Chunks of fill values (widths of a policy that has none) too: a chunk that is not there is missing.
+        arrays = {name: self._array(name).with_config({"write_empty_chunks": True}) for name in (ROUND.name, *rows)}
         columns = {ROUND.name: np.arange(start + 1, stop + 1), **rows}
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="store")
@@ -213,6 +220,9 @@ class RunWriter(StoredRun):
         ]
         for job in jobs:
             job.result()
+
+    def _array(self, name: str) -> Any:
+        return self._group[name]
 
     def _resize(self, length: int) -> None:
         for field in (ROUND, *self.fields):
