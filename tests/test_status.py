@@ -1,0 +1,205 @@
+"""`status` and `resume`: what stores hold, and going on from a store alone."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import scalable_bandits as sb
+from scalable_bandits.cli import app
+from scalable_bandits.status import resume, runs_in, status
+
+
+def command(*arguments, columns=140):
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(app, [str(argument) for argument in arguments])
+
+
+def environments():
+    """One of every kind that can be made again."""
+    grid = sb.Grid([[0, 1], [0, 1]], 9)
+    noise = sb.GaussianNoise(0.1)
+    yield sb.TableEnvironment(grid, np.linspace(0.0, 1.0, 81), noise, seed=1)
+    yield sb.RKHSFunction.sparse(grid, sb.RBF(0.3), noise, seed=2)
+    yield sb.RKHSFunction.posterior_mean(grid, sb.RBF(0.3), noise, seed=2)
+    yield sb.GPSample(grid, sb.Matern(0.3, nu=2.5), noise, seed=3)
+    yield sb.Benchmark(
+        "branin", sb.Grid([[0, 1], [0, 1]], 9), sb.UniformNoise(0.1), unit_cube=True, scaled=True, seed=4
+    )
+    arms = sb.Arms(70)
+    yield sb.TableEnvironment(arms, np.arange(70.0) % 7, sb.RademacherNoise(0.1), seed=5)
+    yield sb.TableEnvironment(sb.Points(np.random.default_rng(0).random((90, 2))), np.arange(90.0) % 11, noise, seed=6)
+
+
+def policies(space):
+    if isinstance(space, sb.Arms):
+        kernel = sb.Covariance(np.eye(70) + 0.5)
+        yield sb.GPTS(space, kernel, noise=0.1, regularization=0.01, seed=2)
+    else:
+        kernel = 2.0 * sb.Matern((0.2, 0.4), nu=1.5) + sb.RBF(0.3)
+        yield sb.PiGPUCB(space, sb.Matern(0.2, nu=1.5), horizon=60, tightening=True)
+        yield sb.GPUCB(space, kernel, noise=0.1, regularization=0.01, scale=5.0)
+    yield sb.IGPUCB(space, kernel, noise=0.1, regularization=0.01, engine="blocked", information_gain=2.0)
+    yield sb.GPEI(space, kernel, noise=0.1, regularization=0.01, prior_mean=np.linspace(0, 1, space.size))
+    yield sb.RandomSearch(space, seed=3)
+
+
+@pytest.mark.parametrize(
+    "environment", list(environments()), ids=lambda e: f"{type(e).__name__} {type(e.space).__name__}"
+)
+def test_resumes_from_the_store_alone(environment, tmp_path):
+    """Policy and environment are made again from what the store says, to the last bit."""
+    for number, policy in enumerate(policies(environment.space)):
+        place = tmp_path / f"{number}.zarr"
+        sb.simulate(policy, environment, 23, store=place)
+        run = resume(place, rounds=60)
+        again = next(p for i, p in enumerate(policies(environment.space)) if i == number)
+        whole = sb.simulate(again, environment, 60)
+        for name in ("candidate", "y", "regret", "width", "information_gain"):
+            np.testing.assert_array_equal(getattr(run, name), getattr(whole, name), err_msg=f"{type(policy)} {name}")
+
+
+def test_a_maximize_run_needs_its_function(tmp_path):
+    from objectives import objective
+
+    place = tmp_path / "run.zarr"
+
+    def make():
+        return sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.2), noise=0.01, regularization=1e-4)
+
+    sb.maximize(objective, make(), 7, store=place)
+    for name, message in (
+        (None, r"objectives:objective"),
+        ("objectives:nothing", "nothing"),
+        ("objectives:number", "a function"),
+    ):
+        with pytest.raises(ValueError, match=rf"^function: .*{message}"):
+            resume(place, rounds=15, function=name)
+    found = resume(place, rounds=15, function="objectives:objective")
+    whole = sb.maximize(objective, make(), 15)
+    np.testing.assert_array_equal(found.x, whole.x)
+    np.testing.assert_array_equal(found.y, whole.y)
+
+
+def test_what_a_store_alone_cannot_resume(tmp_path):
+    space = sb.Grid([[0, 1]], 9)
+    by_hand = sb.GPEI(space, sb.RBF(0.2))
+    with sb.record(by_hand, tmp_path / "hand.zarr"):
+        by_hand.tell(by_hand.ask(), 1.0)
+    with pytest.raises(ValueError, match="of kind 'record'"):
+        resume(tmp_path / "hand.zarr", rounds=3)
+    environment = sb.FunctionEnvironment(space, lambda x: x[0])
+    sb.simulate(sb.GPEI(space, sb.RBF(0.2)), environment, 3, store=tmp_path / "function.zarr")
+    with pytest.raises(ValueError, match=r"^environment.function: got .*lambda.*run the script"):
+        resume(tmp_path / "function.zarr", rounds=5)
+    table = sb.TableEnvironment(space, np.arange(9.0))
+    sb.simulate(sb.GPEI(space, sb.RBF(0.2)), table, 3, store=tmp_path / "sets.zarr", available=lambda t: [t % 9])
+    with pytest.raises(ValueError, match="availability sets by a function"):
+        resume(tmp_path / "sets.zarr", rounds=5)
+    with pytest.raises(FileNotFoundError, match="no run in"):
+        resume(tmp_path / "none.zarr")
+
+
+def test_a_strangers_store_runs_no_code(tmp_path):
+    """A specification that names anything but the package's own classes is refused."""
+    place = tmp_path / "run.zarr"
+    environment = next(environments())
+    sb.simulate(sb.GPEI(environment.space, sb.RBF(0.2)), environment, 3, store=place)
+    for file in (place / "zarr.json", place / "committed" / "zarr.json"):
+        data = json.loads(file.read_text())
+        attributes = data["attributes"].get("run", data["attributes"])
+        attributes["specification"]["policy"]["kernel"] = {"type": "os.system", "command": "touch stolen"}
+        file.write_text(json.dumps(data))
+    with pytest.raises(ValueError, match=r"^type: got 'os.system'"):
+        resume(place, rounds=5)
+
+
+class TestStatus:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        environment = next(environments())
+        sb.simulate(sb.IGPUCB(environment.space, sb.RBF(0.3)), environment, 30, store=tmp_path / "a" / "one.zarr")
+        sb.maximize(lambda x: -x[0], sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.3)), 5, store=tmp_path / "b.zarr")
+        return tmp_path
+
+    def test_numbers(self, folder):
+        one, other = (status(place) for place in runs_in(folder))
+        expected = sb.simulate(sb.IGPUCB(next(environments()).space, sb.RBF(0.3)), next(environments()), 30)
+        assert (one.policy, one.environment, one.rounds, one.planned, one.state) == (
+            "IGPUCB", "TableEnvironment", 30, 30, "complete",
+        )  # fmt: skip
+        assert one.regret == expected.cumulative_regret[-1]
+        assert one.largest == expected.y.max()
+        assert one.size == sum(file.stat().st_size for file in (folder / "a" / "one.zarr").rglob("*") if file.is_file())
+        assert (other.policy, other.rounds, other.planned) == ("GPEI", 5, 5)
+        assert "lambda" in other.environment
+        assert math.isnan(other.regret)
+        assert 0 < one.last_write <= other.last_write
+
+    def test_printed(self, folder):
+        result = command("status", folder)
+        assert result.exit_code == 0, result.output
+        words = " ".join(result.stdout.split())
+        assert "one.zarr" in words
+        assert "30/30" in words
+        assert "complete" in words
+        assert "best y" in words
+
+    def test_printed_in_eighty_columns(self, folder):
+        """Nothing is cut off."""
+        result = command("status", folder / "b.zarr", columns=80)
+        assert "…" not in result.stdout
+        assert max(map(len, result.stdout.splitlines())) <= 80
+
+    def test_running_interrupted_closed(self, tmp_path):
+        policy = sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.3))
+        recording = sb.record(policy, tmp_path / "run.zarr")
+        policy.tell([0.5], 1.0)
+        assert status(tmp_path / "run.zarr").state == f"running ({os.getpid()})"
+        recording.close(orderly=False)
+        assert status(tmp_path / "run.zarr").state == "interrupted"
+        with sb.record(sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.3)), tmp_path / "run.zarr"):
+            pass
+        assert status(tmp_path / "run.zarr").state == "closed"
+
+    def test_a_damaged_run_does_not_hide_the_others(self, folder):
+        (folder / "b.zarr" / "zarr.json").write_text("{")
+        (folder / "b.zarr" / "committed" / "zarr.json").write_text("{")
+        result = command("status", folder)
+        assert result.exit_code == 0
+        assert "30/30" in result.stdout
+
+    @pytest.mark.parametrize("name", ["nothing", "empty"])
+    def test_no_runs(self, tmp_path, name):
+        (tmp_path / "empty").mkdir()
+        result = command("status", tmp_path / name)
+        assert result.exit_code == 2
+        assert "error: store" in result.stderr
+
+
+def test_resume_by_command(tmp_path):
+    """In a process of its own, which finds the function in the working folder."""
+    (tmp_path / "mine.py").write_text("def f(x):\n    return -(x[0] - 0.3) ** 2\n")
+    code = "import scalable_bandits as sb; from mine import f;"
+    code += "sb.maximize(f, sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.2)), 6, store='run.zarr')"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    call = [
+        Path(sys.executable).with_name("scalable-bandits"),
+        "resume",
+        "run.zarr",
+        "--rounds",
+        "9",
+        "--function",
+        "mine:f",
+    ]
+    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "9/9" in done.stdout
+    result = command("resume", tmp_path / "run.zarr")
+    assert result.exit_code == 2
+    assert "mine:f" in result.stderr
