@@ -212,6 +212,10 @@ class Recording:
         while known < len(store):
             known += self._tell(store.read(known, known + REPLAY_BLOCK), known + REPLAY_BLOCK < len(store))
         self._checkpoints.spent(time.perf_counter() - started)
+        if policy.asks_matter:
+            for i in range(len(store.pending)):
+                policy.wait_for(store.pending[:i], again=False)
+                policy.propose(policy.allowed(None))
         policy.wait_for(store.pending, again=not store.orderly)
 
     def _tell(self, rows: Mapping[str, NDArray[Any]], more: bool) -> int:

@@ -18,14 +18,15 @@ from zarr.codecs import Crc32cCodec
 from scalable_bandits.store.locations import Location
 
 GROUP = "checkpoints"
+NAMES = ("a", "b")
 PIECE = 2**24  # bytes written at a time
 
 
 def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], stamp: str = "") -> None:
     """Keep a state after so many rounds, in the place of the older of the two kept; `stamp` says who can read it."""
     inside = location.group("r+").require_group(GROUP)
-    held = {name: int(inside[name].attrs.get("rounds", -1)) for name in ("a", "b") if name in inside}  # type: ignore[arg-type]
-    name = next((n for n in ("a", "b") if n not in held), None) or min(held, key=held.__getitem__)
+    kept = _kept(location)
+    name = next((n for n in NAMES if n not in kept), None) or min(NAMES, key=lambda n: kept[n]["rounds"])
     index: dict[str, Any] = {}
     size = 0
     for key, array in state.items():
@@ -65,18 +66,27 @@ def _pieces(state: Mapping[str, NDArray[Any]]) -> Iterator[bytearray]:
 
 def load(location: Location, most: int, stamp: str = "") -> tuple[int, dict[str, NDArray[Any]]] | None:
     """Latest checkpoint of this stamp, of at most so many rounds, that is whole, and its rounds; None if none is."""
-    try:
-        inside: Any = location.complete()[GROUP]
-        kept = [(name, dict(inside[name].attrs)) for name in inside.array_keys()]
-    except Exception:  # no checkpoints, or their metadata is damaged
-        return None
-    found = [(held["rounds"], name) for name, held in kept if held.get("stamp") == stamp and held["rounds"] <= most]
-    for rounds, name in sorted(found, reverse=True):
+    kept = {name: held for name, held in _kept(location).items() if held["stamp"] == stamp and held["rounds"] <= most}
+    for name in sorted(kept, key=lambda n: kept[n]["rounds"], reverse=True):
         try:
-            return rounds, _state(inside[name])
+            return kept[name]["rounds"], _state(location.complete()[f"{GROUP}/{name}"])
         except Exception:  # a checksum is wrong, a piece is missing
             continue
     return None
+
+
+def _kept(location: Location) -> dict[str, dict[str, Any]]:
+    """Attributes of the checkpoints that were written to their end."""
+    group: Any = location.complete()
+    kept = {}
+    for name in NAMES:
+        try:
+            attributes = dict(group[f"{GROUP}/{name}"].attrs)
+        except Exception:  # there is none, or its metadata is damaged
+            continue
+        if "rounds" in attributes:
+            kept[name] = attributes
+    return kept
 
 
 def _state(array: zarr.Array[Any]) -> dict[str, NDArray[Any]]:

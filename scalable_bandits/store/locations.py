@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import zarr
 from zarr.abc.buffer import Buffer, BufferPrototype
 from zarr.abc.store import ByteRequest, Store
@@ -22,7 +23,15 @@ from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
 from scalable_bandits import checks
 from scalable_bandits.store.errors import StoreDamaged, StoreLocked
-from scalable_bandits.store.journal import ArrayJournal, FileJournal, Journal, replace_file, sync_directory
+from scalable_bandits.store.journal import (
+    SEGMENT,
+    ArrayJournal,
+    FileJournal,
+    Journal,
+    make_directory,
+    replace_file,
+    sync_directory,
+)
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -193,7 +202,7 @@ class Folder(Location):
 
         place = self.path / COMMITTED / "writer.lock"
         record = place.with_suffix(".json")
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(place.parent)
         lock = FileLock(place, blocking=False, is_singleton=False)
         try:
             lock.acquire()
@@ -214,9 +223,13 @@ class Folder(Location):
 
     def unfinished(self) -> bool:
         lock, array = self.path / COMMITTED / "writer.lock", self.path / COMMITTED / "zarr.json"
+        if not lock.exists() and lock.parent.is_dir():  # nothing but the beginning of a lock
+            begun = all(e.name.startswith("writer.") for e in lock.parent.iterdir())
+            return begun and len(list(self.path.iterdir())) == 1
         return lock.exists() and not array.exists()
 
     def clear(self) -> None:
+        self.sweep()
         for entry in list(self.path.iterdir()):
             if entry.is_dir() and entry.name != COMMITTED:
                 shutil.rmtree(entry)
@@ -274,6 +287,8 @@ class Objects(Location):
 
     def journal(self, group: zarr.Group, earlier: Journal | None = None) -> Journal:
         if f"{BOOKKEEPING}/{JOURNAL}" not in group:
+            if group.read_only:  # of a run whose making was interrupted
+                return ArrayJournal(np.zeros(SEGMENT, np.uint8))
             group.require_group(BOOKKEEPING).create_array(JOURNAL, **ArrayJournal.layout())
         journal = ArrayJournal(group[f"{BOOKKEEPING}/{JOURNAL}"])
         if isinstance(earlier, ArrayJournal):

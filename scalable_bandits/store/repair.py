@@ -34,7 +34,7 @@ def repair(store: RunWriter, recover: bool) -> None:
             raise StoreDamaged(store._damage(_worst(store, end), end, store._folded, missing))
         _give_up(store, end)
     if not good or end < store._folded or store.repairs:
-        store._restart_journal()
+        store._restart_journal(store.orderly)
 
 
 def _intact(store: RunWriter, thorough: bool) -> int:

@@ -165,12 +165,14 @@ class RunWriter(StoredRun):
         self._journal.append(journals.encode(kind, first, payload))
         self._settle()
 
-    def _restart_journal(self) -> None:
+    def _restart_journal(self, closed: bool = False) -> None:
         """Begin the journal anew, with the rounds that are in no whole chunk."""
         data = journals.encode(Kind.START, self._folded, _numbers(self.pending))
         if self._logged:
             data += journals.encode(Kind.ROWS, self._folded, self._rows.encode(self._rows.view(0, self._logged)))
             data += journals.encode(Kind.PENDING, self._folded + self._logged, _numbers(self.pending))
+        if closed:
+            data += journals.encode(Kind.CLOSED, self._folded + self._logged, _numbers(self.pending))
         self._journal.replace(data)
         self._noted = list(self.pending)
         self._settle()
