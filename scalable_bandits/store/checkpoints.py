@@ -69,7 +69,8 @@ def load(location: Location, most: int, stamp: str = "") -> tuple[int, dict[str,
     kept = {name: held for name, held in _kept(location).items() if held["stamp"] == stamp and held["rounds"] <= most}
     for name in sorted(kept, key=lambda n: kept[n]["rounds"], reverse=True):
         try:
-            return kept[name]["rounds"], _state(location.complete()[f"{GROUP}/{name}"])
+            array: Any = location.complete()[f"{GROUP}/{name}"]
+            return kept[name]["rounds"], _state(array)
         except Exception:  # a checksum is wrong, a piece is missing
             continue
     return None
