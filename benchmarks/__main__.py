@@ -22,7 +22,7 @@ from rich.table import Table
 import scalable_bandits as sb
 from benchmarks import measure, stores
 from benchmarks.measure import Line, timed
-from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, policy, problem
+from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, partitioned, policy, problem
 
 
 def startup(quick: bool) -> Iterator[Line]:
@@ -203,28 +203,47 @@ def _tells(count: int, x: np.ndarray, y: np.ndarray) -> Iterator[Line]:
 
 
 def reopen(quick: bool) -> Iterator[Line]:
-    """A long run: kept as it is played, and opened again ready to ask."""
+    """Long runs: kept as they are played, and opened again ready to ask."""
     rounds = 3000 if quick else 1_000_000
-    space, kernel, function = problem(8 if quick else 30, 2)
-    with stores.folder() as folder:
-        started = time.perf_counter()
-        sb.simulate(policy(space, kernel, function), function, rounds, store=folder / "run.zarr")
-        kept = time.perf_counter() - started
-        started = time.perf_counter()
-        run = sb.simulate(policy(space, kernel, function), function, rounds + 1, store=folder / "run.zarr")
-        again = time.perf_counter() - started
-        started = time.perf_counter()
-        run.curve(500)
-        curve = time.perf_counter() - started
-    played, _ = timed(lambda: sb.simulate(policy(space, kernel, function), function, rounds))
-    what = f"IGP-UCB, {space.size} arms, T = {rounds:,}"
-    yield Line(f"{what}, kept in a store", f"{kept:.1f} s", f"in memory {played:.1f} s", f"{kept / played:.2f}", "")
-    yield Line("... opened again, one more round", f"{again:.2f} s", "", f"{again / kept:.3f}", "< 0.1")
-    yield Line("... regret curve of 500 points", f"{curve:.2f} s", "", "", "")
+    for name, dimension in (("PiGPUCB", 3), ("IGPUCB", 2)):
+        space, kernel, function = problem(8 if quick else 30, dimension)
+        make = functools.partial(partitioned, horizon=rounds) if name == "PiGPUCB" else policy
+        make(space, kernel, function).tell(space.points([0])[0], 0.0)  # compiles
+        with stores.folder() as folder:
+            started = time.perf_counter()
+            sb.simulate(make(space, kernel, function), function, rounds, store=folder / "run.zarr")
+            kept = time.perf_counter() - started
+            started = time.perf_counter()
+            run = sb.simulate(make(space, kernel, function), function, rounds + 1, store=folder / "run.zarr")
+            again = time.perf_counter() - started
+            started = time.perf_counter()
+            run.curve(500)
+            curve = time.perf_counter() - started
+        played, _ = timed(functools.partial(sb.simulate, make(space, kernel, function), function, rounds))
+        what = f"{name}, {space.size:,} arms, T = {rounds:,}"
+        yield Line(f"{what}, kept in a store", f"{kept:.1f} s", f"in memory {played:.1f} s", f"{kept / played:.2f}", "")
+        yield Line("... opened again, one more round", f"{again:.2f} s", "", f"{again / kept:.3f}", "< 0.1")
+        yield Line("... regret curve of 500 points", f"{curve:.2f} s", "", "", "")
+
+
+def partition(quick: bool) -> Iterator[Line]:
+    """pi-GP-UCB at Table 1's size and beyond."""
+    for dimension, rounds in ((1, 10_000), (2, 10_000), (3, 10_000), (3, 100_000)):
+        rounds, side = (rounds // 100, 10) if quick else (rounds, 30)
+        space, kernel, function = problem(side, dimension)
+        sb.simulate(partitioned(space, kernel, function, horizon=rounds), function, 50)
+        function.table()
+        seconds, run = timed(
+            lambda s=space, k=kernel, f=function, t=rounds: sb.simulate(partitioned(s, k, f, horizon=t), f, t),
+            1 if quick else 5,
+        )
+        spread = function.table().max() - function.table().mean()
+        what = f"pi-GP-UCB, {side}^{dimension} grid, T = {rounds:,}"
+        yield Line(what, f"{seconds:.2f} s", f"regret {run.regret.mean() / spread:.2f} of uniform play's", "", "")
 
 
 BENCHMARKS: dict[str, Callable[[bool], Iterator[Line]]] = {
-    f.__name__: f for f in (startup, compilation, grid2, peers, grid3, engines, store, reopen)
+    f.__name__: f for f in (startup, compilation, grid2, peers, grid3, engines, store, reopen, partition)
 }
 
 

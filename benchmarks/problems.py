@@ -34,6 +34,14 @@ def policy(space: sb.Grid, kernel: sb.Matern, function: sb.RKHSFunction, **optio
     )
 
 
+def partitioned(space: sb.Grid, kernel: sb.Matern, function: sb.RKHSFunction, horizon: int) -> sb.PiGPUCB:
+    """pi-GP-UCB with the same settings."""
+    return sb.PiGPUCB(
+        space, kernel, noise=1.0, rkhs_norm=function.rkhs_norm, regularization=REGULARIZATION, delta=DELTA,
+        horizon=horizon,
+    )  # fmt: skip
+
+
 def ours(side: int, dimension: int, horizon: int, **options: Any) -> sb.Trajectory:
     """Play IGP-UCB by `simulate`."""
     space, kernel, function = problem(side, dimension)
