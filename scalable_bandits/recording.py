@@ -132,7 +132,7 @@ class Checkpoints:
         self._since += seconds
         wait = max(self.LEAST_SECONDS, 10.0 * self._cost, self._spent / 20.0)
         if self._since > wait and self._spent > 0.1 * (time.perf_counter() - self._began):
-            self.save()
+            self._try()
 
     def save(self) -> None:
         """Keep the state as it is now."""
@@ -144,7 +144,15 @@ class Checkpoints:
     def finish(self) -> None:
         """Keep the last state, if what came since the last one kept is worth it."""
         if self._since > self.LEAST_SECONDS:
+            self._try()
+
+    def _try(self) -> None:
+        """Keep the state, if there is room: a run does not fail for want of a checkpoint."""
+        self._since = 0.0
+        try:
             self.save()
+        except OSError as error:
+            warnings.warn(f"store {self.store.location.name}: no checkpoint was kept ({error})", stacklevel=5)
 
     def restore(self) -> int:
         """Bring a fresh policy to the latest state kept; tells after how many rounds that was."""

@@ -215,10 +215,15 @@ class Policy(Specification):
         if (variances < self._noise_floor).any():
             least = self.noise * (self._noise_floor / self.regularization) ** 0.5
             checks.refuse("noise", noise, f"at least {least:.3g}: less is lost in the rounding of the prior variance")
+        before = self.__dict__.copy()
         candidates = self._locate(points)
         if self._recorder is not None:
             own = None if noise is None else np.broadcast_to(scales, (len(points),))
-            self._recorder.tells(candidates, points, values.ravel(), own)
+            try:
+                self._recorder.tells(candidates, points, values.ravel(), own)
+            except BaseException:
+                self.__dict__.update(before)  # without the points that were added to a box
+                raise
         for candidate, value, variance in zip(
             candidates.tolist(), values.ravel().tolist(), variances.tolist(), strict=True
         ):

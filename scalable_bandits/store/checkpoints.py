@@ -15,6 +15,7 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
 
+from scalable_bandits.store.layout import WHOLE
 from scalable_bandits.store.locations import Location
 
 GROUP = "checkpoints"
@@ -39,12 +40,15 @@ def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], sta
         dtype="uint8",
         overwrite=True,
         compressors=Crc32cCodec(),
+        config=WHOLE,
     )
     start = 0
     for piece in _pieces(state):
         target[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
         start += len(piece)
-    target.attrs.update({"index": index, "rounds": rounds, "stamp": stamp})  # last: without it there is no checkpoint
+    target.update_attributes(
+        {"index": index, "rounds": rounds, "stamp": stamp}
+    )  # last: without it there is no checkpoint
     location.settle()
 
 
@@ -66,7 +70,9 @@ def _pieces(state: Mapping[str, NDArray[Any]]) -> Iterator[bytearray]:
 
 def load(location: Location, most: int, stamp: str = "") -> tuple[int, dict[str, NDArray[Any]]] | None:
     """Latest checkpoint of this stamp, of at most so many rounds, that is whole, and its rounds; None if none is."""
-    kept = {name: held for name, held in _kept(location).items() if held["stamp"] == stamp and held["rounds"] <= most}
+    kept = {
+        name: held for name, held in _kept(location).items() if held.get("stamp") == stamp and held["rounds"] <= most
+    }
     for name in sorted(kept, key=lambda n: kept[n]["rounds"], reverse=True):
         try:
             array: Any = location.complete()[f"{GROUP}/{name}"]
@@ -74,6 +80,14 @@ def load(location: Location, most: int, stamp: str = "") -> tuple[int, dict[str,
         except Exception:  # a checksum is wrong, a piece is missing
             continue
     return None
+
+
+def remove(location: Location) -> None:
+    """Forget all checkpoints."""
+    group = location.group("r+")
+    if GROUP in group:
+        del group[GROUP]
+    location.settle()
 
 
 def _kept(location: Location) -> dict[str, dict[str, Any]]:

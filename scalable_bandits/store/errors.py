@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from zarr.errors import BaseZarrError
 
 
 class StoreError(RuntimeError):
@@ -24,9 +27,14 @@ class SpecificationDiffers(ValueError):
 
 @contextmanager
 def named(name: str, doing: str) -> Iterator[None]:
-    """Say of an `OSError` which store it happened to and what was being done; its class and number stay."""
+    """Say of an error which store it happened to and what was being done.
+
+    The class and number of an `OSError` stay; garbage in the metadata becomes `StoreDamaged`.
+    """
     try:
         yield
+    except (json.JSONDecodeError, UnicodeDecodeError, BaseZarrError, AttributeError, TypeError, KeyError) as error:
+        raise StoreDamaged(f"store {name}: {doing} failed: its metadata cannot be read ({error})") from error
     except OSError as error:
         if error.errno is None or str(error).startswith("store "):
             raise

@@ -192,7 +192,10 @@ class ArrayJournal:
     def read(self) -> bytes:
         data, offset = b"", 0
         while len(data) < SEGMENT * SEGMENTS and offset <= SEGMENT * SEGMENTS:
-            data += self.array[len(data) : len(data) + SEGMENT].tobytes()
+            try:
+                data += self.array[len(data) : len(data) + SEGMENT].tobytes()
+            except Exception:  # a damaged segment: the journal ends before it
+                break
             while offset + _HEAD.size <= len(data):
                 length, _ = _HEAD.unpack_from(data, offset)
                 if not length:

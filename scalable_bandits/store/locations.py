@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import re
@@ -98,6 +99,14 @@ class Location(ABC):
         """The run's group, or one inside it; FileNotFoundError if it is not there."""
         return zarr.open_group(self.store, mode=mode, path=path, zarr_format=3, use_consolidated=False)
 
+    def array(self, name: str) -> zarr.Array[Any]:
+        """One of the run's arrays; FileNotFoundError if it is not there."""
+        return zarr.open_array(self.store, mode="r", path=name, zarr_format=3)
+
+    def remove_metadata(self, name: str) -> bool:
+        """Remove metadata that cannot be read, of an array or (no name) of the group; False if that cannot be done."""
+        return False
+
     def complete(self) -> zarr.Group:
         """The run's group for reading, in which a missing chunk is an error."""
         store = CompleteStore(self.store.with_read_only(True))
@@ -108,19 +117,31 @@ class Location(ABC):
         try:
             self.group()
         except FileNotFoundError:
+            return self._holds(COMMITTED)
+        except Exception:  # something that cannot be read
+            return True
+        return True
+
+    def _holds(self, name: str) -> bool:
+        try:
+            self.array(name)
+        except FileNotFoundError:
             return False
+        except Exception:  # metadata that cannot be read
+            return True
         return True
 
     def marked(self) -> bool:
         """Whether what is there bears the marks of a run, be it a damaged one."""
-        return COMMITTED in self.group() or BOOKKEEPING in self.group()
+        return self._holds(COMMITTED) or BOOKKEEPING in self.group()
 
     def unfinished(self) -> bool:
         """Whether what is there is a run whose making was interrupted."""
         try:
-            return COMMITTED not in self.group() and BOOKKEEPING in self.group()
+            inside = self.group(path=BOOKKEEPING)
         except FileNotFoundError:
             return False
+        return not self._holds(COMMITTED) and JOURNAL not in inside
 
     def clear(self) -> None:
         """Remove what an interrupted making left."""
@@ -207,26 +228,41 @@ class Folder(Location):
         try:
             lock.acquire()
         except Timeout:
-            who = describe_holder(json.loads(record.read_text())) if record.exists() else "another process"
+            try:
+                who = describe_holder(json.loads(record.read_bytes()))
+            except (OSError, ValueError, KeyError, TypeError):
+                who = "another process"
             raise StoreLocked(f"store {self.name}: it is being written by {who}; one writer a run") from None
+        try:
+            replace_file(record, json.dumps(holder()).encode())
+        except BaseException:
+            lock.release()
+            raise
         self._lock = lock
-        replace_file(record, json.dumps(holder()).encode())
 
     def unlock(self) -> None:
         if self._lock is not None:
-            (self.path / COMMITTED / "writer.json").unlink(missing_ok=True)
-            self._lock.release()
-            self._lock = None
+            lock, self._lock = self._lock, None
+            try:
+                (self.path / COMMITTED / "writer.json").unlink(missing_ok=True)
+            finally:
+                lock.release()
 
     def marked(self) -> bool:
         return (self.path / COMMITTED / "writer.lock").exists()
 
     def unfinished(self) -> bool:
-        lock, array = self.path / COMMITTED / "writer.lock", self.path / COMMITTED / "zarr.json"
-        if not lock.exists() and lock.parent.is_dir():  # nothing but the beginning of a lock
-            begun = all(e.name.startswith("writer.") for e in lock.parent.iterdir())
-            return begun and len(list(self.path.iterdir())) == 1
-        return lock.exists() and not array.exists()
+        inside = self.path / COMMITTED
+        if not inside.is_dir() or (inside / JOURNAL).exists() or (inside / "zarr.json").exists():
+            return False  # the journal is made last
+        if (inside / "writer.lock").exists():
+            return True
+        # Nothing but the beginning of a lock.
+        return all(e.name.startswith("writer.") for e in inside.iterdir()) and len(list(self.path.iterdir())) == 1
+
+    def remove_metadata(self, name: str) -> bool:
+        (self.path / name / "zarr.json").unlink(missing_ok=True)
+        return True
 
     def clear(self) -> None:
         self.sweep()
@@ -265,7 +301,8 @@ class Folder(Location):
         sync_directory(place.path.parent)
 
     def set_aside(self) -> str:
-        copy = self.path.with_name(f"{self.path.name}.damaged")
+        names = (f"{self.path.name}.damaged{number or ''}" for number in itertools.count())
+        copy = next(place for place in map(self.path.with_name, names) if not place.exists())
         shutil.copytree(self.path, copy)
         return str(copy)
 

@@ -98,6 +98,7 @@ class ObservationStore(RunWriter):
                 lay_out(location, given, inputs)
                 location.settle()
                 store = cls(location, given, durability, writable=True)
+                store._set_count(0)
                 store._restart_journal()
             except BaseException:
                 location.unlock()
@@ -159,7 +160,8 @@ class ObservationStore(RunWriter):
         check_schema(location.name, attributes)
         if mode == "r":
             store = cls(location, attributes, durability, writable=False)
-            store.refresh()
+            with named(location.name, "reading it"):
+                store.refresh()
             return store
         with named(location.name, "opening it for writing"):
             location.lock(takeover)

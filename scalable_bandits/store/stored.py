@@ -146,10 +146,20 @@ class StoredRun:
     def _count(self) -> int:
         try:
             return int(np.asarray(self.location.complete()[COMMITTED][()]))  # type: ignore[index]
-        except StoreDamaged:
-            return 0  # nothing was ever committed
-        except Exception as error:  # codecs and metadata raise what they like
-            raise StoreDamaged(f"store {self.location.name}: its count cannot be read ({error})") from error
+        except Exception:  # it is gone, or codecs and metadata raise what they like
+            return self._recount()
+
+    def _recount(self) -> int:
+        """Rounds in the arrays, by the chunks that are there in all of them."""
+        group: Any = self.location.group()
+        try:
+            arrays = [group[field.name] for field in (ROUND, *self.fields)]
+            chunks = min(array.nchunks_initialized for array in arrays)
+            last = np.asarray(arrays[0][max(chunks - 1, 0) * self.chunk : chunks * self.chunk])
+        except Exception as error:
+            text = f"store {self.location.name}: neither its count nor its arrays can be read ({error})"
+            raise StoreDamaged(text) from error
+        return max(chunks - 1, 0) * self.chunk + int((last > 0).sum())
 
     def _chunks(self, name: str, start: int, stop: int) -> np.ndarray:
         """Rows of one field from the arrays."""
@@ -160,7 +170,7 @@ class StoredRun:
 
     def _damage(self, name: str, start: int, stop: int, error: Exception) -> str:
         first = self.first_unreadable(name, start, stop)
-        last = min(first + self.chunk, len(self))
+        last = min(first + self.chunk, max(len(self), stop))
         why = " ".join(str(error).split()) or type(error).__name__
         return (
             f"store {self.location.name}: rounds {first + 1} to {last} of {name!r} cannot be read ({why}); "
@@ -187,6 +197,9 @@ class StoredRun:
                 if good:
                     break
                 seen = frame.first
+                if seen > committed:
+                    text = f"rounds {committed + 1} to {seen} are gone; rounds 1 to {committed} can be recovered"
+                    raise StoreDamaged(f"store {self.location.name}: {text}: open it with recover=True")
             elif frame.first > max(seen, self._folded):
                 break  # not what follows
             if frame.kind == Kind.ROWS:

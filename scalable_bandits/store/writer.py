@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -24,7 +25,7 @@ import numpy as np
 from scalable_bandits.store import journal as journals
 from scalable_bandits.store.errors import StoreError, named
 from scalable_bandits.store.journal import Kind
-from scalable_bandits.store.layout import ROUND
+from scalable_bandits.store.layout import ROUND, WHOLE
 from scalable_bandits.store.locations import COMMITTED, Location
 from scalable_bandits.store.rows import Columns
 from scalable_bandits.store.stored import StoredRun
@@ -47,6 +48,8 @@ class RunWriter(StoredRun):
         self._block = chunks_of(BLOCK_BYTES, self.chunk, self._rows.width) if durability == "block" else self.chunk
         self._logged = 0  # of the rows after the whole chunks, how many are in the journal
         self._noted: list[int] = []  # pending as the journal has it
+        self._stale = False  # whether the journal has rounds of whole chunks
+        self._unpublished = False  # whether the unfinished chunk, as it stands in the arrays, is damaged
         self._flushed = time.monotonic()
         self._pool: ThreadPoolExecutor | None = None
         self._generation = location.generation
@@ -82,8 +85,11 @@ class RunWriter(StoredRun):
         """
         self._check_writable()
         rows, count = self._rows.check(columns)
+        # Before anything is accepted: if it fails, nothing has changed.
         if len(self._rows) >= self._block:
-            self._fold()  # before anything is accepted: if it fails, nothing has changed
+            self._fold()
+        elif self.durability == "block" and self._overdue():
+            self.flush()
         if self.durability == "round":
             with named(self.location.name, "writing rounds"):
                 self._log(Kind.ROWS, len(self), self._rows.encode(rows))
@@ -94,16 +100,13 @@ class RunWriter(StoredRun):
         whole = count // self.chunk * self.chunk if count >= self._block and not len(self._rows) else 0
         if whole:
             self._write_chunks({name: array[:whole] for name, array in rows.items()}, whole)
-        before, pending = len(self._rows), list(self.pending)
         self._take(rows, count, skip=whole)
-        if time.monotonic() - self._flushed > BLOCK_SECONDS:
-            try:
+        if self._overdue():
+            with suppress(OSError):  # the rows are accepted; the next call will say so
                 self.flush()
-            except BaseException:
-                if not whole:
-                    self._rows.truncate(before)
-                    self.pending = pending
-                raise
+
+    def _overdue(self) -> bool:
+        return time.monotonic() - self._flushed > BLOCK_SECONDS
 
     def note_pending(self, candidates: Sequence[int]) -> None:
         """Keep which candidates are asked and not told; with durability "round" on disk when this returns."""
@@ -118,9 +121,12 @@ class RunWriter(StoredRun):
         """Change how many rounds the run is to have."""
         self._check_writable()
         if rounds != self.planned:
-            self.planned = rounds
-            self._group.attrs["planned"] = rounds
-            self._settle()
+            with named(self.location.name, "writing its plan"):
+                attributes = {**self.attributes, "planned": rounds}
+                self._group[COMMITTED].update_attributes({"run": attributes})
+                self._group.update_attributes({"planned": rounds})
+                self._settle()
+            self.attributes, self.planned = attributes, rounds
 
     def flush(self) -> None:
         """Make every round appended so far durable."""
@@ -174,7 +180,7 @@ class RunWriter(StoredRun):
         if closed:
             data += journals.encode(Kind.CLOSED, self._folded + self._logged, _numbers(self.pending))
         self._journal.replace(data)
-        self._noted = list(self.pending)
+        self._noted, self._stale = list(self.pending), False
         self._settle()
 
     def _settle(self) -> None:
@@ -193,16 +199,16 @@ class RunWriter(StoredRun):
         whole = len(self._rows) // self.chunk * self.chunk
         self._write_chunks(self._rows.view(0, whole), whole)
         self._rows.drop(whole)
-        written = self._logged or self._noted or self.pending
+        self._stale = bool(self._stale or self._logged or self._noted or self.pending)
         self._logged = max(self._logged - whole, 0)
-        if written:
-            with named(self.location.name, "beginning a new journal"):
+        if self._stale:
+            with suppress(OSError):  # a journal that goes back further does no harm, and the next chunk tries again
                 self._restart_journal()
 
     def _write_chunks(self, rows: Columns, count: int) -> None:
         with named(self.location.name, "writing a chunk"):
             self._put(rows, count)
-            self._group[COMMITTED][...] = self._folded + count  # type: ignore[index]
+            self._set_count(self._folded + count)
             self._settle()
         self._folded += count
         self._flushed = time.monotonic()
@@ -212,16 +218,19 @@ class RunWriter(StoredRun):
         start, stop = self._folded, self._folded + count
         if any(self._array(name).shape[0] < stop for name in (ROUND.name, *rows)):
             self._resize(-(-max(stop, 2 * start) // self.chunk) * self.chunk)
-        # Chunks of fill values (widths of a policy that has none) too: a chunk that is not there is missing.
-        arrays = {name: self._array(name).with_config({"write_empty_chunks": True}) for name in (ROUND.name, *rows)}
+        arrays = {name: self._array(name).with_config(WHOLE) for name in (ROUND.name, *rows)}
         columns = {ROUND.name: np.arange(start + 1, stop + 1), **rows}
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="store")
         jobs = [
             self._pool.submit(arrays[name].__setitem__, slice(start, stop), values) for name, values in columns.items()
         ]
+        wait(jobs)  # all of them: what is still being written must not overtake what is written next
         for job in jobs:
             job.result()
+
+    def _set_count(self, count: int) -> None:
+        self._array(COMMITTED)[...] = count
 
     def _array(self, name: str) -> Any:
         return self._group[name]
@@ -234,10 +243,12 @@ class RunWriter(StoredRun):
 
     def _publish(self) -> None:
         """Write the unfinished chunk as well, and make the arrays as long as the run."""
-        if self._count() != len(self):
+        if self._count() != len(self) or self._unpublished:
+            self._resize(len(self))  # first: a chunk that ends with its array is written without being read
             if len(self._rows):
                 self._put(self._rows.view(), len(self._rows))
-            self._group[COMMITTED][...] = len(self)  # type: ignore[index]
+            self._set_count(len(self))
+            self._unpublished = False
         self._resize(len(self))
         self._settle()
 

@@ -1,0 +1,137 @@
+"""Rows to keep, places to keep them in, and how a writer dies."""
+
+import contextlib
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+import zarr
+
+from scalable_bandits.store import Field, ObservationStore
+
+CHUNK = 16
+FIELDS = (
+    Field("candidate", "int64"),
+    Field("x", shape=(2,), dimensions=("dimension",)),
+    Field("y"),
+    Field("noise"),
+)
+SPECIFICATION = {"policy": {"type": "GPEI", "noise": 0.1, "space": [[0, 1], [2, 3]]}, "note": None}
+LAST_BITS = (np.nan, -np.nan, np.inf, -np.inf, -0.0, 5e-324, 1.7976931348623157e308, 0.1 + 0.2)
+
+
+def _table(count):
+    draw = np.random.default_rng(0)
+    y = draw.standard_normal(count)
+    y[::5] = np.resize(LAST_BITS, len(y[::5]))
+    candidate = draw.integers(-1, 40, count)  # -1 and NaN are what zarr fills with, too
+    candidate[::9] = np.resize([2**63 - 1, -(2**63), -1], len(candidate[::9]))
+    return {"candidate": candidate, "x": draw.random((count, 2)), "y": y, "noise": np.full(count, np.nan)}
+
+
+TABLE = _table(2000)
+
+
+def rows(start, stop):
+    """Rounds start + 1 to stop of the run that most tests write."""
+    return {name: array[start:stop] for name, array in TABLE.items()}
+
+
+def assert_equal(found, expected):
+    """The same columns, to the last bit."""
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        assert (found[name].dtype, found[name].shape) == (values.dtype, values.shape), name
+        assert found[name].tobytes() == np.ascontiguousarray(values).tobytes(), name
+
+
+def assert_holds(store, count):
+    """The first rounds of the run, and nothing else."""
+    assert len(store) == count
+    assert_equal(store.read(), rows(0, count))
+
+
+def sizes(total, seed=1, largest=37):
+    """Odd numbers of rows that make a total, each with the number before it."""
+    draw, done = np.random.default_rng(seed), 0
+    while done < total:
+        step = min(int(draw.choice([1, 2, 3, 5, CHUNK, largest])), total - done)
+        yield done, done + step
+        done += step
+
+
+def create(place, rounds=0, durability="round", **given):
+    """A run with some rounds, open for writing."""
+    given = {"fields": FIELDS, "specification": SPECIFICATION, "chunk": CHUNK, **given}
+    store = ObservationStore.create(place, durability=durability, **given)
+    for start, stop in sizes(rounds):
+        store.append(rows(start, stop))
+    return store
+
+
+def crash(store):
+    """Leave a store as a process that died does; of a folder, the system frees the lock."""
+    store._journal.close()
+    if isinstance(store.location.store, zarr.storage.LocalStore):
+        store.location.unlock()
+    if store._pool is not None:
+        store._pool.shutdown()
+
+
+def reopen(place, **given):
+    """Open for writing; a writer that held an object store and died is known to be gone."""
+    return ObservationStore.open(place, "a", takeover=True, **given)
+
+
+def plain(place):
+    """What zarr and xarray open."""
+    if hasattr(place, "readonly_session"):
+        return place.readonly_session("main").store
+    return place if isinstance(place, str | zarr.abc.store.Store) else str(place)
+
+
+def zarr_store(place):
+    """A zarr store to damage things in, and what makes the damage last."""
+    if hasattr(place, "writable_session"):
+        session = place.writable_session("main")
+        return session.store, lambda: session.commit("damage")
+    return zarr.open_group(plain(place), mode="r+").store, lambda: None
+
+
+def _folder(tmp_path):
+    return tmp_path / "run.zarr"
+
+
+def _memory(tmp_path):
+    return zarr.storage.MemoryStore()
+
+
+_urls = itertools.count()
+
+
+def _url(tmp_path):
+    return f"memory://{tmp_path.name}-{next(_urls)}.zarr"
+
+
+def _obstore(tmp_path):
+    stores = pytest.importorskip("obstore.store", reason="obstore is not installed")
+    return zarr.storage.ObjectStore(stores.MemoryStore())
+
+
+def _icechunk(tmp_path):
+    icechunk = pytest.importorskip("icechunk", reason="icechunk is not installed")
+    return icechunk.Repository.create(icechunk.in_memory_storage())
+
+
+PLACES = {"folder": _folder, "memory": _memory, "url": _url, "obstore": _obstore, "icechunk": _icechunk}
+
+
+@contextlib.contextmanager
+def repairs():
+    """Let repairs happen, and collect what was said of them."""
+    said = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield said
+    said += [str(warning.message) for warning in caught]
