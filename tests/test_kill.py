@@ -139,6 +139,7 @@ def check_zarr(place, reference):
     """What any zarr reader may trust is a prefix too; tells how long."""
     group = zarr.open_group(str(place), mode="r", use_consolidated=False)
     committed = int(group["committed"][()])
+    assert committed >= 0
     for field in group.attrs["fields"]:
         if field["name"] != "time":
             values = group[field["name"]][:committed]
@@ -266,7 +267,8 @@ def dies_at(work, calls, folder):
 def test_killed_at_every_call(work, part, memory):
     count = uninterrupted(work)[2]
     between = np.random.default_rng(3).choice(np.arange(FIRST + 1, count - LAST + 1), BETWEEN, replace=False)
-    calls = [*range(1, FIRST + 1), *between, *range(count - LAST + 1, count + 1)]
+    made = 50 if work.durability == "block" else 0  # a store is made in the same way
+    calls = [*range(made + 1, FIRST + 1), *between, *range(count - LAST + 1, count + 1)]
     dies_at(work, calls[part::PARTS], memory)
 
 

@@ -86,7 +86,7 @@ def lay_out(
         made.append(field.name)
     if not _readable(location, COMMITTED):
         group.create_array(
-            COMMITTED, shape=(), chunks=(), dtype="int64", fill_value=-1, compressors=Crc32cCodec(),
+            COMMITTED, shape=(), chunks=(), dtype="int64", fill_value=0, compressors=Crc32cCodec(),
             attributes={"run": dict(attributes)},
         )  # fmt: skip
         made.append(COMMITTED)

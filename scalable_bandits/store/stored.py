@@ -72,7 +72,12 @@ class StoredRun:
         for _ in range(ATTEMPTS):
             self.location.look_again()
             before = self._count()
-            self._load(self.location.journal(self.location.group()).read(), before)
+            try:
+                self._load(self.location.journal(self.location.group()).read(), before)
+            except StoreDamaged:
+                if self._count() == before:
+                    raise
+                continue
             if self._count() == before:  # else a chunk was finished in between
                 return
         raise StoreError(f"store {self.location.name}: it is written faster than it can be read")

@@ -134,11 +134,12 @@ class RunWriter(StoredRun):
         if len(self._rows) >= self.chunk:
             self._fold()
         with named(self.location.name, "writing rounds"):
-            if self._logged < len(self._rows):
+            news = self._logged < len(self._rows)
+            if news:
                 fresh = self._rows.view(self._logged)
                 self._log(Kind.ROWS, self._folded + self._logged, self._rows.encode(fresh))
                 self._logged = len(self._rows)
-            if self.pending != self._noted:
+            if self.pending != self._noted or (news and self.pending):  # what is told is pending no longer
                 self._log(Kind.PENDING, len(self), _numbers(self.pending))
                 self._noted = list(self.pending)
         self._flushed = time.monotonic()
@@ -230,7 +231,7 @@ class RunWriter(StoredRun):
             job.result()
 
     def _set_count(self, count: int) -> None:
-        self._array(COMMITTED)[...] = count
+        self._array(COMMITTED).with_config(WHOLE)[...] = count
 
     def _array(self, name: str) -> Any:
         return self._group[name]
