@@ -969,8 +969,8 @@ class TestSimulations:
 
     @on(["grid", "points", "box"], EVERY_POLICY)
     def test_every_policy(self, name, space):
-        run = play_in_pieces(name, space, zarr.storage.MemoryStore(), (17, 40))
-        assert_same_run(run, play_whole(name, space))
+        run = play_in_pieces(name, space, zarr.storage.MemoryStore(), (17, 30))
+        assert_same_run(run, play_whole(name, space, 30))
 
     @pytest.mark.usefixtures("often", "small_tiles")
     @on(["arms"], EVERY_POLICY)
@@ -988,8 +988,8 @@ class TestSimulations:
     @BOTH
     @pytest.mark.parametrize(("name", "available"), [("ts", every_third), ("random", None)])
     def test_every_place(self, place, name, durability, available):
-        run = play_in_pieces(name, "arms", place, (13, 20, 35), available=available, durability=durability)
-        assert_same_run(run, play_whole(name, "arms", 35, available=available))
+        run = play_in_pieces(name, "arms", place, (13, 14, 27), available=available, durability=durability)
+        assert_same_run(run, play_whole(name, "arms", 27, available=available))
         with xarray.open_zarr(cases.plain(place), consolidated=False) as dataset:
             np.testing.assert_array_equal(dataset["y"], run.y)
 
