@@ -1159,7 +1159,7 @@ class TestMaximize:
             found = sb.maximize(Function(), self.make(), budget, store=place)
         assert_same_maximum(found, sb.maximize(Function(), self.make(), 25))
 
-    @on(["box", "arms"], EVERY_POLICY)
+    @on(["arms"], EVERY_POLICY)
     def test_every_policy(self, name, space):
         place = zarr.storage.MemoryStore()
         for budget in (3, 20):
@@ -1295,7 +1295,7 @@ class TestRecordings:
         held.close()
 
     @pytest.mark.usefixtures("often")
-    @on(["arms", "box"], EVERY_POLICY)
+    @on(["box"], EVERY_POLICY)
     def test_every_policy_from_checkpoints(self, name, space):
         held, policy, twin = self.play(name, space, zarr.storage.MemoryStore(), (3, 8, 16))
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))

@@ -450,7 +450,7 @@ class TestWholeChunk:
 
 
 METADATA = ("zarr.json", *(f"{name}/zarr.json" for name in (*ARRAYS, "committed")))
-BAD_JSON = {"empty": b"", "half": b'{\n  "zarr_format": 3,\n  "attri', "object": b"{}", "null": b"null"}
+BAD_JSON = {"empty": b"", "half": b'{\n  "zarr_format": 3,\n  "attri', "null": b"null"}
 
 
 class TestMetadata:

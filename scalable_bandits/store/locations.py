@@ -119,16 +119,14 @@ class Location(ABC):
         except FileNotFoundError:
             return self._holds(COMMITTED)
         except Exception:  # something that cannot be read
-            return True
+            pass
         return True
 
     def _holds(self, name: str) -> bool:
         try:
             self.array(name)
-        except FileNotFoundError:
-            return False
-        except Exception:  # metadata that cannot be read
-            return True
+        except Exception as error:  # metadata that cannot be read are there
+            return not isinstance(error, FileNotFoundError)
         return True
 
     def marked(self) -> bool:
@@ -282,7 +280,7 @@ class Folder(Location):
         return len(left)
 
     def size(self) -> int | None:
-        return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
+        return sum(f.stat().st_size for f in self.path.rglob("*") if f.is_file())
 
     def writer(self) -> dict[str, Any] | None:
         record = self.path / COMMITTED / "writer.json"
