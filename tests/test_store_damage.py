@@ -902,7 +902,7 @@ class TestFullDisk:
 
         monkeypatch.setattr(writer, "BLOCK_BYTES", 1)
         store = create(tmp_path / "run.zarr", durability="block")
-        monkeypatch.setattr("scalable_bandits.store.locations.replace_file", replace_file)
+        monkeypatch.setattr("scalable_bandits.store.folder.replace_file", replace_file)
         with pytest.raises(OSError, match=re.escape(os.strerror(errno.ENOSPC))):
             store.append(rows(100, 100 + CHUNK))
         store.append(rows(0, CHUNK))

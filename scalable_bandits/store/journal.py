@@ -21,7 +21,7 @@ import numpy as np
 _HEAD = struct.Struct("<II")  # length of what follows, its CRC-32
 _BODY = struct.Struct("<BQd")  # kind, first, time
 SEGMENT = 65_536  # bytes; of the journal where files cannot be appended to
-SEGMENTS = 16_384
+SEGMENTS = 16_384  # at the most
 
 
 class Kind(IntEnum):
@@ -170,22 +170,24 @@ class FileJournal:
 class ArrayJournal:
     """A zarr array of bytes, for stores that put whole objects: an append rewrites its last segment.
 
-    Bytes after the last frame are zero, and a frame of length zero is none.
+    The array has two halves and, before them, a segment that says which is the journal: a new one is written whole into
+    the other half first. Bytes after the last frame are zero, and a frame of length zero is none.
     """
 
     def __init__(self, array: Any):
         self.array = array
         self._data = b""
+        self._half = 0
 
     def take_over(self, other: ArrayJournal) -> None:
         """Know what another view of the same array knows."""
-        self._data = other._data
+        self._data, self._half = other._data, other._half
 
     @staticmethod
     def layout() -> dict[str, Any]:
         """Arguments of zarr's `create_array`."""
         return {
-            "shape": (SEGMENT * SEGMENTS,), "chunks": (SEGMENT,), "dtype": "uint8", "fill_value": 0,
+            "shape": (SEGMENT * (1 + 2 * SEGMENTS),), "chunks": (SEGMENT,), "dtype": "uint8", "fill_value": 0,
             "compressors": None,
         }  # fmt: skip
 
@@ -193,7 +195,10 @@ class ArrayJournal:
         data, offset = b"", 0
         while len(data) < SEGMENT * SEGMENTS and offset <= SEGMENT * SEGMENTS:
             try:
-                data += self.array[len(data) : len(data) + SEGMENT].tobytes()
+                if not data:
+                    self._half = int(self.array[0])
+                start = self._start + len(data)
+                data += self.array[start : start + SEGMENT].tobytes()
             except Exception:  # a damaged segment: the journal ends before it
                 break
             while offset + _HEAD.size <= len(data):
@@ -214,15 +219,28 @@ class ArrayJournal:
         self._data = grown
 
     def replace(self, data: bytes) -> None:
-        self._write(data, 0)
+        before = self._half
+        self._half = 1 - before
+        try:
+            self._write(data, 0)
+            self.array[:SEGMENT] = np.full(SEGMENT, self._half, np.uint8)
+        except BaseException:
+            self._half = before
+            raise
         self._data = data
+
+    @property
+    def _start(self) -> int:
+        """Where the half that is the journal starts."""
+        return SEGMENT * (1 + self._half * SEGMENTS)
 
     def _write(self, data: bytes, segment: int) -> None:
         start = segment * SEGMENT
         size = -(-(len(data) - start + _HEAD.size) // SEGMENT) * SEGMENT  # zeros follow, whatever stood there before
         if start + size > SEGMENT * SEGMENTS:
             raise OSError(f"the journal holds {SEGMENT * SEGMENTS} bytes at the most")
-        self.array[start : start + size] = np.frombuffer(data[start:].ljust(size, b"\0"), np.uint8)
+        place = self._start + start
+        self.array[place : place + size] = np.frombuffer(data[start:].ljust(size, b"\0"), np.uint8)
 
     def close(self) -> None:
         pass

@@ -19,7 +19,8 @@ from scalable_bandits.store.layout import (
     fields_of,
     lay_out,
 )
-from scalable_bandits.store.locations import COMMITTED, Location, locate
+from scalable_bandits.store.locations import COMMITTED, Location
+from scalable_bandits.store.places import locate
 from scalable_bandits.store.repair import repair
 from scalable_bandits.store.rows import Field, check_fields
 from scalable_bandits.store.upgrade import Earlier, read_earlier

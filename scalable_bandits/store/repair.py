@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from scalable_bandits.store import checkpoints
@@ -53,7 +51,8 @@ def _lengthen(store: RunWriter) -> None:
     if any(store._array(field.name).shape[0] < store._folded for field in (ROUND, *store.fields)):
         store._resize(store._folded)
         store.repairs.append("arrays of several lengths were given one")
-    for first in range(0, store._folded, store.chunk):
+    chunks = store._folded // store.chunk
+    for first in range(store.location.first_missing(ROUND.name, chunks) * store.chunk, store._folded, store.chunk):
         if store.first_unreadable(ROUND.name, first, first + store.chunk) == first:
             store._array(ROUND.name)[first : first + store.chunk] = np.arange(first + 1, first + store.chunk + 1)
             store.repairs.append(f"the numbers of rounds {first + 1} to {first + store.chunk} were written again")
@@ -67,8 +66,8 @@ def _intact(store: RunWriter, thorough: bool) -> int:
     """Rounds in whole chunks before the first that is missing (thorough: or unreadable)."""
     end = store._folded
     for field in store.fields:
-        array: Any = store._group[field.name]
-        if thorough or array.nchunks_initialized < end // store.chunk:
+        end = min(end, store.location.first_missing(field.name, end // store.chunk) * store.chunk)
+        if thorough:
             end = min(end, store.first_unreadable(field.name, 0, end))
     return end
 

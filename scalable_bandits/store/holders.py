@@ -1,0 +1,42 @@
+"""Who holds a lock, as others read it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+
+def holder() -> dict[str, Any]:
+    """Who this process is, for others to read."""
+    command = shlex.join([Path(sys.argv[0] or "python").name, *sys.argv[1:]])[:200]
+    return {"pid": os.getpid(), "host": socket.gethostname(), "command": command, "since": time.time()}
+
+
+def may_live(record: dict[str, Any]) -> bool:
+    """Whether a holder still runs, as far as can be told from here."""
+    if record["host"] != socket.gethostname():
+        return True
+    import psutil
+
+    try:
+        created: float = psutil.Process(record["pid"]).create_time()
+    except psutil.NoSuchProcess:
+        return False
+    return created <= record["since"] + 1.0  # clocks of both are rounded
+
+
+def held_by(name: str, record: dict[str, Any]) -> str:
+    """The message that refuses a second writer of a store that is no folder."""
+    hint = "" if record["host"] == socket.gethostname() else "; if it is gone, open with takeover=True"
+    return f"store {name}: it is being written by {describe_holder(record)}; one writer a run{hint}"
+
+
+def describe_holder(record: dict[str, Any]) -> str:
+    """Name a holder in half a sentence."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(record["since"])))
+    return f"process {record['pid']} on {record['host']} ({record['command']}), since {since}"

@@ -1,0 +1,39 @@
+"""From what a user names to the location it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from zarr.abc.store import Store
+from zarr.storage import FsspecStore, LocalStore
+
+from scalable_bandits import checks
+from scalable_bandits.store.folder import Folder
+from scalable_bandits.store.locations import Location
+from scalable_bandits.store.objects import Icechunk, Objects
+
+
+def locate(place: Any, writable: bool = True) -> Location:
+    """Location of a path, a URL, a zarr store or an icechunk repository.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these.
+    """
+    if isinstance(place, Location):
+        return place
+    if isinstance(place, LocalStore):
+        return Folder(place.root)
+    if isinstance(place, Store):
+        return Objects(place, str(place))
+    if isinstance(place, str) and "://" in place:
+        scheme, _, rest = place.partition("://")
+        return Folder(Path(rest)) if scheme == "file" else Objects(FsspecStore.from_url(place), place)
+    if isinstance(place, str | os.PathLike):
+        return Folder(Path(place))
+    if type(place).__module__.partition(".")[0] == "icechunk" and hasattr(place, "writable_session"):
+        return Icechunk(place)
+    checks.refuse("store", place, "a path, a URL, a zarr store, or an icechunk repository")
