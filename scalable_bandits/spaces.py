@@ -6,6 +6,7 @@ coordinates a block at a time, so that a grid is arithmetic and never an array o
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from typing import Any
 
@@ -19,6 +20,8 @@ from scalable_bandits.randomness import derived_seed
 from scalable_bandits.specification import Specification
 
 Indices = NDArray[np.int64]
+
+MOST_COORDINATES = 2**16  # along the sides of a grid, up to which they are kept at hand
 
 
 def availability(available: ArrayLike, size: int) -> NDArray[np.bool_]:
@@ -251,6 +254,19 @@ def _frozen_shape(value: Any) -> int | tuple[int, ...]:
     return int(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
 
 
+def _along(bounds: tuple[float, float], side: int, steps: Indices) -> Floats:
+    """Coordinates of points by their number along a side; the last is the upper end itself, whatever rounding says."""
+    low, high = bounds
+    coordinates = low + steps * ((high - low) / max(side - 1, 1))
+    return np.where((steps == side - 1) & (side > 1), high, coordinates)
+
+
+@functools.lru_cache(maxsize=256)
+def _side(bounds: tuple[float, float], side: int) -> Floats:
+    """Coordinates of all points along a side, (side,)."""
+    return _along(bounds, side, np.arange(side))
+
+
 @attrs.frozen
 class Grid(FiniteSpace):
     """Regular grid, both ends included; candidates are numbered with the last dimension fastest.
@@ -306,11 +322,13 @@ class Grid(FiniteSpace):
 
     def points(self, candidates: ArrayLike | None = None) -> Floats:
         numbers = np.arange(self.size) if candidates is None else np.asarray(candidates, dtype=np.int64)
-        low, step, sides = self._frame()
-        steps = np.stack(np.unravel_index(numbers, self.sides), axis=-1)
-        high = np.array(self.bounds)[:, 1]
-        # The last point is the upper end itself, whatever rounding says.
-        return np.ascontiguousarray(np.where((steps == sides - 1) & (sides > 1), high, low + steps * step))
+        sides = self.sides
+        steps = np.unravel_index(numbers, sides)
+        points = np.empty((*numbers.shape, len(sides)))
+        short = sum(sides) <= MOST_COORDINATES
+        for j, (bounds, side) in enumerate(zip(self.bounds, sides, strict=True)):
+            points[..., j] = _side(bounds, side)[steps[j]] if short else _along(bounds, side, steps[j])
+        return points
 
     def index(self, x: ArrayLike) -> Indices:
         points, _ = self.parse(x)

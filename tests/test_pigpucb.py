@@ -8,7 +8,7 @@ import pytest
 from naive.partition import NaivePartition
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors import partition
+from scalable_bandits.posteriors import shard
 
 SETTINGS = {"rkhs_norm": 1.5, "noise": 0.3, "regularization": 0.5, "delta": 0.2}
 
@@ -148,7 +148,7 @@ def test_a_state_kept_and_put_back_goes_on_to_the_last_bit(tightening):
 
 def test_forgetting_posteriors_changes_nothing(monkeypatch):
     whole = played(make(), 1500)
-    monkeypatch.setattr(partition, "CACHE_BYTES", 20_000)
+    monkeypatch.setattr(shard, "CACHE_BYTES", 20_000)
     squeezed = played(make(), 1500)
     for name in ("candidate", "y", "width", "information_gain"):
         np.testing.assert_array_equal(getattr(squeezed, name), getattr(whole, name))
@@ -162,6 +162,24 @@ def test_pending_points_given_up(tmp_path):
     one.ask(5)
     one.abandon()
     np.testing.assert_array_equal(one.ask(), other.ask())
+
+
+def test_another_point_pending():
+    """What is chosen depends on which points are pending, not on how many."""
+    one, other = make(), make()
+    for policy in (one, other):
+        played(policy, 50)
+    first, _, third = one.ask(), one.ask(), one.ask()
+    one.abandon(first)
+    one.abandon(third)
+    other.wait_for([int(other.space.index(x)[0]) for x in one.pending], again=False)
+    np.testing.assert_array_equal(one.ask(), other.ask())
+
+
+def test_the_state_of_a_policy_that_was_told_nothing():
+    one, other = make(), make()
+    other.restore(one.state())
+    np.testing.assert_array_equal(played(one, 100).candidate, played(other, 100).candidate)
 
 
 def test_store(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -183,4 +184,9 @@ class Lengthscaled(Kernel):
 
     def inverse(self, dimension: int) -> Floats:
         """1 / lengthscale, shape (d,)."""
-        return np.broadcast_to(1.0 / np.asarray(self.lengthscale), (dimension,)).copy()
+        return _inverses(self.lengthscale, dimension)
+
+
+@functools.lru_cache(maxsize=256)
+def _inverses(lengthscale: float | tuple[float, ...], dimension: int) -> Floats:
+    return np.broadcast_to(1.0 / np.asarray(lengthscale), (dimension,)).copy()

@@ -15,6 +15,10 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import _numba_kernels as numba_kernels
 from scalable_bandits.kernels.base import Lengthscaled
 
+_CLOSED = {  # Matern kernels by nu
+    0.5: numba_kernels.matern12, 1.5: numba_kernels.matern32, 2.5: numba_kernels.matern52, np.inf: numba_kernels.rbf,
+}  # fmt: skip
+
 
 @attrs.frozen
 class Stationary(Lengthscaled):
@@ -56,11 +60,9 @@ class Matern(Stationary):
     nu: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite, kw_only=True)
 
     def radial(self, block: Floats) -> None:
-        closed = {0.5: numba_kernels.matern12, 1.5: numba_kernels.matern32, 2.5: numba_kernels.matern52}
-        if self.nu in closed:
-            closed[self.nu](block)
-        elif np.isinf(self.nu):
-            numba_kernels.rbf(block)
+        closed = _CLOSED.get(self.nu)
+        if closed is not None:
+            closed(block)
         else:
             self._bessel(block)
 

@@ -77,7 +77,7 @@ class Policy(Specification):
     horizon: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
     seed: int = attrs.field(default=0, converter=checks.to_int, validator=checks.whole(0, below=2**64))
     candidates: int = attrs.field(default=1024, converter=checks.to_int, validator=checks.whole(1))
-    rounds: int = attrs.field(default=0, init=False)
+    rounds: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
     _finite: FiniteSpace = attrs.field(init=False, repr=False)
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
     _waiting: list[int] = attrs.field(init=False, factory=list, repr=False)

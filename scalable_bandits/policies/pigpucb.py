@@ -30,7 +30,7 @@ from scalable_bandits.kernels import Kernel, Matern
 from scalable_bandits.policies.base import Best, Mask, Policy
 from scalable_bandits.posteriors import Regression, State, nested, part
 from scalable_bandits.posteriors.cell import Cell
-from scalable_bandits.posteriors.partition import Partition
+from scalable_bandits.posteriors.partition import Partition, Winner
 from scalable_bandits.spaces import Box
 
 
@@ -84,7 +84,6 @@ class PiGPUCB(Policy):
     tightening: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
     nu: float | None = attrs.field(default=None)
     _partition: Partition = attrs.field(init=False, repr=False)
-    _held: tuple[int, int, int, float] | None = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -141,29 +140,23 @@ class PiGPUCB(Policy):
     def choose(self, allowed: Mask | None = None) -> int:
         if allowed is not None:
             return self._partition.maximize_among(np.flatnonzero(allowed), self._log_term(self.round), self._waiting)[0]
-        return self._best_candidate()[2]
+        return self._winner().candidate
 
-    def _best_candidate(self) -> tuple[int, int, int, float]:
-        """Rounds told and pending as it was chosen, the candidate, and its cell's information gain."""
-        now = (self.rounds, len(self._waiting))
-        if self._held is None or self._held[:2] != now:
-            candidate, _ = self._partition.maximize(self._log_term(self.round), self._waiting)  # (4)
-            self._held = (*now, candidate, self._partition.winning_gain)
-        return self._held
+    def _winner(self) -> Winner:
+        return self._partition.maximize(self._log_term(self.rounds + len(self._waiting) + 1), self._waiting)  # (4)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
-        self._held = None
 
     @property
     def width(self) -> float:
         """Width of the cell that is played next."""
-        return self._partition.width(self.information_gain, self._log_term(self.round))
+        return self._winner().width
 
     @property
     def information_gain(self) -> float:
         """Information gain (nats) in the cell that is played next."""
-        return self._best_candidate()[3]
+        return self._winner().gain
 
     # ---- what it knows
 
@@ -207,7 +200,7 @@ class PiGPUCB(Policy):
         """Queried point of largest posterior mean in a cell; before the first `tell`, the first candidate played."""
         candidate, mean, std = self._partition.best_queried()
         if candidate < 0:
-            return Best(self._finite.value(self._best_candidate()[2]), self.prior_mean, self._partition.prior_std)
+            return Best(self._finite.value(self._winner().candidate), self.prior_mean, self._partition.prior_std)
         return Best(self._finite.value(candidate), mean, std)
 
     # ---- kept and taken up again
@@ -223,4 +216,3 @@ class PiGPUCB(Policy):
         super().restore(state)
         self._partition = self._fresh_partition()
         self._partition.restore(part(state, "partition"))
-        self._held = None

@@ -10,6 +10,21 @@ from scalable_bandits.posteriors._numba_window import add_rows, apply, project, 
 
 
 @njit(cache=True, nogil=True)
+def observe(p, slot, y, noise, gram, coordinates, opening, shift, rows, rank, mean, variance, column, weights):
+    """One observation; of a new point (slot -1) `column` holds the prior covariances. Returns the information gain."""
+    project(gram, coordinates, rank, slot, rows[:, p], weights)
+    if slot >= 0:
+        column[:] = 0.0
+    add_rows(column, rows, rank, weights)
+    before = max(column[p], 0.0)
+    total = before + noise
+    residual = y - mean[p]
+    record(gram, coordinates, opening, shift, rank, slot, weights, rows[:, p], before, residual, total)
+    apply(column, rows, rank, slot, residual, total, mean, variance)
+    return 0.5 * math.log1p(before / noise)
+
+
+@njit(cache=True, nogil=True)
 def observe_all(
     positions, slots, ys, noises, fresh, gram, coordinates, opening, shift, rows, rank, mean, variance, column, weights
 ):
@@ -20,21 +35,14 @@ def observe_all(
     gain = 0.0
     new = 0
     for i in range(positions.shape[0]):
-        p = positions[i]
         slot = slots[i] if slots[i] < rank else -1
-        project(gram, coordinates, rank, slot, rows[:, p], weights)
         if slot < 0:
             column[:] = fresh[new]
             new += 1
-        else:
-            column[:] = 0.0
-        add_rows(column, rows, rank, weights)
-        before = max(column[p], 0.0)
-        total = before + noises[i]
-        residual = ys[i] - mean[p]
-        record(gram, coordinates, opening, shift, rank, slot, weights, rows[:, p], before, residual, total)
-        apply(column, rows, rank, slot, residual, total, mean, variance)
-        gain += 0.5 * math.log1p(before / noises[i])
+        gain += observe(
+            positions[i], slot, ys[i], noises[i], gram, coordinates, opening, shift, rows, rank, mean, variance,
+            column, weights,
+        )  # fmt: skip
         if slot < 0:
             rank += 1
     return rank, gain
@@ -138,6 +146,17 @@ def renew(tree, leaf, i, log_term, norm, noise):
     while node:
         tree[node] = max(tree[2 * node], tree[2 * node + 1])
         node //= 2
+
+
+@njit(cache=True, nogil=True)
+def evaluate(mean, variance, caps, gain, log_term, norm, noise, numbers, salt, tolerance, leaf, i, tree, ahead):
+    """Find a cell's summit, and take it into its leaf and the tree; returns the candidate there."""
+    width = width_of(gain, log_term, norm, noise)
+    chosen, _, top_mean, top_std, limit, most = summit(mean, variance, caps, width, numbers, salt, tolerance)
+    leaf[i, 0], leaf[i, 1], leaf[i, 2], leaf[i, 3], leaf[i, 4] = top_mean, top_std, limit, most, gain
+    if ahead > -np.inf:
+        renew(tree, leaf, i, ahead, norm, noise)
+    return numbers[chosen]
 
 
 @njit(cache=True, nogil=True)

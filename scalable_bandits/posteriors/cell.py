@@ -11,7 +11,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_cells as numba_cells
 from scalable_bandits.posteriors.cover import Place
 from scalable_bandits.posteriors.state import State, arrays
-from scalable_bandits.spaces import FiniteSpace, Indices
+from scalable_bandits.spaces import Indices
 
 NO_CAPS = np.empty(0)
 
@@ -35,6 +35,8 @@ class Cell:
         Which observations fell into it; emptied by a split.
     held : int
         How many.
+    room : float
+        As soon as `held` plus one exceeds it, the cell splits.
     gain : float
         Realised information gain within it, in nats.
     caps : ndarray
@@ -45,7 +47,7 @@ class Cell:
 
     __slots__ = (
         "born", "caps", "data", "divisions", "gain", "held", "number", "order", "parent", "place", "posterior",
-        "slot", "split", "summit",
+        "room", "slot", "split", "summit",
     )  # fmt: skip
 
     def __init__(self, number: int, divisions: int, place: Place, parent: Cell | None, born: int, order: int):
@@ -53,6 +55,7 @@ class Cell:
         self.born, self.split, self.order = born, -1, order
         self.data: list[int] = []
         self.held = 0
+        self.room = np.inf
         self.gain = 0.0
         self.caps = NO_CAPS
         self.slot = -1
@@ -72,25 +75,27 @@ class CellPosterior:
     ----------
     kernel
         Prior covariance.
-    space
-        Of the candidates.
+    points
+        (n, d) candidates in the cell.
     numbers
-        (n,) of the candidates in the cell, ascending.
+        (n,) of them, ascending.
     prior_mean
         In units of y.
     """
 
-    def __init__(self, kernel: Kernel, space: FiniteSpace, numbers: Indices, prior_mean: float):
-        self.kernel, self.numbers = kernel, numbers
-        self.points = space.points(numbers)
+    def __init__(self, kernel: Kernel, points: Floats, numbers: Indices, prior_mean: float):
+        self.kernel, self.points, self.numbers = kernel, points, numbers
         self.mean = np.full(len(numbers), prior_mean)
-        self.variance = kernel.diagonal(self.points).astype(np.float64)
-        self._slots: dict[int, int] = {}
+        self.variance = kernel.diagonal(points).astype(np.float64)
+        self._slots: dict[int, int] = {}  # of a position observed, which of the distinct ones it is
         self._rank = 0
         self._column = np.empty(len(numbers))
+        self._column_row = self._column[None]
         self._nothing_new = np.empty((0, len(numbers)))
-        self._rows, self._gram, self._coordinates, self._opening, self._shift = _room(2, len(numbers))
-        self._weights = np.empty(2)
+        self._rows, self._gram, self._coordinates, self._opening, self._shift = _room(
+            _capacity(len(numbers)), len(numbers)
+        )
+        self._weights = np.empty(len(self._shift))
         self.nbytes = self._size()  # memory held, about
 
     @property
@@ -110,6 +115,22 @@ class CellPosterior:
 
     def _size(self) -> int:
         return self._rows.nbytes + self.points.nbytes + 4 * self.mean.nbytes + 3 * self._gram.nbytes + 2000
+
+    def observe_one(self, candidate: int, y: float, noise_variance: float) -> float:
+        """Condition on one observation of a candidate; returns the information gain it adds, in nats."""
+        p = int(self.numbers.searchsorted(candidate))
+        slot = self._slots.get(p, -1)
+        if slot < 0:
+            self._slots[p] = self._rank
+            if self._rank == len(self._weights):
+                self._make_room(2 * self._rank)
+            self.kernel.fill(self.points[p : p + 1], self.points, self._column_row)
+        gain: float = numba_cells.observe(
+            p, slot, y, noise_variance, self._gram, self._coordinates, self._opening, self._shift, self._rows,
+            self._rank, self.mean, self.variance, self._column, self._weights,
+        )  # fmt: skip
+        self._rank += slot < 0
+        return gain
 
     def position(self, candidate: int) -> int:
         """Position of a candidate in the cell."""
@@ -138,6 +159,11 @@ class CellPosterior:
         return float(gain)
 
 
+def _capacity(count: int) -> int:
+    """Distinct points to make room for at first: in small cells for those that they will soon have."""
+    return 8 if count <= 512 else 2
+
+
 def _room(capacity: int, count: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Rows, gram, coordinates, opening and shift of a window for so many distinct points."""
     square = (capacity, capacity)
@@ -161,8 +187,7 @@ def state_of(cells: Sequence[Cell], known: Floats) -> State:
 def cells_of(state: State) -> Iterator[tuple[Cell, Floats]]:
     """Cells of `state_of`, and what was known of each."""
     names = ("divisions", "place", "parent", "born", "order", "split", "held", "gain", "summit")
-    data = np.split(state["data"], np.cumsum(state["data_sizes"])[:-1])
-    caps = np.split(state["caps"], np.cumsum(state["caps_sizes"])[:-1])
+    data, caps = (np.split(state[name], np.cumsum(state[f"{name}_sizes"]))[:-1] for name in ("data", "caps"))
     made: list[Cell] = []
     for row in zip(*(state[name].tolist() for name in names), data, caps, state["known"], strict=True):
         divisions, place, parent, born, order, split, held, gain, summit, fell, under, known = row

@@ -95,12 +95,10 @@ class Contest:
 
     def evaluate(self, cell: Cell, posterior: CellPosterior, log_term: float, salt: np.uint64) -> None:
         """Find a cell's summit at the present width."""
-        width = numba_cells.width_of(cell.gain, log_term, self._norm, self._noise)
-        position, _, *known = numba_cells.summit(
-            posterior.mean, posterior.variance, cell.caps, width, posterior.numbers, salt, TIE_TOLERANCE
-        )
-        cell.summit = int(posterior.numbers[position])
-        self._set(cell.slot, *known, cell.gain)
+        cell.summit = numba_cells.evaluate(
+            posterior.mean, posterior.variance, cell.caps, cell.gain, log_term, self._norm, self._noise,
+            posterior.numbers, salt, TIE_TOLERANCE, self._leaf, cell.slot, self._tree, self._ahead,
+        )  # fmt: skip
 
     def winner(self, log_term: float, elsewhere: float, evaluate: Callable[[Cell], None]) -> tuple[Cell | None, float]:
         """Cell of largest index, and the index.

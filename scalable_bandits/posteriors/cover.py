@@ -18,6 +18,8 @@ from scalable_bandits.spaces import FiniteSpace, Grid, Indices
 
 Place = tuple[int, ...]
 
+HELD = 4096  # points along a side of a cube, up to which they are kept at hand
+
 
 class Cover(ABC):
     """Cubes over a finite space."""
@@ -68,7 +70,10 @@ class GridCover(Cover):
         self.space = space
         self.dimension = space.dimension
         self._last = [max(side - 1, 1) for side in space.sides]  # of a single point: at the lower end
-        self._strides = np.cumprod([1, *space.sides[:0:-1]])[::-1].tolist()
+        self._strides: list[int] = np.cumprod([1, *space.sides[:0:-1]])[::-1].tolist()
+        self._axes = list(enumerate(zip(self._strides, space.sides, strict=True)))
+        self._along: dict[tuple[int, int, int], list[int]] = {}
+        self._steps: dict[tuple[int, int, int], Indices] = {}
 
     def _span(self, divisions: int, j: int, k: int) -> tuple[int, int]:
         """First and last point along dimension j in cube k."""
@@ -76,11 +81,18 @@ class GridCover(Cover):
         return -(-k * last // divisions), min((k + 1) * last // divisions, self.space.sides[j] - 1)
 
     def members(self, divisions: int, place: Place) -> Indices:
-        numbers = np.zeros(1, dtype=np.int64)
-        for j, k in enumerate(place):
+        spans = (self._multiples(divisions, j, k) for j, k in enumerate(place))
+        return np.asarray(functools.reduce(np.add.outer, spans)).ravel()
+
+    def _multiples(self, divisions: int, j: int, k: int) -> Indices:
+        """What the points along dimension j in cube k add to a candidate's number."""
+        held = self._steps.get((divisions, j, k))
+        if held is None:
             first, last = self._span(divisions, j, k)
-            numbers = (numbers[:, None] + np.arange(first, last + 1) * self._strides[j]).ravel()
-        return numbers
+            held = np.arange(first, last + 1) * self._strides[j]
+            if len(held) <= HELD:
+                self._steps[divisions, j, k] = held
+        return held
 
     def filled(self, divisions: int) -> NDArray[np.bool_]:
         sides = []
@@ -91,10 +103,17 @@ class GridCover(Cover):
 
     def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
         touched = []
-        for stride, side, last in zip(self._strides, self.space.sides, self._last, strict=True):
-            k, rest = divmod((candidate // stride % side) * divisions, last)
-            touched.append([k] if rest or k == 0 else [k - 1] if k == divisions else [k - 1, k])
+        for j, (stride, side) in self._axes:
+            i = candidate // stride % side
+            cubes = self._along.get((divisions, j, i))
+            touched.append(self._cubes_along(divisions, j, i) if cubes is None else cubes)
         return touched
+
+    def _cubes_along(self, divisions: int, j: int, i: int) -> list[int]:
+        """Cubes that hold point i along dimension j."""
+        k, rest = divmod(i * divisions, self._last[j])
+        cubes = self._along[divisions, j, i] = [k] if rest or k == 0 else [k - 1] if k == divisions else [k - 1, k]
+        return cubes
 
     def _box(self) -> tuple[Floats, Floats]:
         low, high = np.array(self.space.bounds).T

@@ -5,14 +5,14 @@ What makes it fast, all of it exact:
 - A cube that nothing fell into is no object: its index is the prior's, the same in all of them, and only the first in
   the order of the seeded hash can be played.
 - The cells compete for the largest index by what is known of their summits (`contest.py`).
-- Posteriors that were not needed for long are dropped and, when they are, computed again by the same arithmetic.
+- Posteriors that were not needed for long are dropped and, when they are, computed again (`shard.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,21 @@ from scalable_bandits.posteriors.contest import Contest, better, orders
 from scalable_bandits.posteriors.cover import Place, make_cover
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.observations import Observations
+from scalable_bandits.posteriors.shard import Shard, Told
 from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.untouched import Untouched
 from scalable_bandits.spaces import FiniteSpace, Indices
 
-CACHE_BYTES = 2**30  # of posteriors held
 _MASK = 2**63 - 1
+
+
+class Winner(NamedTuple):
+    """What is played next."""
+
+    candidate: int
+    value: float  # of its index
+    gain: float  # information gain (nats) of its cell
+    width: float  # of its cell
 
 
 class Partition:
@@ -61,22 +71,19 @@ class Partition:
         self.cells: list[Cell] = []  # all that were ever made, by number
         self._made: dict[tuple[int, Place], Cell] = {}
         self._homes: dict[int, list[Cell]] = {}  # of a candidate, the cells it is in
-        self._candidates, self._ys, self._noises = np.empty(64, np.int64), np.empty(64), np.empty(64)
-        self.told = 0
-        self.winning_gain = 0.0  # of the cell that won last
-        self._awake: OrderedDict[int, Cell] = OrderedDict()
-        self._held_bytes = 0
+        self._told = Told()
+        self._shard = Shard(space, kernel, prior_mean, self.cover, self._told)
+        self._winner: Winner | None = None  # of the contest at `_asked`
+        self._asked: tuple[float, list[int]] = (0.0, [])  # log term and pending candidates
         self._contest = Contest(norm, noise)
-        self._untouched()
+        self._begin()
 
     # ---- the cover
 
-    def _untouched(self) -> None:
-        """The cubes that nothing fell into, in the order in which ties between them are broken."""
+    def _begin(self) -> None:
+        """The first cover."""
         places = np.flatnonzero(self.cover.filled(self.divisions).ravel())
-        hashed = orders(places, self._salt)
-        ranked = np.argsort(hashed, kind="stable")
-        self._free, self._free_orders, self._next = places[ranked], hashed[ranked], 0
+        self._untouched = Untouched(places, self._salt, lambda n: (self.divisions, self._place(n)) in self._made)
         sample = self.space.points(np.zeros(1, dtype=np.int64))
         self.prior_std = float(np.sqrt(self.kernel.diagonal(sample)[0]))
         if not self.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
@@ -91,16 +98,22 @@ class Partition:
         cell = self._made.get((self.divisions, place))
         if cell is None:
             number = int(np.ravel_multi_index(place, (self.divisions,) * self.cover.dimension))
-            cell = self._add(Cell(len(self.cells), self.divisions, place, None, self.told, self._order_of(number)))
+            cell = self._add(
+                Cell(len(self.cells), self.divisions, place, None, self._told.count, self._order_of(number))
+            )
         return cell
 
     def _order_of(self, number: int) -> int:
         """By which ties between cells are broken: a hash of the number, then the number."""
         return int(orders(np.array([number]), self._salt)[0])
 
-    def _add(self, cell: Cell) -> Cell:
+    def _enter(self, cell: Cell) -> None:
+        cell.room = self._room(1.0 / cell.divisions)
         self.cells.append(cell)
         self._made[cell.divisions, cell.place] = cell
+
+    def _add(self, cell: Cell) -> Cell:
+        self._enter(cell)
         self._contest.enter(cell)
         self._renew(cell)
         return cell
@@ -110,6 +123,12 @@ class Partition:
         held = self._homes.get(candidate)
         if held is None:
             held = [self._first_cell(place) for place in self.cover.places(self.divisions, candidate)]
+            self._homes[candidate] = held
+        for cell in held:
+            if cell.split >= 0:
+                break
+        else:
+            return held
         while any(cell.split >= 0 for cell in held):
             held = [leaf for cell in held for leaf in self._below(cell, candidate)]
         self._homes[candidate] = held
@@ -129,74 +148,29 @@ class Partition:
         """Cells of the present cover that something fell into, or that a split made."""
         return (cell for cell in self.cells if cell.split < 0)
 
-    # ---- posteriors
-
-    def posterior(self, cell: Cell) -> CellPosterior:
-        """Posterior of a cell, computed from its observations if it is not held."""
-        held = cell.posterior
-        if held is not None:
-            self._awake.move_to_end(cell.number)
-            return held
-        numbers = self.cover.members(cell.divisions, cell.place)
-        held = CellPosterior(self.kernel, self.space, numbers, self.prior_mean)
-        self._condition(held, cell.data)
-        self._hold(cell, held)
-        return held
-
-    def _condition(self, posterior: CellPosterior, data: Sequence[int]) -> float:
-        """Condition a posterior on observations by their numbers; the information gain they add."""
-        if not data:
-            return 0.0
-        chosen = np.array(data)
-        positions = np.searchsorted(posterior.numbers, self._candidates[chosen]).tolist()
-        return posterior.observe(positions, self._ys[chosen], self._noises[chosen])
-
-    def _hold(self, cell: Cell, posterior: CellPosterior) -> None:
-        cell.posterior = posterior
-        self._awake[cell.number] = cell
-        self._held_bytes += posterior.nbytes
-        while self._held_bytes > CACHE_BYTES and len(self._awake) > 1:
-            _, oldest = self._awake.popitem(last=False)
-            self._forget(oldest)
-
-    def _forget(self, cell: Cell) -> None:
-        if cell.posterior is not None:
-            self._held_bytes -= cell.posterior.nbytes
-            cell.posterior = None
-
     # ---- observing
 
     def observe(self, candidate: int, y: float, noise_variance: float, log_term: float) -> None:
         """Take in an observation; cells that hold too many then split. `log_term` is log(N_t / delta) of the round."""
-        number = self.told
-        if number == len(self._ys):
-            self._candidates, self._ys, self._noises = (
-                np.concatenate([held, np.empty_like(held)]) for held in (self._candidates, self._ys, self._noises)
-            )
-        self._candidates[number], self._ys[number], self._noises[number] = candidate, y, noise_variance
-        self.told += 1
+        number = self._told.add(candidate, y, noise_variance)
+        self._winner = None
         for cell in self.homes(candidate):
-            posterior = self.posterior(cell)
-            before = posterior.nbytes
-            cell.gain += posterior.observe(
-                [posterior.position(candidate)], self._ys[number : number + 1], self._noises[number : number + 1]
-            )
-            self._held_bytes += posterior.nbytes - before
+            posterior = self._shard.observe(cell, candidate, y, noise_variance)
             cell.data.append(number)
             cell.held += 1
-            if self._room(1.0 / cell.divisions) < cell.held + 1:
+            if cell.room < cell.held + 1:
                 self._split(cell, log_term)
             else:
-                self._renew(cell)
+                self._contest.evaluate(cell, posterior, log_term, self._salt)
 
     def _split(self, cell: Cell, log_term: float) -> None:
         """Put 2^d halves in the place of a cell, each conditioned on the data in its cube alone."""
-        parent = self.posterior(cell)
+        parent = self._shard.posterior(cell)
         under = self._index(parent, cell, log_term) if self._tightening else None
-        cell.split = self.told
+        cell.split = self._told.count
         self._contest.leave(cell)
-        fell = self._candidates[np.array(cell.data)]
-        held = {candidate: set(self.cover.places(2 * cell.divisions, candidate)) for candidate in set(fell.tolist())}
+        data = np.array(cell.data)
+        fell = self._told.candidates[data]
         for half in np.ndindex((2,) * self.cover.dimension):
             place = tuple(2 * k + h for k, h in zip(cell.place, half, strict=True))
             numbers = self.cover.members(2 * cell.divisions, place)
@@ -204,18 +178,16 @@ class Partition:
                 continue
             code = int(np.ravel_multi_index(half, (2,) * self.cover.dimension)) + 1
             order = self._order_of((cell.order ^ code) & _MASK)
-            child = Cell(len(self.cells), 2 * cell.divisions, place, cell, self.told, order)
-            child.data = [i for i, candidate in zip(cell.data, fell.tolist(), strict=True) if place in held[candidate]]
+            child = Cell(len(self.cells), 2 * cell.divisions, place, cell, self._told.count, order)
+            child.data = data[numbers.take(numbers.searchsorted(fell), mode="clip") == fell].tolist()
+            here = parent.numbers.searchsorted(numbers)
             if under is not None:
-                child.caps = under[np.searchsorted(parent.numbers, numbers)]
+                child.caps = under[here]
             child.held = len(child.data)
             if child.data:
-                posterior = CellPosterior(self.kernel, self.space, numbers, self.prior_mean)
-                child.gain = self._condition(posterior, child.data)
-                self._hold(child, posterior)
+                child.gain = self._shard.condition(child, parent.points[here], numbers)
             self._add(child)
-        self._awake.pop(cell.number, None)
-        self._forget(cell)
+        self._shard.forget(cell)
         cell.data, cell.caps = [], NO_CAPS
 
     # ---- asked about
@@ -245,7 +217,7 @@ class Partition:
         """Distinct points of some observations, their averages and the noise variances of these."""
         observed = Observations()
         for i in data:
-            observed.add(int(self._candidates[i]), float(self._ys[i]), float(self._noises[i]))
+            observed.add(*self._told.at(i))
         return observed.collapsed()
 
     def best_queried(self) -> tuple[int, float, float]:
@@ -253,7 +225,7 @@ class Partition:
         best = (-math.inf, -1, 0.0)
         for cell in self.leaves:
             if cell.data:
-                posterior = self.posterior(cell)
+                posterior = self._shard.posterior(cell)
                 p = max(posterior.distinct.tolist(), key=posterior.mean.item)
                 best = max(
                     best, (float(posterior.mean[p]), int(posterior.numbers[p]), float(posterior.variance[p] ** 0.5))
@@ -264,25 +236,19 @@ class Partition:
 
     def state(self) -> State:
         """All that is known, as arrays; posteriors are computed again from the observations when they are needed."""
-        held = arrays(
-            candidates=self._candidates[: self.told], ys=self._ys[: self.told], noises=self._noises[: self.told],
-            last=self._contest.last,
-        )  # fmt: skip
         leaf = np.array([self._contest.known(cell) for cell in self.cells])
-        return {**held, **state_of(self.cells, leaf.reshape(-1, 5))}
+        known = state_of(self.cells, leaf.reshape(-1, 5))
+        return {**self._told.state(), **arrays(last=self._contest.last), **known}
 
     def restore(self, state: State) -> None:
         """Know what `state` gave; of the same space, kernel and settings."""
-        self._candidates, self._ys, self._noises = state["candidates"], state["ys"], state["noises"]
-        self.told = len(self._ys)
-        self.cells, self._made, self._homes = [], {}, {}
-        self._awake.clear()
-        self._held_bytes = 0
+        self._told.restore(state)
+        self.cells, self._made, self._homes, self._winner = [], {}, {}, None
+        self._shard.clear()
         self._contest = Contest(self._norm, self._noise)
         self._contest.last = float(state["last"])
         for cell, known in cells_of(state):
-            self.cells.append(cell)
-            self._made[cell.divisions, cell.place] = cell
+            self._enter(cell)
             if cell.split < 0:
                 self._contest.enter(cell)
                 self._contest.put_back(cell, known)
@@ -302,8 +268,8 @@ class Partition:
         index = posterior.mean + self.width(cell.gain, log_term) * np.sqrt(posterior.variance)
         return np.minimum(index, cell.caps) if len(cell.caps) else index
 
-    def maximize(self, log_term: float, pending: Sequence[int] = ()) -> tuple[int, float]:
-        """Candidate of largest index over all cells, and the index.
+    def maximize(self, log_term: float, pending: Sequence[int] = ()) -> Winner:
+        """Candidate of largest index over all cells.
 
         Parameters
         ----------
@@ -312,27 +278,28 @@ class Partition:
         pending
             Candidates whose values are on their way: taken to be the mean (Desautels, Krause & Burdick 2014).
         """
+        if self._winner is not None and self._asked == (log_term, pending):
+            return self._winner
         if log_term < self._contest.last:  # pending points were given up: the summits are those of larger widths
             for cell in self.leaves:
                 self._renew(cell)
-        imagined = self._imagine(pending)
+        imagined = self._imagine(pending) if pending else {}
 
         def evaluate(cell: Cell) -> None:
-            self._contest.evaluate(cell, imagined.get(cell.number) or self.posterior(cell), log_term, self._salt)
+            self._contest.evaluate(cell, imagined.get(cell.number) or self._shard.posterior(cell), log_term, self._salt)
 
-        free = self._first_free()
+        free, order = self._untouched.first()
         elsewhere = self.prior_mean + self.width(0.0, log_term) * self.prior_std if free >= 0 else -math.inf
         found, index = self._contest.winner(log_term, elsewhere, evaluate)
-        if found is not None and (
-            free < 0 or index > elsewhere + TIE_TOLERANCE * abs(index) or found.order < self._free_orders[free]
-        ):
+        if found is not None and (free < 0 or index > elsewhere + TIE_TOLERANCE * abs(index) or found.order < order):
             cell = found
         else:
-            cell = self._first_cell(self._place(int(self._free[free])))
+            cell = self._first_cell(self._place(free))
         candidate = cell.summit if cell.summit >= 0 else self._first_of(cell)
-        self.winning_gain = cell.gain
         self._forget_pending(imagined)
-        return candidate, index
+        self._asked = log_term, list(pending)
+        self._winner = Winner(candidate, index, cell.gain, self.width(cell.gain, log_term))
+        return self._winner
 
     def _imagine(self, pending: Sequence[int]) -> dict[int, CellPosterior]:
         """Posteriors, by cell number, given pending points too."""
@@ -343,8 +310,7 @@ class Partition:
         imagined = {}
         for number, candidates in touched.items():
             cell = self.cells[number]
-            copy = CellPosterior(self.kernel, self.space, self.posterior(cell).numbers, self.prior_mean)
-            self._condition(copy, cell.data)
+            copy = self._shard.build(cell)
             for p in map(copy.position, candidates):
                 copy.observe([p], copy.mean[[p]], self._pending_noise)
             imagined[number] = copy
@@ -354,14 +320,6 @@ class Partition:
     def _forget_pending(self, imagined: dict[int, CellPosterior]) -> None:
         for number in imagined:
             self._renew(self.cells[number])
-
-    def _first_free(self) -> int:
-        """The first cube that nothing fell into; -1 if there is none."""
-        while self._next < len(self._free):
-            if (self.divisions, self._place(int(self._free[self._next]))) not in self._made:
-                return self._next
-            self._next += 1
-        return -1
 
     def _first_of(self, cell: Cell) -> int:
         """The candidate that is played in a cell without data, where all are tied."""
@@ -379,7 +337,7 @@ class Partition:
         best: tuple[float, int, int] | None = None
         for number, candidates in groups.items():
             cell = self.cells[number]
-            posterior = imagined.get(number) or self.posterior(cell)
+            posterior = imagined.get(number) or self._shard.posterior(cell)
             index = self._index(posterior, cell, log_term)[np.searchsorted(posterior.numbers, candidates)]
             floor = index.max() - TIE_TOLERANCE * abs(index.max())
             tied = np.array(candidates)[index >= floor]
