@@ -1,5 +1,10 @@
 """Settings and fixtures that all tests share."""
 
+import os
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: the tests take all cores
+
 import hypothesis
 import pytest
 

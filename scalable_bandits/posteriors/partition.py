@@ -91,13 +91,19 @@ class Partition:
                 self._first_cell(self._place(number))
 
     def _place(self, number: int) -> Place:
-        return tuple(int(k) for k in np.unravel_index(number, (self.divisions,) * self.cover.dimension))
+        place = []
+        for _ in range(self.cover.dimension):
+            number, k = divmod(number, self.divisions)
+            place.append(k)
+        return tuple(place[::-1])
 
     def _first_cell(self, place: Place) -> Cell:
         """Cell of a cube of the first cover, made when it is first needed."""
         cell = self._made.get((self.divisions, place))
         if cell is None:
-            number = int(np.ravel_multi_index(place, (self.divisions,) * self.cover.dimension))
+            number = 0
+            for k in place:
+                number = number * self.divisions + k
             cell = self._add(
                 Cell(len(self.cells), self.divisions, place, None, self._told.count, self._order_of(number))
             )

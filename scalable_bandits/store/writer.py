@@ -97,10 +97,8 @@ class RunWriter(StoredRun):
             self._logged = len(self._rows)
             self._noted = list(self.pending)  # follows from the rows
             return
-        whole = count // self.chunk * self.chunk if count >= self._block and not len(self._rows) else 0
-        if whole:
-            self._write_chunks({name: array[:whole] for name, array in rows.items()}, whole)
-        self._take(rows, count, skip=whole)
+        written = self._fold(rows, count) if count >= self._block else 0
+        self._take(rows, count, skip=written)
         if self._overdue():
             with suppress(OSError):  # the rows are accepted; the next call will say so
                 self.flush()
@@ -195,37 +193,50 @@ class RunWriter(StoredRun):
             self._group = self.location.group("r+")
             self._journal = self.location.journal(self._group, self._journal)
 
-    def _fold(self) -> None:
-        """Write the whole chunks among the rows."""
-        whole = len(self._rows) // self.chunk * self.chunk
-        self._write_chunks(self._rows.view(0, whole), whole)
-        self._rows.drop(whole)
+    def _fold(self, fresh: Columns | None = None, count: int = 0) -> int:
+        """Write the whole chunks among the rows and `count` fresh ones after them; tells how many of the fresh."""
+        held = len(self._rows)
+        whole = (held + count) // self.chunk * self.chunk
+        if fresh is None:
+            pieces = [self._rows.view(0, whole)]
+        else:
+            joint = -held % self.chunk  # fresh rows that fill the last chunk of those held
+            view = self._rows.view()
+            pieces = [{name: np.concatenate([view[name], fresh[name][:joint]]) for name in fresh}] if held else []
+            pieces.append({name: fresh[name][joint : whole - held] for name in fresh})
+        self._write_chunks(pieces, whole)
+        self._rows.drop(min(whole, held))
         self._stale = bool(self._stale or self._logged or self._noted or self.pending)
         self._logged = max(self._logged - whole, 0)
         if self._stale:
             with suppress(OSError):  # a journal that goes back further does no harm, and the next chunk tries again
                 self._restart_journal()
+        return max(whole - held, 0)
 
-    def _write_chunks(self, rows: Columns, count: int) -> None:
+    def _write_chunks(self, pieces: Sequence[Columns], count: int) -> None:
         with named(self.location.name, "writing a chunk"):
-            self._put(rows, count)
+            self._put(pieces, count)
             self._set_count(self._folded + count)
             self._settle()
         self._folded += count
         self._flushed = time.monotonic()
 
-    def _put(self, rows: Columns, count: int) -> None:
-        """Write rows into the arrays, which grow by doubling; several fields at a time."""
+    def _put(self, pieces: Sequence[Columns], count: int) -> None:
+        """Write rows, whole chunks but for the last piece, into the arrays, which grow by doubling."""
+        names = (ROUND.name, *(field.name for field in self.fields))
         start, stop = self._folded, self._folded + count
-        if any(self._array(name).shape[0] < stop for name in (ROUND.name, *rows)):
+        if any(self._array(name).shape[0] < stop for name in names):
             self._resize(-(-max(stop, 2 * start) // self.chunk) * self.chunk)
-        arrays = {name: self._array(name).with_config(WHOLE) for name in (ROUND.name, *rows)}
-        columns = {ROUND.name: np.arange(start + 1, stop + 1), **rows}
+        arrays = {name: self._array(name).with_config(WHOLE) for name in names}
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="store")
-        jobs = [
-            self._pool.submit(arrays[name].__setitem__, slice(start, stop), values) for name, values in columns.items()
-        ]
+        jobs = []
+        for piece in pieces:
+            end = start + len(next(iter(piece.values())))
+            columns = {ROUND.name: np.arange(start + 1, end + 1), **piece}
+            where = slice(start, end)
+            jobs += [self._pool.submit(arrays[name].__setitem__, where, values) for name, values in columns.items()]
+            start = end
         wait(jobs)  # all of them: what is still being written must not overtake what is written next
         for job in jobs:
             job.result()
@@ -247,7 +258,7 @@ class RunWriter(StoredRun):
         if self._count() != len(self) or self._unpublished:
             self._resize(len(self))  # first: a chunk that ends with its array is written without being read
             if len(self._rows):
-                self._put(self._rows.view(), len(self._rows))
+                self._put([self._rows.view()], len(self._rows))
             self._set_count(len(self))
             self._unpublished = False
         self._resize(len(self))
