@@ -36,6 +36,7 @@ from scalable_bandits.policies import (
     PiGPUCB,
     Policy,
     RandomSearch,
+    SupKernelUCB,
     VarianceOnly,
 )
 from scalable_bandits.simulate import simulate
@@ -96,6 +97,7 @@ __all__ = [
     "StoreLocked",
     "StudentTNoise",
     "Study",
+    "SupKernelUCB",
     "TableEnvironment",
     "Trajectory",
     "UniformNoise",

@@ -49,3 +49,17 @@ def improved(gain: float, delta: float, rkhs_norm: float, noise: float) -> float
     6.0
     """
     return rkhs_norm + noise * math.sqrt(2.0 * (gain + 1.0 + math.log(1.0 / delta)))
+
+
+def independent(intervals: int, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
+    """B + R / sqrt(lambda) sqrt(2 log(2 n / delta)): of n intervals on observations whose noise is independent given x.
+
+    The bias at x is at most B s(x), the weights of the observations have the norm s(x) / sqrt(lambda) at the most.
+    Source: Valko et al. 2013, Lemma 1 and Theorem 1 (R = 1 there), n = |D| T S.
+
+    Examples
+    --------
+    >>> independent(intervals=1, delta=2 * math.exp(-8), rkhs_norm=2.0, noise=1.0, regularization=4.0)
+    4.0
+    """
+    return rkhs_norm + noise * math.sqrt(2.0 * math.log(2.0 * intervals / delta) / regularization)

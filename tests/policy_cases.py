@@ -125,8 +125,10 @@ DRAWN = {
     "random": Case(sb.RandomSearch, {}),
 }
 
+PHASED = {"supkernel": Case(sb.SupKernelUCB, {"rkhs_norm": NORM, "horizon": 200})}
 
-EVERY_POLICY = {**{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN}
+
+EVERY_POLICY = {**{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN, **PHASED}
 
 every_policy = pytest.mark.parametrize("name", EVERY_POLICY)
 

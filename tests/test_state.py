@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from policy_cases import CASES, EVERY_POLICY, NOISE, PROBLEMS, on
+from policy_cases import CASES, EVERY_POLICY, NOISE, PHASED, PROBLEMS, on
 
 import scalable_bandits as sb
 
@@ -29,7 +29,7 @@ def test_goes_on_to_the_last_bit(name, space, after):
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("after", [1, 15, 16, 17, 120])
-@on(["grid", "arms"], CASES)
+@on(["grid", "arms"], {**CASES, **PHASED})
 def test_goes_on_to_the_last_bit_in_tiles(name, space, after):
     check_goes_on(name, space, after, engine="blocked")
 

@@ -9,6 +9,7 @@ from scalable_bandits.policies.igpucb import IGPUCB
 from scalable_bandits.policies.mean_only import MeanOnly
 from scalable_bandits.policies.pigpucb import CoverElement, PiGPUCB
 from scalable_bandits.policies.random_search import RandomSearch
+from scalable_bandits.policies.supkernelucb import SupKernelUCB
 from scalable_bandits.policies.variance_only import VarianceOnly
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "PiGPUCB",
     "Policy",
     "RandomSearch",
+    "SupKernelUCB",
     "VarianceOnly",
 ]
