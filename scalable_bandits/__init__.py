@@ -41,6 +41,7 @@ from scalable_bandits.policies import (
 )
 from scalable_bandits.simulate import simulate
 from scalable_bandits.spaces import Arms, Box, Grid, Points
+from scalable_bandits.theory import cell_gain_rate, cells_rate, partition_exponents, partition_regret_exponent
 from scalable_bandits.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -102,9 +103,13 @@ __all__ = [
     "Trajectory",
     "UniformNoise",
     "VarianceOnly",
+    "cell_gain_rate",
+    "cells_rate",
     "growth_rate",
     "improved_matern_rate",
     "maximize",
+    "partition_exponents",
+    "partition_regret_exponent",
     "record",
     "simulate",
 ]

@@ -30,6 +30,7 @@ LAYERS = (
     "acquisition",
     "confidence",
     "information",
+    "theory",
     "policies",
     "store",
     "recording",
