@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,9 @@ from rich.table import Table
 if TYPE_CHECKING:
     import xarray
 
+    from scalable_bandits.plots import Played
     from scalable_bandits.status import Status
+    from scalable_bandits.studies import Comparison, Study
 
 app = typer.Typer(
     help="Gaussian-process bandits: run the papers' experiments and your own.",
@@ -58,6 +60,8 @@ def run(
     replicates: Annotated[int | None, typer.Option(min=1, help="Replicates; the paper's number if not given.")] = None,
     horizon: Annotated[int | None, typer.Option(min=1, help="Rounds; the paper's number if not given.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed; every number is a function of it.")] = 0,
+    case: Annotated[list[str] | None, typer.Option(help="A case, again for more; all if not given.")] = None,
+    policy: Annotated[list[str] | None, typer.Option(help="A policy, again for more; all if not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write to; it must not exist yet. Default: STUDY.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the measured data files.")] = None,
 ) -> None:
@@ -73,13 +77,18 @@ def run(
         started = time.perf_counter()
         progress = errors.is_terminal
         try:
-            result = chosen.run(replicates=replicates, horizon=horizon, seed=seed, data=data, progress=progress)
+            result = chosen.run(
+                replicates=replicates, horizon=horizon, seed=seed, cases=case or None, policies=policy or None,
+                data=data, progress=progress,
+            )  # fmt: skip
         except BaseException:
             folder.rmdir()
             raise
     seconds = time.perf_counter() - started
-    files = save(result, folder)
+    files = save(chosen, result, folder)
     console.print(table_of(result))
+    if chosen.published is not None:
+        console.print(published_table(chosen.published(result)))
     console.print(f"{seconds:.1f} s. Saved: {', '.join(str(file) for file in files)}", highlight=False, soft_wrap=True)
 
 
@@ -181,21 +190,69 @@ def _ago(when: float) -> str:
     return f"{seconds:.0f} s ago"
 
 
-def save(result: xarray.Dataset, folder: Path) -> list[Path]:
-    """Write a study's result (zarr), table (csv) and picture (png) into an empty folder."""
-    import csv
-
+def save(study: Study, result: xarray.Dataset, folder: Path) -> list[Path]:
+    """Write a study's result (zarr), tables (csv) and pictures (png) into an empty folder."""
     from scalable_bandits import plots, store
-    from scalable_bandits.studies import Row, summarize
+    from scalable_bandits.studies import Comparison, Row, summarize
 
     files = [folder / "result.zarr", folder / "table.csv", folder / "regret.png"]
     store.save(result, files[0])
-    with files[1].open("w", newline="") as handle:
-        writer = csv.writer(handle)
-        writer.writerow(Row._fields)
-        writer.writerows(summarize(result))
+    _write(files[1], Row._fields, summarize(result))
     plots.study_figure(result).savefig(files[2])
+    if study.published is not None:
+        files.append(folder / "published.csv")
+        _write(files[-1], Comparison._fields, study.published(result))
+    if study.rates is not None:
+        files.append(folder / "growth.png")
+        plots.growth_figure(result, study.rates).savefig(files[-1])
+    played = _covers(study, result)
+    if played:
+        files.append(folder / "partition.png")
+        plots.cover_figure(played, f"{study.cover}, {study.source}").savefig(files[-1])
     return files
+
+
+def _write(file: Path, heading: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    import csv
+
+    with file.open("w", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(heading)
+        writer.writerows(rows)
+
+
+def _covers(study: Study, result: xarray.Dataset) -> dict[str, Played]:
+    """The partitioned policy of every two-dimensional case, its first replicate played once more."""
+    from scalable_bandits.plots import Played
+    from scalable_bandits.policies import PiGPUCB
+    from scalable_bandits.simulate import simulate
+
+    played = {}
+    for case in map(str, result["case"].values):
+        if study.cover is None or study.cover not in result["policy"].values:
+            break
+        horizon, seed = result.sizes["round"], result.attrs["seed"]
+        environment, policies = study.build(study.replicate(case, 0, horizon, seed))
+        policy = policies[study.cover]
+        if isinstance(policy, PiGPUCB) and policy.space.dimension == 2:
+            played[case] = Played(policy, environment, simulate(policy, environment, horizon).candidate)
+    return played
+
+
+def published_table(rows: list[Comparison]) -> Table:
+    """Our numbers beside the published ones."""
+    table = Table(title="beside the published", title_justify="left")
+    for heading in ("case", "policy", "quantity"):
+        table.add_column(heading)
+    table.add_column("ours", justify="right", no_wrap=True)
+    table.add_column("published", justify="right", no_wrap=True)
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before is not None and before.case != row.case:
+            table.add_section()
+        same = before is not None and before[:2] == row[:2]
+        error = "" if math.isnan(row.standard_error) else f" +- {row.standard_error:.2g}"
+        table.add_row(*(("", "") if same else row[:2]), row.quantity, f"{row.ours:.3g}{error}", row.published)
+    return table
 
 
 def table_of(result: xarray.Dataset) -> Table:

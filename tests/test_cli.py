@@ -15,8 +15,9 @@ from matplotlib.image import imread
 from measured import DATA, NAMES
 from typer.testing import CliRunner
 
+from scalable_bandits import store
 from scalable_bandits.cli import app
-from scalable_bandits.studies import Row, Study
+from scalable_bandits.studies import Comparison, Row, Study
 
 SMALL = ("--replicates", "2", "--horizon", "20")
 
@@ -49,7 +50,9 @@ class TestRun:
     def test_succeeds_and_says_where(self, ran: Ran) -> None:
         assert ran.result.exit_code == 0, ran.result.output
         assert ran.result.stderr == ""
-        assert sorted(path.name for path in ran.folder.iterdir()) == ["regret.png", "result.zarr", "table.csv"]
+        extra = {"published.csv": ran.study.published, "growth.png": ran.study.rates, "partition.png": ran.study.cover}
+        expected = ["regret.png", "result.zarr", "table.csv", *(name for name, has in extra.items() if has)]
+        assert sorted(path.name for path in ran.folder.iterdir()) == sorted(expected)
         for path in ran.folder.iterdir():
             assert str(path) in ran.result.stdout
 
@@ -69,7 +72,8 @@ class TestRun:
         expected = ran.study.run(replicates=2, horizon=20, seed=3, data=DATA)
         path = str(ran.folder / "result.zarr")
         with xarray.open_zarr(path, consolidated=False) as opened:
-            xarray.testing.assert_identical(opened.load(), expected)
+            timed = ["seconds"] if ran.study.timed else []
+            xarray.testing.assert_identical(opened.load().drop_vars(timed), expected.drop_vars(timed))
         regret = zarr.open_group(path, mode="r")["regret"]
         assert isinstance(regret, zarr.Array)
         np.testing.assert_array_equal(regret[...], expected["regret"].values)
@@ -98,18 +102,50 @@ class TestRun:
             regrets = [float(row["regret"]) for row in rows if row["case"] == case]
             assert regrets == sorted(regrets)
 
-    def test_picture(self, ran: Ran) -> None:
-        """A PNG of a sane size with something on it."""
-        data = (ran.folder / "regret.png").read_bytes()
-        assert data[:8] == b"\x89PNG\r\n\x1a\n"
-        width, height = struct.unpack(">II", data[16:24])
-        assert 600 <= width <= 3000
-        assert 400 <= height <= 3000
-        assert 10_000 < len(data) < 2_000_000
-        pixels = imread(ran.folder / "regret.png")[..., :3]
-        assert pixels[0, 0].tolist() == [1.0, 1.0, 1.0]
-        coloured = np.ptp(pixels, axis=2) > 0.3
-        assert 0.001 < coloured.mean() < 0.5
+    def test_published(self, ran: Ran) -> None:
+        """Printed, and kept, beside ours."""
+        if ran.study.published is None:
+            assert "beside the published" not in ran.result.stdout
+            return
+        with (ran.folder / "published.csv").open(newline="") as handle:
+            rows = list(csv.DictReader(handle))
+        assert list(rows[0]) == list(Comparison._fields)
+        opened = store.load(ran.folder / "result.zarr").load()
+        assert [row["quantity"] for row in rows] == [row.quantity for row in ran.study.published(opened)]
+        printed = ran.result.stdout.partition("beside the published")[2]
+        for row in rows:
+            assert row["published"] in printed
+            assert row["quantity"] in printed
+            assert f"{float(row['ours']):.3g}" in printed
+
+    def test_pictures(self, ran: Ran) -> None:
+        """PNGs of a sane size with something on them."""
+        for path in ran.folder.glob("*.png"):
+            data = path.read_bytes()
+            assert data[:8] == b"\x89PNG\r\n\x1a\n"
+            width, height = struct.unpack(">II", data[16:24])
+            assert 600 <= width <= 3000
+            assert 400 <= height <= 3000
+            assert 10_000 < len(data) < 2_000_000
+            pixels = imread(path)[..., :3]
+            assert pixels[0, 0].tolist() == [1.0, 1.0, 1.0]
+            coloured = np.ptp(pixels, axis=2) > 0.3
+            assert 0.001 < coloured.mean() < 0.5
+
+
+def test_some_cases_and_policies(tmp_path: Path) -> None:
+    """By name, once for each; others are refused."""
+    chosen = ("--case", "camel", "--case", "bukin6", "--policy", "SupKernelUCB")
+    result = command("run", "janz2022-hierarchical", *SMALL, *chosen, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    opened = store.load(tmp_path / "out" / "result.zarr").load()
+    assert opened["case"].values.tolist() == ["camel", "bukin6"]
+    assert opened["policy"].values.tolist() == ["SupKernelUCB"]
+    assert not (tmp_path / "out" / "partition.png").exists()
+    refused = command("run", "janz2022-hierarchical", *SMALL, "--case", "came", "--out", tmp_path / "other")
+    assert refused.exit_code == 2
+    assert "camel" in refused.stderr
+    assert not (tmp_path / "other").exists()
 
 
 def test_list() -> None:

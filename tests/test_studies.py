@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import xarray
@@ -15,9 +16,11 @@ from measured import DATA, NAMES
 
 import scalable_bandits as sb
 from scalable_bandits import store
-from scalable_bandits.studies import Problem, Replicate, Study, summarize
+from scalable_bandits.studies import Problem, Replicate, Study, janz2020, summarize
+from scalable_bandits.studies.summary import beside, fraction_of, slope
 
 REPLICATES, HORIZON = 2, 20
+KNOWN_FUNCTIONS = ("janz2020-benchmarks", "janz2022-hierarchical")  # the same in every replicate
 
 
 def build(replicate: Replicate) -> Problem:
@@ -80,18 +83,34 @@ class TestNamedStudies:
 
     def test_same_seed_same_numbers(self, name: str, run: Any) -> None:
         again = Study.load(name).run(replicates=REPLICATES, horizon=HORIZON, seed=0, data=DATA)
-        xarray.testing.assert_identical(run(name), again)
+        timed = ["seconds"] if Study.load(name).timed else []
+        assert list(set(again.data_vars) & {"seconds"}) == timed
+        xarray.testing.assert_identical(run(name).drop_vars(timed), again.drop_vars(timed))
 
     def test_other_seed_other_numbers(self, name: str, run: Any) -> None:
-        """The plays differ; so do the functions, but for the sensors', which are measured."""
+        """The plays differ; so do the functions, unless they are measured or the literature's."""
         assert (run(name)["candidate"] != run(name, 1)["candidate"]).any()
         same_functions = (run(name)["uniform_regret"] == run(name, 1)["uniform_regret"]).all()
-        assert bool(same_functions) == Study.load(name).needs_data
+        assert bool(same_functions) == (Study.load(name).needs_data or name in KNOWN_FUNCTIONS)
 
     def test_replicates_differ(self, name: str, run: Any) -> None:
         result = run(name)
         assert (result["candidate"].isel(replicate=0) != result["candidate"].isel(replicate=1)).any()
-        assert (result["uniform_regret"].isel(replicate=0) != result["uniform_regret"].isel(replicate=1)).all()
+        different = result["uniform_regret"].isel(replicate=0) != result["uniform_regret"].isel(replicate=1)
+        assert (different == (name not in KNOWN_FUNCTIONS)).all()
+
+    def test_published(self, name: str, run: Any) -> None:
+        """A row or more for every case and policy, also of a part; finite wherever twenty rounds suffice."""
+        study, result = Study.load(name), run(name)
+        if study.published is None:
+            return
+        rows = study.published(result)
+        every = [(case, policy) for case in result["case"].values for policy in result["policy"].values]
+        assert list(dict.fromkeys(row[:2] for row in rows)) == every
+        assert all(math.isfinite(row.ours) for row in rows if "t = 2" not in row.quantity or "t = 20" in row.quantity)
+        assert all(row.published for row in rows)
+        some, some_of = result.isel(case=[-1], policy=[0]), every[-result.sizes["policy"]]
+        assert repr(study.published(some)) == repr([row for row in rows if row[:2] == some_of])
 
     def test_opens_again(self, name: str, run: Any, tmp_path: Path) -> None:
         """What was written comes back equal, by xarray and by zarr alone, without a warning."""
@@ -141,6 +160,31 @@ class TestRunner:
                 np.testing.assert_array_equal(cell["width"], expected.width)
             uniform = environment.optimum() - environment.table().mean()
             assert float(result["uniform_regret"].sel(case=job.case, replicate=job.number)) == uniform
+
+    def test_some_cases_and_policies(self) -> None:
+        """Their numbers are those of the whole."""
+        whole, some = (
+            TOY.run(replicates=2, horizon=6),
+            TOY.run(replicates=2, horizon=6, cases=["b"], policies=["random"]),
+        )
+        xarray.testing.assert_identical(some, whole.sel(case=["b"], policy=["random"]))
+
+    @pytest.mark.parametrize("argument", ["cases", "policies"])
+    @pytest.mark.parametrize("value", [["nothing"], [], "a"], ids=repr)
+    def test_refuses_other_names(self, argument: str, value: Any) -> None:
+        with pytest.raises(ValueError, match=rf"^{argument}: got"):
+            TOY.run(**{argument: value})
+
+    def test_series(self) -> None:
+        """Of every policy that has played; and the seconds of a timed study."""
+        study = attrs.evolve(TOY, series=lambda policy: {"told": np.arange(1.0, policy.rounds + 1)}, timed=True)
+        result = study.run(replicates=2, horizon=5)
+        assert result["told"].dims == ("case", "policy", "replicate", "round")
+        assert (result["told"] == result["round"]).all()
+        assert result["seconds"].dims == ("case", "policy", "replicate")
+        assert (result["seconds"] > 0).all()
+        plain = TOY.run(replicates=2, horizon=5)
+        xarray.testing.assert_identical(result.drop_vars(["told", "seconds"]), plain)
 
     def test_numpy_integers_are_integers(self) -> None:
         first = TOY.run(replicates=np.int64(1), horizon=np.int32(3), seed=np.int64(4))  # type: ignore[arg-type]
@@ -238,3 +282,85 @@ class TestSummarize:
         """A constant function: there is nothing to be a fraction of, and no warning."""
         (row,) = summarize(dataset([[[[0.0, 0.0]]]], [[0.0]]))
         assert math.isnan(row.fraction)
+
+
+class TestBesideThePublished:
+    """Fractions, exponents and rows against numbers worked out by hand."""
+
+    def test_fraction(self) -> None:
+        """Regrets 30 and 50 of uniform play's 40 and 60: 0.8 +- sqrt((2^2 + 2^2) / 1 / 2) / 50."""
+        result = dataset([[[[3.0] * 10, [5.0] * 10]]], [[4.0, 6.0]])
+        assert fraction_of(result, "c0", "p0") == pytest.approx((0.8, 2.0 / 50.0))
+
+    def test_fraction_of_one_replicate_and_of_nothing(self) -> None:
+        value, error = fraction_of(dataset([[[[3.0] * 10]]], [[4.0]]), "c0", "p0")
+        assert value == pytest.approx(0.75)
+        assert math.isnan(error)
+        assert math.isnan(fraction_of(dataset([[[[0.0]]]], [[0.0]]), "c0", "p0").value)
+
+    def test_fraction_has_the_standard_error_that_replicates_show(self) -> None:
+        """Over 400 studies of 12 replicates: the mean error is the deviation of the fractions, to a tenth (3 sigma)."""
+        rng = np.random.default_rng(0)
+        uniform = rng.uniform(2.0, 4.0, (400, 12))
+        regret = uniform * 0.5 + rng.normal(0.0, 0.2, (400, 12))
+        found = [
+            fraction_of(dataset(r[None, None, :, None], u[None]), "c0", "p0")
+            for r, u in zip(regret, uniform, strict=True)
+        ]
+        values, errors = np.array(found).T
+        assert values.std() == pytest.approx(np.sqrt((errors**2).mean()), rel=0.12)
+
+    def test_slope(self) -> None:
+        """Regret t^0.5 and t^0.7 over the last decade: 0.6 +- 0.1; a series as it is."""
+        t = np.arange(1.0, 1001.0)
+        regret = [np.diff(t**power, prepend=0.0) for power in (0.5, 0.7)]
+        result = dataset([[regret]], [[1.0, 1.0]])
+        assert slope(result, "regret", "c0", "p0") == pytest.approx((0.6, 0.1))
+        result["cells"] = (result["regret"].dims, np.array([[[3.0 * t**0.25, t**0.25]]]))
+        assert slope(result, "cells", "c0", "p0") == pytest.approx((0.25, 0.0), abs=1e-12)
+
+    def test_rows(self) -> None:
+        result = dataset([[[[3.0] * 10, [5.0] * 10]]], [[4.0, 6.0]])
+        result["seconds"] = (("case", "policy", "replicate"), np.array([[[1.0, 2.0]]]))
+        regret, seconds = beside(result, {"c0": {"p0": ("0.7", "1 h")}})
+        assert regret[:3] == ("c0", "p0", "regret, of uniform play's")
+        assert (regret.ours, regret.standard_error, regret.published) == (
+            pytest.approx(0.8),
+            pytest.approx(0.04),
+            "0.7",
+        )
+        assert (seconds.ours, seconds.published) == (1.5, "1 h")
+
+    def test_cells_are_those_of_the_oracle(self) -> None:
+        """First cubes, and 2^d for each split, in the round of the split."""
+        from fractions import Fraction
+
+        from naive.partition import NaivePartition
+
+        space, nu = sb.Grid([[0, 1]], 33), 1.5
+        policy = sb.PiGPUCB(space, sb.Matern(0.2, nu=nu), horizon=60, noise=1.0, rkhs_norm=1.0)
+        oracle = NaivePartition(
+            [(Fraction(i, 32),) for i in range(33)], lambda x, z: 1.0, nu=nu, horizon=60, norm=1.0, noise=1.0,
+            alpha=1.0, delta=0.1, tightening=False,
+        )  # fmt: skip
+        made = []
+        for t in range(150):
+            x = policy.ask()
+            policy.tell(x, float(np.sin(5 * x[0]) + 0.1 * np.cos(t)))
+            before = {cube[:2] for cube in oracle.cubes}
+            oracle.tell(int(space.index(x)[0]), 0.0)
+            made.append((made[-1] if made else len(before)) + len({cube[:2] for cube in oracle.cubes} - before))
+        assert made[-1] > made[0] + 4
+        np.testing.assert_array_equal(janz2020.cells(policy)["cells"], made)
+
+
+def test_table_1_of_the_partitioned_paper_comes_out_in_small() -> None:
+    """d = 2, six of the twelve replicates, a quarter of the rounds: pi-GP-UCB below IGP-UCB, by two standard errors.
+
+    Measured when this was written: 0.15 +- 0.03 at full length.
+    """
+    result = Study.load("janz2020-table1").run(cases=["d = 2"], replicates=6, horizon=2500)
+    ours, theirs = (fraction_of(result, "d = 2", policy) for policy in ("pi-GP-UCB", "IGP-UCB"))
+    assert 0.3 < ours.value < theirs.value < 0.9
+    paired = result["regret"].sum("round").diff("policy").isel(case=0, policy=0).values
+    assert paired.mean() < -2.0 * paired.std(ddof=1) / np.sqrt(len(paired))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,6 +23,24 @@ class Row(NamedTuple):
     fraction: float  # regret as a fraction of uniform play's; NaN where that has none
 
 
+class Comparison(NamedTuple):
+    """One number beside the published one."""
+
+    case: str
+    policy: str
+    quantity: str
+    ours: float
+    standard_error: float  # NaN where there is none
+    published: str
+
+
+class Estimate(NamedTuple):
+    """A number estimated from replicates."""
+
+    value: float
+    standard_error: float  # NaN for one replicate
+
+
 def summarize(result: xarray.Dataset) -> list[Row]:
     """Table of a study, best policy first within each case."""
     regret = result["regret"].transpose("case", "policy", "replicate", "round").values
@@ -40,3 +59,49 @@ def summarize(result: xarray.Dataset) -> list[Row]:
             label = str(result["policy"].values[p])
             rows.append(Row(str(case), label, mean, error, mean / rounds, float(tail[c, p]), fraction))
     return rows
+
+
+def fraction_of(result: xarray.Dataset, case: str, policy: str) -> Estimate:
+    """Mean regret over the mean of uniform play's, with the standard error of a ratio of means over replicates."""
+    total = result["regret"].sel(case=case, policy=policy).sum("round").values
+    uniform = result.sizes["round"] * result["uniform_regret"].sel(case=case).values
+    count, mean = len(total), float(uniform.mean())
+    if not mean:
+        return Estimate(float("nan"), float("nan"))
+    value = float(total.mean()) / mean
+    spread = float(np.sqrt(((total - value * uniform) ** 2).sum() / (count - 1) / count)) if count > 1 else float("nan")
+    return Estimate(value, spread / mean)
+
+
+def beside(result: xarray.Dataset, published: Mapping[str, Mapping[str, tuple[str, str]]]) -> list[Comparison]:
+    """Fractions and run times of a timed study beside a published table.
+
+    Parameters
+    ----------
+    published
+        Of each case and policy, the fraction and the time, in words.
+    """
+    rows = []
+    for case in map(str, result["case"].values):
+        for policy in map(str, result["policy"].values):
+            fraction, runtime = published[case][policy]
+            seconds = float(result["seconds"].sel(case=case, policy=policy).mean())
+            rows.append(
+                Comparison(case, policy, "regret, of uniform play's", *fraction_of(result, case, policy), fraction)
+            )
+            rows.append(Comparison(case, policy, "run time (s)", seconds, float("nan"), runtime))
+    return rows
+
+
+def slope(result: xarray.Dataset, variable: str, case: str, policy: str) -> Estimate:
+    """Exponent with which a series, of the regret its sum, grows over the last decade of rounds."""
+    series = result[variable].sel(case=case, policy=policy).transpose("replicate", "round").values
+    if variable == "regret":
+        series = series.cumsum(axis=1)
+    rounds = series.shape[1]
+    first = max(rounds // 10, 1)
+    if first == rounds:
+        return Estimate(float("nan"), float("nan"))
+    exponents = np.log(series[:, -1] / series[:, first - 1]) / np.log(rounds / first)
+    error = exponents.std(ddof=1) / np.sqrt(len(exponents)) if len(exponents) > 1 else float("nan")
+    return Estimate(float(exponents.mean()), float(error))
