@@ -22,6 +22,7 @@ from rich.table import Table
 import scalable_bandits as sb
 from benchmarks import measure, stores
 from benchmarks.measure import Line, timed
+from benchmarks.partitions import partition
 from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, partitioned, policy, problem
 
 
@@ -224,22 +225,6 @@ def reopen(quick: bool) -> Iterator[Line]:
         yield Line(f"{what}, kept in a store", f"{kept:.1f} s", f"in memory {played:.1f} s", f"{kept / played:.2f}", "")
         yield Line("... opened again, one more round", f"{again:.2f} s", "", f"{again / kept:.3f}", "< 0.1")
         yield Line("... regret curve of 500 points", f"{curve:.2f} s", "", "", "")
-
-
-def partition(quick: bool) -> Iterator[Line]:
-    """pi-GP-UCB at Table 1's size and beyond."""
-    for dimension, rounds in ((1, 10_000), (2, 10_000), (3, 10_000), (3, 100_000)):
-        rounds, side = (rounds // 100, 10) if quick else (rounds, 30)
-        space, kernel, function = problem(side, dimension)
-        sb.simulate(partitioned(space, kernel, function, horizon=rounds), function, 50)
-        function.table()
-        seconds, run = timed(
-            lambda s=space, k=kernel, f=function, t=rounds: sb.simulate(partitioned(s, k, f, horizon=t), f, t),
-            1 if quick else 5,
-        )
-        spread = function.table().max() - function.table().mean()
-        what = f"pi-GP-UCB, {side}^{dimension} grid, T = {rounds:,}"
-        yield Line(what, f"{seconds:.2f} s", f"regret {run.regret.mean() / spread:.2f} of uniform play's", "", "")
 
 
 BENCHMARKS: dict[str, Callable[[bool], Iterator[Line]]] = {
