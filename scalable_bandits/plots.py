@@ -11,7 +11,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.policies import PiGPUCB
-from scalable_bandits.spaces import FiniteSpace, Grid, Indices
+from scalable_bandits.spaces import Box, FiniteSpace, Grid, Indices
 
 if TYPE_CHECKING:
     import xarray
@@ -23,6 +23,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 STYLES = ("-", "--", "-.", (0, (1, 1.2)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 2)), "-", ":")
 SHADE, EDGE = (0.0, 0.447, 0.698), "#00446b"  # of cells
 SERIES = {"regret": "cumulative regret", "information_gain": "largest gain (nats)"}  # what growth is drawn of
+PIXELS = 120  # along each side of the image of a function on a box
 POINTS = 600  # rounds drawn of a curve; more cannot be told apart on a screen
 
 
@@ -181,14 +182,17 @@ def partition(
 def _image(environment: Environment, ax: Axes) -> tuple[Floats, Floats]:
     """Draw f; the corners of the box around its space."""
     space = environment.space
-    assert isinstance(space, FiniteSpace)
-    values, points = environment.table(), space.points()
+    drawn = Grid(space.bounds, PIXELS) if isinstance(space, Box) else space
+    assert isinstance(drawn, FiniteSpace)
+    points = drawn.points()
+    values = environment.evaluate(points) if isinstance(space, Box) else environment.table()
     low, high = points.min(axis=0), points.max(axis=0)
     grey: dict[str, Any] = {"cmap": "Greys", "vmin": values.min(), "vmax": values.min() + 1.7 * np.ptp(values)}
-    if isinstance(space, Grid):
-        cell = (high - low) / (np.array(space.sides) - 1.0) / 2.0
+    if isinstance(drawn, Grid):
+        cell = (high - low) / (np.array(drawn.sides) - 1.0) / 2.0
         extent = (low[0] - cell[0], high[0] + cell[0], low[1] - cell[1], high[1] + cell[1])
-        ax.imshow(values.reshape(space.sides).T, origin="lower", extent=extent, interpolation="bilinear", **grey)
+        image = values.reshape(drawn.sides).T
+        ax.imshow(image, origin="lower", extent=extent, interpolation="bilinear", **grey)
     else:
         ax.scatter(points[:, 0], points[:, 1], c=values, s=6, linewidth=0, **grey)
     return low, high
@@ -200,7 +204,7 @@ def cover_figure(played: Mapping[str, Played], title: str) -> Figure:
 
     columns = min(2, len(played))
     rows = -(-len(played) // columns)
-    figure = Figure(figsize=(4.6 * columns + 0.4, 4.3 * rows + 0.9), layout="constrained", dpi=130)
+    figure = Figure(figsize=(4.6 * columns + 0.4, 4.4 * rows + 0.9), layout="compressed", dpi=130)
     axes = figure.subplots(rows, columns, squeeze=False)
     for ax, (case, one) in zip(axes.flat, played.items(), strict=False):
         partition(*one, ax)
@@ -208,8 +212,8 @@ def cover_figure(played: Mapping[str, Played], title: str) -> Figure:
         ax.set_title(f"{case}: {cells:,} cells with data after {one.policy.rounds:,} rounds", fontsize=10)
     for ax in axes.flat[len(played) :]:
         ax.set_visible(False)
-    note = "f in grey, cells the bluer the deeper,\npoints played the larger the more often"
-    figure.suptitle(f"{title}\n{note}", fontsize=11)
+    note = "f in grey; cells: the bluer, the deeper; points: the larger, the more often played"
+    figure.suptitle(f"{title}\n{note}", fontsize=11 if columns > 1 else 9)
     return figure
 
 

@@ -133,11 +133,11 @@ Study(
 Study(
     name="janz2020-benchmarks", title="pi-GP-UCB and IGP-UCB on two-dimensional benchmark functions",
     source=f"{PAPER}, Fig. 2", cases=FIGURE_2, build=benchmarks, horizon=10_000, replicates=12, cover="pi-GP-UCB",
-    duration="1 min",
+    duration="3 min",
 ).register()  # fmt: skip
 
 Study(
     name="janz2020-theory", title="What the partition costs: cells, gain in a cell and regret of pi-GP-UCB",
-    source=f"{PAPER}, Lemmas 1, 2, Theorem 3", cases=tuple(SIDES), build=theory, horizon=100_000, replicates=4,
+    source=f"{PAPER}, Lemmas 1-2 and Theorem 3", cases=tuple(SIDES), build=theory, horizon=100_000, replicates=4,
     published=growth, series=cells, rates=rates, duration="3 min",
 ).register()  # fmt: skip

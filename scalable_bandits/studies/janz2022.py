@@ -34,5 +34,5 @@ def hierarchical(replicate: Replicate) -> Problem:
 Study(
     name="janz2022-hierarchical", title="Plain and tightened pi-GP-UCB, SupKernelUCB, IGP-UCB on benchmark functions",
     source="Janz 2022, chapter 5", cases=("eggholder", "rosenbrock", "camel", "schaffer2", "bukin6"),
-    build=hierarchical, horizon=10_000, replicates=12, cover="pi-GP-UCB, tightened", duration="3 min",
+    build=hierarchical, horizon=10_000, replicates=12, cover="pi-GP-UCB, tightened", duration="5 min",
 ).register()  # fmt: skip

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from scalable_bandits.checks import Floats
+
 if TYPE_CHECKING:
     import xarray
 
@@ -62,15 +64,18 @@ def summarize(result: xarray.Dataset) -> list[Row]:
 
 
 def fraction_of(result: xarray.Dataset, case: str, policy: str) -> Estimate:
-    """Mean regret over the mean of uniform play's, with the standard error of a ratio of means over replicates."""
+    """Mean over replicates of the regret as a fraction of uniform play's; `Row.fraction` is that of the means."""
     total = result["regret"].sel(case=case, policy=policy).sum("round").values
     uniform = result.sizes["round"] * result["uniform_regret"].sel(case=case).values
-    count, mean = len(total), float(uniform.mean())
-    if not mean:
+    if not uniform.all():
         return Estimate(float("nan"), float("nan"))
-    value = float(total.mean()) / mean
-    spread = float(np.sqrt(((total - value * uniform) ** 2).sum() / (count - 1) / count)) if count > 1 else float("nan")
-    return Estimate(value, spread / mean)
+    return _estimate(total / uniform)
+
+
+def _estimate(values: Floats) -> Estimate:
+    """Mean of independent values (n,), and its standard error."""
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
+    return Estimate(float(values.mean()), float(error))
 
 
 def beside(result: xarray.Dataset, published: Mapping[str, Mapping[str, tuple[str, str]]]) -> list[Comparison]:
@@ -87,7 +92,13 @@ def beside(result: xarray.Dataset, published: Mapping[str, Mapping[str, tuple[st
             fraction, runtime = published[case][policy]
             seconds = float(result["seconds"].sel(case=case, policy=policy).mean())
             rows.append(
-                Comparison(case, policy, "regret, of uniform play's", *fraction_of(result, case, policy), fraction)
+                Comparison(
+                    case,
+                    policy,
+                    "fraction of uniform play's regret",
+                    *fraction_of(result, case, policy),
+                    fraction,
+                )
             )
             rows.append(Comparison(case, policy, "run time (s)", seconds, float("nan"), runtime))
     return rows
@@ -102,6 +113,4 @@ def slope(result: xarray.Dataset, variable: str, case: str, policy: str) -> Esti
     first = max(rounds // 10, 1)
     if first == rounds:
         return Estimate(float("nan"), float("nan"))
-    exponents = np.log(series[:, -1] / series[:, first - 1]) / np.log(rounds / first)
-    error = exponents.std(ddof=1) / np.sqrt(len(exponents)) if len(exponents) > 1 else float("nan")
-    return Estimate(float(exponents.mean()), float(error))
+    return _estimate(np.log(series[:, -1] / series[:, first - 1]) / np.log(rounds / first))
