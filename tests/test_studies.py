@@ -313,12 +313,9 @@ class TestBesideThePublished:
         result = dataset([[[[3.0] * 10, [5.0] * 10]]], [[4.0, 6.0]])
         result["seconds"] = (("case", "policy", "replicate"), np.array([[[1.0, 2.0]]]))
         regret, seconds = beside(result, {"c0": {"p0": ("0.7", "1 h")}})
-        assert regret[:3] == ("c0", "p0", "regret, of uniform play's")
-        assert (regret.ours, regret.standard_error, regret.published) == (
-            pytest.approx(0.8),
-            pytest.approx(0.04),
-            "0.7",
-        )
+        assert regret[:3] == ("c0", "p0", "fraction of uniform play's regret")
+        assert regret[3:5] == pytest.approx((0.7916667, 0.0416667))  # 3/4 and 5/6
+        assert regret.published == "0.7"
         assert (seconds.ours, seconds.published) == (1.5, "1 h")
 
     def test_cells_are_those_of_the_oracle(self) -> None:
