@@ -138,6 +138,6 @@ Study(
 
 Study(
     name="janz2020-theory", title="What the partition costs: cells, gain in a cell and regret of pi-GP-UCB",
-    source=f"{PAPER}, Lemmas 1-2 and Theorem 3", cases=tuple(SIDES), build=theory, horizon=100_000, replicates=4,
+    source=f"{PAPER}, Theorem 3", cases=tuple(SIDES), build=theory, horizon=100_000, replicates=4,
     published=growth, series=cells, rates=rates, duration="3 min",
 ).register()  # fmt: skip

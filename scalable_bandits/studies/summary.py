@@ -91,15 +91,8 @@ def beside(result: xarray.Dataset, published: Mapping[str, Mapping[str, tuple[st
         for policy in map(str, result["policy"].values):
             fraction, runtime = published[case][policy]
             seconds = float(result["seconds"].sel(case=case, policy=policy).mean())
-            rows.append(
-                Comparison(
-                    case,
-                    policy,
-                    "fraction of uniform play's regret",
-                    *fraction_of(result, case, policy),
-                    fraction,
-                )
-            )
+            regret = fraction_of(result, case, policy)
+            rows.append(Comparison(case, policy, "fraction of uniform play's regret", *regret, fraction))
             rows.append(Comparison(case, policy, "run time (s)", seconds, float("nan"), runtime))
     return rows
 
