@@ -72,9 +72,11 @@ def test_available_candidates_and_measurements_with_a_noise_of_their_own():
     assert {1, 2, 3} <= stages
 
 
-def test_pending_points_spread_within_a_stage():
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("engine", ["dense", "blocked"])
+def test_pending_points_spread_within_a_stage(engine):
     """Pending points narrow the deviations by which the next is chosen, and do not end a stage."""
-    policy, oracle = both(60, own=True)
+    policy, oracle = both(60, own=True, engine=engine)
     distinct = []
     for _ in range(16):
         asked = [int(SPACE.index(x)[0]) for x in policy.ask(5)]
