@@ -122,9 +122,9 @@ class PiGPUCB(Policy):
             self.regularization, self.tightening, self._salt,
         )  # fmt: skip
 
-    def _room(self, side: float) -> float:
-        """Observations, plus one, from which on a cell of this side splits."""
-        return float(side ** (-1.0 / self._b))  # (5)
+    def _room(self, divisions: int) -> float:
+        """Observations, plus one, beyond which a cell of side 1 / `divisions` splits."""
+        return float(divisions ** (1.0 / self._b))  # (5); exact where it is a whole number, as side ** (-1 / b) is not
 
     def _log_term(self, t: int) -> float:
         """log(N_t / delta)."""

@@ -51,7 +51,7 @@ class Partition:
     divisions
         Cubes along each side of the first cover.
     room
-        From the side of a cell to how many observations it may hold: one more and it splits.
+        From the divisions of a cell to how many observations, plus one, it may hold: with more it splits.
     norm, noise, regularization
         B and R of the width, and the variance that a pending value is taken to have.
     tightening
@@ -61,7 +61,7 @@ class Partition:
     """
 
     def __init__(
-        self, space: FiniteSpace, kernel: Kernel, prior_mean: float, divisions: int, room: Callable[[float], float],
+        self, space: FiniteSpace, kernel: Kernel, prior_mean: float, divisions: int, room: Callable[[int], float],
         norm: float, noise: float, regularization: float, tightening: bool, salt: int,
     ):  # fmt: skip
         self.space, self.kernel, self.prior_mean, self.divisions = space, kernel, prior_mean, divisions
@@ -114,7 +114,7 @@ class Partition:
         return int(orders(np.array([number]), self._salt)[0])
 
     def _enter(self, cell: Cell) -> None:
-        cell.room = self._room(1.0 / cell.divisions)
+        cell.room = self._room(cell.divisions)
         self.cells.append(cell)
         self._made[cell.divisions, cell.place] = cell
 

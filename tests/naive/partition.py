@@ -24,12 +24,18 @@ class NaivePartition:
         self.b = (self.d + 1) / (self.d + 2 * nu)
         q = self.d * (self.d + 1) / (self.d * (self.d + 2) + 2 * nu)
         count = max(round(horizon ** (q / self.d)), 1) if horizon else 1
+        self.nu = nu
         self.norm, self.noise, self.alpha, self.delta, self.tightening = norm, noise, alpha, delta, tightening
         side = Fraction(1, count)
         corners = itertools.product([side * k for k in range(count)], repeat=self.d)
         self.cubes = [(corner, side, {}) for corner in corners]  # corner, side, caps by point number
         self.data = []  # (point number, y, noise variance)
         self.splits = 0
+
+    def roomy(self, side, count):
+        """side^(-1 / b) >= count + 1, in whole numbers: 1 / b = (d + 2 nu) / (d + 1)."""
+        power = (self.d + 2 * Fraction(self.nu)) / (self.d + 1)
+        return (1 / side) ** power.numerator >= (count + 1) ** power.denominator
 
     def inside(self, cube, i):
         corner, side, _ = cube
@@ -87,7 +93,7 @@ class NaivePartition:
         for cube in self.cubes:
             corner, side, _ = cube
             count = sum(self.inside(cube, row[0]) for row in self.data)
-            if float(side) ** (-1 / self.b) >= count + 1 or not self.inside(cube, i):
+            if self.roomy(side, count) or not self.inside(cube, i):
                 cubes.append(cube)
                 continue
             self.splits += 1
