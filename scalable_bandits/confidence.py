@@ -38,6 +38,19 @@ def srinivas_rkhs(t: int, gain: float, delta: float, rkhs_norm: float) -> float:
     return 2.0 * rkhs_norm**2 + 300.0 * gain * math.log(t / delta) ** 3
 
 
+def sliding_theorem(
+    gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float, horizon: int
+) -> float:
+    """B + R / sqrt(lambda) sqrt(2 g + 2 log(T / delta)). Source: Zhou & Shroff 2021, Theorem 2.
+
+    Examples
+    --------
+    >>> sliding_theorem(gain=3.0, delta=100 * math.exp(-5), rkhs_norm=2.0, noise=1.0, regularization=4.0, horizon=100)
+    4.0
+    """
+    return rkhs_norm + noise / math.sqrt(regularization) * math.sqrt(2.0 * gain + 2.0 * math.log(horizon / delta))
+
+
 def improved(gain: float, delta: float, rkhs_norm: float, noise: float) -> float:
     """B + R sqrt(2 (g + 1 + log(1 / delta))), the width itself, not its square.
 

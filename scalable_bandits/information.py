@@ -36,6 +36,8 @@ class GreedyInformationGain:
     """
 
     def __init__(self, kernel: Kernel, space: FiniteSpace, regularization: float):
+        if kernel.epsilon:
+            refuse("kernel", kernel, "one without TemporalDecay: the bound is for a function that stays as it is")
         self._engine = make_engine("auto", kernel, space.points(), np.zeros(space.size))
         self._regularization = regularization
         self._gains = [0.0]

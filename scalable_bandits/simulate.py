@@ -49,12 +49,13 @@ def simulate(
     policy
         Asked and told. One that was told before goes on from there; with a store it is to be fresh.
     environment
-        Answers, on the policy's space.
+        Answers, on the policy's space. Where it changes over rounds, the regret is dynamic: against the optimum of
+        each round.
     horizon
         T, number of rounds to play; with a store, the number that the run has in the end.
     available
-        From the round t to the availability set X_t (a mask or candidates' numbers); regret is then
-        measured against the best of X_t.
+        From the round t to the availability set X_t (a mask or candidates' numbers), of the candidates that the
+        environment has in that round; regret is then measured against the best of X_t.
     progress
         Show a progress bar.
     store
@@ -111,19 +112,25 @@ class Play:
     def __init__(self, policy: Policy, environment: Environment, available: Available | None):
         self.policy, self.environment, self.available = policy, environment, available
         self._value_of = self._values()
-        self._optimum = environment.optimum()
+        self._optimum = math.nan if environment.changing else environment.optimum()
 
-    def _values(self) -> Callable[[int], float]:
-        """f of a candidate by number: looked up, or evaluated where there is no table."""
+    def _values(self) -> Callable[[int, int], float]:
+        """f of a candidate by number in a round: looked up, or evaluated where there is no table."""
         space, environment = self.policy.finite_space, self.environment
+        if environment.changing:
+            return lambda candidate, t: float(environment.table(t)[candidate])
         if space.size > TABLE_LIMIT or not environment.tabulated:
-            return lambda candidate: float(environment.evaluate(space.points([candidate]))[0])
+            return lambda candidate, t: float(environment.evaluate(space.points([candidate]))[0])
         table = environment.table() if space == environment.space else environment.evaluate(space.points())
-        return table.item
+        return lambda candidate, t: table.item(candidate)
+
+    def given(self, t: int) -> ArrayLike | None:
+        """Availability set of round t; None if everything may be played."""
+        return self.environment.restricted(None if self.available is None else self.available(t), t)
 
     def allowed(self, t: int) -> Any:
         """Mask of what may be played in round t; None if everything may."""
-        return self.policy.allowed(None if self.available is None else self.available(t))
+        return self.policy.allowed(self.given(t))
 
     def rounds(
         self, first: int, count: int, seconds: float = math.inf, advance: Callable[[int], None] = lambda _: None,
@@ -140,7 +147,7 @@ class Play:
         ys, values, regrets, widths, gains = np.empty((5, count))
         played = np.empty(count, dtype=np.int64)
         done = 0
-        stop = time.perf_counter() + seconds
+        stop, moving = time.perf_counter() + seconds, environment.changing
 
         def columns() -> dict[str, Any]:
             named = {
@@ -151,14 +158,14 @@ class Play:
 
         try:
             for t in range(first, first + count):
-                given = None if self.available is None else self.available(t)
+                given = self.given(t)
                 width, gain = policy.width, policy.information_gain
                 candidate = policy.propose(policy.allowed(given))
-                value = self._value_of(candidate)
+                value = self._value_of(candidate, t)
                 y = value + environment.noise_at(t)
                 if not math.isfinite(y):
                     checks.refuse("environment", f"y = {y} in round {t}", "finite numbers")
-                best = self._optimum if given is None else environment.optimum(t, given)
+                best = environment.optimum(t, given) if moving or given is not None else self._optimum
                 policy.observe(candidate, y)
                 played[done] = candidate
                 ys[done], values[done], regrets[done], widths[done], gains[done] = y, value, best - value, width, gain

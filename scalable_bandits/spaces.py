@@ -6,8 +6,10 @@ coordinates a block at a time, so that a grid is arithmetic and never an array o
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -86,6 +88,45 @@ class FiniteSpace(Space):
     @abstractmethod
     def index(self, x: ArrayLike) -> Indices:
         """Numbers (k,) of the candidates at points x; ValueError for a point that is none."""
+
+    def matching(self, context: Mapping[int, float]) -> NDArray[np.bool_]:
+        """Candidates whose coordinates are the given ones in some dimensions: what a given context leaves to choose.
+
+        Parameters
+        ----------
+        context
+            From a dimension's number, from 0, to the coordinate there.
+
+        Returns
+        -------
+        ndarray
+            Mask (size,), an availability set.
+
+        Raises
+        ------
+        ValueError
+            If a dimension is not one of the space's, or no candidate has these coordinates.
+
+        Examples
+        --------
+        >>> Grid([[0, 1], [0, 1]], shape=3).matching({1: 0.5}).nonzero()[0].tolist()
+        [1, 4, 7]
+        """
+        if not isinstance(context, Mapping) or not context:
+            checks.refuse("context", context, "coordinates by dimension, such as {0: 0.5}")
+        mask = np.ones(self.size, dtype=np.bool_)
+        for dimension, coordinate in context.items():
+            k = checks.integer("context", dimension, 0)
+            if k >= self.dimension:
+                checks.refuse("context", f"dimension {k}", f"dimensions from 0 to {self.dimension - 1}")
+            mask &= self._coordinate(k, float(checks.finite("context", coordinate, ndim=0)))
+        if not mask.any():
+            checks.refuse("context", dict(context), "coordinates that a candidate of the space has")
+        return mask
+
+    def _coordinate(self, dimension: int, coordinate: float) -> NDArray[np.bool_]:
+        """Candidates (size,) with this coordinate in one dimension."""
+        return self.points()[:, dimension] == coordinate
 
     def value(self, candidate: int) -> Any:
         """What `ask` gives for a candidate: its point (d,); for arms the arm number."""
@@ -192,6 +233,9 @@ class Arms(FiniteSpace):
         if bad.any():
             checks.refuse("x", arms[bad][0].item(), f"an arm number from 0 to {self.count - 1}")
         return arms.astype(np.int64)
+
+    def matching(self, context: Mapping[int, float]) -> NDArray[np.bool_]:
+        checks.refuse("context", context, "none on arms: they have no coordinates")
 
     def value(self, candidate: int) -> int:
         return int(candidate)
@@ -329,6 +373,14 @@ class Grid(FiniteSpace):
         for j, (bounds, side) in enumerate(zip(self.bounds, sides, strict=True)):
             points[..., j] = _side(bounds, side)[steps[j]] if short else _along(bounds, side, steps[j])
         return points
+
+    def _coordinate(self, dimension: int, coordinate: float) -> NDArray[np.bool_]:
+        axis = Grid([self.bounds[dimension]], self.sides[dimension])
+        along = np.zeros(self.sides[dimension], dtype=np.bool_)
+        with contextlib.suppress(ValueError):  # no candidate has it
+            along[axis.index(coordinate)] = True
+        shape = [-1 if k == dimension else 1 for k in range(self.dimension)]
+        return np.broadcast_to(along.reshape(shape), self.sides).ravel()
 
     def index(self, x: ArrayLike) -> Indices:
         points, _ = self.parse(x)

@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from naive import drifting
 from naive import kernels as naive_kernels
 from naive import policies as naive
+from naive.gp import GP
 
 import scalable_bandits as sb
 
@@ -57,10 +59,13 @@ class Case(NamedTuple):
     arguments: dict
     width: Callable | None = None
     index: Callable | None = None
+    oracle: Callable = GP  # posterior from kernel, points and prior mean
+    epsilon: float = 0.0  # that the kernel forgets
 
     def make(self, problem, **arguments):
         candidates = {"candidates": problem.candidates} if isinstance(problem.space, sb.Box) else {}
-        return self.kind(problem.space, problem.kernel, **{**SHARED, **self.arguments, **candidates, **arguments})
+        kernel = problem.kernel * sb.TemporalDecay(self.epsilon) if self.epsilon else problem.kernel
+        return self.kind(problem.space, kernel, **{**SHARED, **self.arguments, **candidates, **arguments})
 
     def indices(self, known, problem):
         """Index of every candidate; `known` is the oracle's `Bandit`, `problem` the space's size and side."""
@@ -128,7 +133,47 @@ DRAWN = {
 PHASED = {"supkernel": Case(sb.SupKernelUCB, {"rkhs_norm": NORM, "horizon": 200})}
 
 
-EVERY_POLICY = {**{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN, **PHASED}
+def _forgetting(oracle, how):
+    """Maker of an oracle that forgets, from kernel, points and prior mean."""
+    return lambda kernel, points, prior_mean=0.0: oracle(kernel, points, how, prior_mean)
+
+
+def _decaying(kind, arguments=(), width=None, index=None, epsilon=0.05):
+    return Case(kind, dict(arguments), width, index, _forgetting(drifting.TimedGP, epsilon), epsilon)
+
+
+def _limited(kind, arguments, oracle, how, width=None):
+    width = width or (lambda known, problem: naive.igpucb_width(known.gain, NORM, NOISE, DELTA))
+    return Case(kind, {"rkhs_norm": NORM, **arguments}, width, oracle=_forgetting(oracle, how))
+
+
+FORGETTING = {
+    "tv": _decaying(
+        sb.TVGPUCB,
+        {"scale": 5.0},
+        lambda known, problem: naive.gpucb_width1(known.t, _size(known, problem), DELTA, 5.0),
+    ),
+    "tv-3": _decaying(
+        sb.TVGPUCB,
+        {"theorem": 3, "scale": 5000.0, "rkhs_norm": NORM},
+        lambda known, problem: naive.gpucb_width3(known.t, known.gain, NORM, DELTA, 5000.0),
+        epsilon=0.5,
+    ),
+    "ei-decay": _decaying(
+        sb.GPEI, index=lambda known: naive.expected_improvement(known.mean, known.std, known.incumbent)
+    ),
+    "restart": _limited(sb.RGPUCB, {"memory": 13}, drifting.RestartingGP, 13),
+    "restart-1": _limited(sb.RGPUCB, {"memory": 1}, drifting.RestartingGP, 1),
+    "window": _limited(sb.SWGPUCB, {"memory": 9}, drifting.SlidingGP, 9),
+    "window-theorem": _limited(
+        sb.SWGPUCB, {"memory": 20, "width": "theorem", "horizon": 500}, drifting.SlidingGP, 20,
+        lambda known, problem: naive.swgpucb_width(known.gain, NORM, NOISE, DELTA, REGULARIZATION, 500),
+    ),
+    "weighted": _limited(sb.WGPUCB, {"eta": 0.9}, drifting.WeightedGP, 0.9),
+}  # fmt: skip
+
+
+EVERY_POLICY = {**{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN, **PHASED, **FORGETTING}
 
 every_policy = pytest.mark.parametrize("name", EVERY_POLICY)
 

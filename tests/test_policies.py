@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from naive import drifting
 from naive import kernels as naive_kernels
 from naive import policies as naive
 from naive.gp import GP, greedy_information_gain
@@ -13,6 +14,7 @@ from policy_cases import (
     DELTA,
     DRAWN,
     EVERY_POLICY,
+    FORGETTING,
     NOISE,
     NORM,
     PROBLEMS,
@@ -68,7 +70,7 @@ class Duel:
         )
         given = {"zero": 0.0, "number": -0.7, "array": some_prior(points), "function": some_prior}[scenario.prior]
         self.policy = case.make(problem, engine=engine, prior_mean=given)
-        self.gp = GP(problem.oracle, points, self.prior_at(points))
+        self.gp = case.oracle(problem.oracle, points, self.prior_at(points))
         self.pending = []
 
     def number(self, x):
@@ -142,6 +144,7 @@ class Duel:
         queried = sorted({number for number, _, _ in self.gp.observations})
         best = self.policy.best()
         chosen = self.number(best.x)
+        queried = queried or list(range(self.size))  # just restarted
         assert chosen in queried
         assert expected[chosen] >= expected[queried].max() - 1e-8
         assert best.mean == pytest.approx(expected[chosen], abs=1e-8)
@@ -166,6 +169,22 @@ def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenari
 @on(["points", "arms", "box"], CASES)
 def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space, engine):
     duel = Duel(CASES[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
+    duel.play(25)
+    duel.check_report()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("name", FORGETTING)
+def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name, scenario):
+    """In every round: through restarts, window drops and fading, with availability sets and pending points."""
+    duel = Duel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
+    duel.play(25 if SCENARIOS[scenario].batch else 60)
+    duel.check_report()
+
+
+@on(["points", "arms", "box"], FORGETTING)
+def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_other_spaces(name, space):
+    duel = Duel(FORGETTING[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
     duel.play(25)
     duel.check_report()
 
@@ -336,6 +355,93 @@ def test_thompson_sampling_needs_the_dense_engine():
         DRAWN["ts"].make(PROBLEMS["points"], engine="blocked")
 
 
+def test_thompson_sampling_of_a_function_that_forgets(monkeypatch):
+    """The draw is from the present round's posterior."""
+    problem = PROBLEMS["points"]
+    policy = sb.GPTS(problem.space, problem.kernel * sb.TemporalDecay(0.2), rkhs_norm=NORM, **SHARED)
+    gp = drifting.TimedGP(problem.oracle, problem.space.points(), 0.2)
+    for number in (3, 80, 3, 140):
+        policy.tell(problem.space.points([number])[0], 1.0)
+        gp.observe(number, 1.0, REGULARIZATION)
+    mean, covariance = gp.mean_covariance()
+    v = naive.gpts_width(gp.information_gain(), NORM, NOISE, DELTA)
+    drawn = []
+    monkeypatch.setattr(gpts, "choose", lambda index, *_: drawn.append(index) or (0, 0.0))
+
+    def draw(normals):
+        monkeypatch.setattr(gpts, "generator", lambda *_: normals)
+        policy.choose()
+        return (drawn.pop() - mean) / v
+
+    responses = impulse_responses(draw)
+    np.testing.assert_allclose(responses.T @ responses, covariance, rtol=0, atol=1e-9)
+
+
+# ---- memory
+
+
+@pytest.mark.parametrize("kind", [sb.RGPUCB, sb.SWGPUCB])
+@pytest.mark.parametrize(
+    ("gain", "budget"), [("realised", None), ("realised", 0.3), (20.0, 7.0), (lambda t: 2.0 * t, None), (1.0, 1e-9)]
+)
+def test_memory_follows_the_variation_budget(kind, gain, budget):
+    """ceil(g_T^(1/4) sqrt(T / P_T)), with P_T = 1 where none is given, and never more than T."""
+    points, horizon = np.random.default_rng(4).random((40, 2)), 60
+    policy = kind(
+        sb.Points(points), sb.RBF(0.3), memory="auto", variation_budget=budget, information_gain=gain, horizon=horizon,
+        **SHARED,
+    )  # fmt: skip
+    if gain == "realised":
+        g = greedy_information_gain(naive_kernels.rbf(0.3), points, REGULARIZATION, horizon)[-1]
+    else:
+        g = gain(horizon) if callable(gain) else gain
+    expected = int(np.ceil(g**0.25 * np.sqrt(horizon / (budget or 1.0))))
+    assert policy.memory_length == min(expected, horizon)
+    assert (expected > horizon) == (budget == 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        (sb.RGPUCB, {}, "horizon: got None; allowed: a number, for memory='auto'"),
+        (sb.SWGPUCB, {"memory": 0}, "memory: got 0; allowed: a positive integer"),
+        (sb.SWGPUCB, {"memory": 2.5}, "memory: got 2.5"),
+        (sb.RGPUCB, {"memory": "long"}, "memory: got 'long'; allowed: a positive integer, or 'auto'"),
+        (sb.RGPUCB, {"memory": 9, "variation_budget": 0}, "variation_budget: got 0.0; allowed: a positive number"),
+        (sb.SWGPUCB, {"memory": 100_000}, "memory: got 100000; allowed: w with"),
+        (sb.SWGPUCB, {"memory": 9, "width": "wide"}, "width: got 'wide'; allowed: 'algorithm' or 'theorem'"),
+        (sb.SWGPUCB, {"memory": 9, "width": "theorem"}, "horizon: got None; allowed: a number, for width='theorem'"),
+        (sb.SWGPUCB, {"memory": 9, "engine": "dense"}, "engine: got 'dense'; allowed: 'auto' or 'sliding'"),
+        (sb.WGPUCB, {"eta": 1.0}, "eta: got 1.0"),
+        (sb.TVGPUCB, {}, "kernel: got .*; allowed: a kernel times TemporalDecay"),
+        (sb.SWGPUCB, {"memory": 9, "epsilon": 0.1}, "kernel: got .*; allowed: one without TemporalDecay"),
+        (sb.WGPUCB, {"epsilon": 0.1}, "kernel: got .*; allowed: one without TemporalDecay"),
+        (sb.SupKernelUCB, {"epsilon": 0.1, "horizon": 9}, "kernel: got .*; allowed: one without TemporalDecay"),
+        (sb.PiGPUCB, {"epsilon": 0.1}, "kernel: got .*; allowed: one without TemporalDecay"),
+        (sb.IGPUCB, {"epsilon": 0.1, "information_gain": "greedy"}, "information_gain: got 'greedy'"),
+        (sb.IGPUCB, {"epsilon": 0.1, "engine": "dense"}, "engine: got 'dense'; allowed: 'auto' or 'autoregressive'"),
+        (sb.RGPUCB, {"epsilon": 0.1, "horizon": 100}, "information_gain: got 'realised'"),
+    ],
+)
+def test_bad_memories_are_refused(kind, arguments, message):
+    epsilon = arguments.get("epsilon")
+    options = {key: value for key, value in arguments.items() if key != "epsilon"}
+    kernel = sb.RBF(0.3) * sb.TemporalDecay(epsilon) if epsilon else sb.RBF(0.3)
+    with pytest.raises(ValueError, match=message):
+        kind(sb.Grid([[0, 1]], 11), kernel, **options)
+
+
+@pytest.mark.parametrize("name", FORGETTING)
+def test_a_policy_that_forgets_is_made_again_from_its_dict(name):
+    policy = FORGETTING[name].make(PROBLEMS["grid"])
+    again = sb.Policy.from_dict(policy.to_dict())
+    assert again.to_dict() == policy.to_dict()
+    for x in (policy.ask(), policy.space.points([7])[0]):
+        for told in (policy, again):
+            told.tell(x, 0.7)
+    assert again.ask().tolist() == policy.ask().tolist()
+
+
 # ---- asking and telling
 
 
@@ -356,7 +462,9 @@ def test_telling_in_any_order_and_at_once_is_the_same(name):
     at_once.tell(points, y, noise=noise)
     reverse.tell(points[::-1], y[::-1], noise=noise[::-1])
     np.testing.assert_array_equal(posterior_of(at_once, problem), posterior_of(one_by_one, problem))
-    np.testing.assert_allclose(posterior_of(reverse, problem), posterior_of(one_by_one, problem), atol=1e-9)
+    if name not in FORGETTING:  # whose observations' order is their time
+        np.testing.assert_allclose(posterior_of(reverse, problem), posterior_of(one_by_one, problem), atol=1e-9)
+        assert reverse.best().x.tolist() == one_by_one.best().x.tolist()
     assert at_once.rounds == one_by_one.rounds == reverse.rounds == len(points)
     assert at_once.ask().tolist() == one_by_one.ask().tolist()
     assert at_once.best().x.tolist() == one_by_one.best().x.tolist()

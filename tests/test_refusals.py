@@ -22,7 +22,11 @@ from scalable_bandits import posteriors
 from scalable_bandits.policies import Policy
 from scalable_bandits.specification import Specification
 
-NAMES = ("GPUCB", "IGPUCB", "GPTS", "GPEI", "GPPI", "MeanOnly", "VarianceOnly", "RandomSearch")
+NAMES = (
+    "GPUCB", "IGPUCB", "GPTS", "GPEI", "GPPI", "MeanOnly", "VarianceOnly", "RGPUCB", "SWGPUCB", "WGPUCB", "TVGPUCB",
+    "RandomSearch",
+)  # fmt: skip
+NEEDED: dict[str, dict[str, Any]] = {"RGPUCB": {"memory": 4}, "SWGPUCB": {"memory": 4}}
 NAN, INF = math.nan, math.inf
 
 
@@ -44,8 +48,9 @@ PLACES = {
 
 
 def make(name: str, place: Place = PLACES["grid"], **options: Any) -> Policy:
-    options = {"noise": 0.1, "regularization": 0.01, "candidates": 64, "seed": 3, **options}
-    policy: Policy = getattr(sb, name)(place.space, place.kernel, **options)
+    options = {"noise": 0.1, "regularization": 0.01, "candidates": 64, "seed": 3, **NEEDED.get(name, {}), **options}
+    kernel = place.kernel * sb.TemporalDecay(0.1) if name == "TVGPUCB" else place.kernel
+    policy: Policy = getattr(sb, name)(place.space, kernel, **options)
     return policy
 
 

@@ -25,6 +25,7 @@ KERNELS = [
     sb.Linear([1.0, 2.0], bias=0.5),
     sb.Covariance([[2.0, 0.5], [0.5, 1.0]]),
     2.0 * sb.RBF(0.2) + sb.Linear() * sb.Matern(3.0),
+    2.0 * sb.RBF(0.2) * sb.TemporalDecay(0.01),
 ]
 NOISES = [
     sb.GaussianNoise(0.5),

@@ -2,6 +2,13 @@
 
 from scalable_bandits.environments.base import Environment
 from scalable_bandits.environments.benchmark import Benchmark
+from scalable_bandits.environments.changing import (
+    AutoregressiveProcess,
+    ChangingEnvironment,
+    DriftingFunction,
+    MovingSearchSpace,
+    SensorPanel,
+)
 from scalable_bandits.environments.noise import GaussianNoise, Noise, RademacherNoise, StudentTNoise, UniformNoise
 from scalable_bandits.environments.sensors import (
     DataMissing,
@@ -14,15 +21,20 @@ from scalable_bandits.environments.sensors import (
 from scalable_bandits.environments.synthetic import FunctionEnvironment, GPSample, RKHSFunction, TableEnvironment
 
 __all__ = [
+    "AutoregressiveProcess",
     "Benchmark",
+    "ChangingEnvironment",
     "DataMissing",
+    "DriftingFunction",
     "Environment",
     "FunctionEnvironment",
     "GPSample",
     "GaussianNoise",
+    "MovingSearchSpace",
     "Noise",
     "RKHSFunction",
     "RademacherNoise",
+    "SensorPanel",
     "StudentTNoise",
     "TableEnvironment",
     "UniformNoise",

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -34,6 +34,8 @@ class Environment(Specification):
     ----------
     tabulated : bool
         Whether f may be evaluated once a candidate and looked up from then on.
+    changing : bool
+        Whether f differs from round to round.
 
     Raises
     ------
@@ -42,6 +44,7 @@ class Environment(Specification):
     """
 
     tabulated = True
+    changing = False
 
     def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
         self.space = space
@@ -62,6 +65,14 @@ class Environment(Specification):
     def evaluate(self, points: Floats) -> Floats:
         """f at points (k, d), shape (k,), in units of y."""
 
+    def evaluate_at(self, points: Floats, t: int) -> Floats:
+        """f of round t at points (k, d), shape (k,)."""
+        return self.evaluate(points)
+
+    def available(self, t: int) -> NDArray[np.bool_] | None:
+        """Which candidates may be chosen in round t, (size,); None if all may."""
+        return None
+
     def _inside(self, x: ArrayLike) -> tuple[Floats, bool]:
         points, single = self.space.parse(x)
         if isinstance(self.space, FiniteSpace):
@@ -73,7 +84,7 @@ class Environment(Specification):
     def mean(self, x: ArrayLike, t: int = 1) -> Any:
         """f(x) without noise in round t: a number for one point, (k,) for many."""
         points, single = self._inside(x)
-        values = self.evaluate(points)
+        values = self.evaluate_at(points, t)
         return float(values[0]) if single else values
 
     def noise_at(self, t: int) -> float:
@@ -83,7 +94,11 @@ class Environment(Specification):
     def observe(self, x: ArrayLike, t: int = 1) -> Any:
         """f(x) plus the noise of round t (of rounds t, t+1, ... for many points)."""
         points, single = self._inside(x)
-        values = self.evaluate(points) + np.array([self._stream[t + i] for i in range(len(points))])
+        if self.changing:
+            values = np.concatenate([self.evaluate_at(points[[i]], t + i) for i in range(len(points))])
+        else:
+            values = self.evaluate(points)
+        values = values + np.array([self._stream[t + i] for i in range(len(points))])
         return float(values[0]) if single else values
 
     def table(self, t: int = 1) -> Floats:
@@ -95,12 +110,23 @@ class Environment(Specification):
             self._table.flags.writeable = False
         return self._table
 
+    def restricted(self, available: ArrayLike | None, t: int) -> ArrayLike | None:
+        """Availability set (mask or numbers) without what cannot be chosen in round t; ValueError if none is left."""
+        own = self.available(t)
+        if own is None or available is None:
+            return own if available is None else available
+        both: NDArray[np.bool_] = availability(available, len(own)) & own
+        if not both.any():
+            checks.refuse("available", available, f"a set with a candidate that the environment has in round {t}")
+        return both
+
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
-        """Largest f in round t, over the available candidates (mask or numbers) where given.
+        """Largest f in round t, over the available candidates (mask or numbers): those given, of those there are.
 
         On a finite space it is exact. On a box it is searched: 2^14 Sobol points, the best 20 refined.
         """
         if isinstance(self.space, FiniteSpace):
+            available = self.restricted(available, t)
             if available is None and self.space.size > TABLE_LIMIT:
                 starts = range(0, self.space.size, TABLE_LIMIT)
                 parts = (np.arange(i, min(i + TABLE_LIMIT, self.space.size)) for i in starts)

@@ -28,6 +28,16 @@ def gaussian_draw(covariance: Floats, rng: np.random.Generator) -> Floats:
     return vectors @ (np.sqrt(np.maximum(values, 0.0)) * coefficients)
 
 
+def sparse_centers(space: Space, count: int, rng: np.random.Generator) -> Floats:
+    """Points (count, d) uniform on a space's bounds, or among its candidates where it has no bounds."""
+    if isinstance(space, Box | Grid):
+        low, high = np.array(space.bounds).T
+        centers: Floats = low + (high - low) * rng.random((count, space.dimension))
+        return centers
+    assert isinstance(space, FiniteSpace)
+    return space.points(rng.integers(space.size, size=count))
+
+
 class TableEnvironment(Environment):
     """A function given by its value at each candidate (size,), in units of y."""
 
@@ -95,12 +105,7 @@ class RKHSFunction(Environment):
         """
         rng = generator(seed, "function")
         count = 30 * space.dimension if count is None else count
-        if isinstance(space, Box | Grid):
-            low, high = np.array(space.bounds).T
-            centers = low + (high - low) * rng.random((count, space.dimension))
-        else:
-            assert isinstance(space, FiniteSpace)
-            centers = space.points(rng.integers(space.size, size=count))
+        centers = sparse_centers(space, count, rng)
         return cls(space, kernel, centers, rng.uniform(-1.0, 1.0, count), noise, seed)
 
     @classmethod

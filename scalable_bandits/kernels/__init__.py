@@ -3,6 +3,7 @@
 from scalable_bandits.kernels.base import Kernel, Product, Scaled, Sum
 from scalable_bandits.kernels.stationary import RBF, Matern, RationalQuadratic
 from scalable_bandits.kernels.structured import Covariance, Linear, Periodic
+from scalable_bandits.kernels.temporal import TemporalDecay
 
 __all__ = [
     "RBF",
@@ -15,4 +16,5 @@ __all__ = [
     "RationalQuadratic",
     "Scaled",
     "Sum",
+    "TemporalDecay",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -37,6 +38,11 @@ class Kernel(Specification):
     def stationary(self) -> bool:
         """Whether k(x, z) is a function of x - z, so that the prior variance is the same everywhere."""
         return False
+
+    @property
+    def epsilon(self) -> float:
+        """What the function forgets from one round to the next, see `TemporalDecay`; 0 if it stays as it is."""
+        return 0.0
 
     def check(self, dimension: int) -> None:
         """Raise ValueError unless the kernel takes points of this dimension."""
@@ -138,12 +144,25 @@ class Sum(Combination):
 
     combine = np.add
 
+    @property
+    def epsilon(self) -> float:
+        parts = {kernel.epsilon for kernel in self.kernels}
+        if len(parts) > 1:
+            allowed = "parts that forget alike: (k1 + k2) * TemporalDecay(epsilon)"
+            checks.refuse("kernel", f"a sum of parts with epsilon {sorted(parts)}", allowed)
+        return parts.pop()
+
 
 @attrs.frozen
 class Product(Combination):
     """Product of kernels."""
 
     combine = np.multiply
+
+    @property
+    def epsilon(self) -> float:
+        decays = [kernel.epsilon for kernel in self.kernels if kernel.epsilon]
+        return decays[0] if len(decays) == 1 else 1.0 - math.prod(1.0 - epsilon for epsilon in decays)
 
 
 @attrs.frozen
@@ -156,6 +175,10 @@ class Scaled(Kernel):
     @property
     def stationary(self) -> bool:
         return self.kernel.stationary
+
+    @property
+    def epsilon(self) -> float:
+        return self.kernel.epsilon
 
     def check(self, dimension: int) -> None:
         self.kernel.check(dimension)

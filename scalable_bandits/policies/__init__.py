@@ -9,8 +9,12 @@ from scalable_bandits.policies.igpucb import IGPUCB
 from scalable_bandits.policies.mean_only import MeanOnly
 from scalable_bandits.policies.pigpucb import CoverElement, PiGPUCB
 from scalable_bandits.policies.random_search import RandomSearch
+from scalable_bandits.policies.rgpucb import RGPUCB
 from scalable_bandits.policies.supkernelucb import SupKernelUCB
+from scalable_bandits.policies.swgpucb import SWGPUCB
+from scalable_bandits.policies.tvgpucb import TVGPUCB
 from scalable_bandits.policies.variance_only import VarianceOnly
+from scalable_bandits.policies.wgpucb import WGPUCB
 
 __all__ = [
     "GPEI",
@@ -18,6 +22,10 @@ __all__ = [
     "GPTS",
     "GPUCB",
     "IGPUCB",
+    "RGPUCB",
+    "SWGPUCB",
+    "TVGPUCB",
+    "WGPUCB",
     "Best",
     "CoverElement",
     "MeanOnly",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import attrs
@@ -142,7 +142,9 @@ class Policy(Specification):
         """Points asked for whose value has not been told, in the order of asking."""
         return [self._finite.value(c) for c in self._waiting]
 
-    def ask(self, n: int | None = None, *, available: ArrayLike | None = None) -> Any:
+    def ask(
+        self, n: int | None = None, *, available: ArrayLike | None = None, context: Mapping[int, float] | None = None
+    ) -> Any:
         """Choose the next point, or the next `n` points. They stay pending until told.
 
         Parameters
@@ -151,6 +153,9 @@ class Policy(Specification):
             How many; one point, without a leading axis, if not given.
         available
             X_t: only these may be chosen. A mask (size,) or candidates' numbers.
+        context
+            Coordinates that are given in this round, not chosen, by dimension from 0: ``{1: 0.5}`` chooses among the
+            candidates whose second coordinate is 0.5 (contextual bandits, Krause & Ong 2011). On a grid or points.
 
         Returns
         -------
@@ -160,10 +165,11 @@ class Policy(Specification):
         Raises
         ------
         ValueError
-            If n < 1, or the availability set is empty or not of the space. Nothing has changed then.
+            If n < 1, or the availability set is empty or not of the space, or no candidate has the context. Nothing
+            has changed then.
         """
         count = 1 if n is None else checks.integer("n", n, 1)
-        allowed = self.allowed(available)
+        allowed = self.allowed(available, context)
         waiting, owed = list(self._waiting), list(self._owed)
         asked = []
         try:
@@ -288,9 +294,14 @@ class Policy(Specification):
         if len(state["added"]):
             self._finite = Points(np.concatenate([self._finite.points(), state["added"]]))
 
-    def allowed(self, available: ArrayLike | None) -> Mask | None:
+    def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
         """Mask over all candidates of what may be chosen, from a mask or numbers; None if everything may."""
         size = self._finite.size
+        if context is not None:
+            if isinstance(self.space, Box):
+                checks.refuse("context", context, "none on a box, whose candidates share no coordinates: take a Grid")
+            matching = self._finite.matching(context)
+            available = matching if available is None else availability(available, size) & matching
         if available is None and size == self._choosable:
             return None
         mask = np.zeros(size, dtype=np.bool_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -19,11 +19,13 @@ from scalable_bandits.policies.base import Best, Mask, Policy
 from scalable_bandits.posteriors import (
     Acquisition,
     Engine,
+    ForgettingEngine,
     Observations,
     Regression,
     State,
     arrays,
     check_engine,
+    check_size,
     make_engine,
     nested,
     part,
@@ -46,24 +48,29 @@ class GaussianProcessPolicy(Policy):
         A number, one for each candidate of a finite space (size,), or a function from points (k, d)
         to means (k,), in units of y.
     engine
-        "dense" (n x n covariance), "blocked" (rows and tiles, for large spaces), or "auto": by size.
-        Both are exact.
+        "dense" (n x n covariance), "blocked" (rows and tiles, for large spaces), "autoregressive" (for a kernel times
+        `TemporalDecay`), or "auto": by kernel and size. All are exact.
 
     Other parameters are those of `Policy`.
+
+    Where the function changes over rounds (`TemporalDecay`), each observation told is a round: the i-th is of round i,
+    and the posterior is that of the round to come. Pending points count as measured in the present round.
     """
+
+    engines: ClassVar[tuple[str, ...]] = ()  # of a policy with one of its own
 
     kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel))
     prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=0.0)
     engine: str = attrs.field(default="auto")
     _engine: Engine | None = attrs.field(init=False, default=None, repr=False)
     _observed: Observations = attrs.field(init=False, factory=Observations, repr=False)
-    _regression: Regression | None = attrs.field(init=False, default=None, repr=False)
+    _regression: Regression | ForgettingEngine | None = attrs.field(init=False, default=None, repr=False)
     _pending_columns: dict[int, Floats] = attrs.field(init=False, factory=dict, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self.kernel.check(self.space.dimension)
-        self.engine = check_engine(self.engine, self._finite.size)
+        self.engine = self._checked_engine()
         if not callable(self.prior_mean):
             means = checks.finite("prior_mean", self.prior_mean)
             sizes = [(), (self._finite.size,)] if isinstance(self.space, FiniteSpace) else [()]
@@ -83,8 +90,21 @@ class GaussianProcessPolicy(Policy):
             checks.refuse("regularization", self.regularization, allowed)
         self._queried = np.zeros(self._finite.size, dtype=np.bool_)
 
+    def _checked_engine(self) -> str:
+        """Name of the engine that was asked for, "auto" resolved."""
+        if not self.engines:
+            return check_engine(self.engine, self._finite.size, self.kernel.epsilon)
+        if self.engine not in ("auto", *self.engines):
+            checks.refuse("engine", self.engine, " or ".join(map(repr, ("auto", *self.engines))))
+        if self.kernel.epsilon:
+            checks.refuse("kernel", self.kernel, "one without TemporalDecay: the policy forgets in a way of its own")
+        check_size(self.engines[0], self._finite.size)
+        return self.engines[0]
+
     def prior_mean_at(self, points: Floats) -> Floats:
         """Prior mean at points (k, d), shape (k,)."""
+        if not len(points):
+            return np.zeros(0)
         if callable(self.prior_mean):
             means = checks.finite("prior_mean", self.prior_mean(points))
         else:
@@ -99,26 +119,53 @@ class GaussianProcessPolicy(Policy):
         """The engine, made when it is first needed."""
         if self._engine is None:
             points = self._finite.points()
-            self._engine = make_engine(self.engine, self.kernel, points, self.prior_mean_at(points))
+            self._engine = self.fresh_engine(points, self.prior_mean_at(points))
         return self._engine
 
+    def fresh_engine(self, points: Floats, prior_mean: Floats) -> Engine:
+        """Make an engine that has seen nothing: what it forgets, the policy forgets."""
+        return make_engine(self.engine, self.kernel, points, prior_mean)
+
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        self.posterior_engine.observe(candidate, y, noise_variance)
-        self._observed.add(candidate, y, noise_variance)
-        self._queried[candidate] = True
+        engine = self.posterior_engine
+        engine.observe(candidate, y, noise_variance)
+        engine.advance()
+        if not isinstance(engine, ForgettingEngine):
+            self._observed.add(candidate, y, noise_variance)
+            self._queried[candidate] = True
         self._regression = None
         if self._pending_columns:
             self._pending_columns.clear()
 
+    def forget(self) -> None:
+        """Know nothing again."""
+        self._engine, self._regression, self._observed = None, None, Observations()
+        self._queried[:] = False
+        self._pending_columns.clear()
+
+    @property
+    def remembered(self) -> int:
+        """How many observations the posterior is made of."""
+        return self.rounds
+
     def extend(self, grown: Points) -> None:
-        """Rebuild the engine over the longer candidate set from the collapsed observations."""
-        points = grown.points()
-        rebuilt = make_engine(self.engine, self.kernel, points, self.prior_mean_at(points))
-        for candidate, average, noise_variance in zip(*map(np.ndarray.tolist, self._observed.collapsed()), strict=True):
-            rebuilt.observe(candidate, average, noise_variance)
-        self._engine = rebuilt
+        """Rebuild the engine over the longer candidate set, from the collapsed observations where it forgets none."""
+        points, held = grown.points(), self.posterior_engine
+        if isinstance(held, ForgettingEngine):
+            rebuilt = held.extended(points, self.prior_mean_at(points))
+        else:
+            rebuilt = self.fresh_engine(points, self.prior_mean_at(points))
+            told = map(np.ndarray.tolist, self._observed.collapsed())
+            for candidate, average, noise_variance in zip(*told, strict=True):
+                rebuilt.observe(candidate, average, noise_variance)
+        self._engine, self._regression = rebuilt, None
         self._queried = np.append(self._queried, np.zeros(len(points) - len(self._queried), dtype=np.bool_))
         self._pending_columns.clear()
+
+    @property
+    def queried(self) -> Mask:
+        """Which candidates have observations that still count, (n,)."""
+        return self._engine.observed if isinstance(self._engine, ForgettingEngine) else self._queried
 
     def reduction(self) -> Floats | None:
         """Variance (n,) that the pending points will take off; None if none is pending.
@@ -169,7 +216,9 @@ class GaussianProcessPolicy(Policy):
         mean, std = mean + self.prior_mean_at(points), np.sqrt(variance)
         return (float(mean[0]), float(std[0])) if single else (mean, std)
 
-    def _refit(self) -> Regression:
+    def _refit(self) -> Regression | ForgettingEngine:
+        if isinstance(self.posterior_engine, ForgettingEngine):
+            return self.posterior_engine
         queried, averages, noise_variances = self._observed.collapsed()
         points = self._finite.points(queried)
         return Regression(self.kernel, points, noise_variances, averages - self.prior_mean_at(points))
@@ -185,7 +234,7 @@ class GaussianProcessPolicy(Policy):
     def restore(self, state: State) -> None:
         super().restore(state)
         points = self._finite.points()
-        self._engine = make_engine(self.engine, self.kernel, points, self.prior_mean_at(points))
+        self._engine = self.fresh_engine(points, self.prior_mean_at(points))
         self._engine.restore(part(state, "engine"))
         self._observed.restore(part(state, "observed"))
         self._queried = np.zeros(len(points), dtype=np.bool_)
@@ -194,9 +243,9 @@ class GaussianProcessPolicy(Policy):
         self._pending_columns.clear()
 
     def best(self) -> Best:
-        """Queried point of largest posterior mean; before the first `tell`, the candidate of largest prior mean."""
-        mask = self._queried if len(self._observed) else None
-        candidate, _ = self.posterior_engine.maximize(MEAN, self._salt, mask)
+        """Queried point of largest posterior mean; where nothing is known, the candidate of largest prior mean."""
+        queried = self.queried
+        candidate, _ = self.posterior_engine.maximize(MEAN, self._salt, queried if queried.any() else None)
         mean, variance = self.posterior_engine.at(np.array([candidate]))
         return Best(self._finite.value(candidate), float(mean[0]), float(np.sqrt(variance[0])))
 
@@ -248,9 +297,9 @@ class ImprovementPolicy(IndexPolicy):
 
     def best_so_far(self, allowed: Mask | None) -> float:
         """Value of the incumbent, in units of y; before there is one, the largest prior mean allowed."""
-        if self.incumbent == "observation" and len(self._observed):
+        if self.incumbent == "observation" and np.isfinite(self._largest):
             return self._largest
-        queried = self._queried
+        queried = self.queried
         if self._waiting:
             queried = queried.copy()
             queried[self._waiting] = True
@@ -278,12 +327,18 @@ class ConfidencePolicy(IndexPolicy):
         B, a bound on the RKHS norm of f.
     information_gain
         "realised" (of the points played), "greedy" (upper bound over the space, Srinivas et al. 2010, section
-        5.1), a number, or a function of the number of observations, in nats.
+        5.1), a number, or a function of the number of observations that the posterior is made of, in nats.
     """
 
     rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
     _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
     _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self._gain == "greedy" and self.kernel.epsilon:
+            allowed = "'realised', a number or a function with TemporalDecay: the greedy bound is for a fixed function"
+            checks.refuse("information_gain", self._gain, allowed)
 
     @property
     @abstractmethod
@@ -298,8 +353,8 @@ class ConfidencePolicy(IndexPolicy):
         if self._gain == "greedy":
             if self._greedy is None:
                 self._greedy = GreedyInformationGain(self.kernel, self._finite, self.regularization)
-            return self._greedy(self.rounds)
-        return float(self._gain(self.rounds)) if callable(self._gain) else float(self._gain)
+            return self._greedy(self.remembered)
+        return float(self._gain(self.remembered)) if callable(self._gain) else float(self._gain)
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return UpperConfidence(self.width)

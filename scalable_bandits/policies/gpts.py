@@ -20,24 +20,23 @@ from scalable_bandits import checks
 from scalable_bandits.confidence import improved
 from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.gaussian_process import ConfidencePolicy
-from scalable_bandits.posteriors import DenseEngine
+from scalable_bandits.posteriors import AutoregressiveEngine, DenseEngine
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.randomness import generator
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class GPTS(ConfidencePolicy):
-    """Gaussian-process Thompson sampling, by exact joint draws from the dense engine.
+    """Gaussian-process Thompson sampling, by exact joint draws, which need the full covariance.
 
     Parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
     """
 
-    engine: str = attrs.field(default="dense")
-
     def __attrs_post_init__(self) -> None:
-        if self.engine not in ("auto", "dense"):
-            checks.refuse("engine", self.engine, "'auto' or 'dense': joint draws need the full covariance")
-        self.engine = "dense"
+        drawing = "autoregressive" if self.kernel.epsilon else "dense"
+        if self.engine not in ("auto", drawing):
+            checks.refuse("engine", self.engine, f"'auto' or {drawing!r}: joint draws need the full covariance")
+        self.engine = drawing
         super().__attrs_post_init__()
 
     @property
@@ -47,7 +46,7 @@ class GPTS(ConfidencePolicy):
 
     def choose(self, allowed: Mask | None = None) -> int:
         engine = self.posterior_engine
-        assert isinstance(engine, DenseEngine)
+        assert isinstance(engine, DenseEngine | AutoregressiveEngine)
         rng = generator(self.seed, "draws", self.round)
         deviation = engine.draw(rng)
         if self._waiting:

@@ -90,6 +90,8 @@ class PiGPUCB(Policy):
         if isinstance(self.space, Box):
             checks.refuse("space", self.space, "a Grid or Points: take space.candidates(n) of a box")
         self.kernel.check(self.space.dimension)
+        if self.kernel.epsilon:
+            checks.refuse("kernel", self.kernel, "one without TemporalDecay: cells do not forget")
         checks.finite("prior_mean", self.prior_mean)
         if self.theory:
             if self.horizon is None:

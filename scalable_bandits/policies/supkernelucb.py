@@ -82,6 +82,8 @@ class SupKernelUCB(GaussianProcessPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        if self.kernel.epsilon:
+            checks.refuse("kernel", self.kernel, "one without TemporalDecay: what a stage learned stays")
         if self.horizon is None:
             checks.refuse("horizon", None, "a number of rounds: the thresholds and the width depend on it")
         intervals = self._choosable * self.horizon * max(1, math.ceil(math.log(self.horizon)))

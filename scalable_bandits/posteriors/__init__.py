@@ -2,54 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.autoregression import AutoregressiveEngine
 from scalable_bandits.posteriors.blocked import BlockedEngine
 from scalable_bandits.posteriors.dense import DenseEngine
-from scalable_bandits.posteriors.engine import Acquisition, Engine
+from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
 from scalable_bandits.posteriors.observations import Observations
 from scalable_bandits.posteriors.regression import Regression
+from scalable_bandits.posteriors.sliding import SlidingEngine
 from scalable_bandits.posteriors.state import State, arrays, nested, part
+from scalable_bandits.posteriors.weighted import WeightedEngine
 
 DENSE_LIMIT = 6_000  # candidates; at 4,900 the full covariance was still twice as fast (benchmarks, "engines")
 DENSE_MAXIMUM = 20_000  # candidates: 3.2 GB of covariance
+AUTOREGRESSIVE_MAXIMUM = 10_000  # candidates: prior and gained covariance, 1.6 GB
 BLOCKED_MAXIMUM = 2_000_000  # candidates: 2 GB of window and columns, before the first fold
 
 __all__ = [
     "Acquisition",
+    "AutoregressiveEngine",
     "BlockedEngine",
     "DenseEngine",
     "Engine",
+    "ForgettingEngine",
     "Observations",
     "Regression",
+    "SlidingEngine",
     "State",
+    "WeightedEngine",
     "arrays",
     "check_engine",
+    "check_size",
     "make_engine",
     "nested",
     "part",
 ]
 
 
-def check_engine(name: str, size: int) -> str:
+def check_engine(name: str, size: int, epsilon: float = 0.0) -> str:
     """Name of the engine for a space of `size` candidates: "auto" is resolved, too large a space refused.
+
+    Parameters
+    ----------
+    name
+        As asked for.
+    size
+        Candidates.
+    epsilon
+        Of the kernel: one that forgets (`TemporalDecay`) has an engine of its own.
 
     Raises
     ------
     ValueError
-        If the name is unknown or the space too large for the engine.
+        If the name is unknown, the space too large for the engine, or the engine one that cannot forget.
     """
-    maximum = {"dense": DENSE_MAXIMUM, "blocked": BLOCKED_MAXIMUM}
+    maximum = {"dense": DENSE_MAXIMUM, "blocked": BLOCKED_MAXIMUM, "autoregressive": AUTOREGRESSIVE_MAXIMUM}
     if name not in (*maximum, "auto"):
-        checks.refuse("engine", name, "'auto', 'dense' or 'blocked'")
-    chosen = name if name != "auto" else "dense" if size <= DENSE_LIMIT else "blocked"
-    if size > maximum[chosen]:
-        checks.refuse("space", f"{size:,} candidates", f"at most {maximum[chosen]:,} for the exact engine {chosen!r}")
+        checks.refuse("engine", name, "'auto', 'dense', 'blocked' or 'autoregressive'")
+    if epsilon and name not in ("auto", "autoregressive"):
+        checks.refuse("engine", name, "'auto' or 'autoregressive' for a kernel with TemporalDecay")
+    static = "dense" if size <= DENSE_LIMIT else "blocked"
+    chosen = name if name != "auto" else "autoregressive" if epsilon else static
+    check_size(chosen, size, maximum[chosen])
     return chosen
 
 
+def check_size(name: str, size: int, maximum: int = BLOCKED_MAXIMUM) -> None:
+    """Raise ValueError for a space too large for an engine."""
+    if size > maximum:
+        checks.refuse("space", f"{size:,} candidates", f"at most {maximum:,} for the exact engine {name!r}")
+
+
 def make_engine(name: str, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
-    """Build an engine, by size where the name is "auto"; see `Engine` for the parameters."""
-    kind = {"dense": DenseEngine, "blocked": BlockedEngine}[check_engine(name, len(points))]
-    return kind(kernel, points, prior_mean)
+    """Build an engine, by kernel and size where the name is "auto"; see `Engine` for the parameters."""
+    engines: dict[str, Callable[[Kernel, Floats, Floats], Engine]]
+    engines = {"dense": DenseEngine, "blocked": BlockedEngine, "autoregressive": AutoregressiveEngine}
+    return engines[check_engine(name, len(points), kernel.epsilon)](kernel, points, prior_mean)

@@ -52,8 +52,6 @@ class Engine(ABC):
 
     Attributes
     ----------
-    information_gain : float
-        Realised gain, sum of 1/2 log(1 + s^2 / noise) over the observations, in nats.
     floored : int
         How often rounding pushed a variance below zero and it was set to zero.
     asks_matter : bool
@@ -66,7 +64,7 @@ class Engine(ABC):
         self.kernel = kernel
         self.points = points
         self.size = len(points)
-        self.information_gain = 0.0
+        self._information_gain = 0.0
         self.floored = 0
         self._mean = prior_mean.copy()
         self._variance = kernel.diagonal(points).astype(np.float64)
@@ -119,17 +117,45 @@ class Engine(ABC):
             The largest index; the candidate's own is within a relative 1e-10 of it.
         """
 
+    def advance(self, rounds: int = 1) -> None:  # noqa: B027 - most engines have nothing to do
+        """Move on in time; what was learned stays true unless the engine is one that forgets."""
+
+    @property
+    def information_gain(self) -> float:
+        """Realised gain, sum of 1/2 log(1 + s^2 / noise) over the observations that count, in nats."""
+        return self._information_gain
+
     def state(self) -> State:
         """The posterior as arrays, from which `restore` goes on to the last bit as this engine would."""
         return arrays(information_gain=self.information_gain, floored=self.floored)
 
     def restore(self, state: State) -> None:
         """Be as the engine was whose `state` is given; of the same kernel, points and prior mean."""
-        self.information_gain = float(state["information_gain"])
+        self._information_gain = float(state["information_gain"])
         self.floored = int(state["floored"])
 
     def _gain(self, variance_before: float, noise_variance: float) -> None:
-        self.information_gain += 0.5 * math.log1p(variance_before / noise_variance)
+        self._information_gain += 0.5 * math.log1p(variance_before / noise_variance)
+
+
+class ForgettingEngine(Engine):
+    """An engine in which what was learned counts less as time goes by: it alone knows the posterior.
+
+    The time is 1 at first and moves on by `advance`; the posterior is that of the function of the present time.
+    """
+
+    @property
+    @abstractmethod
+    def observed(self) -> NDArray[np.bool_]:
+        """Which candidates have observations that still count, (n,)."""
+
+    @abstractmethod
+    def predict(self, x: Floats) -> tuple[Floats, Floats]:
+        """Posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
+
+    @abstractmethod
+    def extended(self, points: Floats, prior_mean: Floats) -> Engine:
+        """Engine of the same posterior over more candidates: these, and then some."""
 
 
 def choose(

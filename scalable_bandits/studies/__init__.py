@@ -1,6 +1,6 @@
 """Named studies: one for each table or figure of the papers."""
 
-from scalable_bandits.studies import chowdhury2017, janz2020, janz2022, srinivas2010
+from scalable_bandits.studies import bogunovic2016, chowdhury2017, janz2020, janz2022, srinivas2010, zhou2021
 from scalable_bandits.studies.study import Problem, Replicate, Study
 from scalable_bandits.studies.summary import Comparison, Row, summarize
 
@@ -10,9 +10,11 @@ __all__ = [
     "Replicate",
     "Row",
     "Study",
+    "bogunovic2016",
     "chowdhury2017",
     "janz2020",
     "janz2022",
     "srinivas2010",
     "summarize",
+    "zhou2021",
 ]

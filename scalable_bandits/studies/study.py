@@ -195,7 +195,7 @@ class Study:
             for job in jobs:
                 environment, policies = self.build(job)
                 case = cases.index(job.case)
-                uniform[case, job.number] = environment.optimum() - environment.table().mean()
+                uniform[case, job.number] = uniform_regret(environment, horizon)
                 for p, label in enumerate(labels):
                     started = time.perf_counter()
                     run = simulate(policies[label], environment, horizon)
@@ -238,3 +238,15 @@ def _some(name: str, chosen: Sequence[str] | None, known: Sequence[str]) -> list
         if given not in known:
             checks.refuse(name, given, nearest(given, known))
     return [label for label in known if label in chosen]
+
+
+def uniform_regret(environment: Environment, horizon: int) -> float:
+    """Mean regret a round of uniform play on what is available, over `horizon` rounds."""
+    if not environment.changing and environment.available(1) is None:
+        return float(environment.optimum() - environment.table().mean())
+    total = 0.0
+    for t in range(1, horizon + 1):
+        available = environment.available(t)
+        values = environment.table(t) if available is None else environment.table(t)[available]
+        total += float(values.max() - values.mean())
+    return total / horizon

@@ -32,6 +32,11 @@ def gpts_width(gain, rkhs_norm, noise, delta):
     return rkhs_norm + noise * sqrt(2 * (gain + 1 + log(2 / delta)))
 
 
+def swgpucb_width(gain, rkhs_norm, noise, delta, regularization, horizon):
+    """Zhou & Shroff 2021, Theorem 2: B + R / sqrt(lambda) sqrt(2 g + 2 log(T / delta))."""
+    return rkhs_norm + noise / sqrt(regularization) * sqrt(2 * gain + 2 * log(horizon / delta))
+
+
 def upper_confidence(mean, std, width):
     """mu + width s."""
     return np.array([m + width * s for m, s in zip(mean, std, strict=True)])

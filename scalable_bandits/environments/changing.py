@@ -1,0 +1,297 @@
+"""Functions that change from round to round, on finite spaces."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.environments.base import Environment
+from scalable_bandits.environments.noise import Noise
+from scalable_bandits.environments.synthetic import sparse_centers
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Arms, FiniteSpace, Space, availability
+
+
+class ChangingEnvironment(Environment):
+    """Base of the functions f_t, tabulated round by round.
+
+    See `Environment` for the parameters; the space is finite.
+    """
+
+    changing = True
+
+    def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
+        if not isinstance(space, FiniteSpace):
+            checks.refuse("space", space, "a finite space: a function that changes is looked up in every round")
+        super().__init__(space, noise, seed)
+
+    @abstractmethod
+    def table(self, t: int = 1) -> Floats:
+        """f_t at every candidate, (size,)."""
+
+    def evaluate(self, points: Floats) -> Floats:
+        """f_1 at points (k, d), shape (k,)."""
+        return self.evaluate_at(points, 1)
+
+    def evaluate_at(self, points: Floats, t: int) -> Floats:
+        assert isinstance(self.space, FiniteSpace)
+        return self.table(t)[self.space.index(points)]
+
+
+class DriftingFunction(ChangingEnvironment):
+    """Functions of an RKHS that follow knots: f_t = sum over i of w_i(t) k(centers_i, .).
+
+    Parameters
+    ----------
+    space, kernel
+        A finite domain, and the kernel of the RKHS.
+    centers
+        (m, d).
+    weights
+        (k, m) at the knots, in units of y over units of k.
+    knots
+        (k,) rounds, increasing from 1 on.
+    slow
+        Whether the weights move evenly from knot to knot, or stay until the next one and jump. After the last knot
+        nothing changes.
+    noise, seed
+        As in `Environment`.
+
+    Attributes
+    ----------
+    rkhs_norm : float
+        The largest RKHS norm of any f_t.
+    variation_budget : float
+        P_T, the exact sum over rounds of the RKHS norm of f_{t+1} - f_t, over all rounds.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        kernel: Kernel,
+        centers: Floats,
+        weights: Floats,
+        knots: Sequence[int],
+        slow: bool = False,
+        noise: Noise | None = None,
+        seed: int = 0,
+    ):
+        super().__init__(space, noise, seed)
+        self.kernel, self.slow = kernel, bool(slow)
+        self.centers = checks.finite("centers", centers, ndim=2)
+        self.weights = checks.finite("weights", weights, ndim=2)
+        self.knots = tuple(checks.integer("knots", knot, 1) for knot in knots)
+        if self.centers.shape[1] != space.dimension:
+            checks.refuse("centers", f"shape {self.centers.shape}", f"(m, {space.dimension})")
+        if self.weights.shape != (len(self.knots), len(self.centers)) or not self.weights.size:
+            allowed = f"({len(self.knots)}, {len(self.centers)}), one row a knot and one column a center"
+            checks.refuse("weights", f"shape {self.weights.shape}", allowed)
+        if self.knots[0] != 1 or (np.diff(self.knots) < 1).any():
+            checks.refuse("knots", self.knots, "increasing rounds, the first one 1")
+        gram = kernel.block(self.centers)
+        self.rkhs_norm = max(_norm(gram, w) for w in self.weights)
+        self._steps = [_norm(gram, step) for step in np.diff(self.weights, axis=0)]
+        self.variation_budget = float(sum(self._steps))
+        assert isinstance(space, FiniteSpace)
+        # Not by BLAS, whose last bits depend on how many points there are.
+        self._tables = np.einsum("ij,kj->ki", kernel.block(space.points(), self.centers), self.weights)
+
+    @classmethod
+    def sparse(
+        cls,
+        space: FiniteSpace,
+        kernel: Kernel,
+        noise: Noise | None = None,
+        *,
+        knots: Sequence[int],
+        slow: bool = False,
+        rkhs_norm: float | None = None,
+        seed: int = 0,
+        count: int | None = None,
+    ) -> DriftingFunction:
+        """Draw a function like `RKHSFunction.sparse` for every knot, over centers that stay.
+
+        Parameters
+        ----------
+        rkhs_norm
+            To which the function at each knot is scaled; as drawn if not given.
+
+        Others as in the class, and in `RKHSFunction.sparse`.
+        """
+        rng = generator(seed, "function")
+        centers = sparse_centers(space, 30 * space.dimension if count is None else count, rng)
+        weights = rng.uniform(-1.0, 1.0, (len(knots), len(centers)))
+        if rkhs_norm is not None:
+            gram = kernel.block(centers)
+            weights *= np.array([rkhs_norm / _norm(gram, w) for w in weights])[:, None]
+        return cls(space, kernel, centers, weights, knots, slow, noise, seed)
+
+    def parameters(self) -> dict[str, Any]:
+        own = ("kernel", "centers", "weights", "knots", "slow")
+        return {**super().parameters(), **{name: getattr(self, name) for name in own}}
+
+    def variation(self, horizon: int) -> float:
+        """P_T of the first `horizon` rounds: the sum over t < T of the RKHS norm of f_{t+1} - f_t."""
+        total = 0.0
+        for start, stop, step in zip(self.knots[:-1], self.knots[1:], self._steps, strict=True):
+            if self.slow:
+                total += step * min(max(horizon - start, 0) / (stop - start), 1.0)
+            elif horizon >= stop:
+                total += step
+        return total
+
+    def table(self, t: int = 1) -> Floats:
+        i = int(np.searchsorted(self.knots, t, side="right")) - 1
+        if not self.slow or i == len(self.knots) - 1 or t == self.knots[i]:
+            return self._tables[i]
+        share = (t - self.knots[i]) / (self.knots[i + 1] - self.knots[i])
+        return (1.0 - share) * self._tables[i] + share * self._tables[i + 1]
+
+
+def _norm(gram: Floats, weights: Floats) -> float:
+    return max(0.0, float(weights @ gram @ weights)) ** 0.5
+
+
+class AutoregressiveProcess(ChangingEnvironment):
+    """Draws of a Gaussian process that forget: f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}.
+
+    Every g is a draw from GP(0, k), and so is every f_t. Round t's function is the same whatever was asked before.
+
+    Source: Bogunovic, Scarlett & Cevher 2016, section 2.
+
+    Parameters
+    ----------
+    space
+        Finite.
+    kernel
+        k times ``TemporalDecay(epsilon)``.
+    noise, seed
+        As in `Environment`; the seed is the process's too.
+    """
+
+    BLOCK = 1024  # rounds computed at a time
+
+    def __init__(self, space: Space, kernel: Kernel, noise: Noise | None = None, *, seed: int = 0):
+        super().__init__(space, noise, seed)
+        if not kernel.epsilon:
+            checks.refuse("kernel", kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")
+        self.kernel = kernel
+        assert isinstance(space, FiniteSpace)
+        values, vectors = eigh(kernel.block(space.points()))
+        self._root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        self._last: list[Floats] = []  # f at the end of each block
+        self._held = -1
+        self._block = np.empty((0, space.size))
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "kernel": self.kernel}
+
+    def table(self, t: int = 1) -> Floats:
+        number, offset = divmod(checks.integer("t", t, 1) - 1, self.BLOCK)
+        if number != self._held:
+            for earlier in range(len(self._last), number):
+                self._compute(earlier)
+            self._compute(number)
+        return self._block[offset]
+
+    def _compute(self, number: int) -> None:
+        """Hold a block of rounds; the one before it is known."""
+        fresh = generator(self.seed, "process", number).standard_normal((self.BLOCK, len(self._root))) @ self._root
+        keep, share = (1.0 - self.kernel.epsilon) ** 0.5, self.kernel.epsilon**0.5
+        f = self._last[number - 1] if number else fresh[0]
+        for i in range(self.BLOCK):
+            f = keep * f + share * fresh[i] if number or i else f
+            fresh[i] = f
+        fresh.flags.writeable = False
+        self._held, self._block = number, fresh
+        if number == len(self._last):
+            self._last.append(fresh[-1].copy())
+
+
+class SensorPanel(ChangingEnvironment):
+    """Sensors through time: the arms are sensors, and round by round the readings move on to the next row.
+
+    Parameters
+    ----------
+    readings
+        (times, n), in units of y. After the last row the first one comes again.
+    hold
+        Rounds that a row lasts.
+    noise, seed
+        As in `Environment`.
+    """
+
+    def __init__(self, readings: ArrayLike, noise: Noise | None = None, seed: int = 0, hold: int = 1):
+        self.readings = checks.finite("readings", readings, ndim=2).copy()
+        if not self.readings.size:
+            checks.refuse("readings", f"shape {self.readings.shape}", "(times, n), both at least 1")
+        self.readings.flags.writeable = False
+        self.hold = checks.integer("hold", hold, 1)
+        super().__init__(Arms(self.readings.shape[1]), noise, seed)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"readings": self.readings, "noise": self.noise, "seed": self.seed, "hold": self.hold}
+
+    def table(self, t: int = 1) -> Floats:
+        return self.readings[((t - 1) // self.hold) % len(self.readings)]
+
+
+class MovingSearchSpace(Environment):
+    """An environment of whose candidates only some may be chosen, others from round to round.
+
+    Parameters
+    ----------
+    environment
+        What answers, on a finite space; it may change too.
+    available
+        (k, size) masks, taken in turn: round t has row (t - 1) mod k. Or a function from t to a mask or numbers.
+    """
+
+    def __init__(self, environment: Environment, available: ArrayLike | Callable[[int], ArrayLike]):
+        if not isinstance(environment.space, FiniteSpace):
+            checks.refuse("environment", f"space {environment.space}", "one on a finite space")
+        self.environment = environment
+        size = environment.space.size
+        self._masks: NDArray[np.bool_] | None = None
+        self._available = available if callable(available) else None
+        if not callable(available):
+            masks = np.asarray(available)
+            if masks.ndim != 2 or masks.shape[1] != size or not masks.size or not np.isin(masks, (0, 1)).all():
+                checks.refuse("available", f"an array of shape {masks.shape}", f"masks (k, {size})")
+            self._masks = masks.astype(np.bool_)
+            for mask in self._masks:
+                availability(mask, size)
+        self.changing, self.tabulated = environment.changing, environment.tabulated
+        super().__init__(environment.space, environment.noise, environment.seed)
+
+    def parameters(self) -> dict[str, Any]:
+        masks = self._available if self._masks is None else self._masks
+        return {"environment": self.environment, "available": masks}
+
+    def set_noise(self, noise: Noise) -> None:
+        super().set_noise(noise)
+        self.environment.set_noise(noise)
+
+    def available(self, t: int) -> NDArray[np.bool_] | None:
+        assert isinstance(self.space, FiniteSpace)
+        if self._masks is not None:
+            return self._masks[(t - 1) % len(self._masks)]
+        assert self._available is not None
+        return availability(self._available(t), self.space.size)
+
+    def evaluate(self, points: Floats) -> Floats:
+        return self.environment.evaluate(points)
+
+    def evaluate_at(self, points: Floats, t: int) -> Floats:
+        return self.environment.evaluate_at(points, t)
+
+    def table(self, t: int = 1) -> Floats:
+        return self.environment.table(t)

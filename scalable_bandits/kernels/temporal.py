@@ -1,0 +1,51 @@
+"""The forgetting kernel: how alike a function is to itself some rounds later."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels.base import Kernel
+
+
+@attrs.frozen
+class TemporalDecay(Kernel):
+    """Forgetting kernel, (1 - epsilon)^(|t - t'| / 2) between rounds t and t'.
+
+    It multiplies a kernel of x: with ``k * TemporalDecay(epsilon)`` the function is a first-order autoregression,
+    f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1} with g_{t+1} a fresh draw from k. As a function of x,
+    within one round, it is 1.
+
+    Source: Bogunovic, Scarlett & Cevher 2016, section 2.
+
+    Parameters
+    ----------
+    epsilon
+        Between 0 (nothing is forgotten) and 1 (every round is a new function).
+
+    Examples
+    --------
+    >>> TemporalDecay(0.19).between([1, 1, 3], 1).round(2).tolist()
+    [1.0, 1.0, 0.81]
+    """
+
+    epsilon: float = attrs.field(converter=checks.to_float, validator=checks.fraction)
+
+    def between(self, t: ArrayLike, other: ArrayLike) -> Floats:
+        """Correlations of the function in rounds `t` with that in rounds `other`, which broadcast."""
+        lag = np.abs(np.asarray(t, dtype=np.float64) - np.asarray(other, dtype=np.float64))
+        result: Floats = np.power(1.0 - self.epsilon, lag / 2.0)
+        return result
+
+    @property
+    def stationary(self) -> bool:
+        return True
+
+    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
+        out[...] = 1.0
+
+    def diagonal(self, X: Floats) -> Floats:
+        return np.ones(len(X))
