@@ -24,6 +24,7 @@ from benchmarks import measure, stores
 from benchmarks.changing import changing
 from benchmarks.measure import Line, timed
 from benchmarks.partitions import partition
+from benchmarks.priors import priors
 from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, partitioned, policy, problem
 
 
@@ -229,7 +230,8 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 
 BENCHMARKS: dict[str, Callable[[bool], Iterator[Line]]] = {
-    f.__name__: f for f in (startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing)
+    f.__name__: f
+    for f in (startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors)
 }
 
 

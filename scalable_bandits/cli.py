@@ -45,7 +45,7 @@ def list_studies() -> None:
 
     table = Table(title="scalable-bandits run STUDY", title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("study", "figure", "size", "takes", "needs"):
-        table.add_column(heading, no_wrap=True)
+        table.add_column(heading, no_wrap=True, min_width=max(map(len, Study.registry)) if heading == "study" else None)
     for name, study in sorted(Study.registry.items()):
         figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {study.horizon}"
         table.add_row(name, figure, size, study.duration, "--data" * study.needs_data)

@@ -76,3 +76,36 @@ def independent(intervals: int, delta: float, rkhs_norm: float, noise: float, re
     4.0
     """
     return rkhs_norm + noise * math.sqrt(2.0 * math.log(2.0 * intervals / delta) / regularization)
+
+
+def unknown_prior_finite(t: int, size: int, delta: float) -> float:
+    """beta_t = sqrt(2 log(2 |D| pi^2 t^2 / delta)) of a finite space; the width itself, not its square.
+
+    Source: Ziomek et al. 2025, Theorem 4.1 (A).
+
+    Examples
+    --------
+    >>> round(unknown_prior_finite(t=1, size=50, delta=0.1), 3)
+    4.289
+    """
+    return math.sqrt(2.0 * math.log(2.0 * size * math.pi**2 * t**2 / delta))
+
+
+def unknown_prior_continuous(t: int, dimension: int, delta: float, a: float, b: float, side: float) -> float:
+    """beta_t of a box [0, side]^d, for f with derivatives above L at a rate a exp(-(L / b)^2); the width itself.
+
+    sqrt(2 log(3 pi^2 t^2 / (2 delta)) + 2 d log(d t^2 side b sqrt(log(3 d a / (2 delta))))), for a > 2 delta / (3 d).
+    Source: Ziomek et al. 2025, Theorem 4.1 (B).
+    """
+    d = dimension
+    root = math.sqrt(math.log(3.0 * d * a / (2.0 * delta)))
+    first = 2.0 * math.log(3.0 * math.pi**2 * t**2 / (2.0 * delta))
+    return math.sqrt(first + 2.0 * d * math.log(d * t**2 * side * b * root))
+
+
+def error_allowance(t: int, priors: int, delta: float, noise: float) -> float:
+    """xi_t = 2 R^2 log(|U| pi^2 t^2 / delta): noise alone adds up to less than sqrt(xi_t n) over n plays of a prior.
+
+    Source: Ziomek et al. 2025, Lemma 5.1 and Theorem 4.1.
+    """
+    return 2.0 * noise**2 * math.log(priors * math.pi**2 * t**2 / delta)

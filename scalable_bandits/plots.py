@@ -77,19 +77,49 @@ def regret_curves(result: xarray.Dataset, case: str, ax: Axes | None = None, mea
     return ax
 
 
+def prior_histogram(result: xarray.Dataset, case: str, ax: Axes | None = None) -> Axes:
+    """How often each policy played each prior: share of all rounds of all replicates.
+
+    Parameters
+    ----------
+    result
+        What `Study.run` gave, of a study whose policies have several priors; one without is left out.
+    case, ax
+        As in `regret_curves`.
+    """
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")[1]
+    shares = result["plays"].sel(case=case).mean("replicate").transpose("policy", "prior").values
+    drawn = [i for i in range(len(shares)) if np.isfinite(shares[i]).all()]
+    places, width = np.arange(shares.shape[1]), 0.85 / max(1, len(drawn))
+    for position, i in enumerate(drawn):
+        label = str(result["policy"].values[i])
+        left = places + (position - (len(drawn) - 1) / 2) * width
+        ax.bar(left, shares[i] / shares[i].sum(), width, color=COLOURS[i % len(COLOURS)], label=label)
+    ax.set_xticks(places, [str(name) for name in result["prior"].values])
+    ax.set_xlabel("prior")
+    ax.set_ylabel("share of the rounds")
+    ax.grid(axis="y", alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
 def study_figure(result: xarray.Dataset) -> Figure:
-    """Picture of a study: one panel of regret curves a case, one legend."""
+    """Picture of a study: one panel of regret curves a case (and one of the priors played, if any), one legend."""
     from matplotlib.figure import Figure
 
     cases = [str(case) for case in result["case"].values]
-    columns = min(2, len(cases))
-    rows = -(-len(cases) // columns)
+    panels = [(case, draw) for case in cases for draw in (regret_curves, prior_histogram)[: 1 + ("plays" in result)]]
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
     figure = Figure(figsize=(5.2 * columns + 1.2, 3.7 * rows + 0.5), layout="constrained", dpi=130)
     axes = figure.subplots(rows, columns, squeeze=False)
-    for ax, case in zip(axes.flat, cases, strict=False):
-        regret_curves(result, case, ax)
+    for ax, (case, draw) in zip(axes.flat, panels, strict=False):
+        draw(result, case, ax)
         ax.set_title(case if len(cases) > 1 else "", fontsize=10)
-    for ax in axes.flat[len(cases) :]:
+    for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False)

@@ -61,11 +61,13 @@ class Case(NamedTuple):
     index: Callable | None = None
     oracle: Callable = GP  # posterior from kernel, points and prior mean
     epsilon: float = 0.0  # that the kernel forgets
+    priors: Callable | None = None  # from the kernel to several priors, for a policy that takes them
 
     def make(self, problem, **arguments):
         candidates = {"candidates": problem.candidates} if isinstance(problem.space, sb.Box) else {}
         kernel = problem.kernel * sb.TemporalDecay(self.epsilon) if self.epsilon else problem.kernel
-        return self.kind(problem.space, kernel, **{**SHARED, **self.arguments, **candidates, **arguments})
+        prior = kernel if self.priors is None else self.priors(kernel)
+        return self.kind(problem.space, prior, **{**SHARED, **self.arguments, **candidates, **arguments})
 
     def indices(self, known, problem):
         """Index of every candidate; `known` is the oracle's `Bandit`, `problem` the space's size and side."""
@@ -173,7 +175,28 @@ FORGETTING = {
 }  # fmt: skip
 
 
-EVERY_POLICY = {**{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN, **PHASED, **FORGETTING}
+def _several(kernel):
+    """Priors of which the last is out of the question."""
+    return [
+        sb.Prior("plain", kernel),
+        sb.Prior("wide", 2.0 * kernel),
+        sb.Prior("forgetful", kernel * sb.TemporalDecay(0.01), 0.4),
+        sb.Prior("seasonal", kernel, lambda x, t: 0.2 * np.cos(x[:, 0] + t)),
+        sb.Prior("off", kernel, 25.0),
+    ]
+
+
+UNSURE = {
+    "pe": Case(sb.PEGPUCB, {}, priors=_several),
+    "mle": Case(sb.MLEGPUCB, {}, priors=_several),
+    "bayes": Case(sb.FullyBayesianGPUCB, {}, priors=_several),
+    "balance": Case(sb.RegretBalancing, {}, priors=_several),
+}
+
+EVERY_POLICY = {
+    **{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN, **PHASED, **FORGETTING,
+    **UNSURE,
+}  # fmt: skip
 
 every_policy = pytest.mark.parametrize("name", EVERY_POLICY)
 

@@ -26,6 +26,7 @@ LAYERS = (
     "spaces",
     "kernels",
     "environments",
+    "priors",
     "posteriors",
     "acquisition",
     "confidence",

@@ -66,6 +66,10 @@ class TestNamedStudies:
         """Sizes, coordinates and attributes; regret finite and not negative; rounds from 1."""
         result, study = run(name), Study.load(name)
         sizes = {"case": len(study.cases), "policy": result.sizes["policy"], "replicate": REPLICATES, "round": HORIZON}
+        if "plays" in result:  # every round is some prior's, in every policy that has priors
+            sizes["prior"] = result.sizes["prior"]
+            rounds = result["plays"].sum("prior", skipna=False).values
+            assert ((np.abs(rounds - HORIZON) < 1e-9) | np.isnan(rounds)).all()
         assert result.sizes == sizes
         for variable in ("regret", "candidate", "width", "information_gain"):
             assert result[variable].dims == ("case", "policy", "replicate", "round")

@@ -1,18 +1,23 @@
 """Policies: one algorithm, one file."""
 
 from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.fully_bayesian import FullyBayesianGPUCB
 from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.policies.gppi import GPPI
 from scalable_bandits.policies.gpts import GPTS
 from scalable_bandits.policies.gpucb import GPUCB
 from scalable_bandits.policies.igpucb import IGPUCB
 from scalable_bandits.policies.mean_only import MeanOnly
+from scalable_bandits.policies.mlegpucb import MLEGPUCB
+from scalable_bandits.policies.pegpucb import PEGPUCB, PriorsExhausted
 from scalable_bandits.policies.pigpucb import CoverElement, PiGPUCB
 from scalable_bandits.policies.random_search import RandomSearch
+from scalable_bandits.policies.regret_balancing import RegretBalancing
 from scalable_bandits.policies.rgpucb import RGPUCB
 from scalable_bandits.policies.supkernelucb import SupKernelUCB
 from scalable_bandits.policies.swgpucb import SWGPUCB
 from scalable_bandits.policies.tvgpucb import TVGPUCB
+from scalable_bandits.policies.unknown_prior import Rejection
 from scalable_bandits.policies.variance_only import VarianceOnly
 from scalable_bandits.policies.wgpucb import WGPUCB
 
@@ -22,16 +27,22 @@ __all__ = [
     "GPTS",
     "GPUCB",
     "IGPUCB",
+    "MLEGPUCB",
+    "PEGPUCB",
     "RGPUCB",
     "SWGPUCB",
     "TVGPUCB",
     "WGPUCB",
     "Best",
     "CoverElement",
+    "FullyBayesianGPUCB",
     "MeanOnly",
     "PiGPUCB",
     "Policy",
+    "PriorsExhausted",
     "RandomSearch",
+    "RegretBalancing",
+    "Rejection",
     "SupKernelUCB",
     "VarianceOnly",
 ]

@@ -1,6 +1,14 @@
 """Named studies: one for each table or figure of the papers."""
 
-from scalable_bandits.studies import bogunovic2016, chowdhury2017, janz2020, janz2022, srinivas2010, zhou2021
+from scalable_bandits.studies import (
+    bogunovic2016,
+    chowdhury2017,
+    janz2020,
+    janz2022,
+    srinivas2010,
+    zhou2021,
+    ziomek2025,
+)
 from scalable_bandits.studies.study import Problem, Replicate, Study
 from scalable_bandits.studies.summary import Comparison, Row, summarize
 
@@ -17,4 +25,5 @@ __all__ = [
     "srinivas2010",
     "summarize",
     "zhou2021",
+    "ziomek2025",
 ]

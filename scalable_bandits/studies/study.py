@@ -16,6 +16,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.policies import Policy
+from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.simulate import simulate
 from scalable_bandits.specification import nearest
@@ -148,7 +149,8 @@ class Study:
         xarray.Dataset
             ``regret``, ``candidate``, ``width``, ``information_gain`` over (case, policy, replicate, round), in units
             of y; ``uniform_regret`` (case, replicate), the mean regret a round of uniform play; the study's `series`;
-            ``seconds`` (case, policy, replicate) of a timed one.
+            ``seconds`` (case, policy, replicate) of a timed one; where policies have several priors, ``plays`` (case,
+            policy, replicate, prior), NaN for the policies without.
 
         Raises
         ------
@@ -190,6 +192,8 @@ class Study:
         kept: dict[str, Any] = {name: np.empty(shape) for name in ("regret", "width", "information_gain")}
         kept["candidate"] = np.empty(shape, dtype=np.int64)
         uniform, seconds = np.empty((len(cases), replicates)), np.empty(shape[:3])
+        priors: list[str] = []
+        plays: dict[tuple[int, int, int], list[float]] = {}
         with Progress(disable=not progress, transient=True) as bar:
             task = bar.add_task(self.name, total=len(jobs) * len(labels))
             for job in jobs:
@@ -204,18 +208,28 @@ class Study:
                     kept.update({name: np.empty(shape) for name in more if name not in kept})
                     for name, array in kept.items():
                         array[case, p, job.number] = more[name] if name in more else getattr(run, name)
+                    played = policies[label]
+                    if isinstance(played, UnknownPriorPolicy):
+                        priors = [prior.name for prior in played.priors]
+                        plays[case, p, job.number] = list(played.plays.values())
                     bar.advance(task)
         dimensions = ("case", "policy", "replicate", "round")
         variables: dict[str, Any] = {name: (dimensions, array) for name, array in kept.items()}
         variables["uniform_regret"] = (dimensions[::2], uniform)
         if self.timed:
             variables["seconds"] = (dimensions[:3], seconds)
+        if priors:
+            counts = np.full((*shape[:3], len(priors)), np.nan)
+            for place, credited in plays.items():
+                counts[place] = credited
+            variables["plays"] = ((*dimensions[:3], "prior"), counts)
         coordinates = {
             # Variable-length strings: fixed-length ones have no zarr v3 specification.
             "case": np.array(cases, dtype=object),
             "policy": np.array(labels, dtype=object),
             "replicate": np.arange(replicates),
             "round": np.arange(1, horizon + 1),
+            **({"prior": np.array(priors, dtype=object)} if priors else {}),
         }
         return xarray.Dataset(variables, coords=coordinates, attrs=self._attributes(seed))
 

@@ -1,0 +1,47 @@
+"""Fully Bayesian GP-UCB: all priors play, by their probabilities. Source: Ziomek et al. 2025, section 7 (a baseline).
+
+    for t = 1, 2, ...:
+        P(p) proportional to the marginal likelihood of all data under p (a uniform hyperprior)     (1)
+        play x_t = argmax of sum over p in U of P(p) (mu_p(x, t) + beta_t s_p(x, t))                (2)
+        observe y_t, update all priors                                                              (3)
+
+An observation is credited to every prior by its probability.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.policies.base import Mask
+from scalable_bandits.policies.unknown_prior import Outcome, UnknownPriorPolicy
+from scalable_bandits.posteriors.engine import choose
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class FullyBayesianGPUCB(UnknownPriorPolicy):
+    """Mean of the priors' upper confidence bounds, weighted by their posterior probabilities.
+
+    Parameters are those of `UnknownPriorPolicy` and `Policy`. `posterior` and `best` are those of the mixture.
+    """
+
+    def belief(self) -> Floats:
+        """Posterior probability of each prior, (|U|,)."""
+        weights = np.exp(self._evidence - self._evidence.max())  # (1), without underflow
+        result: Floats = weights / weights.sum()
+        return result
+
+    @property
+    def plays(self) -> dict[str, float]:
+        """Observations credited to each prior: sums of its probabilities."""
+        return {prior.name: float(count) for prior, count in zip(self.priors, self._counts, strict=True)}
+
+    def choose(self, allowed: Mask | None = None) -> int:
+        weights = self.belief()
+        numbers = np.flatnonzero(weights).tolist()
+        bounds = self._shards.each(numbers, "upper", self.width, self.rounds + 1, self._waiting)
+        return choose(weights[numbers] @ np.array(bounds), self._salt, allowed)[0]  # (2)
+
+    def credit(self, told: Outcome) -> None:
+        self._counts += self.belief()

@@ -1,0 +1,89 @@
+"""PE-GP-UCB, prior elimination. Source: Ziomek, Adachi & Osborne 2025, Algorithm 1 and Theorem 4.1 (A).
+
+    input: candidate priors U, one of them true; R, delta
+    for t = 1, 2, ...:
+        for every p in U: fit its Gaussian process to all data                              (line 4)
+        beta_t = sqrt(2 log(2 |D| pi^2 t^2 / delta)), xi_t = 2 R^2 log(|U| pi^2 t^2 / delta)
+        play (x_t, p_t) = argmax over x in X_t and p in U of mu_p(x, t) + beta_t s_p(x, t)  (line 7)
+        observe y_t; S = the rounds played by p_t so far                                    (line 8)
+        eta_t = y_t - mu_{t-1}(x_t) under p_t                                               (line 11)
+        if |sum over S of eta_i| > sqrt(xi_t |S|) + sum over S of beta_i s_{i-1}(x_i):      (line 12)
+            take p_t out of U                                                               (line 13)
+
+Differs from the paper in: line 12 has s_i there, where the proof has s_{i-1}, as here; p_t is the prior of largest
+upper confidence bound at x_t as its value comes, which is the one that proposed x_t where each point is told before
+the next is asked for; measurements with a noise of their own count in |S| by their variance.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import attrs
+
+from scalable_bandits.policies.base import Mask
+from scalable_bandits.policies.unknown_prior import Outcome, Rejection, UnknownPriorPolicy
+
+
+class PriorsExhausted(RuntimeError):
+    """Every prior has been rejected: none of them explains what was observed."""
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class PEGPUCB(UnknownPriorPolicy):
+    """Prior elimination GP-UCB: optimistic over candidates and priors, until a prior's errors are too large.
+
+    Parameters
+    ----------
+    on_exhaustion
+        What happens once every prior has been rejected: "raise" `PriorsExhausted` when the next point is asked for, or
+        "warn" and go on with the last one.
+
+    Other parameters are those of `UnknownPriorPolicy` and `Policy`.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> priors = [sb.Prior("low", sb.RBF(0.2), mean=0.0), sb.Prior("high", sb.RBF(0.2), mean=50.0)]
+    >>> policy = sb.PEGPUCB(sb.Grid([[0, 1]], 20), priors, noise=0.1, regularization=0.01)
+    >>> policy.tell(policy.ask(), 0.3)
+    >>> policy.surviving, policy.rejections["high"].round
+    (('low',), 1)
+    """
+
+    on_exhaustion: str = attrs.field(default="raise", validator=attrs.validators.in_(("raise", "warn")))
+
+    def choose(self, allowed: Mask | None = None) -> int:
+        if self.exhausted and self.on_exhaustion == "raise":
+            raise PriorsExhausted(
+                f"{self._obituary()}. Give other priors, or on_exhaustion='warn' to go on with the last"
+            )
+        return self.largest(self.proposals(self._playing, allowed))  # line 7
+
+    def credit(self, told: Outcome) -> None:
+        t, width = told.round, self.width_of(told.round)
+        p = self.pick(told.mean + width * told.std)
+        self.book(p, told.y - told.mean[p], width * told.std[p], told.share)  # lines 8, 11
+        errors = abs(self._sums[p])
+        bound = math.sqrt(self.allowance(t) * self._weights[p]) + self._slacks[p]
+        if errors > bound and p not in self._rejected:  # line 12
+            self.reject(p, Rejection(t, float(errors), float(bound)))  # line 13
+            self._mourn()
+
+    def _mourn(self) -> None:
+        if self.exhausted and self.on_exhaustion == "warn":
+            last = self.priors[self._playing[0]].name
+            warnings.warn(f"{self._obituary()}; going on with {last!r}", stacklevel=6)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every prior has been rejected."""
+        return len(self._rejected) == len(self.priors)
+
+    def _obituary(self) -> str:
+        deaths = (
+            f"{name!r} in round {r.round} (errors {r.statistic:.4g}, bound {r.bound:.4g})"
+            for name, r in self.rejections.items()
+        )
+        return f"PEGPUCB: no prior is left, none explains the observations; rejected: {', '.join(deaths)}"

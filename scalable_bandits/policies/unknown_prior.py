@@ -1,0 +1,307 @@
+"""Policies with several priors, of which nobody knows which is right."""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.confidence import error_allowance, unknown_prior_finite
+from scalable_bandits.policies.base import Best, Mask, Policy
+from scalable_bandits.policies.gaussian_process import ROUNDING
+from scalable_bandits.policies.shards import Execution, InProcess, PriorShard, Proposal
+from scalable_bandits.posteriors import State, arrays, check_engine, nested, part
+from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.priors import Prior
+from scalable_bandits.spaces import Arms, FiniteSpace, Points
+
+
+class Rejection(NamedTuple):
+    """When a prior was rejected, and by how much."""
+
+    round: int  # whose observation decided it
+    statistic: float  # what was compared, in units of y
+    bound: float  # what it should not have exceeded
+
+    @property
+    def excess(self) -> float:
+        """By how much the bound was exceeded, in units of y."""
+        return self.statistic - self.bound
+
+
+class Outcome(NamedTuple):
+    """An observation, and what the priors still in play had thought of it."""
+
+    round: int
+    y: float
+    share: float  # noise variance over lambda: 1, but for measurements with a noise of their own
+    mean: Floats  # (|U|,) posterior means of the candidate before it; NaN for a prior that is out of play
+    std: Floats  # (|U|,)
+
+
+def _priors(value: Any) -> tuple[Prior, ...]:
+    given = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    if not given or not all(isinstance(prior, Prior) for prior in given):
+        checks.refuse("priors", value, "a sequence of Prior, at least one")
+    names = [prior.name for prior in given]
+    if len(set(names)) < len(names):
+        checks.refuse("priors", names, "names that differ")
+    return given
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class UnknownPriorPolicy(Policy):
+    """A policy whose priors all learn every observation; subclasses say which of them plays.
+
+    An observation is credited to the prior whose turn it was, whether or not its point was asked for: what a policy
+    knows is a function of what it was told.
+
+    Parameters
+    ----------
+    priors
+        U, the candidate priors.
+    engine
+        As in `GaussianProcessPolicy`.
+
+    Other parameters are those of `Policy`.
+
+    Attributes
+    ----------
+    plays : dict
+        Name of each prior to the number of observations credited to it (`FullyBayesianGPUCB`: by probability).
+    surviving : tuple
+        Names of the priors that have not been rejected.
+    rejections : dict
+        Name of each rejected prior to its `Rejection`.
+    log_likelihoods : dict
+        Name of each prior to the logarithm of its marginal likelihood, of a rejected one as it was then.
+    """
+
+    priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
+    engine: str = attrs.field(default="auto")
+    _shards: Execution = attrs.field(init=False, repr=False)
+    _playing: list[int] = attrs.field(init=False, repr=False)  # priors that learn and may play
+    _rejected: dict[int, Rejection] = attrs.field(init=False, factory=dict, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        some = self._finite.points(np.linspace(0, self._finite.size - 1, min(self._finite.size, 100_000)).astype(int))
+        for prior in self.priors:
+            prior.check(self.space)
+            check_engine(self.engine, self._finite.size, prior.kernel.epsilon)
+            prior.mean_at(some[:1], 1, self._finite)
+        largest = max(float(prior.kernel.diagonal(some).max()) for prior in self.priors)
+        self._noise_floor = ROUNDING * largest
+        if self.regularization < self._noise_floor:
+            least = (
+                f"at least {self._noise_floor:.3g}: less is lost in the rounding of the prior variance {largest:.3g}"
+            )
+            checks.refuse("regularization", self.regularization, least)
+        count = len(self.priors)
+        self._playing = list(range(count))
+        self._queried = np.zeros(self._finite.size, dtype=np.bool_)
+        # Of each prior: log marginal likelihood; and over its plays how many there were, the sum of the errors (or of
+        # y), of beta s, and of the shares.
+        self._evidence, self._counts, self._sums, self._slacks, self._weights = np.zeros((5, count))
+        self._shards = self._make_shards(self._finite)
+
+    def _make_shards(self, space: FiniteSpace) -> Execution:
+        return InProcess(
+            [
+                functools.partial(PriorShard, prior, space, self.engine, self.regularization, self._salt)
+                for prior in self.priors
+            ]
+        )
+
+    def _prepare(self, shards: Execution) -> None:
+        """Have the means that move evaluated for the present round: one that fails does so before anything changes."""
+        moving = [number for number in self._playing if self.priors[number].moving]
+        if moving:
+            shards.each(moving, "prepare", self.rounds + 1)
+
+    # ---- for subclasses
+
+    @abstractmethod
+    def credit(self, told: Outcome) -> None:
+        """Book an observation on the prior whose turn it was, and reject what it speaks against."""
+
+    def width_of(self, t: int) -> float:
+        """beta_t, the same for all priors."""
+        return unknown_prior_finite(t, self._choosable, self.delta)
+
+    def allowance(self, t: int) -> float:
+        """xi_t."""
+        return error_allowance(t, len(self.priors), self.delta, self.noise)
+
+    def proposals(self, priors: Sequence[int], allowed: Mask | None) -> list[Proposal]:
+        """What some priors would play in the round to come."""
+        return self._shards.each(priors, "propose", self.width, self.rounds + 1, allowed, self._waiting)
+
+    def book(self, prior: int, amount: float, slack: float, share: float) -> None:
+        """Credit a prior with a play."""
+        self._counts[prior] += 1.0
+        self._sums[prior] += amount
+        self._slacks[prior] += slack
+        self._weights[prior] += share
+
+    def reject(self, prior: int, rejection: Rejection) -> None:
+        """Take a prior out of play; the last one stays, for whoever goes on regardless."""
+        self._rejected[prior] = rejection
+        if len(self._playing) > 1:
+            self._playing.remove(prior)
+
+    def pick(self, scores: Floats) -> int:
+        """Of the priors in play the one of largest score (|U|,), ties broken by the seeded hash."""
+        playing = np.array(self._playing)
+        return self._playing[choose(scores[playing], self._salt, numbers=playing)[0]]
+
+    def largest(self, proposals: Sequence[Proposal]) -> int:
+        """Candidate of the proposal of largest index, ties broken by the seeded hash of the candidates."""
+        candidates, indices = zip(*proposals, strict=True)
+        return candidates[choose(np.array(indices), self._salt, numbers=np.array(candidates))[0]]
+
+    # ---- what is known
+
+    @property
+    def round(self) -> int:
+        """t of the round to come: 1 plus the points told and pending."""
+        return self.rounds + len(self._waiting) + 1
+
+    @property
+    def width(self) -> float:
+        """beta_t of the round to come."""
+        return self.width_of(self.round)
+
+    @property
+    def plays(self) -> dict[str, float]:
+        """Observations credited to each prior."""
+        return {prior.name: int(count) for prior, count in zip(self.priors, self._counts, strict=True)}
+
+    @property
+    def surviving(self) -> tuple[str, ...]:
+        """Names of the priors that have not been rejected."""
+        return tuple(prior.name for number, prior in enumerate(self.priors) if number not in self._rejected)
+
+    @property
+    def rejections(self) -> dict[str, Rejection]:
+        """When each rejected prior was, in that order, and by how much."""
+        return {self.priors[number].name: rejection for number, rejection in self._rejected.items()}
+
+    @property
+    def log_likelihoods(self) -> dict[str, float]:
+        """Log marginal likelihood of each prior; a rejected one's as it was then."""
+        return {prior.name: float(value) for prior, value in zip(self.priors, self._evidence, strict=True)}
+
+    def belief(self) -> Floats:
+        """Weights (|U|,) of the priors in `posterior` and `best`: all on the likeliest of those in play."""
+        weights = np.zeros(len(self.priors))
+        weights[self._playing[int(np.argmax(self._evidence[self._playing]))]] = 1.0
+        return weights
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain (nats) under the likeliest prior in play; no width uses it."""
+        leader = self._playing[int(np.argmax(self._evidence[self._playing]))]
+        return float(self._shards.each([leader], "report")[0][0])
+
+    def _mixture(self, method: str, weights: Floats, *arguments: Any) -> tuple[Floats, Floats]:
+        """Mean and variance of the mixture of the priors' posteriors."""
+        numbers = np.flatnonzero(weights).tolist()
+        parts = self._shards.each(numbers, method, *arguments)
+        if len(numbers) == 1:
+            mean, variance = parts[0]
+            return mean, variance
+        share = weights[numbers]
+        means, variances = np.array([p[0] for p in parts]), np.array([p[1] for p in parts])
+        mean = share @ means
+        return mean, share @ (variances + (means - mean) ** 2)
+
+    def posterior(self, x: ArrayLike, prior: str | None = None) -> tuple[Any, Any]:
+        """Posterior mean and standard deviation of f at x in the round to come; before the first `tell`, the prior's.
+
+        Parameters
+        ----------
+        x
+            (d,) or (k, d), anywhere, not only at candidates; for `Arms` an arm number or (k,) of them.
+        prior
+            Name of a prior in play; if not given, the likeliest (`FullyBayesianGPUCB`: all, by their probabilities).
+
+        Returns
+        -------
+        mean, std : float, or ndarray (k,)
+            In units of y.
+        """
+        points, single = self.space.parse(x)
+        if isinstance(self.space, Arms):
+            self.space.index(x)
+        if prior is None:
+            weights = self.belief()
+        else:
+            names = [self.priors[number].name for number in self._playing]
+            if prior not in names:
+                checks.refuse("prior", prior, f"a prior in play: {', '.join(names)}")
+            weights = np.array([float(p.name == prior) for p in self.priors])
+        mean, variance = self._mixture("predict", weights, points, self.rounds + 1)
+        std = np.sqrt(variance)
+        return (float(mean[0]), float(std[0])) if single else (mean, std)
+
+    def best(self) -> Best:
+        """Queried point of largest posterior mean; before the first `tell`, the candidate of largest prior mean."""
+        mean, variance = self._mixture("moments", self.belief(), self.rounds + 1)
+        candidate, _ = choose(mean, self._salt, self._queried if self._queried.any() else self.allowed(None))
+        return Best(self._finite.value(candidate), float(mean[candidate]), float(np.sqrt(variance[candidate])))
+
+    # ---- what is told
+
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        t, playing = self.rounds + 1, list(self._playing)
+        self._prepare(self._shards)
+        before = self._shards.each(playing, "observe", candidate, y, noise_variance, t)
+        means, variances = np.full((2, len(self.priors)), np.nan)
+        means[playing], variances[playing] = np.array(before).T
+        self.credit(Outcome(t, y, noise_variance / self.regularization, means, np.sqrt(variances)))
+        mean, total = means[playing], variances[playing] + noise_variance
+        self._evidence[playing] -= 0.5 * (np.log(2.0 * math.pi * total) + (y - mean) ** 2 / total)
+        self._queried[candidate] = True
+
+    def extend(self, grown: Points) -> None:
+        """Rebuild the shards over the longer candidate set."""
+        rebuilt = self._make_shards(grown)
+        self._prepare(rebuilt)
+        for number, state in zip(self._playing, self._shards.each(self._playing, "state"), strict=True):
+            rebuilt.each([number], "take", state, self._finite.size)
+        self._shards = rebuilt
+        self._queried = np.append(self._queried, np.zeros(grown.size - len(self._queried), dtype=np.bool_))
+
+    @property
+    def asks_matter(self) -> bool:
+        return any(matter for _, matter in self._shards.each(self._playing, "report"))
+
+    def state(self) -> State:
+        shards = self._shards.each(self._playing, "state")
+        held = {str(number): state for number, state in zip(self._playing, shards, strict=True)}
+        rejected = np.array([(number, *rejection) for number, rejection in self._rejected.items()]).reshape(-1, 4)
+        sums = np.array([self._evidence, self._counts, self._sums, self._slacks, self._weights])
+        own = arrays(playing=np.array(self._playing), rejected=rejected, sums=sums, queried=self._queried)
+        return {**super().state(), **own, **nested(shards=nested(**held))}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._playing = state["playing"].tolist()
+        self._rejected = {
+            int(number): Rejection(int(t), statistic, bound)
+            for number, t, statistic, bound in state["rejected"].tolist()
+        }
+        self._evidence, self._counts, self._sums, self._slacks, self._weights = state["sums"].copy()
+        self._queried = state["queried"].copy()
+        self._shards = self._make_shards(self._finite)
+        for number in self._playing:
+            self._shards.each([number], "restore", part(part(state, "shards"), str(number)))

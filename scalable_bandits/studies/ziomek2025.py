@@ -1,0 +1,102 @@
+"""Experiments of Ziomek, Adachi & Osborne 2025, section 7 and Figs. 2 and 4: prior elimination and its baselines.
+
+Differs from the paper in: it states neither the toy's lengthscale, heights, noise and horizon nor the temperatures'
+noise. Here the toy has a lengthscale of half the domain, so that a wrong prior is confident where it has not looked
+(with short ones every policy looks everywhere, and all but random end alike), and hills of 1 and 4 prior deviations.
+The temperatures have three training days, hence three priors, and two test days (thirteen and one in the paper), in
+rounds of 30 minutes (10 there); they are standardised by the training days' mean and deviation, and replicates play the
+test days in turn with noise of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.environments import (
+    GaussianNoise,
+    GPSample,
+    MovingSearchSpace,
+    SensorPanel,
+    TableEnvironment,
+    load_temperature,
+)
+from scalable_bandits.kernels import RBF
+from scalable_bandits.policies import (
+    MLEGPUCB,
+    PEGPUCB,
+    FullyBayesianGPUCB,
+    Policy,
+    RandomSearch,
+    RegretBalancing,
+)
+from scalable_bandits.priors import Prior, prior_from_panel
+from scalable_bandits.spaces import FiniteSpace, Grid
+from scalable_bandits.studies.study import Problem, Replicate, Study
+
+PAPER = "Ziomek, Adachi & Osborne 2025"
+HILLS = np.linspace(0.0, 1.0, 10)
+TRUE = 2
+DAY = 48  # rows of the temperatures
+
+
+def policies(space: FiniteSpace, priors: list[Prior], **options: Any) -> dict[str, Policy]:
+    """The paper's policies."""
+    return {
+        "PE-GP-UCB": PEGPUCB(space, priors, on_exhaustion="warn", **options),
+        "MLE": MLEGPUCB(space, priors, **options),
+        "fully Bayesian": FullyBayesianGPUCB(space, priors, **options),
+        "regret balancing": RegretBalancing(space, priors, **options),
+        "random": RandomSearch(space, **options),
+    }
+
+
+def hills(x: Floats, tall: int, low: float = 1.0, high: float = 4.0, width: float = 0.03) -> Floats:
+    """Ten hills at points (n, 1), of which number `tall`, from 1, is the tall one; none for 0."""
+    heights = np.full(len(HILLS), low)
+    if tall:
+        heights[tall - 1] = high
+    return np.exp(-0.5 * ((x - HILLS) / width) ** 2) @ heights
+
+
+def toy(replicate: Replicate) -> Problem:
+    """Eleven priors that differ in which hill is tall; on even rounds the true one is out of reach."""
+    space, kernel, noise = Grid([[0.0, 1.0]], 100), RBF(0.5), 0.1
+    x = space.points()
+    priors = [Prior(str(tall), kernel, hills(x, tall)) for tall in range(len(HILLS) + 1)]
+    values = hills(x, TRUE) + GPSample(space, kernel, seed=replicate.seed).table()
+    function = TableEnvironment(space, values, GaussianNoise(noise), replicate.seed)
+    reachable = np.array([np.ones(space.size, dtype=np.bool_), np.abs(x[:, 0] - HILLS[TRUE - 1]) > 0.05])
+    options: dict[str, Any] = {"noise": noise, "regularization": noise**2, "delta": 0.1, "seed": replicate.seed}
+    return Problem(MovingSearchSpace(function, reachable), policies(space, priors, **options))
+
+
+def temperature(replicate: Replicate) -> Problem:
+    """Find the warmest of 50 motes in every half hour of a test day; each training day gives a prior."""
+    data = load_temperature(replicate.data)
+    center, scale, variance = data.train.mean(), float(np.sqrt(data.train.var(axis=0).mean())), 0.01
+    train, test = (data.train - center) / scale, (data.test - center) / scale
+    days = np.split(train, len(train) // DAY)
+    priors = [
+        prior_from_panel(day, f"day {i}", zero_mean=True, noise_variance=variance) for i, day in enumerate(days, 1)
+    ]
+    played = np.split(test, len(test) // DAY)[replicate.number % (len(test) // DAY)]
+    environment = SensorPanel(played, GaussianNoise(variance**0.5), replicate.seed)
+    options: dict[str, Any] = {"noise": variance**0.5, "regularization": variance, "delta": 0.1, "seed": replicate.seed}
+    space = environment.space
+    assert isinstance(space, FiniteSpace)
+    return Problem(environment, policies(space, priors, **options))
+
+
+Study(
+    name="ziomek2025-toy", title="Eleven priors, one of them true, on a search space that moves",
+    source=f"{PAPER}, Fig. 2", cases=("toy",), build=toy, horizon=300, replicates=30, duration="10 s",
+).register()  # fmt: skip
+
+Study(
+    name="ziomek2025-temperature", title="The warmest of 50 motes through a day, a prior from each day before",
+    source=f"{PAPER}, Fig. 4", cases=("temperature",), build=temperature, horizon=DAY, replicates=30,
+    measure="average", unit="standard deviations", duration="5 s", needs_data=True,
+).register()  # fmt: skip
