@@ -4,6 +4,7 @@ import os
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: the tests take all cores
+    os.environ.pop("COLUMNS", None)  # which rich would keep from its import on
 
 import hypothesis
 import pytest

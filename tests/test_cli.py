@@ -23,7 +23,7 @@ SMALL = ("--replicates", "2", "--horizon", "20")
 
 
 def command(*arguments: object) -> Any:
-    return CliRunner(env={"COLUMNS": "240"}).invoke(app, [str(argument) for argument in arguments])
+    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
 
 
 class Ran(NamedTuple):
