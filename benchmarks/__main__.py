@@ -22,6 +22,7 @@ from rich.table import Table
 import scalable_bandits as sb
 from benchmarks import measure, stores
 from benchmarks.changing import changing
+from benchmarks.cluster import cluster
 from benchmarks.measure import Line, timed
 from benchmarks.partitions import partition
 from benchmarks.priors import priors
@@ -231,7 +232,7 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 BENCHMARKS: dict[str, Callable[[bool], Iterator[Line]]] = {
     f.__name__: f
-    for f in (startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors)
+    for f in (startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster)
 }
 
 

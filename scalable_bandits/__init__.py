@@ -60,14 +60,18 @@ from scalable_bandits.theory import cell_gain_rate, cells_rate, partition_expone
 from scalable_bandits.trajectory import Trajectory
 
 if TYPE_CHECKING:
+    from scalable_bandits.execution import ClusterError, warmup
     from scalable_bandits.recording import record
     from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreDamaged, StoreError, StoreLocked
-    from scalable_bandits.studies import Study
+    from scalable_bandits.studies import Study, StudyIncomplete
 
 # Where the names are that bring in zarr, xarray or matplotlib: imported when they are used.
 _LATE = {
     "Study": "studies",
     "record": "recording",
+    "warmup": "execution",
+    "ClusterError": "execution",
+    "StudyIncomplete": "studies",
     **dict.fromkeys(("ObservationStore", "SpecificationDiffers", "StoreDamaged", "StoreError", "StoreLocked"), "store"),
 }
 
@@ -91,6 +95,7 @@ __all__ = [
     "Benchmark",
     "Best",
     "Box",
+    "ClusterError",
     "Covariance",
     "CoverElement",
     "DataMissing",
@@ -128,6 +133,7 @@ __all__ = [
     "StoreLocked",
     "StudentTNoise",
     "Study",
+    "StudyIncomplete",
     "SupKernelUCB",
     "TableEnvironment",
     "TemporalDecay",
@@ -144,6 +150,7 @@ __all__ = [
     "prior_from_panel",
     "record",
     "simulate",
+    "warmup",
 ]
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ app = typer.Typer(
 console = Console()
 errors = Console(stderr=True)
 
+ON = "Where it runs: local:4 (worker processes), tcp://host:port (a Dask scheduler), or a recipe (.yaml)."
+MADE = {"table.csv", "regret.png", "published.csv", "growth.png", "partition.png"}  # from a store, again and again
 WIDE = 110  # columns of a terminal in which everything has room
 
 
@@ -64,28 +67,51 @@ def run(
     policy: Annotated[list[str] | None, typer.Option(help="A policy, again for more; all if not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write to; it must not exist yet. Default: STUDY.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the measured data files.")] = None,
+    on: Annotated[str | None, typer.Option(help=ON)] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(help="Folder where every run is kept as it goes; what it has already is not played again."),
+    ] = None,
 ) -> None:
     """Run a study: print its table; save the data, the table and a picture."""
     from scalable_bandits.studies import Study
 
-    folder = Path(study) if out is None else out
+    _run_study(
+        lambda: Study.load(study), Path(study) if out is None else out, store,
+        {"replicates": replicates, "horizon": horizon, "seed": seed, "data": data, "on": on,
+         "cases": case or None, "policies": policy or None},
+    )  # fmt: skip
+
+
+def _run_study(load: Callable[[], Study], folder: Path, store: str | None, options: dict[str, Any]) -> None:
+    from scalable_bandits.studies import StudyIncomplete
+
     with _refusals():
-        chosen = Study.load(study)
-        if folder.exists():
+        chosen = load()
+        left = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+        if folder.exists() and (store is None or not folder.is_dir() or left - MADE):
             raise FileExistsError(f"--out: {folder} exists already; name another folder, or remove it first")
-        folder.mkdir(parents=True)  # before the work: a folder that cannot be made costs nothing then
+        if store is not None and Path(store).resolve() == folder.resolve():
+            raise FileExistsError(f"--out: {folder} is the store's folder; name another folder")
+        made = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)  # before the work: a folder that cannot be made costs nothing then
         started = time.perf_counter()
-        progress = errors.is_terminal
         try:
-            result = chosen.run(
-                replicates=replicates, horizon=horizon, seed=seed, cases=case or None, policies=policy or None,
-                data=data, progress=progress,
-            )  # fmt: skip
-        except BaseException:
-            folder.rmdir()
+            result = chosen.run(**options, store=store, progress=errors.is_terminal)
+        except BaseException as error:
+            if made:
+                with suppress(OSError):  # it may hold the store
+                    folder.rmdir()
+            if isinstance(error, StudyIncomplete):
+                errors.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+                raise typer.Exit(1) from None
+            if isinstance(error, KeyboardInterrupt) and store is not None:
+                again = f"scalable-bandits resume {store}"
+                errors.print(f"interrupted; go on with: {again}", highlight=False, soft_wrap=True)
+                raise typer.Exit(130) from None
             raise
     seconds = time.perf_counter() - started
-    files = save(chosen, result, folder)
+    files = save(chosen, result, folder, data=store is None)
     console.print(table_of(result))
     if chosen.published is not None:
         console.print(published_table(chosen.published(result)))
@@ -125,7 +151,7 @@ def show_status(
 
 @app.command("resume")
 def resume_run(
-    path: Annotated[str, typer.Argument(help="A run's store.")],
+    path: Annotated[str, typer.Argument(help="A run's store, or a study's.")],
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds it is to have; as planned if not given.")] = None,
     function: Annotated[
         str | None, typer.Option(help="module:name of the function that a `maximize` run evaluates.")
@@ -133,18 +159,42 @@ def resume_run(
     recover: Annotated[
         bool, typer.Option("--recover", help="Where rounds are damaged, go on from before them (a copy is kept).")
     ] = False,
+    on: Annotated[str | None, typer.Option(help=ON)] = None,
+    parallel: Annotated[int | None, typer.Option(min=1, help="Evaluations in flight, of a `maximize` run.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for a study's table and picture. Default: its name.")] = None,
 ) -> None:
-    """Go on with an interrupted run, exactly as if it had never stopped."""
+    """Go on with an interrupted run or study, exactly as if it had never stopped."""
     import sys
     import warnings
 
     from scalable_bandits.status import resume
+    from scalable_bandits.store.studies import study_record
 
+    with _refusals():
+        record = study_record(path)
+    if record is not None:
+        from scalable_bandits.studies import Study
+
+        folder = Path(record["study"]) if out is None else out
+        options = {
+            "replicates": record["replicates"],
+            "horizon": record["horizon"],
+            "seed": record["seed"],
+            "on": on,
+            "cases": record["cases"],
+            "policies": record["policies"],
+        }
+        data = None if record["data"] is None else Path(record["data"])
+        _run_study(lambda: Study.load(record["study"]), folder, path, {**options, "data": data})
+        return
     if function is not None:
         sys.path.insert(0, "")  # a module in the working folder is found, as by `python -m`
     with _refusals(), warnings.catch_warnings(record=True) as repairs:
         warnings.simplefilter("always", UserWarning)
-        resume(path, rounds=rounds, function=function, recover=recover, progress=errors.is_terminal)
+        resume(
+            path, rounds=rounds, function=function, recover=recover, progress=errors.is_terminal, on=on,
+            parallel=parallel,
+        )  # fmt: skip
     for repair in repairs:
         errors.print(f"[yellow]note:[/yellow] {repair.message}", highlight=False, soft_wrap=True)
     show_status(path)
@@ -155,8 +205,10 @@ def _refusals() -> Iterator[None]:
     """Print what is refused, without a traceback, and leave with code 2."""
     try:
         yield
+    except typer.Exit:  # a RuntimeError too
+        raise
     except (ValueError, OSError, RuntimeError) as error:
-        errors.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+        errors.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
 
 
@@ -190,15 +242,17 @@ def _ago(when: float) -> str:
     return f"{seconds:.0f} s ago"
 
 
-def save(study: Study, result: xarray.Dataset, folder: Path) -> list[Path]:
-    """Write a study's result (zarr), tables (csv) and pictures (png) into an empty folder."""
+def save(study: Study, result: xarray.Dataset, folder: Path, data: bool = True) -> list[Path]:
+    """Write a study's result (zarr; not if `data` is unset), tables (csv) and pictures (png) into a folder."""
     from scalable_bandits import plots, store
     from scalable_bandits.studies import Comparison, Row, summarize
 
-    files = [folder / "result.zarr", folder / "table.csv", folder / "regret.png"]
-    store.save(result, files[0])
-    _write(files[1], Row._fields, summarize(result))
-    plots.study_figure(result).savefig(files[2])
+    files = [folder / "table.csv", folder / "regret.png"]
+    _write(files[0], Row._fields, summarize(result))
+    plots.study_figure(result).savefig(files[1])
+    if data:
+        files.insert(0, folder / "result.zarr")
+        store.save(result, files[0])
     if study.published is not None:
         files.append(folder / "published.csv")
         _write(files[-1], Comparison._fields, study.published(result))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,15 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
+from scalable_bandits.evaluations import Flight, Ticket
 from scalable_bandits.policies import Best, Policy
 from scalable_bandits.progress import progress_bar
+from scalable_bandits.specification import function_name
 
 if TYPE_CHECKING:
     import xarray
 
+    from scalable_bandits.recording import Recording
     from scalable_bandits.store import Durability
 
 
@@ -31,14 +35,22 @@ class Maximum:
         (n, d) points evaluated, in order; (n,) arm numbers for `Arms`.
     y
         (n,) their values.
+    tickets
+        Of evaluations in flight (`parallel`): what became of each, in the order in which they were asked for.
     """
 
     best: Best
     x: np.ndarray
     y: np.ndarray
+    tickets: tuple[Ticket, ...] = ()
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def failed(self) -> list[Ticket]:
+        """Evaluations that failed for good."""
+        return [ticket for ticket in self.tickets if ticket.final and ticket.state == "failed"]
 
     def dataset(self) -> xarray.Dataset:
         """The evaluations as an xarray dataset over ``round``."""
@@ -54,6 +66,10 @@ def maximize(
     policy: Policy,
     budget: int,
     *,
+    parallel: int | None = None,
+    on: Any = None,
+    retries: int = 1,
+    seconds: float | None = None,
     store: Any = None,
     durability: Durability = "round",
     progress: bool = False,
@@ -68,6 +84,18 @@ def maximize(
         Fresh: neither asked nor told.
     budget
         Evaluations; with a store, those that the run has in the end.
+    parallel
+        Evaluations in flight: when one returns the next point is asked for, the others pending. If not given: one, or
+        with `on` as many as its workers have room for.
+    on
+        Where they run: None (this process; with `parallel` on threads), "local:4" (worker processes), the address of a
+        Dask scheduler, a `distributed.Client`, or a recipe file (``cluster/``).
+    retries
+        In flight: how often a failed evaluation (it raised, or returned no finite number) is tried again. If it still
+        fails it is given up, as one of the budget; a point where that happens twice in a row is left out from then on.
+        Without `parallel` and `on` the first failure is raised.
+    seconds
+        No evaluation begins after so long; those that run are waited for.
     store
         Where the evaluations are kept: a folder, a URL that zarr knows, a zarr store, or an icechunk repository. If it
         has some already, the run goes on after them, exactly as if it had never stopped.
@@ -76,16 +104,13 @@ def maximize(
     progress
         Show a progress bar.
 
-    Returns
-    -------
-    Maximum
-        Best point, and all evaluations.
-
     Raises
     ------
     ValueError
         If the budget is not positive, the policy not fresh, or the function returns what is no finite number (the
         evaluations before it stand).
+    RuntimeError
+        If all evaluations in flight failed, or the cluster cannot be had or is lost (what returned before stands).
     SpecificationDiffers
         If the store holds a run of another policy or function; the message shows the fields that differ.
     StoreLocked
@@ -99,47 +124,107 @@ def maximize(
     >>> bool(abs(found.best.x[0] - 0.3) < 0.01)
     True
     """
-    budget = checks.integer("budget", budget, 1)
-    if not callable(function):
-        checks.refuse("function", function, "a function from a point to a number")
-    if policy.rounds or policy.pending:
-        checks.refuse("policy", f"one that was told {policy.rounds} rounds", "a fresh one")
-    if store is None:
-        return _play(function, policy, budget, progress)
-    from scalable_bandits.recording import record
-
-    with record(
-        policy,
-        store,
-        durability=durability,
-        planned=budget,
-        parts={"function": function},
-        kind="maximize",
-    ) as recording:
-        before = recording.store.read(names=["x", "y"])
-        return _play(function, policy, budget, progress, list(before["x"]), before["y"].tolist())
+    run = _Run(function, policy, budget, parallel, on, retries, seconds, progress)
+    return run.play() if store is None else run.play_on(store, durability)
 
 
-def _play(
-    function: Callable[[Any], float],
-    policy: Policy,
-    budget: int,
-    progress: bool,
-    points: list[Any] | None = None,
-    values: list[float] | None = None,
-) -> Maximum:
-    xs, ys = points or [], values or []
-    with progress_bar(progress, type(policy).__name__, budget, len(ys)) as advance:
-        while len(ys) < budget:
-            x = policy.ask()
-            result = function(x)
-            y = checks.to_float(result)
-            if not isinstance(y, float):
-                checks.refuse("function", f"{result!r} at {x}", "a function that returns a number")
-            if not math.isfinite(y):
-                checks.refuse("function", f"{y} at {x}", "a function that returns finite numbers")
-            policy.tell(x, y)
+@attrs.define
+class _Run:
+    """What `maximize` was asked for."""
+
+    function: Callable[[Any], float]
+    policy: Policy
+    budget: int
+    parallel: int | None
+    on: Any
+    retries: int
+    seconds: float | None
+    progress: bool
+
+    def __attrs_post_init__(self) -> None:
+        self.budget = checks.integer("budget", self.budget, 1)
+        self.retries = checks.integer("retries", self.retries, 0)
+        self.parallel = None if self.parallel is None else checks.integer("parallel", self.parallel, 1)
+        if self.seconds is not None and not (isinstance(self.seconds, int | float) and self.seconds > 0):
+            checks.refuse("seconds", self.seconds, "a positive number, or None")
+        if not callable(self.function):
+            checks.refuse("function", self.function, "a function from a point to a number")
+        if self.policy.rounds or self.policy.pending:
+            checks.refuse("policy", f"one that was told {self.policy.rounds} rounds", "a fresh one")
+        if self.on is not None:
+            from scalable_bandits.execution import resolve
+
+            resolve(self.on)  # refused before a store is made
+
+    def play_on(self, store: Any, durability: Durability) -> Maximum:
+        """Play, and keep it in a store."""
+        from scalable_bandits.recording import record
+
+        parts = {"function": self.function}
+        with record(
+            self.policy, store, durability=durability, planned=self.budget, parts=parts, kind="maximize"
+        ) as recording:
+            return self.play(recording)
+
+    def play(self, recording: Recording | None = None) -> Maximum:
+        """Play on what a store has, or from the beginning."""
+        xs: list[Any] = []
+        ys: list[float] = []
+        if recording is not None:
+            before = recording.store.read(names=["x", "y"])
+            xs, ys = list(before["x"]), before["y"].tolist()
+        if self.parallel is None and self.on is None:
+            return self._in_turn(xs, ys)
+        return self._in_flight(xs, ys, recording)
+
+    def _in_turn(self, xs: list[Any], ys: list[float]) -> Maximum:
+        policy, began = self.policy, time.monotonic()
+        with progress_bar(self.progress, type(policy).__name__, self.budget, len(ys)) as advance:
+            while len(ys) < self.budget and (self.seconds is None or time.monotonic() < began + self.seconds):
+                x = policy.ask()
+                result = self.function(x)
+                y = checks.to_float(result)
+                if not isinstance(y, float):
+                    checks.refuse("function", f"{result!r} at {x}", "a function that returns a number")
+                if not math.isfinite(y):
+                    checks.refuse("function", f"{y} at {x}", "a function that returns finite numbers")
+                policy.tell(x, y)
+                xs.append(x)
+                ys.append(y)
+                advance(1)
+        return Maximum(policy.best(), np.array(xs), np.array(ys))
+
+    def _in_flight(self, xs: list[Any], ys: list[float], recording: Recording | None) -> Maximum:
+        from scalable_bandits.execution import executing
+
+        policy, log = self.policy, None
+        if recording is not None:
+            from scalable_bandits.store.tickets import TicketLog
+
+            log = TicketLog(recording.store)
+            policy.wait_for(recording.store.pending, again=True)
+        name = function_name(self.function).rpartition(":")[2].rpartition(".")[2]
+
+        def keep(x: Any, y: float) -> None:
             xs.append(x)
             ys.append(y)
-            advance(1)
-    return Maximum(policy.best(), np.array(xs), np.array(ys))
+
+        try:
+            with (
+                executing(self.on, self.function, name, threads=self.parallel) as execution,
+                progress_bar(
+                    self.progress, type(policy).__name__, self.budget, len(ys), execution.dashboard
+                ) as advance,
+            ):
+                flight = Flight(
+                    policy, execution, name, budget=self.budget, told=len(ys), parallel=self.parallel,
+                    retries=self.retries, seconds=self.seconds, log=log, keep=keep, advance=advance,
+                )  # fmt: skip
+                flight.run()
+        finally:
+            if log is not None:
+                log.close()
+        if not ys:
+            raise RuntimeError(f"function: all {len(flight.tickets)} evaluations failed; the last one:\n{flight.trace}")
+        tickets = tuple(flight.tickets[number] for number in sorted(flight.tickets))
+        return Maximum(policy.best(), np.array(xs), np.array(ys), tickets)

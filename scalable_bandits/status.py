@@ -120,6 +120,8 @@ def resume(
     recover: bool = False,
     takeover: bool = False,
     progress: bool = False,
+    on: Any = None,
+    parallel: int | None = None,
 ) -> Trajectory | Maximum:
     """Go on with a run from its store alone, to the rounds that it was planned to have.
 
@@ -135,6 +137,8 @@ def resume(
         As in `ObservationStore.open`.
     progress
         Show a progress bar.
+    on, parallel
+        Of a `maximize` run: where, and how many evaluations in flight.
 
     Raises
     ------
@@ -157,7 +161,9 @@ def resume(
         known = run.specification["function"].get("function", "")
         if function is None:
             checks.refuse("function", None, f"module:name of the function that the run evaluates ({known})")
-        return maximize(function_of(function), policy, target, store=place, progress=progress)
+        return maximize(function_of(function), policy, target, store=place, progress=progress, on=on, parallel=parallel)
+    if on is not None or parallel is not None:
+        checks.refuse("on, parallel", (on, parallel), "None: a simulation runs in this process")
     if "available" in run.specification:
         checks.refuse("store", "availability sets by a function", "a run without: run the script that made it again")
     return simulate(policy, rebuild(run, "environment"), target, store=place, progress=progress)

@@ -22,6 +22,15 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("repeatable")
 
 
+@pytest.fixture(scope="session")
+def client():
+    """Two worker processes of this machine; one cluster for all tests of a session."""
+    from scalable_bandits.execution.clusters import local
+
+    with local(2) as found:
+        yield found
+
+
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Tiles, windows and batches so small that a few hundred candidates fold, sleep, wake and rebuild."""

@@ -39,6 +39,7 @@ LAYERS = (
     "trajectory",
     "progress",
     "simulate",
+    "evaluations",
     "maximize",
     "status",
     "studies",

@@ -208,7 +208,8 @@ class TestRunner:
 
     def test_writes_a_store(self, tmp_path: Path) -> None:
         result = TOY.run(replicates=1, horizon=3, store=tmp_path / "result.zarr")
-        xarray.testing.assert_identical(store.load(tmp_path / "result.zarr").load(), result)
+        xarray.testing.assert_identical(Study.open(tmp_path / "result.zarr").load(), result.load())
+        xarray.testing.assert_identical(TOY.run(replicates=1, horizon=3), result)
 
     def test_overwrites_nothing(self, tmp_path: Path) -> None:
         """Refused before anything is played."""

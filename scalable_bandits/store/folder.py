@@ -48,8 +48,8 @@ class Folder(Location):
     def store(self) -> Store:
         return self._store
 
-    def journal(self, group: zarr.Group, earlier: Journal | None = None) -> Journal:
-        return FileJournal(self.path / COMMITTED / JOURNAL)
+    def journal(self, group: zarr.Group, earlier: Journal | None = None, name: str = JOURNAL) -> Journal:
+        return FileJournal(self.path / COMMITTED / name)
 
     def lock(self, takeover: bool) -> None:
         from filelock import FileLock, Timeout

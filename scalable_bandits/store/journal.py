@@ -31,13 +31,14 @@ class Kind(IntEnum):
     ROWS = 2  # rows from number `first` on
     PENDING = 3  # candidates (int64) asked and not told; `first` rows had been told
     CLOSED = 4  # closed in order; payload as PENDING
+    TICKET = 5  # in the journal of tickets: what became of ticket `first`; payload JSON
 
 
 class Frame(NamedTuple):
     """One entry."""
 
     kind: Kind
-    first: int  # rounds before it
+    first: int  # rounds before it; of a ticket, its number
     time: float  # seconds since 1970
     payload: bytes
 

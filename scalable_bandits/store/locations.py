@@ -50,8 +50,8 @@ class Location(ABC):
         """Zarr's view of it."""
 
     @abstractmethod
-    def journal(self, group: zarr.Group, earlier: Journal | None = None) -> Journal:
-        """The journal of the run whose group is given; goes on from the same journal as it was opened earlier."""
+    def journal(self, group: zarr.Group, earlier: Journal | None = None, name: str = JOURNAL) -> Journal:
+        """A journal of the run whose group is given; goes on from the same journal as it was opened earlier."""
 
     @abstractmethod
     def lock(self, takeover: bool) -> None:

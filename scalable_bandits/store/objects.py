@@ -35,12 +35,12 @@ class Objects(Location):
     def store(self) -> Store:
         return self._store
 
-    def journal(self, group: zarr.Group, earlier: Journal | None = None) -> Journal:
-        if f"{BOOKKEEPING}/{JOURNAL}" not in group:
+    def journal(self, group: zarr.Group, earlier: Journal | None = None, name: str = JOURNAL) -> Journal:
+        if f"{BOOKKEEPING}/{name}" not in group:
             if group.read_only:  # of a run whose making was interrupted
                 return ArrayJournal(np.zeros(2 * SEGMENT, np.uint8))
-            group.require_group(BOOKKEEPING).create_array(JOURNAL, **ArrayJournal.layout())
-        journal = ArrayJournal(group[f"{BOOKKEEPING}/{JOURNAL}"])
+            group.require_group(BOOKKEEPING).create_array(name, **ArrayJournal.layout())
+        journal = ArrayJournal(group[f"{BOOKKEEPING}/{name}"])
         if isinstance(earlier, ArrayJournal):
             journal.take_over(earlier)
         return journal

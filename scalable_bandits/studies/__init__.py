@@ -9,7 +9,8 @@ from scalable_bandits.studies import (
     zhou2021,
     ziomek2025,
 )
-from scalable_bandits.studies.study import Problem, Replicate, Study
+from scalable_bandits.studies.runs import Problem, Replicate, StudyIncomplete
+from scalable_bandits.studies.study import Study
 from scalable_bandits.studies.summary import Comparison, Row, summarize
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Replicate",
     "Row",
     "Study",
+    "StudyIncomplete",
     "bogunovic2016",
     "chowdhury2017",
     "janz2020",

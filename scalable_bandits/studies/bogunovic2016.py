@@ -17,7 +17,8 @@ from scalable_bandits.environments import AutoregressiveProcess, GaussianNoise
 from scalable_bandits.kernels import RBF, TemporalDecay
 from scalable_bandits.policies import GPUCB, RGPUCB, SWGPUCB, TVGPUCB, WGPUCB, Policy, RandomSearch
 from scalable_bandits.spaces import Grid
-from scalable_bandits.studies.study import Problem, Replicate, Study
+from scalable_bandits.studies.runs import Problem, Replicate
+from scalable_bandits.studies.study import Study
 
 CASES = {f"epsilon = {epsilon}": epsilon for epsilon in (0.001, 0.01, 0.03)}
 VARIANCE = 0.01

@@ -33,7 +33,8 @@ from scalable_bandits.kernels import RBF, Covariance, Kernel, Matern
 from scalable_bandits.policies import GPEI, GPPI, GPTS, GPUCB, IGPUCB, Policy
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Arms, FiniteSpace, Points
-from scalable_bandits.studies.study import Problem, Replicate, Study
+from scalable_bandits.studies.runs import Problem, Replicate
+from scalable_bandits.studies.study import Study
 
 PAPER = "Chowdhury & Gopalan 2017"
 SYNTHETIC = ("RKHS, RBF", "RKHS, Matern 5/2", "GP, RBF", "GP, Matern 5/2")

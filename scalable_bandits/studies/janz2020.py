@@ -15,7 +15,8 @@ from scalable_bandits.environments import Benchmark, RKHSFunction, UniformNoise
 from scalable_bandits.kernels import Matern
 from scalable_bandits.policies import IGPUCB, PiGPUCB, Policy
 from scalable_bandits.spaces import Grid
-from scalable_bandits.studies.study import Problem, Replicate, Study
+from scalable_bandits.studies.runs import Problem, Replicate
+from scalable_bandits.studies.study import Study
 from scalable_bandits.studies.summary import Comparison, beside, slope
 from scalable_bandits.theory import cell_gain_rate, cells_rate, partition_exponents, partition_regret_exponent
 

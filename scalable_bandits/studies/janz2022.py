@@ -11,7 +11,8 @@ from typing import Any
 from scalable_bandits.environments import Benchmark, UniformNoise
 from scalable_bandits.policies import IGPUCB, PiGPUCB, SupKernelUCB
 from scalable_bandits.studies.janz2020 import KERNEL, grid
-from scalable_bandits.studies.study import Problem, Replicate, Study
+from scalable_bandits.studies.runs import Problem, Replicate
+from scalable_bandits.studies.study import Study
 
 
 def hierarchical(replicate: Replicate) -> Problem:

@@ -14,7 +14,8 @@ from scalable_bandits.environments.sensors import SensorData, empirical_covarian
 from scalable_bandits.kernels import RBF, Covariance, Kernel
 from scalable_bandits.policies import GPEI, GPPI, GPUCB, MeanOnly, Policy, RandomSearch, VarianceOnly
 from scalable_bandits.spaces import Arms, FiniteSpace, Grid
-from scalable_bandits.studies.study import Problem, Replicate, Study
+from scalable_bandits.studies.runs import Problem, Replicate
+from scalable_bandits.studies.study import Study
 
 PAPER = "Srinivas, Krause, Kakade & Seeger 2010"
 

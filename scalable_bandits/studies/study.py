@@ -3,44 +3,27 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import platform
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
-import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments import Environment
+from scalable_bandits.execution import executing, resolve
 from scalable_bandits.policies import Policy
-from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
+from scalable_bandits.progress import progress_bar
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.simulate import simulate
 from scalable_bandits.specification import nearest
+from scalable_bandits.store.studies import StudyInMemory, StudyStore, study_record
+from scalable_bandits.studies.runs import Played, Player, Problem, Replicate, StudyIncomplete, Task, play_all
 from scalable_bandits.studies.summary import Comparison
 
 if TYPE_CHECKING:
     import xarray
-
-
-class Problem(NamedTuple):
-    """What one replicate of one case plays."""
-
-    environment: Environment
-    policies: Mapping[str, Policy]  # label to a fresh policy
-
-
-class Replicate(NamedTuple):
-    """Which replicate of which case, and its seed."""
-
-    case: str
-    number: int  # from 0
-    seed: int  # a function of the study's seed, the case and the number
-    horizon: int
-    data: Path | None  # folder of measured data; None for the default places
 
 
 @attrs.frozen
@@ -115,6 +98,20 @@ class Study:
             checks.refuse("study", name, f"did you mean {close[0]!r}? known: {', '.join(sorted(cls.registry))}")
         return cls.registry[name]
 
+    @staticmethod
+    def open(place: str | Path) -> xarray.Dataset:
+        """The study that `run` keeps in a store, as far as it has come; lazy, a chunk a run.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        """
+        record = study_record(place)
+        if record is None:
+            raise FileNotFoundError(f"store: there is no study in {place}")
+        return StudyStore(place, record).dataset()
+
     def run(
         self,
         *,
@@ -124,6 +121,7 @@ class Study:
         cases: Sequence[str] | None = None,
         policies: Sequence[str] | None = None,
         data: str | Path | None = None,
+        on: Any = None,
         store: str | Path | None = None,
         progress: bool = False,
     ) -> xarray.Dataset:
@@ -134,13 +132,17 @@ class Study:
         replicates, horizon
             How many, how long; the paper's if not given.
         seed
-            Every number of the study is a function of it.
+            Every number of the study is a function of it, wherever it runs.
         cases, policies
             Some of them, by name; all if not given. What is left out changes no number of the others.
         data
-            Folder of the measured files, for a study that reads them.
+            Folder of the measured files, for a study that reads them; workers read them there too.
+        on
+            Where runs are played: None (this process), "local:4" (worker processes), the address of a Dask scheduler, a
+            `distributed.Client`, or a recipe file (``cluster/``).
         store
-            Folder of a zarr group to write the result to; it must not exist yet.
+            Folder (or URL) of the study: a zarr group with a store for every run, written by whoever plays it. If it
+            has runs of this study already, only what is missing is played.
         progress
             Show a progress bar.
 
@@ -148,31 +150,38 @@ class Study:
         -------
         xarray.Dataset
             ``regret``, ``candidate``, ``width``, ``information_gain`` over (case, policy, replicate, round), in units
-            of y; ``uniform_regret`` (case, replicate), the mean regret a round of uniform play; the study's `series`;
-            ``seconds`` (case, policy, replicate) of a timed one; where policies have several priors, ``plays`` (case,
-            policy, replicate, prior), NaN for the policies without.
+            of y; ``uniform_regret`` (case, replicate), that of uniform play a round; the study's `series`; ``seconds``
+            (case, policy, replicate) of a timed one; of policies with several priors ``plays`` (..., prior). With a
+            store it is lazy.
 
         Raises
         ------
         DataMissing
             If a measured file is not there.
+        StudyIncomplete, ClusterError, SpecificationDiffers
+            If runs failed twice (all others are there); the cluster is lost; the store holds another study.
         """
         count = checks.integer("replicates", self.replicates if replicates is None else replicates, 1)
         rounds = checks.integer("horizon", self.horizon if horizon is None else horizon, 1)
         seed = checks.integer("seed", seed, 0)
-        if store is not None:
-            from scalable_bandits.store import check_new
-
-            check_new(store)
+        folder = None if data is None else Path(data).resolve()
+        _ = on is None or resolve(on)  # refused before anything is made
         chosen = _some("cases", cases, self.cases)
-        jobs = [self.replicate(case, i, rounds, seed, data) for case in chosen for i in range(count)]
-        labels = _some("policies", policies, list(self.build(jobs[0]).policies))
-        result = self._collect(jobs, labels, count, rounds, seed, progress)
+        runs = itertools.product(range(len(chosen)), range(count))
+        jobs = {(c, i): self.replicate(chosen[c], i, rounds, seed, folder) for c, i in runs}
+        player = Player(self.build, self.series)
         if store is not None:
-            from scalable_bandits.store import save
-
-            save(result, store)
-        return result
+            StudyStore.check_place(store)
+        record = {
+            **self._attributes(seed), "timed": self.timed, "cases": chosen, "replicates": count, "horizon": rounds,
+            "policies": _some("policies", policies, player.labels(jobs[0, 0])),
+            "data": None if folder is None else str(folder),
+        }  # fmt: skip
+        kept = StudyInMemory(record) if store is None else StudyStore.take_up(store, record)
+        failed = self._play(player, jobs, kept, on, progress)
+        if failed:
+            raise StudyIncomplete(self.name, failed, kept.dataset(), store is not None)
+        return kept.dataset()
 
     def replicate(
         self, case: str, number: int, horizon: int, seed: int = 0, data: str | Path | None = None
@@ -181,59 +190,34 @@ class Study:
         own = derived_seed(seed, self.name, case, number)
         return Replicate(case, number, own, horizon, None if data is None else Path(data))
 
-    def _collect(
-        self, jobs: list[Replicate], labels: list[str], replicates: int, horizon: int, seed: int, progress: bool
-    ) -> xarray.Dataset:
-        import xarray
-        from rich.progress import Progress
+    def _play(
+        self, player: Player, jobs: Mapping[tuple[int, int], Replicate], kept: StudyInMemory | StudyStore, on: Any,
+        progress: bool,
+    ) -> dict[str, str]:  # fmt: skip
+        """Play the runs that are missing; tells which ones failed."""
+        labels = kept.record["policies"]
+        tasks = [
+            Task(run, jobs[run[0], run[2]], labels[run[1]], kept.place_of(run))
+            for run in kept.missing()
+            if (run[0], run[2]) in jobs
+        ]
+        total = len(jobs) * len(labels)
+        with (
+            executing(on, player, self.name) as execution,
+            progress_bar(progress, self.name, total, total - len(tasks), execution.dashboard, " runs") as advance,
+        ):
 
-        cases = list(dict.fromkeys(job.case for job in jobs))
-        shape = (len(cases), len(labels), replicates, horizon)
-        kept: dict[str, Any] = {name: np.empty(shape) for name in ("regret", "width", "information_gain")}
-        kept["candidate"] = np.empty(shape, dtype=np.int64)
-        uniform, seconds = np.empty((len(cases), replicates)), np.empty(shape[:3])
-        priors: list[str] = []
-        plays: dict[tuple[int, int, int], list[float]] = {}
-        with Progress(disable=not progress, transient=True) as bar:
-            task = bar.add_task(self.name, total=len(jobs) * len(labels))
-            for job in jobs:
-                environment, policies = self.build(job)
-                case = cases.index(job.case)
-                uniform[case, job.number] = uniform_regret(environment, horizon)
-                for p, label in enumerate(labels):
-                    started = time.perf_counter()
-                    run = simulate(policies[label], environment, horizon)
-                    seconds[case, p, job.number] = time.perf_counter() - started
-                    more = {} if self.series is None else self.series(policies[label])
-                    kept.update({name: np.empty(shape) for name in more if name not in kept})
-                    for name, array in kept.items():
-                        array[case, p, job.number] = more[name] if name in more else getattr(run, name)
-                    played = policies[label]
-                    if isinstance(played, UnknownPriorPolicy):
-                        priors = [prior.name for prior in played.priors]
-                        plays[case, p, job.number] = list(played.plays.values())
-                    bar.advance(task)
-        dimensions = ("case", "policy", "replicate", "round")
-        variables: dict[str, Any] = {name: (dimensions, array) for name, array in kept.items()}
-        variables["uniform_regret"] = (dimensions[::2], uniform)
-        if self.timed:
-            variables["seconds"] = (dimensions[:3], seconds)
-        if priors:
-            counts = np.full((*shape[:3], len(priors)), np.nan)
-            for place, credited in plays.items():
-                counts[place] = credited
-            variables["plays"] = ((*dimensions[:3], "prior"), counts)
-        coordinates = {
-            # Variable-length strings: fixed-length ones have no zarr v3 specification.
-            "case": np.array(cases, dtype=object),
-            "policy": np.array(labels, dtype=object),
-            "replicate": np.arange(replicates),
-            "round": np.arange(1, horizon + 1),
-            **({"prior": np.array(priors, dtype=object)} if priors else {}),
-        }
-        return xarray.Dataset(variables, coords=coordinates, attrs=self._attributes(seed))
+            def keep(task: Task, played: Played) -> None:
+                kept.keep(task.run, played.uniform, played.seconds, played.series, played.plays)
+                advance(1)
+
+            try:
+                return play_all(execution, self.name, tasks, keep)
+            finally:
+                kept.close()
 
     def _attributes(self, seed: int) -> dict[str, Any]:
+        """What the study is, for its dataset."""
         from scalable_bandits import __version__
 
         return {
@@ -252,15 +236,3 @@ def _some(name: str, chosen: Sequence[str] | None, known: Sequence[str]) -> list
         if given not in known:
             checks.refuse(name, given, nearest(given, known))
     return [label for label in known if label in chosen]
-
-
-def uniform_regret(environment: Environment, horizon: int) -> float:
-    """Mean regret a round of uniform play on what is available, over `horizon` rounds."""
-    if not environment.changing and environment.available(1) is None:
-        return float(environment.optimum() - environment.table().mean())
-    total = 0.0
-    for t in range(1, horizon + 1):
-        available = environment.available(t)
-        values = environment.table(t) if available is None else environment.table(t)[available]
-        total += float(values.max() - values.mean())
-    return total / horizon

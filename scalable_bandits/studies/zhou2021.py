@@ -14,7 +14,8 @@ from scalable_bandits.environments import DriftingFunction, GaussianNoise
 from scalable_bandits.kernels import RBF, Kernel, Matern
 from scalable_bandits.policies import IGPUCB, RGPUCB, SWGPUCB, WGPUCB, Policy, RandomSearch
 from scalable_bandits.spaces import Grid
-from scalable_bandits.studies.study import Problem, Replicate, Study
+from scalable_bandits.studies.runs import Problem, Replicate
+from scalable_bandits.studies.study import Study
 
 PAPER = "Zhou & Shroff 2021"
 CASES = {"RBF": RBF(0.2), "Matern 5/2": Matern(0.2, nu=2.5)}

@@ -34,7 +34,8 @@ from scalable_bandits.policies import (
 )
 from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.spaces import FiniteSpace, Grid
-from scalable_bandits.studies.study import Problem, Replicate, Study
+from scalable_bandits.studies.runs import Problem, Replicate
+from scalable_bandits.studies.study import Study
 
 PAPER = "Ziomek, Adachi & Osborne 2025"
 HILLS = np.linspace(0.0, 1.0, 10)

@@ -1,0 +1,121 @@
+"""Clusters that are found at an address or started on this machine, each as a context manager of its client.
+
+What is started here listens on loopback, has one thread a worker, and is ended whatever happens.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from scalable_bandits.execution.base import ClusterError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+CONNECT_SECONDS = 10.0  # to wait for an answer from an address
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def at(address: str, security: Any = None) -> Iterator[Client]:
+    """Client of the scheduler at an address; `security` as of `distributed.Client`."""
+    from distributed import Client
+
+    client, problem = None, ""
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False, security=security)
+    except (OSError, TypeError, ValueError) as error:  # TypeError: tls without certificates
+        problem = str(error)
+    if client is None:
+        gc.collect()  # the client that was half made: its end blocks whichever thread it comes in
+        raise ClusterError(f"on: no scheduler can be reached at {address}: {problem}")
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@contextmanager
+def local(workers: int, threads: int = 1, security: Any = None) -> Iterator[Client]:
+    """Client of worker processes of this machine, on loopback, started now and ended with the context.
+
+    Parameters
+    ----------
+    workers
+        How many; each has one task at a time.
+    threads
+        Of BLAS and numba in each.
+    security
+        True: encrypted, with certificates made for the occasion, which keeps other users of the machine out too.
+    """
+    import dask
+    from distributed import LocalCluster
+
+    _check_main()
+    dashboard = "127.0.0.1:0" if importlib.util.find_spec("bokeh") else None
+    limits = dict.fromkeys(THREADS, threads)
+    settings = {
+        "distributed.nanny.pre-spawn-environ": {**dask.config.get("distributed.nanny.pre-spawn-environ"), **limits},
+        "distributed.worker.memory.terminate": False,  # an experiment may take what the machine has
+    }
+    before = {name: os.environ.get(name) for name in (*THREADS, "MALLOC_TRIM_THRESHOLD_")}
+    with ExitStack() as stack:
+        stack.callback(_restore, before)  # distributed leaves them in the environment of this process
+        with dask.config.set(settings):
+            cluster = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                security=security,
+                dashboard_address=dashboard,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"} if dashboard is None else None,
+                memory_limit=0,
+                silence_logs=logging.CRITICAL,  # what fails is reported by whoever gave it out
+                preload=["scalable_bandits.execution.sheltered"],
+            )
+        stack.callback(cluster.close)
+        with at_cluster(cluster) as client:
+            yield client
+
+
+@contextmanager
+def at_cluster(cluster: Any) -> Iterator[Client]:
+    """Client of a cluster object of Dask."""
+    from distributed import Client
+
+    client = Client(cluster, set_as_default=False)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _restore(environment: dict[str, str | None]) -> None:
+    for name, value in environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _check_main() -> None:
+    """ClusterError in a worker process that imports the user's script, which starts workers as it is imported."""
+    import multiprocessing.process as process
+
+    if getattr(process.current_process(), "_inheriting", False):
+        raise ClusterError(
+            "on: worker processes import the script that started them: put what it does under "
+            "'if __name__ == \"__main__\":'"
+        )

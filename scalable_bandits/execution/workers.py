@@ -1,0 +1,179 @@
+"""Tasks on the workers of a Dask cluster.
+
+The function goes to every worker once, also to those that come later, as a plugin (in the tasks' graph it would be
+sent with every one of them). A task says when it starts; one that starts a second time was lost with its worker. A
+number (float) that it returns comes with the news that it is done: asking for it would take several times as long.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+from distributed import Client, Future, KilledWorker, WorkerPlugin, get_worker
+
+from scalable_bandits.execution.base import ClusterError, Event, Execution, drained, failed
+
+_held: dict[str, bytes] = {}  # on a worker: functions by the name of their plugin, as bytes
+_loaded: dict[str, Callable[..., Any]] = {}  # and as functions, once they were called
+_guard = threading.Lock()
+ANEW = 3  # submissions of a task whose workers die before it starts
+_ON_WORKER = object()  # value of a task whose result is still where it ran
+
+
+class Held(WorkerPlugin):
+    """Brings a function to a worker.
+
+    Parameters
+    ----------
+    name
+        Of the plugin.
+    function
+        Pickled.
+    """
+
+    def __init__(self, name: str, function: bytes):
+        self.name, self.function = name, function
+
+    def setup(self, worker: Any) -> None:
+        """Keep it; it is loaded by the first task, whose error is then the task's."""
+        _held[self.name] = self.function
+
+    def teardown(self, worker: Any) -> None:
+        """Forget it."""
+        _held.pop(self.name, None)
+        _loaded.pop(self.name, None)
+
+
+def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
+    """What a task does on its worker."""
+    worker = get_worker()
+    worker.log_event(name, {"key": key, "where": f"{worker.address} (process {os.getpid()})"})
+    with _guard:
+        if name not in _loaded:
+            _loaded[name] = cloudpickle.loads(_held[name])
+    result = _loaded[name](*arguments)
+    if isinstance(result, float):
+        worker.log_event(name, {"key": key, "value": float(result)})
+    return result
+
+
+class Workers(Execution):
+    """Tasks of one function on the workers of a client's cluster.
+
+    Parameters
+    ----------
+    client
+        Used, and never closed.
+    function
+        Called with the arguments of every task.
+    name
+        Of the work, for Dask's dashboard.
+    """
+
+    def __init__(self, client: Client, function: Callable[..., Any], name: str):
+        self._client = client
+        self._name = f"scalable-bandits {name} {uuid.uuid4().hex}"
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._futures: dict[str, Future[Any]] = {}
+        self._arguments: dict[str, tuple[Any, ...]] = {}
+        self._again: Counter[str] = Counter()  # how often a task had to be submitted anew
+        self._started: dict[str, str] = {}  # key to worker
+        self.slots = max(sum(client.nthreads().values()), 1)
+        self.dashboard = client.dashboard_link if _has_dashboard(client) else ""
+        try:
+            pickled = cloudpickle.dumps(function)
+        except Exception as error:
+            text = f"on: {name} cannot be sent to other processes: {error}"
+            raise ClusterError(text) from error
+        client.register_plugin(Held(self._name, pickled), name=self._name)
+        client.subscribe_topic(self._name, self._noted)
+
+    def submit(self, key: str, *arguments: Any) -> None:
+        if self._client.status != "running":
+            raise self._lost()
+        unique = f"{key}-{self._again[key]}-{self._name[-8:]}"
+        future = self._client.submit(perform, self._name, key, arguments, key=unique, pure=False, retries=0)
+        self._futures[key], self._arguments[key] = future, arguments
+        future.add_done_callback(lambda _: self._events.put(Event("done", key, _ON_WORKER)))
+
+    def _noted(self, event: Any) -> None:
+        """Called by the client, in its own thread, as tasks start, and as they return numbers."""
+        said = event[1]
+        if "value" in said:
+            self._events.put(Event("done", said["key"], said["value"]))
+        else:
+            self._events.put(Event("started", said["key"], where=said["where"]))
+
+    def events(self, seconds: float | None = None) -> list[Event]:
+        found: list[Event] = []
+        for event in drained(self._events, seconds):
+            if event.key not in self._futures:
+                continue
+            if event.kind == "started":
+                before = self._started.get(event.key)
+                self._started[event.key] = event.where
+                found += [Event("lost", event.key, where=before)] if before else []
+                found.append(event)
+                continue
+            future, started = self._futures.pop(event.key), self._started.pop(event.key, "")
+            arguments = self._arguments.pop(event.key)
+            if event.value is not _ON_WORKER:
+                future.release()
+                found.append(event)
+            elif self._innocent(event.key, future, started):
+                self._again[event.key] += 1
+                self.submit(event.key, *arguments)
+            else:
+                found.append(self._end(event.key, future))
+        return found
+
+    def _innocent(self, key: str, future: Future[Any], started: str) -> bool:
+        """Whether a task is given up because workers died on which it only waited, and may be submitted anew."""
+        if future.status != "error" or self._again[key] >= ANEW or self._client.status != "running":
+            return False
+        error = future.exception()
+        return isinstance(error, KilledWorker) and not started.startswith(f"{error.last_worker.address} ")
+
+    def _end(self, key: str, future: Future[Any]) -> Event:
+        if future.status not in ("finished", "error"):
+            raise self._lost()
+        try:
+            return Event("done", key, future.result())
+        except KilledWorker as error:
+            return failed(key, error, final=True)  # Dask tried it as often as it is told to
+        except Exception as error:
+            if self._client.status != "running":
+                raise self._lost() from error
+            return failed(key, error)
+
+    def _lost(self) -> ClusterError:
+        address = self._client.scheduler.address if self._client.scheduler else "its address"
+        return ClusterError(
+            f"on: the connection to the scheduler at {address} was lost; what came to its end until then stands, "
+            "and with a store the same call goes on from there"
+        )
+
+    def close(self) -> None:
+        """Take back what was submitted; the client is as it was."""
+        futures, self._futures = list(self._futures.values()), {}
+        if self._client.status != "running":
+            return
+        try:
+            if futures:
+                self._client.cancel(futures, force=True)
+            self._client.unsubscribe_topic(self._name)
+            self._client.unregister_worker_plugin(self._name)
+        except (OSError, TimeoutError, RuntimeError):
+            pass  # the cluster is going away, and all of this with it
+
+
+def _has_dashboard(client: Client) -> bool:
+    services = client.scheduler_info(n_workers=0).get("services", {})
+    return "dashboard" in services

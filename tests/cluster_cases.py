@@ -1,0 +1,156 @@
+"""Schedulers and workers started by hand on loopback, and what is played on them."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import scalable_bandits as sb
+from scalable_bandits.studies import Problem, Study
+
+QUIET = {
+    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0",
+    "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "False",
+}
+
+
+class ByHand:
+    """``dask scheduler`` and ``dask worker``, as a user types them."""
+
+    def __init__(self, folder, *options, scheme="tcp"):
+        self.folder, self.options, self.scheme = folder, options, scheme
+        self.file = folder / "scheduler.json"
+        here = str(Path(__file__).parent)
+        paths = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+        self.environment = {**os.environ, **QUIET, "PYTHONPATH": paths}
+        self.processes = []
+        self.scheduler = self._start(
+            "scheduler", "--host", f"{scheme}://127.0.0.1", "--port", "0", "--no-dashboard", "--no-show",
+            "--dashboard-address", "127.0.0.1:0",
+        )  # fmt: skip
+        until(self.file.exists)
+
+    def _start(self, what, *arguments):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *arguments, *self.options]
+        with (self.folder / f"{what}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [*command, "--scheduler-file", str(self.file)], env=self.environment, stdout=log, stderr=log
+            )
+        self.processes.append(process)
+        return process
+
+    def worker(self, *arguments):
+        """Start one more worker of one thread, without a nanny: what dies stays dead."""
+        return self._start(
+            "worker", "--nthreads", "1", "--no-nanny", "--host", f"{self.scheme}://127.0.0.1", "--no-dashboard",
+            *arguments,
+        )  # fmt: skip
+
+    @property
+    def address(self):
+        return json.loads(self.file.read_text())["address"]
+
+
+@contextlib.contextmanager
+def by_hand(folder, workers=1, *options, scheme="tcp"):
+    """A cluster that is gone afterwards."""
+    folder.mkdir(exist_ok=True)
+    cluster = ByHand(folder, *options, scheme=scheme)
+    try:
+        for _ in range(workers):
+            cluster.worker()
+        yield cluster
+    finally:
+        for process in cluster.processes:
+            process.kill()
+        for process in cluster.processes:
+            process.wait()
+
+
+def until(condition, seconds=60):
+    """Wait for something to become true."""
+    stop = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < stop, "it never came"
+        time.sleep(0.02)
+
+
+# ---- functions to maximise
+
+SPACE = sb.Grid([[0, 1]], 40)
+
+
+def make_policy(space=SPACE, **options):
+    return sb.GPEI(space, sb.RBF(0.2), noise=0.1, regularization=0.01, **options)
+
+
+def parabola(x):
+    return -float((x[0] - 0.3) ** 2)
+
+
+class Deadly:
+    """Kills the process that calls it: once, or whenever it is called at some point.
+
+    From the 20th call on it waits for a file, if one is given.
+    """
+
+    def __init__(self, folder, at=None, gate=None):
+        self.folder, self.at, self.gate = str(folder), at, gate
+
+    def __call__(self, x):
+        number = len(list(Path(self.folder).iterdir()))
+        (Path(self.folder) / f"{time.time_ns()}-{os.getpid()}").touch()
+        time.sleep(0.05)
+        if self.gate is not None and number >= 20:
+            until(Path(self.gate).exists)
+        if number == 5 if self.at is None else self.at(x):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return parabola(x)
+
+
+# ---- studies
+
+
+class Builder:
+    """Arms by the replicate's seed; notes in a folder what is built where, and may go wrong there."""
+
+    def __init__(self, folder=None, wrong=None, once=True, seconds=0.0):
+        self.folder, self.wrong, self.once, self.seconds = folder, wrong, once, seconds
+
+    def __call__(self, replicate):
+        if self.folder is not None:
+            (Path(self.folder) / f"{replicate.case}{replicate.number}-{os.getpid()}-{time.time_ns()}").touch()
+            time.sleep(self.seconds)
+        if self.wrong is not None and (replicate.case, replicate.number) == ("b", 1):
+            marker = Path(self.folder) / "wrong"
+            if not (self.once and marker.exists()):
+                marker.touch()
+                self.wrong()
+        space, kernel = sb.Arms(6), sb.Covariance(np.eye(6))
+        environment = sb.GPSample(space, kernel, sb.GaussianNoise(0.3), seed=replicate.seed)
+        options = {"noise": 0.3, "regularization": 0.09, "seed": replicate.seed}
+        policies = {"u c b": sb.IGPUCB(space, kernel, **options), "random": sb.RandomSearch(space, **options)}
+        return Problem(environment, policies)
+
+
+def raises():
+    raise LookupError("the instrument is off")
+
+
+def dies():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def toy(builder=None, **changes):
+    """Two cases, two policies, three replicates of twelve rounds."""
+    given = {
+        "name": "toy-study", "title": "A toy", "source": "nowhere", "cases": ("a", "b"), "build": builder or Builder(),
+        "horizon": 12, "replicates": 3, "duration": "no time",
+    }  # fmt: skip
+    return Study(**{**given, **changes})

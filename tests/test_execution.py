@@ -1,0 +1,355 @@
+"""`on=`: what it names, who gets in, what is left behind; recipes; compiled code on workers."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+from cluster_cases import by_hand, make_policy, parabola
+
+import scalable_bandits as sb
+from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, connect, executing, places, recipes
+from scalable_bandits.execution.versions import check_versions
+
+CLUSTER = Path(__file__).parents[1] / "cluster"
+RECIPES = sorted(path for path in CLUSTER.rglob("*.yaml") if path.name != "daskcluster.yaml")
+
+
+def square(x):
+    if x == 3:
+        raise ValueError("three")
+    return x * x, os.getpid()
+
+
+def gathered(execution, count):
+    """Events until so many tasks came to their end."""
+    found = []
+    while sum(event.kind in ("done", "failed") for event in found) < count:
+        found += execution.events()
+    return found
+
+
+class TestExecutions:
+    """All of them do the same."""
+
+    @pytest.fixture(params=["in turn", "threads", "workers"])
+    def execution(self, request, client):
+        on, threads = (client if request.param == "workers" else None), (2 if request.param == "threads" else None)
+        with executing(on, square, "square", threads) as found:
+            yield found
+
+    def test_every_call_is_made_once(self, execution):
+        """Also of equal arguments."""
+        for number in range(6):
+            execution.submit(f"square-{number}", 2)
+        found = gathered(execution, 6)
+        for kind in ("started", "done"):
+            assert sorted(event.key for event in found if event.kind == kind) == [f"square-{i}" for i in range(6)]
+        assert {event.value[0] for event in found if event.kind == "done"} == {4}
+        assert all(event.where for event in found if event.kind == "started")
+
+    def test_errors(self, execution):
+        execution.submit("square-1", 3)
+        execution.submit("square-2", 4)
+        ends = {event.key: event for event in gathered(execution, 2) if event.kind in ("done", "failed")}
+        assert ends["square-1"].kind == "failed"
+        assert ends["square-1"].error == "ValueError: three"
+        assert "in square" in ends["square-1"].trace
+        assert ends["square-2"].value[0] == 16
+
+    def test_slots(self, execution):
+        assert execution.slots == (1 if isinstance(execution, InTurn) else 2)
+        assert execution.events(0.01) == []
+        if not isinstance(execution, InTurn | Threads):
+            execution.submit("square-1", 5)
+            assert gathered(execution, 1)[-1].value[1] != os.getpid()
+
+
+class TestPlaces:
+    @pytest.mark.parametrize(
+        "on", ["local:0", "local:-1", "local:x", "locale", "127.0.0.1:8786", "", 3, object, {"tcp": 1}], ids=repr
+    )
+    def test_refusals(self, on):
+        with pytest.raises(ValueError, match=r"^on: got .*; allowed: None, 'local', 'local:4'"), connect(on):
+            pass
+
+    def test_nobody_there(self, monkeypatch):
+        monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.5)
+        with pytest.raises(ClusterError, match=r"no scheduler can be reached at tcp://127.0.0.1:9"):
+            sb.maximize(parabola, make_policy(), 3, on="tcp://127.0.0.1:9")
+
+    def test_no_workers(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(places, "WORKER_SECONDS", 0.5)
+        with by_hand(tmp_path / "cluster", 0) as cluster:
+            with pytest.raises(ClusterError, match="has no workers, and none came"), connect(cluster.address):
+                pass
+            recipe = tmp_path / "recipe.yaml"  # once one is there, all ways lead to it
+            recipe.write_text(yaml.safe_dump({"kind": "address", "scheduler-file": str(cluster.file)}))
+            cluster.worker("--preload", "scalable_bandits.execution.preload")
+            monkeypatch.setattr(places, "WORKER_SECONDS", 60.0)
+            for on in (recipe, str(recipe), cluster.address):
+                with connect(on) as client:
+                    assert len(client.nthreads()) == 1
+
+    def test_own_cluster(self, monkeypatch):
+        """On loopback alone, one thread of BLAS and numba a worker; afterwards nothing is left."""
+        for name in clusters.THREADS:
+            monkeypatch.delenv(name, raising=False)
+        me = psutil.Process()
+        before = {p.pid for p in me.children(recursive=True)}, listening([me])
+        with connect("local:2") as client:
+            added = [p for p in me.children(recursive=True) if p.pid not in before[0]]
+            found = listening([me, *added]) - before[1]
+            assert len(found) >= 3
+            assert {address for address, _ in found} <= {"127.0.0.1", "::1"}
+            for limits in client.run(lambda: [os.environ.get(name) for name in clusters.THREADS]).values():
+                assert limits == ["1"] * 4
+            assert set(client.nthreads().values()) == {1}
+        assert not [os.environ[name] for name in clusters.THREADS if name in os.environ]
+        workers = [p for p in added if "resource_tracker" not in "".join(cmdline(p))]
+        assert len(workers) < len(added) or workers
+        assert not psutil.wait_procs(workers, timeout=10)[1]
+        assert listening([me]) <= before[1]
+
+    def test_own_client(self, client):
+        """Used, and left as it was."""
+        before = client.status, client.run(plugins), len(client.futures)
+        with executing(client, square, "square") as execution:
+            execution.submit("square-1", 2)
+            execution.submit("square-2", 3)
+            gathered(execution, 1)
+            assert client.run(plugins) != before[1]
+        assert (client.status, client.run(plugins), len(client.futures)) == before
+
+    def test_closed_client(self, client):
+        from distributed import Client
+
+        other = Client(client.scheduler.address, set_as_default=False)
+        other.close()
+        with pytest.raises(ClusterError, match="not connected, its status is 'closed'"), connect(other):
+            pass
+
+    def test_other_versions(self, client):
+        """All of them in one message, by worker."""
+        check_versions(client)
+        found = client.get_versions(packages=["scalable_bandits", "numpy", "scipy", "numba", "cloudpickle"])
+        first, second = sorted(found["workers"])
+        found["workers"][first]["packages"]["numpy"] = "1.0"
+        found["workers"][second]["packages"]["scalable_bandits"] = None
+        found["workers"][second]["packages"]["python"] = "3.9.1.final.0"
+
+        class Other:
+            def get_versions(self, packages):
+                return found
+
+        with pytest.raises(ClusterError) as caught:
+            check_versions(Other())
+        for line in (
+            rf"numpy: here [\d.]+, worker {first} 1.0",
+            rf"scalable_bandits: here [\d.]+, worker {second} has none",
+            rf"python: here 3.\d+, worker {second} 3.9",
+        ):
+            assert re.search(line, str(caught.value))
+
+
+def cmdline(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def plugins(dask_worker):
+    return sorted(name for name in dask_worker.plugins if name.startswith("scalable"))
+
+
+def listening(processes):
+    """Addresses and ports that processes listen on."""
+    return {
+        tuple(connection.laddr)
+        for process in processes
+        for connection in process.net_connections(kind="inet")
+        if connection.status == "LISTEN"
+    }
+
+
+class TestTLS:
+    @pytest.fixture
+    def authority(self, tmp_path):
+        """Certificates by the script that users are told to run."""
+        folder = tmp_path / "tls"
+        folder.mkdir()
+        done = subprocess.run(
+            [CLUSTER / "tls" / "make.sh", "server", "client"], env={**os.environ, "TLS_DIR": str(folder)}, check=False,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode == 127 or "openssl: command not found" in done.stderr:
+            pytest.skip("there is no openssl command here")
+        assert done.returncode == 0, done.stderr
+        assert all(oct(file.stat().st_mode).endswith("600") for file in folder.glob("*.key"))
+        return folder
+
+    def test_certificates(self, authority, tmp_path, monkeypatch):
+        """With them it works; without them, and with those of another authority, nobody gets in."""
+        monkeypatch.setattr(clusters, "CONNECT_SECONDS", 1.0)
+        files = [f"--tls-{option}={authority / file}" for option, file in
+                 (("ca-file", "ca.pem"), ("cert", "server.pem"), ("key", "server.key"))]  # fmt: skip
+        with by_hand(tmp_path / "cluster", 1, *files, scheme="tls") as cluster:
+            assert cluster.address.startswith("tls://127.0.0.1:")
+            recipe = tmp_path / "recipe.yaml"
+            tls = {"ca": "tls/ca.pem", "cert": "tls/client.pem", "key": "tls/client.key"}
+            recipe.write_text(yaml.safe_dump({"kind": "address", "scheduler": cluster.address, "tls": tls}))
+            monkeypatch.setattr(clusters, "CONNECT_SECONDS", 30.0)
+            found = sb.maximize(parabola, make_policy(), 5, on=recipe)
+            assert len(found) == 5
+            assert found.tickets[0].where.startswith("tls://127.0.0.1:")
+            monkeypatch.setattr(clusters, "CONNECT_SECONDS", 1.0)
+            for address in (cluster.address, cluster.address.replace("tls://", "tcp://")):
+                with pytest.raises(ClusterError, match="no scheduler can be reached"), connect(address):
+                    pass
+            (authority / "ca.key").unlink()
+            subprocess.run(
+                [CLUSTER / "tls" / "make.sh", "client"], env={**os.environ, "TLS_DIR": str(authority)}, check=True,
+                capture_output=True,
+            )  # fmt: skip
+            with pytest.raises(ClusterError, match="no scheduler can be reached"), connect(recipe):
+                pass
+
+    def test_encrypted_local_cluster(self, tmp_path):
+        pytest.importorskip("cryptography", reason="cryptography is not installed")
+        recipe = tmp_path / "recipe.yaml"
+        recipe.write_text("kind: local\nworkers: 1\nencrypted: true\n")
+        with connect(recipe) as client:
+            assert client.scheduler.address.startswith("tls://127.0.0.1:")
+            assert client.submit(sum, [1, 2]).result() == 3
+
+
+class TestRecipes:
+    @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
+    def test_every_recipe_is_read(self, path):
+        recipe = recipes.read(path)
+        assert recipe.kind in recipes.KINDS
+        assert f"`{path.relative_to(CLUSTER)}`" in (CLUSTER / "README.md").read_text()
+
+    def test_there_is_one_of_every_kind(self):
+        assert {recipes.read(path).kind for path in RECIPES} == set(recipes.KINDS)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("kind: slrum", r"^kind of .*: got 'slrum'; allowed: did you mean 'slurm'"),
+            ("workers: 3", r"^kind of .*: got None; allowed: known: address, "),
+            ("kind: local\nworker: 3", r"^key of .*: got 'worker'; allowed: did you mean 'workers'"),
+            ("kind: local\nworkers: 0", r"workers: got 0; allowed: a positive integer"),
+            ("kind: local\nworkers: many", r"workers: got 'many'; allowed: a positive integer"),
+            ("kind: local\nencrypted: 1", r"encrypted: got 1; allowed: yes or no"),
+            ("kind: ssh\nscheduler: a", r"keys of .*: got \['scheduler'\]; allowed: also hosts"),
+            ("- a list", r"^on: got .*allowed: a recipe"),
+            ("kind: [", r"^on: got .*allowed: a recipe that can be read"),
+        ],
+    )
+    def test_refusals(self, text, message, tmp_path):
+        path = tmp_path / "recipe.yaml"
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            recipes.read(path)
+
+    def test_no_such_file(self):
+        with pytest.raises(ValueError, match=r"^on: got .*nothing.yaml.*No such file"):
+            sb.maximize(parabola, make_policy(), 3, on="nothing.yaml")
+
+    @pytest.mark.parametrize("text", ["", "scheduler: tcp://a:1\nscheduler-file: b"])
+    def test_one_of_two(self, text, tmp_path):
+        path = tmp_path / "recipe.yaml"
+        path.write_text(f"kind: address\n{text}")
+        with pytest.raises(ValueError, match="allowed: one of the two"), connect(path):
+            pass
+
+    def test_files_that_are_not_there(self, tmp_path):
+        path = tmp_path / "recipe.yaml"
+        path.write_text("kind: address\nscheduler-file: no.json")
+        with pytest.raises(ClusterError, match=r"no scheduler has written .*no.json"), connect(path):
+            pass
+        path.write_text("kind: address\nscheduler: tls://127.0.0.1:1\ntls: {ca: a, cert: b, key: c}")
+        with pytest.raises(FileNotFoundError, match="tls: ca: there is no file"), connect(path):
+            pass
+
+    def test_slurm(self, monkeypatch):
+        """The job script that would be submitted, by dask-jobqueue itself."""
+        jobqueue = pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+        recipe = recipes.read(CLUSTER / "slurm" / "slurm.yaml")
+        options = dict(recipe.get("options"))
+        assert options.pop("interface") == "ib0"  # there is none here
+        job = jobqueue.slurm.SLURMJob("tcp://127.0.0.1:1", name="bandits", **{
+            key: value for key, value in options.items() if key != "scheduler_options"
+        })  # fmt: skip
+        script = job.job_script()
+        for part in ("#SBATCH -p normal", "--nthreads 1", "--nworkers 16", "NUMBA_NUM_THREADS=1", "#SBATCH -t 04:00:00",
+                     "--preload scalable_bandits.execution.preload", "--lifetime 225m"):  # fmt: skip
+            assert part in script
+
+    @pytest.mark.parametrize("name", ["scheduler.sbatch", "jobs.sbatch"])
+    def test_job_scripts(self, name):
+        path = CLUSTER / "slurm" / name
+        assert subprocess.run(["bash", "-n", path], check=False).returncode == 0
+        options = set(re.findall(r"--[a-z-]+", path.read_text().split("exec ")[1].split("dask ")[1]))
+        which = "scheduler" if "dask scheduler" in path.read_text() else "worker"
+        command = [sys.executable, "-m", f"distributed.cli.dask_{which}", "--help"]
+        known = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert all(option in known for option in options)
+
+    def test_kubernetes(self):
+        """By the schema of the operator itself, and the names that hang together."""
+        pytest.importorskip("dask_kubernetes", reason="dask-kubernetes is not installed")
+        jsonschema = pytest.importorskip("jsonschema")
+        file = resources.files("dask_kubernetes") / "operator" / "customresources" / "daskcluster.yaml"
+        (version,) = yaml.safe_load(file.read_text())["spec"]["versions"]
+        manifest = yaml.safe_load((CLUSTER / "kubernetes" / "daskcluster.yaml").read_text())
+        jsonschema.validate(manifest, version["schema"]["openAPIV3Schema"])
+        assert manifest["apiVersion"] == f"kubernetes.dask.org/{version['name']}"
+        selector = manifest["spec"]["scheduler"]["service"]["selector"]
+        assert selector["dask.org/cluster-name"] == manifest["metadata"]["name"]
+        for part in ("worker", "scheduler"):
+            (container,) = manifest["spec"][part]["spec"]["containers"]
+            assert container["resources"]["requests"] == container["resources"]["limits"]
+
+
+class TestWarmup:
+    def test_compiles_everything(self):
+        """After it no policy compiles anything, in a new process."""
+        code = """
+import sys, json, numpy as np
+import scalable_bandits as sb
+from numba.core.dispatcher import Dispatcher
+def signatures():
+    return {f"{value.__module__}.{value.__name__}": len(value.signatures)
+            for name, module in list(sys.modules.items()) if name.startswith("scalable_bandits")
+            for value in vars(module).values() if isinstance(value, Dispatcher)}
+seconds = sb.warmup()
+before = signatures()
+def play(policy, rounds=9):
+    for t in range(rounds):
+        x = policy.ask()
+        policy.tell(x, float(np.sum(x)) % 1.3)
+    policy.ask(2)
+grid = sb.Grid([[0, 1], [0, 2]], (12, 7))
+for name in ("GPUCB", "IGPUCB", "GPEI", "GPPI", "GPTS", "MeanOnly", "VarianceOnly", "RandomSearch"):
+    play(getattr(sb, name)(grid, sb.RBF((0.2, 0.3)) + sb.Matern(0.4, nu=2.5)))
+play(sb.IGPUCB(grid, sb.Matern(0.3, nu=0.5), engine="blocked"), 150)
+play(sb.PiGPUCB(grid, sb.Matern(0.3, nu=1.5), horizon=300), 150)
+play(sb.GPEI(sb.Arms(4), sb.Covariance(np.eye(4))))
+play(sb.GPEI(sb.Box([[0, 1]]), sb.Periodic(0.4) * sb.RationalQuadratic(0.3) + sb.Linear()))
+after = signatures()
+print(json.dumps([seconds, sum(before.values()), {name: n for name, n in after.items() if n != before[name]}]))
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        seconds, compiled, more = json.loads(done.stdout)
+        assert seconds > 0
+        assert compiled > 20
+        assert {name for name in more if "tie_hash" not in name} == set()
