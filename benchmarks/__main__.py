@@ -21,6 +21,7 @@ from rich.table import Table
 
 import scalable_bandits as sb
 from benchmarks import measure, stores
+from benchmarks.boxes import boxes
 from benchmarks.changing import changing
 from benchmarks.cluster import cluster
 from benchmarks.measure import Line, timed
@@ -230,10 +231,10 @@ def reopen(quick: bool) -> Iterator[Line]:
         yield Line("... regret curve of 500 points", f"{curve:.2f} s", "", "", "")
 
 
-BENCHMARKS: dict[str, Callable[[bool], Iterator[Line]]] = {
-    f.__name__: f
-    for f in (startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster)
-}
+_ALL = (
+    startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, boxes,
+)  # fmt: skip
+BENCHMARKS: dict[str, Callable[[bool], Iterator[Line]]] = {f.__name__: f for f in _ALL}
 
 
 def main() -> None:

@@ -53,6 +53,7 @@ from scalable_bandits.policies import (
     SupKernelUCB,
     VarianceOnly,
 )
+from scalable_bandits.posteriors.learning import LogNormal, learn_kernel
 from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.simulate import simulate
 from scalable_bandits.spaces import Arms, Box, Grid, Points
@@ -109,6 +110,7 @@ __all__ = [
     "Grid",
     "Kernel",
     "Linear",
+    "LogNormal",
     "Matern",
     "Maximum",
     "MeanOnly",
@@ -144,6 +146,7 @@ __all__ = [
     "cells_rate",
     "growth_rate",
     "improved_matern_rate",
+    "learn_kernel",
     "maximize",
     "partition_exponents",
     "partition_regret_exponent",

@@ -14,6 +14,8 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 
+LEAST = 1e-30  # of a variance in a derivative: where there is none, the deviation has a cusp
+
 
 def log_expected_improvement(mean: Floats, std: Floats, best: float, xi: float = 0.0) -> Floats:
     """Logarithm of the expected improvement, s (phi(z) + z Phi(z)) with z = (mu - best - xi) / s.
@@ -88,6 +90,10 @@ class UpperConfidence:
 
     bound = __call__
 
+    def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Derivatives in mean and variance."""
+        return np.full(len(mean), self.mean_weight), 0.5 * self.width / np.sqrt(np.maximum(variance, LEAST))
+
     def loosened(self, scale: float) -> UpperConfidence:
         return attrs.evolve(self, width=1.05 * self.width)
 
@@ -118,6 +124,19 @@ class ExpectedImprovement(Improvement):
 
     bound = __call__
 
+    def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Derivatives in mean and variance: Phi(z) and phi(z) / (2 s), over the expected improvement."""
+        from scipy.special import log_ndtr
+
+        std = np.sqrt(np.maximum(variance, LEAST))
+        z = improvement_score(mean, std, self.best, self.xi)
+        near = np.maximum(z, -1e3)  # beyond, by the series of both in 1 / z^2
+        total = log_expected_improvement(near * std, std, 0.0) - np.log(std)
+        far = np.minimum(z, -1e3)
+        rise = np.where(z < -1e3, -far - 2.0 / far, np.exp(log_ndtr(near) - total))
+        spread = np.where(z < -1e3, far**2 + 3.0, np.exp(-0.5 * near**2 - 0.5 * np.log(2.0 * np.pi) - total))
+        return rise / std, spread / (2.0 * std**2)
+
 
 @attrs.frozen
 class ProbabilityOfImprovement(Improvement):
@@ -125,6 +144,11 @@ class ProbabilityOfImprovement(Improvement):
 
     def __call__(self, mean: Floats, variance: Floats) -> Floats:
         return improvement_score(mean, np.sqrt(variance), self.best, self.xi)
+
+    def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Derivatives in mean and variance: 1 / s and -z / (2 s^2)."""
+        std = np.sqrt(np.maximum(variance, LEAST))
+        return 1.0 / std, -0.5 * improvement_score(mean, std, self.best, self.xi) / std**2
 
     def bound(self, mean: Floats, variance: Floats) -> Floats:
         # Below the incumbent a larger deviation helps; above it a smaller one does, without limit.

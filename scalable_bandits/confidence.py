@@ -78,6 +78,18 @@ def independent(intervals: int, delta: float, rkhs_norm: float, noise: float, re
     return rkhs_norm + noise * math.sqrt(2.0 * math.log(2.0 * intervals / delta) / regularization)
 
 
+def largest_loss(t: int, rkhs_norm: float, noise: float, regularization: float, delta: float) -> float:
+    """B^2 + R^2 / lambda (t + 2 sqrt(t u) + 2 u), u = log(t^2 pi^2 / (6 delta)): more contradicts B.
+
+    What it bounds is the least sum of squared residuals over lambda plus squared norm, min over g of
+    |y - g(X)|^2 / lambda + |g|^2 = y'(K + lambda I)^-1 y = sum_i (y_i - mu_{i-1}(x_i))^2 / (lambda + s_{i-1}^2(x_i)):
+    f itself has no less, and with probability 1 - delta, for all t, the squared noise sums to at most R^2 times the
+    bracket (Laurent & Massart 2000, Lemma 1, whose moment bound holds for R-sub-Gaussian noise).
+    """
+    u = math.log(t**2 * math.pi**2 / (6.0 * delta))
+    return rkhs_norm**2 + noise**2 / regularization * (t + 2.0 * math.sqrt(t * u) + 2.0 * u)
+
+
 def unknown_prior_finite(t: int, size: int, delta: float) -> float:
     """beta_t = sqrt(2 log(2 |D| pi^2 t^2 / delta)) of a finite space; the width itself, not its square.
 

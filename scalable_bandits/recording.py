@@ -20,6 +20,8 @@ from scalable_bandits.spaces import Arms, Indices, Space
 from scalable_bandits.specification import Specification, specify
 from scalable_bandits.store import Durability, Field, ObservationStore, SpecificationDiffers, StoredRun, checkpoints
 from scalable_bandits.store.layout import CHUNK
+from scalable_bandits.store.pending import Proposals
+from scalable_bandits.visited import Visited
 
 REPLAY_BLOCK = 16_384  # rounds read at a time
 
@@ -77,7 +79,7 @@ def open_run(
     except FileNotFoundError:
         return ObservationStore.create(
             place, fields, specification=given, planned=planned, durability=durability, inputs=inputs, chunk=chunk,
-            attributes={"kind": kind, "version": __version__},
+            attributes={"kind": kind, "version": __version__, **_of_whole_boxes(parts["policy"])},
         )  # fmt: skip
     try:
         _check_same(store, kind, fields, given)
@@ -87,6 +89,11 @@ def open_run(
     if planned is not None:
         store.plan(max(planned, len(store)))
     return store
+
+
+def _of_whole_boxes(policy: Policy) -> dict[str, int]:
+    """Dimension of the points that a policy makes itself, which are kept with what is pending."""
+    return {"proposals": policy.space.dimension} if isinstance(policy.finite_space, Visited) else {}
 
 
 def _check_same(store: ObservationStore, kind: str, fields: Sequence[Field], given: Mapping[str, Any]) -> None:
@@ -177,7 +184,8 @@ def replay(
     """Tell a policy the rounds of a simulation from `start` on; asks too, where that leaves traces."""
     other = 0
     for first in range(start, len(store), REPLAY_BLOCK):
-        rows = store.read(first, first + REPLAY_BLOCK, ["candidate", "y"])
+        rows = store.read(first, first + REPLAY_BLOCK, ["candidate", "y", "x"])
+        policy.introduce(rows["candidate"], rows["x"])
         for t, (candidate, y) in enumerate(zip(rows["candidate"].tolist(), rows["y"].tolist(), strict=True), first + 1):
             if policy.asks_matter:
                 proposed = policy.propose(None if allowed is None else allowed(t))
@@ -220,14 +228,27 @@ class Recording:
         while known < len(store):
             known += self._tell(store.read(known, known + REPLAY_BLOCK), known + REPLAY_BLOCK < len(store))
         self._checkpoints.spent(time.perf_counter() - started)
+        self._introduce_pending()
         if policy.asks_matter:
             for i in range(len(store.pending)):
                 policy.wait_for(store.pending[:i], again=False)
                 policy.propose(policy.allowed(None))
         policy.wait_for(store.pending, again=not store.orderly)
 
+    def _introduce_pending(self) -> None:
+        """Give the points that no round has their numbers, and count those that are lost."""
+        visited, (points, given) = self.policy.finite_space, self.store.proposals
+        if isinstance(visited, Visited):
+            unknown = (
+                {} if given - 1 in points or given <= visited.size else {given - 1: np.full(visited.dimension, np.nan)}
+            )
+            rows = {**points, **unknown}
+            numbers, where = np.array(list(rows), dtype=np.int64), np.array(list(rows.values()))
+            self.policy.introduce(numbers, where.reshape(-1, visited.dimension))
+
     def _tell(self, rows: Mapping[str, NDArray[Any]], more: bool) -> int:
         """Tell a block of rounds, and say how many: where more follow, not its last call, which may go on in these."""
+        self.policy.introduce(rows["candidate"], rows["x"])
         bounds = [0, *(np.flatnonzero(np.diff(rows["call"])) + 1).tolist(), len(rows["call"])]
         if more and len(bounds) > 2:
             bounds.pop()
@@ -241,7 +262,13 @@ class Recording:
         return bounds[-1]
 
     def asked(self, pending: Sequence[int]) -> None:
-        self.store.note_pending(pending)
+        visited = self.policy.finite_space
+        if not isinstance(visited, Visited):
+            self.store.note_pending(pending)
+            return
+        untold = self.policy.untold()
+        points = dict(zip(untold.tolist(), visited.points(untold), strict=True))
+        self.store.note_pending(pending, Proposals(points, visited.size))
 
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
         count = len(values)

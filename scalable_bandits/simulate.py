@@ -20,6 +20,7 @@ from scalable_bandits.progress import progress_bar
 from scalable_bandits.spaces import Arms, FiniteSpace
 from scalable_bandits.specification import specify
 from scalable_bandits.trajectory import SERIES, Trajectory
+from scalable_bandits.visited import Visited
 
 if TYPE_CHECKING:
     from scalable_bandits.store import Durability
@@ -116,7 +117,10 @@ class Play:
 
     def _values(self) -> Callable[[int, int], float]:
         """f of a candidate by number in a round: looked up, or evaluated where there is no table."""
-        space, environment = self.policy.finite_space, self.environment
+        policy, environment = self.policy, self.environment
+        space = policy.finite_space
+        if isinstance(space, Visited):
+            return lambda candidate, t: float(environment.evaluate(policy.finite_space.points([candidate]))[0])
         if environment.changing:
             return lambda candidate, t: float(environment.table(t)[candidate])
         if space.size > TABLE_LIMIT or not environment.tabulated:

@@ -196,6 +196,10 @@ class Points(FiniteSpace):
                 self._rows[self.array[i].tobytes()] = i
         return np.array([self._rows.get(row.tobytes(), -1) for row in points + 0.0], dtype=np.int64)
 
+    def grown(self, points: Floats) -> Points:
+        """These candidates, and more points after them."""
+        return Points(np.concatenate([self.array, points]))
+
     def canonical(self, candidate: int) -> int:
         return int(self.find(self.array[[candidate]])[0])
 
@@ -252,8 +256,8 @@ def _frozen_bounds(value: ArrayLike) -> tuple[tuple[float, float], ...]:
 class Box(Space):
     """A continuous box.
 
-    The policies on finite spaces play a box through a candidate set (`candidates`); observations
-    anywhere in the box are welcome.
+    Policies that maximise an index maximise it over the whole box; others, and all if asked to (`candidates=`), play a
+    box through a set of candidates. Observations anywhere in the box are welcome.
 
     Parameters
     ----------

@@ -112,7 +112,8 @@ def differences(stored: Any, given: Any, name: str = "") -> list[str]:
         keys = [*stored, *(key for key in given if key not in stored)]
         inside = f"{name}." if name else ""
         missing = object()
-        pairs = ((key, stored.get(key, missing), given.get(key, missing)) for key in keys)
+        usual = _defaults(given.get("type"))  # a parameter that is newer than the store was at its default then
+        pairs = ((key, stored.get(key, usual.get(key, missing)), given.get(key, missing)) for key in keys)
         return [
             line
             for key, old, new in pairs
@@ -123,6 +124,15 @@ def differences(stored: Any, given: Any, name: str = "") -> list[str]:
             )
         ]
     return [] if stored == given else [f"{name}: stored {_shown(stored)}, given {_shown(given)}"]
+
+
+def _defaults(kind: Any) -> dict[str, Any]:
+    """Described defaults of a specification's parameters, by name; none for what is no specification."""
+    known = Specification._registry.get(kind) if isinstance(kind, str) else None
+    if known is None or not attrs.has(known):
+        return {}
+    fields = [field for field in attrs.fields(known) if field.init and not isinstance(field.default, attrs.Factory)]  # type: ignore[arg-type]
+    return {field.alias: describe(field.default) for field in fields if field.default is not attrs.NOTHING}
 
 
 def _shown(value: Any, missing: object = None) -> str:

@@ -24,6 +24,7 @@ LAYERS = (
     "specification",
     "randomness",
     "spaces",
+    "visited",
     "kernels",
     "environments",
     "priors",

@@ -1278,7 +1278,9 @@ class TestRecordings:
         """One step after another, with an end of the process after some; the last is left open."""
         problem, case = PROBLEMS[space], EVERY_POLICY[name]
         twin = case.make(problem, **given)
-        points = problem.space.points()[:9] if space != "box" else self_made(problem.space, np.random.default_rng(0), 9)
+        points = (
+            problem.space.points()[:9] if "box" not in space else self_made(problem.space, np.random.default_rng(0), 9)
+        )
         policy = case.make(problem, **given)
         held = sb.record(policy, place, durability=durability)
         for step in range(steps):
@@ -1298,8 +1300,19 @@ class TestRecordings:
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
         held.close()
 
+    @pytest.mark.parametrize("name", ["igpucb", "ei", "variance", "ts"])
+    def test_a_whole_box(self, name):
+        """Where points exist only because they were asked for; those abandoned keep their numbers to themselves."""
+        held, policy, twin = self.play(name, "whole box", zarr.storage.MemoryStore(), (0, 1, 4, 6, 9, 14))
+        assert policy.finite_space.size == twin.finite_space.size
+        for number in policy._waiting:
+            np.testing.assert_array_equal(policy.finite_space.value(number), twin.finite_space.value(number))
+        np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
+        assert policy._waiting == twin._waiting
+        held.close()
+
     @pytest.mark.usefixtures("often")
-    @on(["box"], EVERY_POLICY)
+    @on(["box", "whole box"], EVERY_POLICY)
     def test_every_policy_from_checkpoints(self, name, space):
         held, policy, twin = self.play(name, space, zarr.storage.MemoryStore(), (3, 8, 16))
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))

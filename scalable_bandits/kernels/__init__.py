@@ -1,6 +1,6 @@
 """Kernels: how alike two points are."""
 
-from scalable_bandits.kernels.base import Kernel, Product, Scaled, Sum
+from scalable_bandits.kernels.base import Hyperparameter, Kernel, Product, Scaled, Sum
 from scalable_bandits.kernels.stationary import RBF, Matern, RationalQuadratic
 from scalable_bandits.kernels.structured import Covariance, Linear, Periodic
 from scalable_bandits.kernels.temporal import TemporalDecay
@@ -8,6 +8,7 @@ from scalable_bandits.kernels.temporal import TemporalDecay
 __all__ = [
     "RBF",
     "Covariance",
+    "Hyperparameter",
     "Kernel",
     "Linear",
     "Matern",

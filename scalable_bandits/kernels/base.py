@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from abc import abstractmethod
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
 import attrs
 import numpy as np
@@ -14,6 +15,14 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.specification import Specification
+
+
+class Hyperparameter(NamedTuple):
+    """A positive number in a kernel that can be learned from data."""
+
+    name: str  # of the kernel's parameter
+    value: float
+    dimension: int | None = None  # of a lengthscale that stands for one dimension
 
 
 class Kernel(Specification):
@@ -43,6 +52,38 @@ class Kernel(Specification):
     def epsilon(self) -> float:
         """What the function forgets from one round to the next, see `TemporalDecay`; 0 if it stays as it is."""
         return 0.0
+
+    # ---- gradients
+
+    def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
+        """Add gradients in the second point: out[j] += sum over i of weights[i, j] dk(X[i], Z[j]) / dZ[j].
+
+        X (n, d), Z (m, d), weights (n, m), out (m, d), all float64 and C-ordered. Where a kernel has a cusp (Matern
+        with nu <= 1/2, at equal points) the gradient is taken as 0.
+        """
+        checks.refuse("kernel", self, "a kernel with a gradient: of points in a box")
+
+    def diagonal_slope(self, X: Floats) -> Floats:
+        """Gradients of k(x, x) at the rows of X (n, d), shape (n, d)."""
+        if self.stationary:
+            return np.zeros_like(X)
+        checks.refuse("kernel", self, "a kernel with a gradient: of points in a box")
+
+    @property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        """The numbers that can be learned, p of them."""
+        return ()
+
+    def with_hyperparameters(self, values: Sequence[float]) -> Kernel:
+        """The same kernel with other numbers, in the order of `hyperparameters`."""
+        return self
+
+    def sensitivity(self, X: Floats, weights: Floats) -> Floats:
+        """Derivatives (p,) in the hyperparameters' logarithms: of the sum over i, j of weights[i, j] k(X[i], X[j]).
+
+        X (n, d), weights (n, n) symmetric.
+        """
+        return np.empty(0)
 
     def check(self, dimension: int) -> None:
         """Raise ValueError unless the kernel takes points of this dimension."""
@@ -137,6 +178,15 @@ class Combination(Kernel):
     def diagonal(self, X: Floats) -> Floats:
         return self.combine.reduce([kernel.diagonal(X) for kernel in self.kernels], axis=0)
 
+    @property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        return tuple(parameter for kernel in self.kernels for parameter in kernel.hyperparameters)
+
+    def with_hyperparameters(self, values: Sequence[float]) -> Kernel:
+        given = iter(values)
+        parts = [k.with_hyperparameters([next(given) for _ in k.hyperparameters]) for k in self.kernels]
+        return attrs.evolve(self, kernels=parts)
+
 
 @attrs.frozen
 class Sum(Combination):
@@ -152,6 +202,16 @@ class Sum(Combination):
             checks.refuse("kernel", f"a sum of parts with epsilon {sorted(parts)}", allowed)
         return parts.pop()
 
+    def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
+        for kernel in self.kernels:
+            kernel.slope(X, Z, weights, out)
+
+    def diagonal_slope(self, X: Floats) -> Floats:
+        return np.add.reduce([kernel.diagonal_slope(X) for kernel in self.kernels])
+
+    def sensitivity(self, X: Floats, weights: Floats) -> Floats:
+        return np.concatenate([kernel.sensitivity(X, weights) for kernel in self.kernels])
+
 
 @attrs.frozen
 class Product(Combination):
@@ -163,6 +223,25 @@ class Product(Combination):
     def epsilon(self) -> float:
         decays = [kernel.epsilon for kernel in self.kernels if kernel.epsilon]
         return decays[0] if len(decays) == 1 else 1.0 - math.prod(1.0 - epsilon for epsilon in decays)
+
+    def _times_the_others(self, X: Floats, Z: Floats, weights: Floats) -> Iterator[tuple[Kernel, Floats]]:
+        """Each kernel, with the weights times the product of the others."""
+        blocks = [kernel.block(X, Z) for kernel in self.kernels]
+        for i, kernel in enumerate(self.kernels):
+            yield kernel, np.multiply.reduce([weights, *blocks[:i], *blocks[i + 1 :]])
+
+    def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
+        for kernel, scaled in self._times_the_others(X, Z, weights):
+            kernel.slope(X, Z, scaled, out)
+
+    def diagonal_slope(self, X: Floats) -> Floats:
+        diagonals = [kernel.diagonal(X)[:, None] for kernel in self.kernels]
+        slopes = [kernel.diagonal_slope(X) for kernel in self.kernels]
+        terms = [math.prod(diagonals[:i] + diagonals[i + 1 :], start=s) for i, s in enumerate(slopes)]
+        return np.add.reduce(terms)
+
+    def sensitivity(self, X: Floats, weights: Floats) -> Floats:
+        return np.concatenate([k.sensitivity(X, scaled) for k, scaled in self._times_the_others(X, X, weights)])
 
 
 @attrs.frozen
@@ -190,6 +269,23 @@ class Scaled(Kernel):
     def diagonal(self, X: Floats) -> Floats:
         return self.factor * self.kernel.diagonal(X)
 
+    def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
+        self.kernel.slope(X, Z, self.factor * weights, out)
+
+    def diagonal_slope(self, X: Floats) -> Floats:
+        return self.factor * self.kernel.diagonal_slope(X)
+
+    @property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        return (Hyperparameter("factor", self.factor), *self.kernel.hyperparameters)
+
+    def with_hyperparameters(self, values: Sequence[float]) -> Kernel:
+        return attrs.evolve(self, factor=values[0], kernel=self.kernel.with_hyperparameters(values[1:]))
+
+    def sensitivity(self, X: Floats, weights: Floats) -> Floats:
+        scaled = self.factor * weights
+        return np.append((scaled * self.kernel.block(X)).sum(), self.kernel.sensitivity(X, scaled))
+
 
 @attrs.frozen
 class Lengthscaled(Kernel):
@@ -208,6 +304,23 @@ class Lengthscaled(Kernel):
     def inverse(self, dimension: int) -> Floats:
         """1 / lengthscale, shape (d,)."""
         return _inverses(self.lengthscale, dimension)
+
+    @property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        if isinstance(self.lengthscale, tuple):
+            return tuple(Hyperparameter("lengthscale", value, k) for k, value in enumerate(self.lengthscale))
+        return (Hyperparameter("lengthscale", self.lengthscale),)
+
+    def with_hyperparameters(self, values: Sequence[float]) -> Kernel:
+        count = len(self.lengthscale) if isinstance(self.lengthscale, tuple) else 1
+        given = [float(value) for value in values]
+        others = [p.name for p in self.hyperparameters[count:]]
+        lengthscale = given[:count] if isinstance(self.lengthscale, tuple) else given[0]
+        return attrs.evolve(self, lengthscale=lengthscale, **dict(zip(others, given[count:], strict=True)))
+
+    def _gathered(self, by_dimension: Floats) -> Floats:
+        """Derivatives in the lengthscales there are, from one for each dimension."""
+        return by_dimension if isinstance(self.lengthscale, tuple) else by_dimension.sum(keepdims=True)
 
 
 @functools.lru_cache(maxsize=256)

@@ -12,8 +12,9 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import _numba_gradients as numba_gradients
 from scalable_bandits.kernels import _numba_kernels as numba_kernels
-from scalable_bandits.kernels.base import Lengthscaled
+from scalable_bandits.kernels.base import Hyperparameter, Lengthscaled
 
 _CLOSED = {  # Matern kernels by nu
     0.5: numba_kernels.matern12, 1.5: numba_kernels.matern32, 2.5: numba_kernels.matern52, np.inf: numba_kernels.rbf,
@@ -35,6 +36,28 @@ class Stationary(Lengthscaled):
     def radial(self, block: Floats) -> None:
         """Turn squared scaled distances into covariances, in place."""
 
+    @abstractmethod
+    def radial_slope(self, block: Floats) -> None:
+        """Turn squared scaled distances into the covariances' derivatives in them, in place."""
+
+    def _slopes(self, X: Floats, Z: Floats) -> tuple[Floats, Floats]:
+        inverse, block = self.inverse(X.shape[1]), np.empty((len(X), len(Z)))
+        numba_kernels.squared_distances(X, Z, inverse, block)
+        self.radial_slope(block)
+        return inverse, block
+
+    def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
+        inverse, block = self._slopes(X, Z)
+        block *= weights
+        numba_gradients.slope_of_squared_distances(X, Z, inverse, block, out)
+
+    def sensitivity(self, X: Floats, weights: Floats) -> Floats:
+        inverse, block = self._slopes(X, X)
+        block *= weights
+        sums = np.zeros(X.shape[1])
+        numba_gradients.squared_distances_by_dimension(X, inverse, block, sums)
+        return self._gathered(-2.0 * sums)
+
 
 @attrs.frozen
 class RBF(Stationary):
@@ -42,6 +65,9 @@ class RBF(Stationary):
 
     def radial(self, block: Floats) -> None:
         numba_kernels.rbf(block)
+
+    def radial_slope(self, block: Floats) -> None:
+        numba_gradients.rbf(block)
 
 
 @attrs.frozen
@@ -64,26 +90,50 @@ class Matern(Stationary):
         if closed is not None:
             closed(block)
         else:
-            self._bessel(block)
+            block[:] = _matern(np.sqrt(2.0 * self.nu * block), self.nu)
 
-    def _bessel(self, block: Floats) -> None:
-        if self.nu > 150.0:
-            block[:] = _matern_of_large_order(np.sqrt(2.0 * self.nu * block), self.nu)
-            return
-        from scipy.special import gammaln, kve
+    def radial_slope(self, block: Floats) -> None:
+        closed = {0.5: numba_gradients.matern12, 1.5: numba_gradients.matern32, 2.5: numba_gradients.matern52}
+        if self.nu in closed:
+            closed[self.nu](block)
+        elif np.isinf(self.nu):
+            numba_gradients.rbf(block)
+        else:
+            block[:] = _matern_slope(np.sqrt(2.0 * self.nu * block), self.nu)
 
-        a = np.sqrt(2.0 * self.nu * block)
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            # kve = K_nu(a) exp(a): logarithms keep large a finite.
-            log_bessel = np.log(kve(self.nu, a)) - a
-            block[:] = np.exp((1.0 - self.nu) * np.log(2.0) - gammaln(self.nu) + self.nu * np.log(a) + log_bessel)
-        overflow = ~np.isfinite(log_bessel) & (a < 1.0 + self.nu)  # near 0, where a^nu K_nu(a) is 0 * inf
-        if overflow.any():
-            term, total = np.ones(overflow.sum()), np.ones(overflow.sum())
-            for k in range(1, min(12, int(np.ceil(self.nu)))):  # DLMF 10.31.1
-                term *= -((a[overflow] / 2.0) ** 2) / (k * (self.nu - k))
-                total += term
-            block[overflow] = total
+
+def _matern(a: Floats, nu: float) -> Floats:
+    """2^(1-nu) / Gamma(nu) a^nu K_nu(a)."""
+    if nu > 150.0:
+        return _matern_of_large_order(a, nu)
+    from scipy.special import gammaln, kve
+
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        # kve = K_nu(a) exp(a): logarithms keep large a finite.
+        log_bessel = np.log(kve(nu, a)) - a
+        values = np.exp((1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a) + log_bessel)
+    overflow = ~np.isfinite(log_bessel) & (a < 1.0 + nu)  # near 0, where a^nu K_nu(a) is 0 * inf
+    if overflow.any():
+        term, total = np.ones(overflow.sum()), np.ones(overflow.sum())
+        for k in range(1, min(12, int(np.ceil(nu)))):  # DLMF 10.31.1
+            term *= -((a[overflow] / 2.0) ** 2) / (k * (nu - k))
+            total += term
+        values[overflow] = total
+    return values
+
+
+def _matern_slope(a: Floats, nu: float) -> Floats:
+    """Derivative in r^2 of the Matern kernel, -nu 2^(1-nu) / Gamma(nu) a^(nu-1) K_(nu-1)(a) with a = sqrt(2 nu) r.
+
+    By (a^nu K_nu)' = -a^nu K_(nu-1), DLMF 10.29.4. For nu <= 1 it has a pole at 0, where 0 is returned instead.
+    """
+    if nu > 1.0:
+        return -nu / (2.0 * (nu - 1.0)) * _matern(a, nu - 1.0)
+    from scipy.special import gamma, kve
+
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        slope = -nu * 2.0 ** (1.0 - nu) / gamma(nu) * a ** (nu - 1.0) * kve(1.0 - nu, a) * np.exp(-a)
+    return np.where(np.isfinite(slope), slope, 0.0)
 
 
 def _matern_of_large_order(a: Floats, nu: float) -> Floats:
@@ -112,3 +162,16 @@ class RationalQuadratic(Stationary):
 
     def radial(self, block: Floats) -> None:
         numba_kernels.rational_quadratic(block, self.alpha)
+
+    def radial_slope(self, block: Floats) -> None:
+        numba_gradients.rational_quadratic(block, self.alpha)
+
+    @property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        return (*super().hyperparameters, Hyperparameter("alpha", self.alpha))
+
+    def sensitivity(self, X: Floats, weights: Floats) -> Floats:
+        block = np.empty((len(X), len(X)))
+        numba_kernels.squared_distances(X, X, self.inverse(X.shape[1]), block)
+        numba_gradients.rational_quadratic_shape(block, self.alpha)
+        return np.append(super().sensitivity(X, weights), (weights * block).sum())

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import _numba_gradients as numba_gradients
 from scalable_bandits.kernels import _numba_kernels as numba_kernels
-from scalable_bandits.kernels.base import Kernel, Lengthscaled
+from scalable_bandits.kernels.base import Hyperparameter, Kernel, Lengthscaled
 
 
 @attrs.frozen
@@ -37,6 +38,23 @@ class Periodic(Lengthscaled):
     def diagonal(self, X: Floats) -> Floats:
         return np.ones(len(X))
 
+    def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
+        inverse = 2.0 * self.inverse(X.shape[1])
+        weighted = -0.5 * weights * self.block(X, Z)
+        numba_gradients.slope_of_squared_sines(X, Z, inverse, np.pi / self.period, weighted, out)
+
+    @property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        roughness = (p._replace(name="roughness") for p in super().hyperparameters)  # no distance: it has no unit
+        return (*roughness, Hyperparameter("period", self.period))
+
+    def sensitivity(self, X: Floats, weights: Floats) -> Floats:
+        d = X.shape[1]
+        sums = np.zeros(d + 1)
+        weighted = weights * self.block(X)
+        numba_gradients.squared_sines_by_dimension(X, 2.0 * self.inverse(d), np.pi / self.period, weighted, sums)
+        return np.append(self._gathered(sums[:d]), sums[d])
+
 
 @attrs.frozen
 class Linear(Lengthscaled):
@@ -49,6 +67,22 @@ class Linear(Lengthscaled):
 
     def diagonal(self, X: Floats) -> Floats:
         return self.bias + ((X * self.inverse(X.shape[1])) ** 2).sum(axis=1)
+
+    def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
+        numba_gradients.slope_of_inner_products(X, Z, self.inverse(X.shape[1]), weights, out)
+
+    def diagonal_slope(self, X: Floats) -> Floats:
+        return 2.0 * X * self.inverse(X.shape[1]) ** 2
+
+    @property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        bias = (Hyperparameter("bias", self.bias),) if self.bias else ()  # without one there is none to learn
+        return (*super().hyperparameters, *bias)
+
+    def sensitivity(self, X: Floats, weights: Floats) -> Floats:
+        sums = np.zeros(X.shape[1])
+        numba_gradients.inner_products_by_dimension(X, self.inverse(X.shape[1]), weights, sums)
+        return np.append(self._gathered(-2.0 * sums), [self.bias * weights.sum()] if self.bias else [])
 
 
 def _frozen_covariance(value: ArrayLike) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import attrs
 import numpy as np
@@ -16,10 +16,12 @@ from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Box, FiniteSpace, Indices, Points, Space, availability
 from scalable_bandits.specification import Specification
+from scalable_bandits.visited import Visited
 
 Mask = NDArray[np.bool_]
 
 LARGEST = 1e100  # of y
+CANDIDATES = 1024  # of a box, where a policy needs some
 
 
 class Best(NamedTuple):
@@ -45,7 +47,7 @@ class Recorder(Protocol):
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class Policy(Specification):
-    """A bandit algorithm on a finite space, or on a box through a candidate set.
+    """A bandit algorithm on a finite space, or on a box: on all of it, or through a candidate set.
 
     Parameters
     ----------
@@ -62,13 +64,18 @@ class Policy(Specification):
     seed
         Of all that is random in the policy: draws, ties, the candidates of a box.
     candidates
-        Size of the candidate set that stands for a box; not used on a finite space.
+        Play a box through a set of so many Sobol points. If not given, policies that maximise an index maximise it over
+        the whole box, and the others take 1024. Not used on a finite space.
 
     Attributes
     ----------
     rounds : int
         Observations told so far.
+    continuous : bool
+        Whether policies of this very class play a whole box; a subclass, whose posterior may differ, says so itself.
     """
+
+    continuous: ClassVar[bool] = False
 
     space: Space = attrs.field(kw_only=False, validator=checks.instance_of(Space))
     noise: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
@@ -76,7 +83,9 @@ class Policy(Specification):
     delta: float = attrs.field(default=0.1, converter=checks.to_float, validator=checks.probability)
     horizon: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
     seed: int = attrs.field(default=0, converter=checks.to_int, validator=checks.whole(0, below=2**64))
-    candidates: int = attrs.field(default=1024, converter=checks.to_int, validator=checks.whole(1))
+    candidates: int | None = attrs.field(
+        default=None, converter=checks.to_int, validator=checks.whole(1, optional=True)
+    )
     rounds: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
     _finite: FiniteSpace = attrs.field(init=False, repr=False)
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
@@ -85,12 +94,19 @@ class Policy(Specification):
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        whole = isinstance(self.space, Box) and self._takes_whole_boxes()
+        if self.candidates is None and not whole:
+            self.candidates = CANDIDATES
         if isinstance(self.space, FiniteSpace):
             self._finite = self.space
         elif isinstance(self.space, Box):
-            self._finite = self.space.candidates(self.candidates, self.seed)
+            count, nothing = self.candidates, np.empty((0, self.space.dimension))
+            self._finite = Visited(nothing) if count is None else self.space.candidates(count, self.seed)
         self._choosable = self._finite.size
         self._salt = derived_seed(self.seed, "ties")
+
+    def _takes_whole_boxes(self) -> bool:
+        return bool(vars(type(self)).get("continuous", False))
 
     # ---- the algorithm
 
@@ -134,7 +150,7 @@ class Policy(Specification):
 
     @property
     def finite_space(self) -> FiniteSpace:
-        """The space whose candidates are played: `space` itself, or the candidate set of a box."""
+        """The space whose candidates are played: `space` itself, the candidate set of a box, or its points visited."""
         return self._finite
 
     @property
@@ -170,7 +186,7 @@ class Policy(Specification):
         """
         count = 1 if n is None else checks.integer("n", n, 1)
         allowed = self.allowed(available, context)
-        waiting, owed = list(self._waiting), list(self._owed)
+        waiting, owed, before = list(self._waiting), list(self._owed), self._finite
         asked = []
         try:
             for _ in range(count):
@@ -185,6 +201,8 @@ class Policy(Specification):
                 self._recorder.asked(self._waiting)
         except BaseException:
             self._waiting[:], self._owed[:] = waiting, owed
+            if isinstance(before, Visited) and self._finite is not before:
+                self._extend_to(before)
             raise
         points = [self._finite.value(candidate) for candidate in asked]
         return points[0] if n is None else np.array(points)
@@ -292,7 +310,8 @@ class Policy(Specification):
         """Know what the policy knew whose `state` is given; pending points are not part of it."""
         self.rounds = int(state["rounds"])
         if len(state["added"]):
-            self._finite = Points(np.concatenate([self._finite.points(), state["added"]]))
+            assert isinstance(self._finite, Points | Visited)
+            self._finite = self._finite.grown(state["added"])
 
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
         """Mask over all candidates of what may be chosen, from a mask or numbers; None if everything may."""
@@ -302,6 +321,10 @@ class Policy(Specification):
                 checks.refuse("context", context, "none on a box, whose candidates share no coordinates: take a Grid")
             matching = self._finite.matching(context)
             available = matching if available is None else availability(available, size) & matching
+        if isinstance(self._finite, Visited):
+            if available is not None:
+                checks.refuse("available", available, "None on a whole box; candidates= plays one through a finite set")
+            return None
         if available is None and size == self._choosable:
             return None
         mask = np.zeros(size, dtype=np.bool_)
@@ -312,7 +335,7 @@ class Policy(Specification):
         """Candidates at the points; -1 for a point of a box that is none."""
         if not isinstance(self.space, Box):
             return self._finite.index(points)
-        assert isinstance(self._finite, Points)
+        assert isinstance(self._finite, Points | Visited)
         return self._finite.find(self.space.check(points))
 
     def _locate(self, points: Floats) -> Indices:
@@ -320,11 +343,28 @@ class Policy(Specification):
         found = self._find(points)
         if (found >= 0).all():
             return found
-        new = np.unique(points[found < 0], axis=0)
-        grown = Points(np.concatenate([self._finite.points(), new]))
-        self.extend(grown)
-        self._finite = grown
+        assert isinstance(self._finite, Points | Visited)
+        self._extend_to(self._finite.grown(np.unique(points[found < 0], axis=0)))
         return self._finite.index(points)
+
+    def introduce(self, candidates: Indices, points: Floats) -> None:
+        """Give points of a whole box the numbers of an earlier process; elsewhere numbers are the space's own."""
+        if isinstance(self._finite, Visited):
+            self._extend_to(self._finite.placed(candidates, points))
+
+    def untold(self) -> Indices:
+        """Numbers of the points of a whole box that were asked for and not told, given up ones among them."""
+        return np.empty(0, dtype=np.int64)
+
+    def _extend_to(self, grown: Points | Visited) -> None:
+        if isinstance(grown, Visited):
+            self.visit(grown)
+        else:
+            self.extend(grown)
+        self._finite = grown
 
     def extend(self, grown: Points) -> None:
         """Prepare for points that cannot be chosen, at the end of a longer candidate set; may refuse them."""
+
+    def visit(self, grown: Visited) -> None:
+        """Prepare for another list of the points visited of a whole box."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import attrs
 import numpy as np
@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.acquisition import UpperConfidence
 from scalable_bandits.checks import Floats
-from scalable_bandits.information import GreedyInformationGain
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.base import Best, Mask, Policy
+from scalable_bandits.policies.learned_prior import LearnedPrior, usual_lengthscales
+from scalable_bandits.policies.whole_box import box_engine, top_of_box
 from scalable_bandits.posteriors import (
     Acquisition,
     Engine,
@@ -30,10 +31,20 @@ from scalable_bandits.posteriors import (
     nested,
     part,
 )
-from scalable_bandits.spaces import Arms, FiniteSpace, Points
+from scalable_bandits.posteriors.box import Top
+from scalable_bandits.posteriors.learning import LogNormal
+from scalable_bandits.posteriors.queried import QueriedEngine
+from scalable_bandits.posteriors.surface import SmoothIndex
+from scalable_bandits.spaces import Arms, Box, FiniteSpace, Indices, Points
+from scalable_bandits.visited import Visited
 
 ROUNDING = 1e-14  # smallest noise variance, as a fraction of the prior variance
 MEAN = UpperConfidence(width=0.0)
+
+
+def _prior(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None and not isinstance(value, LogNormal) and value != "auto":
+        checks.refuse(field.name, value, "a LogNormal, 'auto', or None")
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -49,7 +60,15 @@ class GaussianProcessPolicy(Policy):
         to means (k,), in units of y.
     engine
         "dense" (n x n covariance), "blocked" (rows and tiles, for large spaces), "autoregressive" (for a kernel times
-        `TemporalDecay`), or "auto": by kernel and size. All are exact.
+        `TemporalDecay`), or "auto": by kernel and size. All are exact. A whole box has an
+        engine of its own.
+    refit
+        None: the kernel is what was given. k: its hyperparameters are learned from the observations every k rounds, by
+        maximum likelihood from several starts, and so is the prior mean, if it is a number. Guarantees
+        assume a known kernel.
+    lengthscale_prior
+        Prior on the lengthscales as they are learned: a `LogNormal`; None: flat; "auto": a wide one around lengthscales
+        that go with the space's sides (`LogNormal.of_sides`).
 
     Other parameters are those of `Policy`.
 
@@ -62,6 +81,9 @@ class GaussianProcessPolicy(Policy):
     kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel))
     prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=0.0)
     engine: str = attrs.field(default="auto")
+    refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
+    lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=_prior)
+    _learned: LearnedPrior | None = attrs.field(init=False, default=None, repr=False)
     _engine: Engine | None = attrs.field(init=False, default=None, repr=False)
     _observed: Observations = attrs.field(init=False, factory=Observations, repr=False)
     _regression: Regression | ForgettingEngine | None = attrs.field(init=False, default=None, repr=False)
@@ -78,9 +100,8 @@ class GaussianProcessPolicy(Policy):
                 allowed = "a number, or a function; on a finite space also one number a candidate"
                 checks.refuse("prior_mean", f"shape {means.shape}", allowed)
             self.prior_mean = means if means.ndim else float(means)
-        self.prior_mean_at(self._finite.points(np.zeros(1, dtype=np.int64)))
-        count = min(self._finite.size, 100_000)  # of a larger space a sample
-        some = self._finite.points(np.linspace(0, self._finite.size - 1, count).astype(np.int64))
+        some = self._some_points()
+        self.prior_mean_at(some[:1])
         largest = float(self.kernel.diagonal(some).max())  # a covariance of too few arms is refused here
         self._noise_floor = ROUNDING * largest
         if self.regularization < self._noise_floor:
@@ -89,6 +110,29 @@ class GaussianProcessPolicy(Policy):
             )
             checks.refuse("regularization", self.regularization, allowed)
         self._queried = np.zeros(self._finite.size, dtype=np.bool_)
+        if self.refit is not None:
+            if self.engines or self.kernel.epsilon:
+                checks.refuse("refit", self.refit, "None where the function changes over rounds")
+            given = self.lengthscale_prior
+            lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
+            mean = self.prior_mean if isinstance(self.prior_mean, float) else None
+            self._learned = LearnedPrior(self.kernel, mean, lengthscales, self.refit, self.seed)
+
+    @property
+    def present_kernel(self) -> Kernel:
+        """The kernel of the posterior: `kernel`, or what was learned last."""
+        return self.kernel if self._learned is None else self._learned.kernel
+
+    def _takes_whole_boxes(self) -> bool:
+        return super()._takes_whole_boxes() and not self.kernel.epsilon
+
+    def _some_points(self) -> Floats:
+        """All points of a finite space; of a larger one and of a box a sample."""
+        if isinstance(self._finite, Visited):
+            assert isinstance(self.space, Box)
+            return self.space.candidates(256, self.seed).array
+        count = min(self._finite.size, 100_000)
+        return self._finite.points(np.linspace(0, self._finite.size - 1, count).astype(np.int64))
 
     def _checked_engine(self) -> str:
         """Name of the engine that was asked for, "auto" resolved."""
@@ -108,7 +152,8 @@ class GaussianProcessPolicy(Policy):
         if callable(self.prior_mean):
             means = checks.finite("prior_mean", self.prior_mean(points))
         else:
-            given = np.asarray(self.prior_mean)
+            learned = None if self._learned is None else self._learned.mean
+            given = np.asarray(self.prior_mean if learned is None else learned)
             means = given[self._finite.index(points)] if given.ndim else given
         if means.shape not in ((), (len(points),)):
             checks.refuse("prior_mean", f"values of shape {means.shape}", f"({len(points)},), one a point")
@@ -118,13 +163,20 @@ class GaussianProcessPolicy(Policy):
     def posterior_engine(self) -> Engine:
         """The engine, made when it is first needed."""
         if self._engine is None:
-            points = self._finite.points()
-            self._engine = self.fresh_engine(points, self.prior_mean_at(points))
+            self._engine = self._new_engine(self._finite)
         return self._engine
+
+    def _new_engine(self, space: FiniteSpace) -> Engine:
+        if not isinstance(space, Visited):
+            points = space.points()
+            return self.fresh_engine(points, self.prior_mean_at(points))
+        assert isinstance(self.space, Box)
+        given = self.prior_mean if callable(self.prior_mean) else float(self.prior_mean_at(np.empty((1, 0)))[0])
+        return box_engine(self.present_kernel, self.space, space, given)
 
     def fresh_engine(self, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine that has seen nothing: what it forgets, the policy forgets."""
-        return make_engine(self.engine, self.kernel, points, prior_mean)
+        return make_engine(self.engine, self.present_kernel, points, prior_mean)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         engine = self.posterior_engine
@@ -136,6 +188,12 @@ class GaussianProcessPolicy(Policy):
         self._regression = None
         if self._pending_columns:
             self._pending_columns.clear()
+        if self._learned is not None and self._learned.due(self.rounds + 1):
+            queried, averages, noise_variances = self._observed.collapsed()
+            points = self._finite.points(queried)
+            prior = 0.0 if self._learned.mean is not None else self.prior_mean_at(points)
+            self._learned.learn(points, averages - prior, noise_variances)
+            self._engine = self._rebuilt(self._finite)
 
     def forget(self) -> None:
         """Know nothing again."""
@@ -152,15 +210,29 @@ class GaussianProcessPolicy(Policy):
         """Rebuild the engine over the longer candidate set, from the collapsed observations where it forgets none."""
         points, held = grown.points(), self.posterior_engine
         if isinstance(held, ForgettingEngine):
-            rebuilt = held.extended(points, self.prior_mean_at(points))
+            self._engine = held.extended(points, self.prior_mean_at(points))
         else:
-            rebuilt = self.fresh_engine(points, self.prior_mean_at(points))
-            told = map(np.ndarray.tolist, self._observed.collapsed())
-            for candidate, average, noise_variance in zip(*told, strict=True):
-                rebuilt.observe(candidate, average, noise_variance)
-        self._engine, self._regression = rebuilt, None
+            self._engine = self._rebuilt(grown)
+        self._regression = None
         self._queried = np.append(self._queried, np.zeros(len(points) - len(self._queried), dtype=np.bool_))
         self._pending_columns.clear()
+
+    def visit(self, grown: Visited) -> None:
+        self.posterior_engine.points = grown.points()
+        queried = np.zeros(grown.size, dtype=np.bool_)
+        held = min(len(self._queried), grown.size)
+        queried[:held] = self._queried[:held]
+        self._queried = queried
+
+    def untold(self) -> Indices:
+        return np.flatnonzero(~self._queried & ~np.isnan(self._finite.points()[:, 0]))
+
+    def _rebuilt(self, space: FiniteSpace) -> Engine:
+        """A new engine that knows the collapsed observations."""
+        engine = self._new_engine(space)
+        for candidate, average, noise_variance in zip(*map(np.ndarray.tolist, self._observed.collapsed()), strict=True):
+            engine.observe(candidate, average, noise_variance)
+        return engine
 
     @property
     def queried(self) -> Mask:
@@ -221,7 +293,7 @@ class GaussianProcessPolicy(Policy):
             return self.posterior_engine
         queried, averages, noise_variances = self._observed.collapsed()
         points = self._finite.points(queried)
-        return Regression(self.kernel, points, noise_variances, averages - self.prior_mean_at(points))
+        return Regression(self.present_kernel, points, noise_variances, averages - self.prior_mean_at(points))
 
     @property
     def asks_matter(self) -> bool:
@@ -229,22 +301,36 @@ class GaussianProcessPolicy(Policy):
 
     def state(self) -> State:
         parts = nested(engine=self.posterior_engine.state(), observed=self._observed.state())
-        return {**super().state(), **parts, **arrays(queried=np.flatnonzero(self._queried))}
+        learned = {} if self._learned is None else nested(learned=self._learned.state())
+        return {**super().state(), **parts, **learned, **arrays(queried=np.flatnonzero(self._queried))}
 
     def restore(self, state: State) -> None:
         super().restore(state)
-        points = self._finite.points()
-        self._engine = self.fresh_engine(points, self.prior_mean_at(points))
+        if self._learned is not None:
+            self._learned.restore(part(state, "learned"))
+        self._engine = self._new_engine(self._finite)
         self._engine.restore(part(state, "engine"))
         self._observed.restore(part(state, "observed"))
-        self._queried = np.zeros(len(points), dtype=np.bool_)
+        self._queried = np.zeros(self._finite.size, dtype=np.bool_)
         self._queried[state["queried"]] = True
         self._regression = None
         self._pending_columns.clear()
 
+    def _top(self, index: Acquisition) -> Top:
+        """Where an index is largest over the whole box, given the pending points."""
+        engine = self.posterior_engine
+        assert isinstance(engine, QueriedEngine)
+        assert isinstance(self.space, Box)
+        known, pending = self._finite.points(np.flatnonzero(self._queried)), self._finite.points(self._waiting)
+        key = (self.seed, self.rounds + len(self._waiting) + 1)
+        return top_of_box(engine, self.space, cast(SmoothIndex, index), known, pending, self.regularization, key)
+
     def best(self) -> Best:
         """Queried point of largest posterior mean; where nothing is known, the candidate of largest prior mean."""
         queried = self.queried
+        if isinstance(self._finite, Visited) and not queried.any():
+            x = self._top(MEAN).x
+            return Best(x, *self.posterior(x))
         candidate, _ = self.posterior_engine.maximize(MEAN, self._salt, queried if queried.any() else None)
         mean, variance = self.posterior_engine.at(np.array([candidate]))
         return Best(self._finite.value(candidate), float(mean[0]), float(np.sqrt(variance[0])))
@@ -259,6 +345,8 @@ class IndexPolicy(GaussianProcessPolicy):
         """The index of the round to come."""
 
     def choose(self, allowed: Mask | None = None) -> int:
+        if isinstance(self._finite, Visited):
+            return int(self._locate(self._top(self.acquisition(None)).x[None])[0])
         return self.posterior_engine.maximize(self.acquisition(allowed), self._salt, allowed, self.reduction())[0]
 
     @property
@@ -303,58 +391,6 @@ class ImprovementPolicy(IndexPolicy):
         if self._waiting:
             queried = queried.copy()
             queried[self._waiting] = True
+        if isinstance(self._finite, Visited) and not queried.any():
+            return self._top(MEAN).value
         return self.posterior_engine.maximize(MEAN, self._salt, queried if queried.any() else allowed)[1]
-
-
-GainGiven = str | float | Callable[[int], float]
-
-
-def _gain(value: Any) -> GainGiven:
-    if callable(value) or (isinstance(value, str) and value in ("realised", "greedy")):
-        return value
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and np.isfinite(value):
-        return float(value)
-    checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")
-
-
-@attrs.define(eq=False, kw_only=True, slots=False)
-class ConfidencePolicy(IndexPolicy):
-    """An upper confidence bound (or a scaled draw) whose width depends on B and on the information gain.
-
-    Parameters
-    ----------
-    rkhs_norm
-        B, a bound on the RKHS norm of f.
-    information_gain
-        "realised" (of the points played), "greedy" (upper bound over the space, Srinivas et al. 2010, section
-        5.1), a number, or a function of the number of observations that the posterior is made of, in nats.
-    """
-
-    rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
-    _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
-    _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None, repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        if self._gain == "greedy" and self.kernel.epsilon:
-            allowed = "'realised', a number or a function with TemporalDecay: the greedy bound is for a fixed function"
-            checks.refuse("information_gain", self._gain, allowed)
-
-    @property
-    @abstractmethod
-    def width(self) -> float:
-        """Confidence width of the round to come."""
-
-    @property
-    def information_gain(self) -> float:
-        """Information gain (nats) that the width of the next round uses."""
-        if self._gain == "realised":
-            return super().information_gain
-        if self._gain == "greedy":
-            if self._greedy is None:
-                self._greedy = GreedyInformationGain(self.kernel, self._finite, self.regularization)
-            return self._greedy(self.remembered)
-        return float(self._gain(self.remembered)) if callable(self._gain) else float(self._gain)
-
-    def acquisition(self, allowed: Mask | None) -> Acquisition:
-        return UpperConfidence(self.width)

@@ -11,6 +11,8 @@ observation, which noise would flatter (`incumbent="observation"` takes that).
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from scalable_bandits.acquisition import ExpectedImprovement
@@ -25,6 +27,8 @@ class GPEI(ImprovementPolicy):
 
     Parameters are those of `ImprovementPolicy`, `GaussianProcessPolicy` and `Policy`.
     """
+
+    continuous: ClassVar[bool] = True
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return ExpectedImprovement(self.best_so_far(allowed), self.xi)  # (1), (2)

@@ -11,6 +11,8 @@ observation, which noise would flatter (`incumbent="observation"` takes that).
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from scalable_bandits import checks
@@ -27,6 +29,7 @@ class GPPI(ImprovementPolicy):
     Parameters are those of `ImprovementPolicy`, `GaussianProcessPolicy` and `Policy`.
     """
 
+    continuous: ClassVar[bool] = True
     # With xi = 0 the incumbent itself has probability 1/2 for ever, and the policy stays where it is.
     xi: float = attrs.field(default=0.01, converter=checks.to_float, validator=checks.nonnegative)
 

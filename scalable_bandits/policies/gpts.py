@@ -19,7 +19,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.confidence import improved
 from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.gaussian_process import ConfidencePolicy
+from scalable_bandits.policies.confident import ConfidencePolicy
 from scalable_bandits.posteriors import AutoregressiveEngine, DenseEngine
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.randomness import generator
@@ -42,7 +42,7 @@ class GPTS(ConfidencePolicy):
     @property
     def width(self) -> float:
         """v_t of the round to come."""
-        return improved(self.information_gain, self.delta / 2.0, self.rkhs_norm, self.noise)  # (1)
+        return improved(self.information_gain, self.delta / 2.0, self.norm, self.noise)  # (1)
 
     def choose(self, allowed: Mask | None = None) -> int:
         engine = self.posterior_engine

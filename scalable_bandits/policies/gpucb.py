@@ -12,12 +12,14 @@ Differs from the paper in: gamma_{t-1} of Theorem 3 is the realised information 
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import attrs
 
 from scalable_bandits import checks, confidence
-from scalable_bandits.policies.gaussian_process import ConfidencePolicy
+from scalable_bandits.policies.confident import ConfidencePolicy
 from scalable_bandits.spaces import Box, Grid
+from scalable_bandits.visited import Visited
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -28,7 +30,7 @@ class GPUCB(ConfidencePolicy):
     ----------
     theorem
         1: f drawn from the prior, finite space. 2: f drawn from the prior on a box or grid, with `constants`.
-        3: f of RKHS norm at most `rkhs_norm`.
+        3: f of RKHS norm at most `rkhs_norm`. If not given, 2 on a whole box and 1 elsewhere.
     scale
         Divides beta_t; the paper's experiments use 5.
     constants
@@ -37,12 +39,18 @@ class GPUCB(ConfidencePolicy):
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
     """
 
-    theorem: int = attrs.field(default=1, validator=attrs.validators.in_((1, 2, 3)))
+    continuous: ClassVar[bool] = True
+    theorem: int | None = attrs.field(default=None, validator=attrs.validators.in_((1, 2, 3, None)))
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     constants: tuple[float, float] = attrs.field(default=(1.0, 1.0))
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        whole = isinstance(self._finite, Visited)
+        if self.theorem is None:
+            self.theorem = 2 if whole else 1
+        if self.theorem == 1 and whole:
+            checks.refuse("theorem", 1, "2 or 3 on a whole box (1 is for finite spaces, of `candidates` points, say)")
         if self.theorem == 2 and not isinstance(self.space, Box | Grid):
             checks.refuse("theorem", 2, "1 or 3 on a space without bounds (2 is for boxes and grids)")
         pair = checks.finite("constants", self.constants)
@@ -63,5 +71,5 @@ class GPUCB(ConfidencePolicy):
             side = max(high - low for low, high in self.space.bounds)
             beta = confidence.srinivas_continuous(t, self.space.dimension, self.delta, *self.constants, side)  # (1)
         else:
-            beta = confidence.srinivas_rkhs(t, self.information_gain, self.delta, self.rkhs_norm)  # (1)
+            beta = confidence.srinivas_rkhs(t, self.information_gain, self.delta, self.norm)  # (1)
         return math.sqrt(max(beta, 0.0) / self.scale)

@@ -12,10 +12,12 @@ paper's experiments), and lambda is free (the paper has 1 + 2 / T in the theorem
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from scalable_bandits.confidence import improved
-from scalable_bandits.policies.gaussian_process import ConfidencePolicy
+from scalable_bandits.policies.confident import ConfidencePolicy
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -34,7 +36,9 @@ class IGPUCB(ConfidencePolicy):
     True
     """
 
+    continuous: ClassVar[bool] = True
+
     @property
     def width(self) -> float:
         """beta_t of the round to come."""
-        return improved(self.information_gain, self.delta, self.rkhs_norm, self.noise)  # (1)
+        return improved(self.information_gain, self.delta, self.norm, self.noise)  # (1)

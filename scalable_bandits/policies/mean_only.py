@@ -7,6 +7,8 @@ for t = 1, 2, ...:
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from scalable_bandits.policies.base import Mask
@@ -20,6 +22,8 @@ class MeanOnly(IndexPolicy):
 
     Parameters are those of `GaussianProcessPolicy` and `Policy`.
     """
+
+    continuous: ClassVar[bool] = True
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return MEAN

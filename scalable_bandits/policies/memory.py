@@ -9,7 +9,7 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.information import GreedyInformationGain
-from scalable_bandits.policies.gaussian_process import ConfidencePolicy
+from scalable_bandits.policies.confident import ConfidencePolicy
 
 
 def memory_length(horizon: int, gain: float, variation_budget: float | None = None) -> int:

@@ -7,6 +7,8 @@ for t = 1, 2, ...:
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from scalable_bandits.acquisition import UpperConfidence
@@ -21,6 +23,8 @@ class VarianceOnly(IndexPolicy):
 
     Parameters are those of `GaussianProcessPolicy` and `Policy`.
     """
+
+    continuous: ClassVar[bool] = True
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return UpperConfidence(width=1.0, mean_weight=0.0)

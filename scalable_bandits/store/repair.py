@@ -7,6 +7,7 @@ import numpy as np
 from scalable_bandits.store import checkpoints
 from scalable_bandits.store.errors import StoreDamaged
 from scalable_bandits.store.layout import ROUND
+from scalable_bandits.store.pending import NONE
 from scalable_bandits.store.rows import Rows
 from scalable_bandits.store.writer import RunWriter
 
@@ -82,6 +83,6 @@ def _give_up(store: RunWriter, count: int, end: int) -> None:
     copy = store.location.set_aside()
     store._set_count(end)
     store._folded, store._rows, store._logged = end, Rows(store.fields), 0
-    store.pending, store._noted = [], []
+    store.pending, store._noted, store.proposals = [], [], NONE
     checkpoints.remove(store.location)
     store.repairs.append(f"{count - end} rounds after round {end} were given up; all files as they were are in {copy}")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.store import journal as journals
+from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.errors import StoreDamaged, StoreError
 from scalable_bandits.store.journal import Kind
 from scalable_bandits.store.layout import INPUTS, ROUND, fields_of
@@ -32,6 +33,8 @@ class StoredRun:
         Rounds that the run is to have, where that is known.
     pending : list of int
         Candidates asked for and not told.
+    proposals : Proposals
+        Their points, of a policy that plays a whole box.
     orderly : bool
         Whether the last writer closed the run, as opposed to having died.
     repairs : list of str
@@ -48,6 +51,8 @@ class StoredRun:
         self.specification: dict[str, Any] = dict(attributes["specification"])
         self.planned: int | None = attributes["planned"]
         self.pending: list[int] = []
+        self.proposals = pendings.NONE
+        self.dimension: int = attributes.get("proposals", 0)  # of the points in what is pending
         self.orderly = True
         self.repairs: list[str] = []
         self.last_write = 0.0
@@ -195,7 +200,7 @@ class StoredRun:
         """Take the rounds after the whole chunks from the journal's bytes; tells how many of these are good."""
         self._folded = committed // self.chunk * self.chunk
         self._rows = Rows(self.fields)
-        self.pending, self.orderly = [], False
+        self.pending, self.proposals, self.orderly = [], pendings.NONE, False
         good = seen = 0
         for frame, stop in journals.parse(data):
             if frame.kind == Kind.START:
@@ -214,7 +219,7 @@ class StoredRun:
                 seen = frame.first + count
                 self._take(columns, count, skip=min(max(len(self) - frame.first, 0), count))
             else:
-                self.pending = np.frombuffer(frame.payload, "<i8").tolist()
+                self.pending, self.proposals = pendings.decode(frame.payload, self.dimension)
             self.orderly = frame.kind == Kind.CLOSED
             self.last_write = frame.time
             good = stop

@@ -23,10 +23,12 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from scalable_bandits.store import journal as journals
+from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.errors import StoreError, named
 from scalable_bandits.store.journal import Kind
 from scalable_bandits.store.layout import ROUND, WHOLE
 from scalable_bandits.store.locations import COMMITTED, Location
+from scalable_bandits.store.pending import Proposals
 from scalable_bandits.store.rows import Columns
 from scalable_bandits.store.stored import StoredRun
 
@@ -106,14 +108,17 @@ class RunWriter(StoredRun):
     def _overdue(self) -> bool:
         return time.monotonic() - self._flushed > BLOCK_SECONDS
 
-    def note_pending(self, candidates: Sequence[int]) -> None:
+    def note_pending(self, candidates: Sequence[int], proposals: Proposals = pendings.NONE) -> None:
         """Keep which candidates are asked and not told; with durability "round" on disk when this returns."""
         self._check_writable()
         if self.durability == "round" and list(candidates) != self._noted:
             with named(self.location.name, "writing what is pending"):
-                self._log(Kind.PENDING, len(self), _numbers(candidates))
+                self._log(Kind.PENDING, len(self), pendings.encode(candidates, proposals, self.dimension))
             self._noted = list(candidates)
-        self.pending = list(candidates)
+        self.pending, self.proposals = list(candidates), proposals
+
+    def _pending(self) -> bytes:
+        return pendings.encode(self.pending, self.proposals, self.dimension)
 
     def plan(self, rounds: int) -> None:
         """Change how many rounds the run is to have."""
@@ -138,7 +143,7 @@ class RunWriter(StoredRun):
                 self._log(Kind.ROWS, self._folded + self._logged, self._rows.encode(fresh))
                 self._logged = len(self._rows)
             if self.pending != self._noted or (news and self.pending):  # what is told is pending no longer
-                self._log(Kind.PENDING, len(self), _numbers(self.pending))
+                self._log(Kind.PENDING, len(self), self._pending())
                 self._noted = list(self.pending)
         self._flushed = time.monotonic()
 
@@ -151,7 +156,7 @@ class RunWriter(StoredRun):
             with named(self.location.name, "closing it"):
                 self._publish()
                 if orderly:
-                    self._log(Kind.CLOSED, len(self), _numbers(self.pending))
+                    self._log(Kind.CLOSED, len(self), self._pending())
         finally:
             self.writable = False
             self._journal.close()
@@ -172,12 +177,12 @@ class RunWriter(StoredRun):
 
     def _restart_journal(self, closed: bool = False) -> None:
         """Begin the journal anew, with the rounds that are in no whole chunk."""
-        data = journals.encode(Kind.START, self._folded, _numbers(self.pending))
+        data = journals.encode(Kind.START, self._folded, self._pending())
         if self._logged:
             data += journals.encode(Kind.ROWS, self._folded, self._rows.encode(self._rows.view(0, self._logged)))
-            data += journals.encode(Kind.PENDING, self._folded + self._logged, _numbers(self.pending))
+            data += journals.encode(Kind.PENDING, self._folded + self._logged, self._pending())
         if closed:
-            data += journals.encode(Kind.CLOSED, self._folded + self._logged, _numbers(self.pending))
+            data += journals.encode(Kind.CLOSED, self._folded + self._logged, self._pending())
         self._journal.replace(data)
         self._noted, self._stale = list(self.pending), False
         self._settle()
@@ -268,7 +273,3 @@ class RunWriter(StoredRun):
 def chunks_of(size: int, chunk: int, width: int) -> int:
     """Rows of `width` bytes in as many whole chunks as `size` bytes hold, at least one."""
     return max(size // (chunk * width), 1) * chunk
-
-
-def _numbers(candidates: Sequence[int]) -> bytes:
-    return np.asarray(candidates, dtype="<i8").tobytes()

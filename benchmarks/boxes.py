@@ -1,0 +1,244 @@
+"""Boxes: our policies and the defaults of other packages on the same functions, from the same first points.
+
+Every peer is asked for one point at a time and told its value; its other settings are its own, but where it takes the
+noise (bayesian-optimization's `alpha`) it is given it. Regret is measured on noise-free values.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import scalable_bandits as sb
+from benchmarks.measure import Line, timed
+from scalable_bandits.acquisition import UpperConfidence
+from scalable_bandits.posteriors.box import maximize_over_box
+from scalable_bandits.posteriors.queried import QueriedEngine
+from scalable_bandits.posteriors.surface import constant_mean
+
+Ask = Callable[[], np.ndarray]
+Tell = Callable[[np.ndarray, float], None]
+Peer = Callable[[sb.Environment, np.ndarray, np.ndarray, int], tuple[Ask, Tell]]
+
+
+def ours(
+    environment: sb.Environment, x: np.ndarray, y: np.ndarray, seed: int, noise: float = 1e-2, refit: int = 10
+) -> tuple[Ask, Tell]:
+    """GP-EI with a Matern 5/2 kernel whose hyperparameters are learned every `refit` rounds."""
+    box = environment.space
+    assert isinstance(box, sb.Box)
+    kernel = 1.0 * sb.Matern([0.5 * (high - low) for low, high in box.bounds], nu=2.5)
+    policy = sb.GPEI(box, kernel, noise=noise, regularization=noise**2, refit=refit, seed=seed)
+    policy.tell(x, y)
+    return policy.ask, policy.tell
+
+
+def known_kernel(environment: sb.RKHSFunction, x: np.ndarray, y: np.ndarray, seed: int) -> tuple[Ask, Tell]:
+    """GP-UCB, its width divided by sqrt(20), with the kernel that the function is made of."""
+    policy = sb.GPUCB(environment.space, environment.kernel, noise=1.0, regularization=1.0 / 3.0, scale=20.0, seed=seed)
+    policy.tell(x, y)
+    return policy.ask, policy.tell
+
+
+def botorch(environment: sb.Environment, x: np.ndarray, y: np.ndarray, seed: int) -> tuple[Ask, Tell]:
+    """`SingleTaskGP` fitted each round, log expected improvement from 10 starts of 512 (its tutorial's settings)."""
+    import torch
+    from botorch.acquisition import LogExpectedImprovement
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import SingleTaskGP
+    from botorch.models.transforms import Normalize
+    from botorch.optim import optimize_acqf
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    torch.set_num_threads(1)  # as ours: small matrices gain nothing from more
+    torch.manual_seed(seed)
+    bounds = torch.tensor(environment.space.bounds, dtype=torch.float64).T
+    xs, ys = list(x), list(y)
+
+    def ask() -> np.ndarray:
+        points, values = torch.tensor(np.array(xs)), torch.tensor(ys, dtype=torch.float64)[:, None]
+        model = SingleTaskGP(points, values, input_transform=Normalize(len(bounds.T), bounds=bounds))
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        index = LogExpectedImprovement(model, best_f=values.max())
+        found, _ = optimize_acqf(index, bounds=bounds, q=1, num_restarts=10, raw_samples=512)
+        return found.numpy()[0]
+
+    return ask, lambda at, value: (xs.append(at), ys.append(value))
+
+
+def scikit_optimize(environment: sb.Environment, x: np.ndarray, y: np.ndarray, seed: int) -> tuple[Ask, Tell]:
+    """`Optimizer` of a Gaussian process with its defaults; it minimises."""
+    import skopt
+
+    optimizer = skopt.Optimizer(list(environment.space.bounds), random_state=seed, n_initial_points=len(x))
+    optimizer.tell(x.tolist(), (-y).tolist())
+    return (
+        lambda: np.clip(optimizer.ask(), *np.array(environment.space.bounds).T),
+        lambda at, value: optimizer.tell(at.tolist(), -value),
+    )
+
+
+def optuna(environment: sb.Environment, x: np.ndarray, y: np.ndarray, seed: int) -> tuple[Ask, Tell]:
+    """`GPSampler` with its defaults."""
+    import optuna as package
+
+    package.logging.set_verbosity(package.logging.ERROR)
+    space = {f"x{k}": package.distributions.FloatDistribution(*b) for k, b in enumerate(environment.space.bounds)}
+    study = package.create_study(direction="maximize", sampler=package.samplers.GPSampler(seed=seed))
+    for at, value in zip(x, y, strict=True):
+        named = dict(zip(space, at.tolist(), strict=True))
+        study.add_trial(package.trial.create_trial(params=named, distributions=space, value=float(value)))
+    open_: list[Any] = []
+
+    def ask() -> np.ndarray:
+        open_.append(study.ask(space))
+        return np.array([open_[-1].params[name] for name in space])
+
+    return ask, lambda at, value: study.tell(open_[-1], value)
+
+
+def bayesian_optimization(environment: sb.Environment, x: np.ndarray, y: np.ndarray, seed: int) -> tuple[Ask, Tell]:
+    """`BayesianOptimization` with its defaults, but for its `alpha`, which is given the noise's variance."""
+    from bayes_opt import BayesianOptimization
+
+    names = [f"x{k}" for k in range(environment.space.dimension)]
+    bounds = dict(zip(names, environment.space.bounds, strict=True))
+    optimizer = BayesianOptimization(None, bounds, random_state=seed, verbose=0, allow_duplicate_points=True)
+    optimizer.set_gp_params(alpha=1.0 / 3.0)
+    for at, value in zip(x, y, strict=True):
+        optimizer.register(dict(zip(names, at.tolist(), strict=True)), float(value))
+
+    def ask() -> np.ndarray:
+        found = optimizer.suggest()
+        return np.array([found[name] for name in names])
+
+    return ask, lambda at, value: optimizer.register(dict(zip(names, at.tolist(), strict=True)), value)
+
+
+def play(peer: Peer, environment: sb.Environment, rounds: int, seed: int) -> tuple[float, np.ndarray]:
+    """Seconds, and regret of each of the rounds, the first 2 (d + 1) of which are Sobol points."""
+    box, optimum = environment.space, environment.optimum()
+    assert isinstance(box, sb.Box)
+    first = box.candidates(2 * (box.dimension + 1), seed).array
+    started = time.perf_counter()
+    points = list(first)
+    ask, tell = peer(environment, first, environment.observe(first, 1), seed)
+    for t in range(len(first) + 1, rounds + 1):
+        x = ask()
+        points.append(x)
+        tell(x, environment.observe(x, t))
+    return time.perf_counter() - started, optimum - environment.mean(np.array(points))
+
+
+def smooth(name: str) -> sb.Environment:
+    """One of the two six-dimensional functions, without noise."""
+    return sb.Benchmark(name, noise=sb.GaussianNoise(0.0), **({"dimension": 6} if name == "ackley" else {}))
+
+
+def noisy(seed: int) -> sb.RKHSFunction:
+    """The two-dimensional problem of Janz et al. 2020 on a box."""
+    return sb.RKHSFunction.sparse(sb.Box([[0, 1]] * 2), sb.Matern(0.2, nu=1.5), sb.UniformNoise(1.0), seed=seed)
+
+
+def six(quick: bool, seeds: int = 2) -> Iterator[Line]:
+    """300 rounds with refitting on Hartmann 6 and Ackley."""
+    rounds = 20 if quick else 300
+    for name in ("hartmann6", "ackley"):
+        environment = smooth(name)
+        play(ours, environment, 24, 0)  # compiles
+        own = [play(ours, environment, rounds, seed) for seed in range(seeds)]
+        seconds, regret = np.mean([s for s, _ in own]), np.mean([r.min() for _, r in own])
+        what = f"{name} in 6 dimensions, {rounds} rounds, refit=10"
+        yield Line(what, f"{seconds:.1f} s, best regret {regret:.2g}", "", "", "")
+        for peer in (botorch, scikit_optimize):
+            runs = [play(peer, environment, rounds, seed) for seed in range(1 if quick else seeds)]
+            theirs, best = np.mean([s for s, _ in runs]), np.mean([r.min() for _, r in runs])
+            yield Line(
+                f"... against {peer.__name__}", "", f"{theirs:.0f} s, best regret {best:.2g}",
+                f"{theirs / seconds:.0f}", "> 5, no more regret",
+            )  # fmt: skip
+
+
+def two(quick: bool, seeds: int = 2) -> Iterator[Line]:
+    """200 rounds on the noisy RKHS problem."""
+    rounds = 20 if quick else 200
+    grid = sb.Grid([[0, 1]] * 2, 100).points()
+    spread = [noisy(seed).optimum() - noisy(seed).evaluate(grid).mean() for seed in range(seeds)]
+
+    def summary(peer: Peer) -> tuple[float, float]:
+        runs = [play(peer, noisy(seed), rounds, seed) for seed in range(seeds)]
+        return float(np.mean([s for s, _ in runs])), float(np.mean([r.mean() for _, r in runs] / np.array(spread)))
+
+    learned = functools.partial(ours, noise=3**-0.5)
+    results = {peer.__name__: summary(peer) for peer in (scikit_optimize, optuna, bayesian_optimization)}
+    fastest = min(seconds for seconds, _ in results.values())
+    for name, peer in (("GP-UCB, scale=20, kernel known", known_kernel), ("GP-EI, refit=10", learned)):
+        summary(peer) if quick else play(peer, noisy(0), 16, 0)  # compiles
+        seconds, fraction = summary(peer)
+        asked = "> 10, regret of the best"
+        what = f"noisy RKHS function on a square, {rounds} rounds, {name}"
+        yield Line(
+            what,
+            f"{seconds:.2f} s, regret {fraction:.2f}",
+            f"fastest {fastest:.1f} s",
+            f"{fastest / seconds:.0f}",
+            asked,
+        )
+    for name, (seconds, fraction) in results.items():
+        yield Line(f"... {name}", "", f"{seconds:.1f} s, regret {fraction:.2f}", "", "")
+
+
+def searches(quick: bool) -> Iterator[Line]:
+    """The largest index, against a million points."""
+    for dimension in (2, 3, 6):
+        rng, gaps, seconds, used = np.random.default_rng(dimension), [], [], []
+        for seed in range(2 if quick else 10):
+            engine = QueriedEngine(sb.Matern(0.3 * (dimension / 2) ** 0.5, nu=2.5), dimension, constant_mean(0.0))
+            engine.points = rng.random((20 * dimension, dimension))
+            for i, y in enumerate(rng.standard_normal(20 * dimension)):
+                engine.observe(i, float(y), 0.1)
+            surface, index = engine.surface(), UpperConfidence(2.0)
+            took, top = timed(
+                functools.partial(maximize_over_box, surface, index, np.array([[0.0, 1.0]] * dimension), seed)
+            )
+            every = sb.Box([[0, 1]] * dimension).candidates(2**10 if quick else 2**20, seed + 1).array
+            most = max(index(*surface.predict(every[i : i + 2**14])).max() for i in range(0, len(every), 2**14))
+            gaps.append(most - top.value)
+            seconds.append(took)
+            used.append(top.evaluations)
+        what = f"largest index in {dimension} dimensions, {np.mean(used):.0f} points"
+        yield Line(what, f"{np.median(seconds) * 1e3:.1f} ms", f"of 10^6 points {max(gaps):+.1e}", "", "< 1e-6")
+
+
+def learning(quick: bool) -> Iterator[Line]:
+    """Hyperparameters, as likely as scikit-learn's from as many starts."""
+    from sklearn.gaussian_process import GaussianProcessRegressor, kernels
+
+    for dimension, count in ((2, 60), (3, 150), (6, 300)):
+        rng = np.random.default_rng(dimension)
+        x = rng.random((count // 4 if quick else count, dimension))
+        y = np.sin(5 * x[:, 0]) + 2 * np.cos(3 * x[:, -1]) + 0.1 * rng.standard_normal(len(x))
+        theirs = kernels.ConstantKernel(1.0, (1e-4, 1e4)) * kernels.Matern(np.ones(dimension), (1e-4, 1e4), nu=2.5)
+        model = GaussianProcessRegressor(theirs, alpha=0.01, n_restarts_optimizer=4, random_state=0)
+        begin = 1.0 * sb.Matern(np.ones(dimension), nu=2.5)
+        sb.learn_kernel(begin, x[:5], y[:5], 0.01)  # compiles
+        seconds, found = timed(functools.partial(sb.learn_kernel, begin, x, y, 0.01))
+        other, _ = timed(functools.partial(model.fit, x, y))
+        gap = found.log_likelihood - model.log_marginal_likelihood_value_
+        yield Line(
+            f"{dimension} lengthscales of {len(x)} points, 5 starts", f"{seconds:.2f} s, log likelihood {gap:+.1e}",
+            f"scikit-learn {other:.2f} s", f"{other / seconds:.1f}", "> 1, not below",
+        )  # fmt: skip
+
+
+def boxes(quick: bool) -> Iterator[Line]:
+    """Boxes: the maximiser, learned kernels, and whole runs against other packages."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for part in (searches, learning, two, six):
+            yield from part(quick)

@@ -1,0 +1,122 @@
+"""Loops for gradients of kernels: in the second point, contracted with weights, and in the hyperparameters."""
+
+import math
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def slope_of_squared_distances(X, Z, inverse_lengthscale, weights, out):
+    """out[j, k] += sum over i of weights[i, j] times the derivative of |(X[i] - Z[j]) / lengthscale|^2 in Z[j, k]."""
+    for i in range(X.shape[0]):
+        for j in range(Z.shape[0]):
+            w = 2.0 * weights[i, j]
+            for k in range(X.shape[1]):
+                out[j, k] += w * (Z[j, k] - X[i, k]) * inverse_lengthscale[k] * inverse_lengthscale[k]
+
+
+@njit(cache=True, nogil=True)
+def slope_of_squared_sines(X, Z, inverse_lengthscale, frequency, weights, out):
+    """The same of |sin(frequency (X[i] - Z[j])) / lengthscale|^2."""
+    for i in range(X.shape[0]):
+        for j in range(Z.shape[0]):
+            w = frequency * weights[i, j]
+            for k in range(X.shape[1]):
+                scale = inverse_lengthscale[k] * inverse_lengthscale[k]
+                out[j, k] += w * scale * math.sin(2.0 * frequency * (Z[j, k] - X[i, k]))
+
+
+@njit(cache=True, nogil=True)
+def slope_of_inner_products(X, Z, inverse_lengthscale, weights, out):
+    """The same of the sum over k of X[i, k] Z[j, k] / lengthscale[k]^2."""
+    for i in range(X.shape[0]):
+        for j in range(Z.shape[0]):
+            for k in range(X.shape[1]):
+                out[j, k] += weights[i, j] * X[i, k] * inverse_lengthscale[k] * inverse_lengthscale[k]
+
+
+@njit(cache=True, nogil=True)
+def squared_distances_by_dimension(X, inverse_lengthscale, weights, out):
+    """out[k] += sum over i, j of weights[i, j] ((X[i, k] - X[j, k]) / lengthscale[k])^2; symmetric weights."""
+    for i in range(X.shape[0]):
+        for j in range(i):
+            w = 2.0 * weights[i, j]
+            for k in range(X.shape[1]):
+                difference = (X[i, k] - X[j, k]) * inverse_lengthscale[k]
+                out[k] += w * difference * difference
+
+
+@njit(cache=True, nogil=True)
+def squared_sines_by_dimension(X, inverse_lengthscale, frequency, weights, out):
+    """The same of squared sines; in out[d], of half of their sum's derivative in -log(period)."""
+    d = X.shape[1]
+    for i in range(X.shape[0]):
+        for j in range(i):
+            w = 2.0 * weights[i, j]
+            for k in range(d):
+                angle = (X[i, k] - X[j, k]) * frequency
+                sine = math.sin(angle) * inverse_lengthscale[k]
+                out[k] += w * sine * sine
+                out[d] += w * sine * math.cos(angle) * inverse_lengthscale[k] * angle
+
+
+@njit(cache=True, nogil=True)
+def inner_products_by_dimension(X, inverse_lengthscale, weights, out):
+    """out[k] += sum over i, j of weights[i, j] X[i, k] X[j, k] / lengthscale[k]^2."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[0]):
+            for k in range(X.shape[1]):
+                scaled = (X[i, k] * inverse_lengthscale[k]) * (X[j, k] * inverse_lengthscale[k])
+                out[k] += weights[i, j] * scaled
+
+
+@njit(cache=True, nogil=True)
+def rbf(block):
+    """In place: the derivative of exp(-s / 2) at squared distances s."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            block[i, j] = -0.5 * math.exp(-0.5 * block[i, j])
+
+
+@njit(cache=True, nogil=True)
+def matern12(block):
+    """In place: the derivative of exp(-sqrt(s)) at squared distances s; 0 at 0, where there is none."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            r = math.sqrt(block[i, j])
+            block[i, j] = -0.5 * math.exp(-r) / r if r > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def matern32(block):
+    """In place: the derivative of (1 + a) exp(-a), a = sqrt(3 s), at squared distances s."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            block[i, j] = -1.5 * math.exp(-math.sqrt(3.0 * block[i, j]))
+
+
+@njit(cache=True, nogil=True)
+def matern52(block):
+    """In place: the derivative of (1 + a + a^2 / 3) exp(-a), a = sqrt(5 s), at squared distances s."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            a = math.sqrt(5.0 * block[i, j])
+            block[i, j] = -5.0 / 6.0 * (1.0 + a) * math.exp(-a)
+
+
+@njit(cache=True, nogil=True)
+def rational_quadratic(block, alpha):
+    """In place: the derivative of (1 + s / (2 alpha))^-alpha at squared distances s."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            block[i, j] = -0.5 * math.exp(-(alpha + 1.0) * math.log1p(block[i, j] / (2.0 * alpha)))
+
+
+@njit(cache=True, nogil=True)
+def rational_quadratic_shape(block, alpha):
+    """In place: the derivative of (1 + s / (2 alpha))^-alpha in log(alpha) at squared distances s."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            u = block[i, j] / (2.0 * alpha)
+            growth = math.log1p(u)
+            block[i, j] = alpha * math.exp(-alpha * growth) * (u / (1.0 + u) - growth)

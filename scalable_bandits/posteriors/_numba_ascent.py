@@ -1,0 +1,159 @@
+"""Projected quasi-Newton ascent of many points in the unit cube, a step of all of them at a time."""
+
+import math
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def spread_out(cube, order, apart, chosen):
+    """Take rows in an order, each at some distance from those taken (in any coordinate); then the first of the rest."""
+    count = 0
+    for only_far in (True, False):
+        for i in order:
+            if count == chosen.shape[0]:
+                return
+            far = True
+            taken = False
+            for c in range(count):
+                taken = taken or chosen[c] == i
+                distance = 0.0
+                for a in range(cube.shape[1]):
+                    distance = max(distance, abs(cube[chosen[c], a] - cube[i, a]))
+                far = far and distance > apart
+            if not taken and (far or not only_far):
+                chosen[count] = i
+                count += 1
+
+
+@njit(cache=True, nogil=True)
+def aim(u, slope, inverse, reach, direction):
+    """Uphill direction of one point, at most `reach` long in any coordinate; those held by a bound stay."""
+    d = u.shape[0]
+    longest = 0.0
+    for a in range(d):
+        direction[a] = 0.0
+        if not ((u[a] <= 0.0 and slope[a] <= 0.0) or (u[a] >= 1.0 and slope[a] >= 0.0)):
+            for b in range(d):
+                if not ((u[b] <= 0.0 and slope[b] <= 0.0) or (u[b] >= 1.0 and slope[b] >= 0.0)):
+                    direction[a] += inverse[a, b] * slope[b]
+        longest = max(longest, abs(direction[a]))
+    if longest > reach:
+        for a in range(d):
+            direction[a] *= reach / longest
+
+
+@njit(cache=True, nogil=True)
+def steepest(slope, length, inverse):
+    """Inverse curvature under which the first step along the slope has a given length."""
+    d = slope.shape[0]
+    largest = 1e-300
+    for a in range(d):
+        largest = max(largest, abs(slope[a]))
+    for a in range(d):
+        for b in range(d):
+            inverse[a, b] = length / largest if a == b else 0.0
+
+
+@njit(cache=True, nogil=True)
+def learn_curvature(move, change, inverse, first):
+    """BFGS update of the inverse of minus the second derivatives; `change` is the fall of the slope over `move`."""
+    d = move.shape[0]
+    curvature = 0.0
+    squares = 0.0
+    moved = 0.0
+    for a in range(d):
+        curvature += move[a] * change[a]
+        squares += change[a] * change[a]
+        moved += move[a] * move[a]
+    if not (curvature > 1e-10 * math.sqrt(squares * moved) and curvature > 1e-150 and squares > 1e-150):
+        return False
+    if first:
+        for a in range(d):
+            for b in range(d):
+                inverse[a, b] = curvature / squares if a == b else 0.0
+    twice = 0.0
+    for a in range(d):
+        for b in range(d):
+            twice += change[a] * inverse[a, b] * change[b]
+    factor = (1.0 + twice / curvature) / curvature
+    product = change.copy()
+    for a in range(d):
+        product[a] = 0.0
+        for b in range(d):
+            product[a] += inverse[a, b] * change[b]
+    for a in range(d):
+        for b in range(d):
+            inverse[a, b] += factor * move[a] * move[b] - (product[a] * move[b] + move[a] * product[b]) / curvature
+    return True
+
+
+@njit(cache=True, nogil=True)
+def set_trial(u, direction, step, trial):
+    """Point a step along the direction, moved back into the cube; returns how far it is from u."""
+    farthest = 0.0
+    for a in range(u.shape[0]):
+        trial[a] = min(max(u[a] + step * direction[a], 0.0), 1.0)
+        farthest = max(farthest, abs(trial[a] - u[a]))
+    return farthest
+
+
+@njit(cache=True, nogil=True)
+def begin(u, slope, inverse, direction, step, trial, calm, left, length, reach):
+    """First trial of every point."""
+    for j in range(u.shape[0]):
+        steepest(slope[j], length, inverse[j])
+        aim(u[j], slope[j], inverse[j], reach, direction[j])
+        step[j] = 1.0
+        calm[j] = -1  # no curvature known
+        if set_trial(u[j], direction[j], 1.0, trial[j]) == 0.0:
+            left[j] = 0
+
+
+@njit(cache=True, nogil=True)
+def advance(u, value, slope, inverse, direction, step, trial, trial_value, trial_slope, calm, left, reach, precision):
+    """Judge the trials, and set the next ones; `left` is 0 for points that have arrived."""
+    d = u.shape[1]
+    for j in range(u.shape[0]):
+        if left[j] == 0:
+            continue
+        left[j] -= 1
+        rise = 0.0
+        for a in range(d):
+            rise += slope[j, a] * (trial[j, a] - u[j, a])
+        if rise > 0.0 and trial_value[j] >= value[j] + 1e-4 * rise:
+            gain = trial_value[j] - value[j]
+            for a in range(d):
+                direction[j, a] = trial[j, a] - u[j, a]
+                u[j, a] = trial[j, a]
+                trial[j, a] = slope[j, a] - trial_slope[j, a]
+                slope[j, a] = trial_slope[j, a]
+            value[j] = trial_value[j]
+            if learn_curvature(direction[j], trial[j], inverse[j], calm[j] < 0) and calm[j] < 0:
+                calm[j] = 0
+            if gain > precision * max(1.0, abs(value[j])):
+                calm[j] = min(calm[j], 0)
+            elif calm[j] >= 0:
+                calm[j] += 1
+                if calm[j] == 2:
+                    left[j] = 0
+                    continue
+            aim(u[j], slope[j], inverse[j], reach, direction[j])
+            step[j] = 1.0
+        else:
+            short = 0.1  # of the step: to the top of the parabola through what is known, within limits
+            bend = trial_value[j] - value[j] - rise
+            if bend < 0.0 and rise > 0.0:
+                short = min(max(-0.5 * rise / bend, 0.1), 0.5)
+            step[j] *= short
+            if rise <= 0.0 or step[j] < 1e-5:
+                if calm[j] < 0 and step[j] < 1e-9:
+                    left[j] = 0
+                    continue
+                if calm[j] >= 0:
+                    calm[j] = -1
+                    steepest(slope[j], 1e-3, inverse[j])
+                    aim(u[j], slope[j], inverse[j], reach, direction[j])
+                    step[j] = 1.0
+        if set_trial(u[j], direction[j], step[j], trial[j]) == 0.0:
+            left[j] = 0

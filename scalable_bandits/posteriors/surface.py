@@ -1,0 +1,117 @@
+"""The posterior as a smooth function of x: mean, variance, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.linalg.blas import dtrmm
+from scipy.linalg.lapack import dtrtri
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+
+
+class SmoothIndex(Protocol):
+    """Index of points from mean and variance, with its derivatives in them."""
+
+    def __call__(self, mean: Floats, variance: Floats) -> Floats:
+        """Index (k,) at means (k,) and variances (k,)."""
+
+    def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Derivatives (k,) of the index in the mean and in the variance."""
+
+
+def covariances(kernel: Kernel, X: Floats, Z: Floats) -> Floats:
+    """K(X, Z), (n, m), of points that were checked before; of none, too."""
+    out = np.empty((len(X), len(Z)))
+    if out.size:
+        kernel.fill(X, Z, out)
+    return out
+
+
+class PriorMean(NamedTuple):
+    """Prior mean with its gradient."""
+
+    values: Callable[[Floats], Floats]  # (k, d) -> (k,), in units of y
+    slopes: Callable[[Floats], Floats]  # (k, d) -> (k, d)
+
+
+def constant_mean(value: float) -> PriorMean:
+    """The same prior mean everywhere."""
+    return PriorMean(lambda x: np.full(len(x), value), np.zeros_like)
+
+
+def differenced(function: Callable[[Floats], Floats], bounds: Floats) -> PriorMean:
+    """Prior mean with a gradient by differences, central but at the bounds (d, 2), beyond which it is not asked."""
+    low, high = bounds.T
+    reach = 1e-5 * (high - low)
+
+    def slopes(x: Floats) -> Floats:
+        out = np.empty_like(x)
+        for k in range(x.shape[1]):
+            ahead, behind = x.copy(), x.copy()
+            ahead[:, k] = np.minimum(x[:, k] + reach[k], high[k])
+            behind[:, k] = np.maximum(x[:, k] - reach[k], low[k])
+            out[:, k] = (function(ahead) - function(behind)) / (ahead[:, k] - behind[:, k])
+        return out
+
+    return PriorMean(function, slopes)
+
+
+class Surface:
+    """Posterior mean and variance at any x given observations at m points (Rasmussen & Williams 2006, Algorithm 2.1).
+
+    Parameters
+    ----------
+    kernel
+        Prior covariance.
+    points
+        (m, d), observed.
+    factor
+        (m, m) lower Cholesky factor of K + noise.
+    weights
+        (m,) (K + noise)^-1 (y - prior mean).
+    prior_mean
+        With its gradient.
+    """
+
+    def __init__(self, kernel: Kernel, points: Floats, factor: Floats, weights: Floats, prior_mean: PriorMean):
+        self.kernel, self.points, self.weights, self.prior_mean = kernel, points, weights, prior_mean
+        # The factor's inverse, for matrix products in the place of many small solves; its condition is the root of
+        # the matrix'.
+        self._inverse = dtrtri(factor, lower=1)[0] if len(points) else np.empty((0, 0), order="F")
+
+    def predict(self, x: Floats) -> tuple[Floats, Floats]:
+        """Posterior mean and variance at points x (k, d): two (k,) arrays."""
+        mean, variance, _ = self._predict(x)
+        return mean, variance
+
+    def gradients(self, x: Floats) -> tuple[Floats, Floats]:
+        """Gradients of posterior mean and variance at points x (k, d): two (k, d) arrays."""
+        _, _, solved = self._predict(x)
+        ones, zeros = np.ones(len(x)), np.zeros(len(x))
+        return self._pull_back(x, solved, ones, zeros), self._pull_back(x, solved, zeros, ones)
+
+    def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
+        """An index at points x (k, d), shape (k,), and its gradient (k, d)."""
+        mean, variance, solved = self._predict(x)
+        return index(mean, variance), self._pull_back(x, solved, *index.slopes(mean, variance))
+
+    def _predict(self, x: Floats) -> tuple[Floats, Floats, Floats]:
+        mean, variance = self.prior_mean.values(x), self.kernel.diagonal(x)
+        if not len(self.points):
+            return mean, variance, np.empty((0, len(x)))
+        cross = covariances(self.kernel, x, self.points)
+        solved = dtrmm(1.0, self._inverse, cross.T, lower=1)
+        return mean + cross @ self.weights, np.maximum(variance - (solved * solved).sum(axis=0), 0.0), solved
+
+    def _pull_back(self, x: Floats, solved: Floats, by_mean: Floats, by_variance: Floats) -> Floats:
+        """Gradient of what has these derivatives in mean and variance."""
+        slope = by_mean[:, None] * self.prior_mean.slopes(x) + by_variance[:, None] * self.kernel.diagonal_slope(x)
+        if len(self.points):
+            back = dtrmm(1.0, self._inverse, solved, lower=1, trans_a=1)
+            pulls = np.ascontiguousarray(self.weights[:, None] * by_mean - 2.0 * back * by_variance)
+            self.kernel.slope(self.points, x, pulls, slope)
+        return slope
