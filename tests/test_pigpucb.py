@@ -211,7 +211,7 @@ def test_posterior_and_best():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"space": sb.Box([[0, 1]])}, "^space"),
+        ({"space": sb.Arms(3)}, "^space"),
         ({"theory": True}, "^horizon"),
         ({"nu": -1.0}, "^nu"),
         ({"rkhs_norm": 0.0}, "^rkhs_norm"),

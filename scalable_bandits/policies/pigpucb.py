@@ -18,20 +18,27 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import attrs
 import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
+from scalable_bandits.acquisition import UpperConfidence
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel, Matern
 from scalable_bandits.policies.base import Best, Mask, Policy
 from scalable_bandits.posteriors import Regression, State, nested, part
+from scalable_bandits.posteriors.box_shard import BoxShard
 from scalable_bandits.posteriors.cell import Cell
+from scalable_bandits.posteriors.contest import Contest
+from scalable_bandits.posteriors.cover import BoxCover, Cover, make_cover
 from scalable_bandits.posteriors.partition import Partition, Winner
-from scalable_bandits.spaces import Box
+from scalable_bandits.posteriors.shard import FiniteShard, Shard
+from scalable_bandits.posteriors.told import Told
+from scalable_bandits.spaces import Arms, Box, Indices, Points
+from scalable_bandits.visited import Visited
 
 
 class CoverElement(NamedTuple):
@@ -66,7 +73,9 @@ class PiGPUCB(Policy):
     nu
         Smoothness that b and q are computed with; the kernel's, if it is a Matern kernel.
 
-    Other parameters are those of `Policy`; without a horizon the first cover is one cube.
+    Other parameters are those of `Policy`; without a horizon the first cover is one cube. On a box each cell maximises
+    its index over its own cube: a scrambled Sobol set, refined by exact gradients; `evaluations` says how many points
+    that took.
 
     Examples
     --------
@@ -76,6 +85,8 @@ class PiGPUCB(Policy):
     >>> len(policy.cover)
     1
     """
+
+    continuous: ClassVar[bool] = True
 
     kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel))
     rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
@@ -87,8 +98,8 @@ class PiGPUCB(Policy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        if isinstance(self.space, Box):
-            checks.refuse("space", self.space, "a Grid or Points: take space.candidates(n) of a box")
+        if isinstance(self.space, Arms):
+            checks.refuse("space", self.space, "a Grid, Points or a Box: arms have no coordinates to partition")
         self.kernel.check(self.space.dimension)
         if self.kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: cells do not forget")
@@ -119,10 +130,44 @@ class PiGPUCB(Policy):
         self._log_delta, self._growth = math.log(4.0 / self.delta), self._b * d
         q = d * (d + 1) / (d * (d + 2) + 2 * nu)
         divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
-        return Partition(
-            self._finite, self.kernel, self.prior_mean, divisions, self._room, self.rkhs_norm, self.noise,
-            self.regularization, self.tightening, self._salt,
-        )  # fmt: skip
+        told, contest = Told(), Contest(self.rkhs_norm, self.noise)
+        cover: Cover
+        shard: Shard[Any]
+        if isinstance(self._finite, Visited):
+            assert isinstance(self.space, Box)
+            cover = box = BoxCover(self.space, self._points)
+            shard = BoxShard(
+                self._points, self.kernel, self.prior_mean, box, told, contest, self.regularization, self._salt,
+                UpperConfidence, self.tightening,
+            )  # fmt: skip
+        else:
+            cover = finite = make_cover(self._finite)
+            shard = FiniteShard(
+                self._finite, self.kernel, self.prior_mean, finite, told, contest, self.regularization, self._salt
+            )
+        self._shard = shard
+        return Partition(cover, shard, told, contest, divisions, self._room, self.tightening, self._salt)
+
+    def _points(self, candidates: Indices | None) -> Floats:
+        return self._finite.points(candidates)
+
+    def visit(self, grown: Visited) -> None:
+        if grown.size < self._finite.size:  # an ask that failed
+            self._partition.forget_candidates(grown.size)
+
+    def extend(self, grown: Points) -> None:
+        """Take points into the cells that cannot be played: the cover is made again, and told again."""
+        told, self._finite = self._partition.told, grown
+        self._partition = self._fresh_partition()
+        for i in range(told.count):
+            self._partition.observe(*told.at(i), self._log_term(i + 1))
+
+    def untold(self) -> Indices:
+        if not isinstance(self._finite, Visited):
+            return super().untold()
+        told = self._partition.told
+        known = np.flatnonzero(~np.isnan(self._finite.points()[:, 0]))
+        return np.setdiff1d(known, told.candidates[: told.count])
 
     def _room(self, divisions: int) -> float:
         """Observations, plus one, beyond which a cell of side 1 / `divisions` splits."""
@@ -142,10 +187,12 @@ class PiGPUCB(Policy):
     def choose(self, allowed: Mask | None = None) -> int:
         if allowed is not None:
             return self._partition.maximize_among(np.flatnonzero(allowed), self._log_term(self.round), self._waiting)[0]
-        return self._winner().candidate
+        found = self._winner().candidate
+        return int(found if isinstance(found, int | np.integer) else self._locate(found[None])[0])
 
     def _winner(self) -> Winner:
-        return self._partition.maximize(self._log_term(self.rounds + len(self._waiting) + 1), self._waiting)  # (4)
+        held = self._partition.winner(self._waiting)
+        return self._partition.maximize(self._log_term(self.round), self._waiting) if held is None else held  # (4)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
@@ -159,6 +206,11 @@ class PiGPUCB(Policy):
     def information_gain(self) -> float:
         """Information gain (nats) in the cell that is played next."""
         return self._winner().gain
+
+    @property
+    def evaluations(self) -> int:
+        """Points of a box at which an index was computed so far; 0 on a finite space."""
+        return self._shard.evaluations
 
     # ---- what it knows
 
@@ -190,7 +242,7 @@ class PiGPUCB(Policy):
         partition, log_term = self._partition, self._log_term(self.round)
         best = (-math.inf, 0.0, 0.0)
         for cell in partition.cells_at(point):
-            queried, averages, noise = partition.collapsed([] if cell is None else cell.data)
+            queried, averages, noise = partition.collapsed(cell)
             regression = Regression(self.kernel, self._finite.points(queried), noise, averages - self.prior_mean)
             mean, variance = (float(values[0]) for values in regression.predict(point[None]))
             std = math.sqrt(variance)
@@ -202,7 +254,9 @@ class PiGPUCB(Policy):
         """Queried point of largest posterior mean in a cell; before the first `tell`, the first candidate played."""
         candidate, mean, std = self._partition.best_queried()
         if candidate < 0:
-            return Best(self._finite.value(self._winner().candidate), self.prior_mean, self._partition.prior_std)
+            found = self._winner().candidate
+            x = found if isinstance(found, np.ndarray) else self._finite.value(found)
+            return Best(x, self.prior_mean, self._shard.prior_std)
         return Best(self._finite.value(candidate), mean, std)
 
     # ---- kept and taken up again

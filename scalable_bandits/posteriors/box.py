@@ -10,6 +10,7 @@ All of it is a function of the posterior, the bounds and the seed.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors import _numba_ascent as numba_ascent
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
-from scalable_bandits.posteriors.surface import SmoothIndex, Surface
+from scalable_bandits.posteriors.surface import Searched, SmoothIndex
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Box, Indices
 
@@ -39,7 +40,7 @@ class Top(NamedTuple):
 
 
 def maximize_over_box(
-    surface: Surface,
+    surface: Searched,
     index: SmoothIndex,
     bounds: Floats,
     seed: int,
@@ -92,7 +93,7 @@ def maximize_over_box(
 def _scan(bounds: Floats, seed: int, likely: Floats, count: int) -> Floats:
     """Likely points, points around them, and Sobol points, in the unit cube."""
     d = len(bounds)
-    sobol = Box([[0.0, 1.0]] * d).candidates(count, derived_seed(seed, "scan")).array
+    sobol = _sobol(d, count, derived_seed(seed, "scan"))
     if not len(likely):
         return sobol
     rng = generator(seed, "around")
@@ -100,6 +101,12 @@ def _scan(bounds: Floats, seed: int, likely: Floats, count: int) -> Floats:
     for spread in SPREADS:
         clouds.append((likely[:, None] + spread * rng.standard_normal((len(likely), AROUND, d))).reshape(-1, d))
     return np.concatenate([*(np.clip(cloud, 0.0, 1.0) for cloud in clouds), sobol])
+
+
+@functools.lru_cache(maxsize=4)
+def _sobol(dimension: int, count: int, seed: int) -> Floats:
+    """A scrambled Sobol set in the unit cube."""
+    return Box([[0.0, 1.0]] * dimension).candidates(count, seed).array
 
 
 def _outside(cube: Floats, bounds: Floats) -> Floats:
@@ -116,7 +123,7 @@ def _starts(cube: Floats, values: Floats, count: int, scan: int) -> Indices:
     return chosen
 
 
-def _climb(surface: Surface, index: SmoothIndex, bounds: Floats, u: Floats) -> tuple[Floats, Floats, Floats, int]:
+def _climb(surface: Searched, index: SmoothIndex, bounds: Floats, u: Floats) -> tuple[Floats, Floats, Floats, int]:
     """Ascend from all of u (k, d): points in the unit cube, indices, their slopes, and the number of evaluations."""
     k, d = u.shape
     sides = bounds[:, 1] - bounds[:, 0]
@@ -139,7 +146,9 @@ def _climb(surface: Surface, index: SmoothIndex, bounds: Floats, u: Floats) -> t
     return u, value, slope, used
 
 
-def _finish(surface: Surface, index: SmoothIndex, bounds: Floats, u: Floats, value: float) -> tuple[Floats, float, int]:
+def _finish(
+    surface: Searched, index: SmoothIndex, bounds: Floats, u: Floats, value: float
+) -> tuple[Floats, float, int]:
     """The last digits, by L-BFGS-B, from a point u of the unit cube."""
     from scipy.optimize import minimize
 

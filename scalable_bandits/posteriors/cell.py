@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
@@ -39,6 +42,8 @@ class Cell:
         As soon as `held` plus one exceeds it, the cell splits.
     gain : float
         Realised information gain within it, in nats.
+    width : float
+        Confidence width as it split.
     caps : ndarray
         (candidates,) that the index may not exceed; empty without tightening.
     slot : int
@@ -47,7 +52,7 @@ class Cell:
 
     __slots__ = (
         "born", "caps", "data", "divisions", "gain", "held", "number", "order", "parent", "place", "posterior",
-        "room", "slot", "split", "summit",
+        "room", "slot", "split", "summit", "width",
     )  # fmt: skip
 
     def __init__(self, number: int, divisions: int, place: Place, parent: Cell | None, born: int, order: int):
@@ -59,8 +64,9 @@ class Cell:
         self.gain = 0.0
         self.caps = NO_CAPS
         self.slot = -1
-        self.summit = -1  # candidate of largest index, as last evaluated; -1: not known
-        self.posterior: CellPosterior | None = None
+        self.width = 0.0
+        self.summit: Any = None  # candidate of largest index, or point of a box, as last evaluated; None: not known
+        self.posterior: Any = None  # while it is in memory
 
     @property
     def depth(self) -> int:
@@ -178,21 +184,35 @@ def state_of(cells: Sequence[Cell], known: Floats) -> State:
         divisions=[cell.divisions for cell in cells], place=[cell.place for cell in cells], parent=parents,
         born=[cell.born for cell in cells],
         split=[cell.split for cell in cells], order=np.array([cell.order for cell in cells], dtype=np.uint64),
-        held=[cell.held for cell in cells], gain=[cell.gain for cell in cells], summit=[cell.summit for cell in cells],
-        known=known, data_sizes=[len(d) for d in data], data=np.concatenate([*data, []]).astype(np.int64),
+        held=[cell.held for cell in cells], gain=[cell.gain for cell in cells], width=[cell.width for cell in cells],
+        summit=_summits(cells), known=known, data_sizes=[len(d) for d in data],
+        data=np.concatenate([*data, []]).astype(np.int64),
         caps_sizes=[len(c) for c in caps], caps=np.concatenate([*caps, []]),
     )  # fmt: skip
 
 
+def _summits(cells: Sequence[Cell]) -> NDArray[Any]:
+    """Candidates (n,), -1 where none is known; or points (n, d), NaN where none is known."""
+    points = [cell.summit for cell in cells if isinstance(cell.summit, np.ndarray)]
+    if not points:
+        return np.array([-1 if cell.summit is None else cell.summit for cell in cells], dtype=np.int64)
+    none = np.full(points[0].shape, np.nan)
+    return np.array([none if cell.summit is None else cell.summit for cell in cells])
+
+
 def cells_of(state: State) -> Iterator[tuple[Cell, Floats]]:
     """Cells of `state_of`, and what was known of each."""
-    names = ("divisions", "place", "parent", "born", "order", "split", "held", "gain", "summit")
+    names = ("divisions", "place", "parent", "born", "order", "split", "held", "gain", "width", "summit")
     data, caps = (np.split(state[name], np.cumsum(state[f"{name}_sizes"]))[:-1] for name in ("data", "caps"))
     made: list[Cell] = []
     for row in zip(*(state[name].tolist() for name in names), data, caps, state["known"], strict=True):
-        divisions, place, parent, born, order, split, held, gain, summit, fell, under, known = row
+        divisions, place, parent, born, order, split, held, gain, width, summit, fell, under, known = row
         cell = Cell(len(made), divisions, tuple(place), None if parent < 0 else made[parent], born, order)
-        cell.split, cell.held, cell.gain, cell.summit = split, held, gain, summit
+        cell.split, cell.held, cell.gain, cell.width = split, held, gain, width
+        if isinstance(summit, list):
+            cell.summit = None if math.isnan(summit[0]) else np.array(summit)
+        else:
+            cell.summit = None if summit < 0 else summit
         cell.data, cell.caps = fell.tolist(), under
         made.append(cell)
         yield cell, known

@@ -36,7 +36,11 @@ class Contest:
 
     def __init__(self, norm: float, noise: float):
         self._norm, self._noise = norm, noise
-        self.last = 0.0
+        self.clear(0.0)
+
+    def clear(self, last: float) -> None:
+        """Know nothing, but for the log term of the last contest."""
+        self.last = last
         self._leaf = np.zeros((64, 5))  # mean, std, limit, largest std, gain
         self._order = np.zeros(64, dtype=np.uint64)
         self._slots: list[Cell] = []
@@ -79,6 +83,10 @@ class Contest:
     def level(self, cell: Cell, mean: float, std: float) -> None:
         """All candidates of a cell have the same mean and std."""
         self._set(cell.slot, mean, std, np.inf, std, cell.gain)
+
+    def found(self, cell: Cell, mean: float, std: float, width: float, most: float) -> None:
+        """Mean and std at a cell's summit at a width, beyond which its index grows by no more than `most` times it."""
+        self._set(cell.slot, mean, std, width, most, cell.gain)
 
     def known(self, cell: Cell) -> Floats:
         """What is known of a cell, (5,)."""

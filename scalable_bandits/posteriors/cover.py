@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import itertools
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces import FiniteSpace, Grid, Indices
+from scalable_bandits.spaces import Box, FiniteSpace, Grid, Indices
 
 Place = tuple[int, ...]
 
@@ -22,13 +23,9 @@ HELD = 4096  # points along a side of a cube, up to which they are kept at hand
 
 
 class Cover(ABC):
-    """Cubes over a finite space."""
+    """Cubes over a space."""
 
     dimension: int
-
-    @abstractmethod
-    def members(self, divisions: int, place: Place) -> Indices:
-        """Numbers of the candidates in a closed cube, ascending."""
 
     @abstractmethod
     def filled(self, divisions: int) -> NDArray[np.bool_]:
@@ -63,7 +60,15 @@ class Cover(ABC):
         """Bounds of the space, two (d,) arrays."""
 
 
-class GridCover(Cover):
+class FiniteCover(Cover):
+    """Cubes over a finite space."""
+
+    @abstractmethod
+    def members(self, divisions: int, place: Place) -> Indices:
+        """Numbers of the candidates in a closed cube, ascending."""
+
+
+class GridCover(FiniteCover):
     """Cubes over a grid, by whole numbers alone: point i of n along a side stands at i / (n - 1), exactly."""
 
     def __init__(self, space: Grid):
@@ -120,7 +125,7 @@ class GridCover(Cover):
         return low, high
 
 
-class PointsCover(Cover):
+class PointsCover(FiniteCover):
     """Cubes over explicit candidates, in the smallest box around them."""
 
     def __init__(self, space: FiniteSpace):
@@ -130,16 +135,9 @@ class PointsCover(Cover):
         self._unit = (points - self._low) / np.where(self._high > self._low, self._high - self._low, 1.0)
         self._held: dict[int, dict[Place, Indices]] = {}
 
-    def _along(self, divisions: int, unit: Floats) -> tuple[Indices, Indices]:
-        """Lowest and highest cube, along each dimension, that holds unit coordinates; they differ on a face."""
-        highest = np.clip((unit * divisions).astype(np.int64), 0, divisions - 1)
-        highest -= unit < highest / divisions
-        highest += (highest + 1 < divisions) & (unit >= (highest + 1) / divisions)
-        return highest - ((highest > 0) & (unit == highest / divisions)), highest
-
     def _cubes(self, divisions: int) -> dict[Place, Indices]:
         if divisions not in self._held:
-            lowest, highest = self._along(divisions, self._unit)
+            lowest, highest = _between(divisions, self._unit)
             numbers, places = [], []
             for offset in itertools.product((0, 1), repeat=self.dimension):
                 here = (lowest + offset <= highest).all(axis=1)
@@ -163,13 +161,49 @@ class PointsCover(Cover):
         return held
 
     def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
-        lowest, highest = self._along(divisions, self._unit[candidate])
+        lowest, highest = _between(divisions, self._unit[candidate])
         return [list(range(a, b + 1)) for a, b in zip(lowest.tolist(), highest.tolist(), strict=True)]
 
     def _box(self) -> tuple[Floats, Floats]:
         return self._low, self._high
 
 
-def make_cover(space: FiniteSpace) -> Cover:
+class BoxCover(Cover):
+    """Cubes over a box.
+
+    Parameters
+    ----------
+    box
+        The space.
+    points
+        From numbers (k,) of points that were visited to the points (k, d).
+    """
+
+    def __init__(self, box: Box, points: Callable[[Indices], Floats]):
+        self.dimension = box.dimension
+        self._low, self._high = np.array(box.bounds).T
+        self._points = points
+
+    def filled(self, divisions: int) -> NDArray[np.bool_]:
+        return np.ones((divisions,) * self.dimension, dtype=np.bool_)
+
+    def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
+        unit = (self._points(np.array([candidate]))[0] - self._low) / (self._high - self._low)
+        lowest, highest = _between(divisions, unit)
+        return [list(range(a, b + 1)) for a, b in zip(lowest.tolist(), highest.tolist(), strict=True)]
+
+    def _box(self) -> tuple[Floats, Floats]:
+        return self._low, self._high
+
+
+def _between(divisions: int, unit: Floats) -> tuple[Indices, Indices]:
+    """Lowest and highest cube, along each dimension, that holds unit coordinates; they differ on a face."""
+    highest = np.clip((unit * divisions).astype(np.int64), 0, divisions - 1)
+    highest -= unit < highest / divisions
+    highest += (highest + 1 < divisions) & (unit >= (highest + 1) / divisions)
+    return highest - ((highest > 0) & (unit == highest / divisions)), highest
+
+
+def make_cover(space: FiniteSpace) -> FiniteCover:
     """Cover of a grid, or of explicit candidates."""
     return GridCover(space) if isinstance(space, Grid) else PointsCover(space)

@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors import _numba_cells as numba_cells
-from scalable_bandits.posteriors.cell import NO_CAPS, Cell, CellPosterior, cells_of, state_of
+from scalable_bandits.posteriors.cell import NO_CAPS, Cell, cells_of, state_of
 from scalable_bandits.posteriors.contest import Contest, better, orders
-from scalable_bandits.posteriors.cover import Place, make_cover
+from scalable_bandits.posteriors.cover import Cover, Place
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
-from scalable_bandits.posteriors.observations import Observations
-from scalable_bandits.posteriors.shard import Shard, Told
+from scalable_bandits.posteriors.shard import FiniteShard, Shard
 from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.told import Told
 from scalable_bandits.posteriors.untouched import Untouched
-from scalable_bandits.spaces import FiniteSpace, Indices
+from scalable_bandits.spaces import Indices
 
 _MASK = 2**63 - 1
 
@@ -35,25 +33,25 @@ _MASK = 2**63 - 1
 class Winner(NamedTuple):
     """What is played next."""
 
-    candidate: int
+    candidate: Any  # its number, or a point of a box
     value: float  # of its index
     gain: float  # information gain (nats) of its cell
     width: float  # of its cell
 
 
 class Partition:
-    """Cells over a finite space, for one policy.
+    """Cells over a space, for one policy.
 
     Parameters
     ----------
-    space, kernel, prior_mean
-        As in the policy; the prior mean is a number.
+    cover
+        The cubes.
+    shard, told, contest
+        Posteriors of cells, the observations, and what is known of the cells' indices.
     divisions
         Cubes along each side of the first cover.
     room
         From the divisions of a cell to how many observations, plus one, it may hold: with more it splits.
-    norm, noise, regularization
-        B and R of the width, and the variance that a pending value is taken to have.
     tightening
         Whether children stay under their parent's index.
     salt
@@ -61,21 +59,17 @@ class Partition:
     """
 
     def __init__(
-        self, space: FiniteSpace, kernel: Kernel, prior_mean: float, divisions: int, room: Callable[[int], float],
-        norm: float, noise: float, regularization: float, tightening: bool, salt: int,
+        self, cover: Cover, shard: Shard[Any], told: Told, contest: Contest, divisions: int,
+        room: Callable[[int], float], tightening: bool, salt: int,
     ):  # fmt: skip
-        self.space, self.kernel, self.prior_mean, self.divisions = space, kernel, prior_mean, divisions
-        self.cover = make_cover(space)
-        self._room, self._norm, self._noise, self._tightening = room, norm, noise, tightening
-        self._salt, self._pending_noise = np.uint64(salt), np.array([regularization])
+        self.cover, self.divisions = cover, divisions
+        self._shard, self.told, self._contest = shard, told, contest
+        self._room, self._tightening, self._salt = room, tightening, np.uint64(salt)
         self.cells: list[Cell] = []  # all that were ever made, by number
         self._made: dict[tuple[int, Place], Cell] = {}
         self._homes: dict[int, list[Cell]] = {}  # of a candidate, the cells it is in
-        self._told = Told()
-        self._shard = Shard(space, kernel, prior_mean, self.cover, self._told)
         self._winner: Winner | None = None  # of the contest at `_asked`
-        self._asked: tuple[float, list[int]] = (0.0, [])  # log term and pending candidates
-        self._contest = Contest(norm, noise)
+        self._asked: list[int] = []  # the candidates pending then
         self._begin()
 
     # ---- the cover
@@ -84,9 +78,7 @@ class Partition:
         """The first cover."""
         places = np.flatnonzero(self.cover.filled(self.divisions).ravel())
         self._untouched = Untouched(places, self._salt, lambda n: (self.divisions, self._place(n)) in self._made)
-        sample = self.space.points(np.zeros(1, dtype=np.int64))
-        self.prior_std = float(np.sqrt(self.kernel.diagonal(sample)[0]))
-        if not self.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
+        if not self._shard.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
             for number in places.tolist():
                 self._first_cell(self._place(number))
 
@@ -105,7 +97,7 @@ class Partition:
             for k in place:
                 number = number * self.divisions + k
             cell = self._add(
-                Cell(len(self.cells), self.divisions, place, None, self._told.count, self._order_of(number))
+                Cell(len(self.cells), self.divisions, place, None, self.told.count, self._order_of(number))
             )
         return cell
 
@@ -114,6 +106,7 @@ class Partition:
         return int(orders(np.array([number]), self._salt)[0])
 
     def _enter(self, cell: Cell) -> None:
+        cell.number = len(self.cells)
         cell.room = self._room(cell.divisions)
         self.cells.append(cell)
         self._made[cell.divisions, cell.place] = cell
@@ -158,42 +151,28 @@ class Partition:
 
     def observe(self, candidate: int, y: float, noise_variance: float, log_term: float) -> None:
         """Take in an observation; cells that hold too many then split. `log_term` is log(N_t / delta) of the round."""
-        number = self._told.add(candidate, y, noise_variance)
+        number = self.told.add(candidate, y, noise_variance)
         self._winner = None
         for cell in self.homes(candidate):
-            posterior = self._shard.observe(cell, candidate, y, noise_variance)
+            splits = cell.room < cell.held + 2
+            self._shard.observe(cell, candidate, y, noise_variance, None if splits else log_term)
             cell.data.append(number)
             cell.held += 1
-            if cell.room < cell.held + 1:
+            if splits:
                 self._split(cell, log_term)
-            else:
-                self._contest.evaluate(cell, posterior, log_term, self._salt)
 
     def _split(self, cell: Cell, log_term: float) -> None:
         """Put 2^d halves in the place of a cell, each conditioned on the data in its cube alone."""
-        parent = self._shard.posterior(cell)
-        under = self._index(parent, cell, log_term) if self._tightening else None
-        cell.split = self._told.count
+        cell.split, cell.width = self.told.count, self.width(cell.gain, log_term)
         self._contest.leave(cell)
-        data = np.array(cell.data)
-        fell = self._told.candidates[data]
-        for half in np.ndindex((2,) * self.cover.dimension):
+        halves = []
+        for code, half in enumerate(np.ndindex((2,) * self.cover.dimension), 1):
             place = tuple(2 * k + h for k, h in zip(cell.place, half, strict=True))
-            numbers = self.cover.members(2 * cell.divisions, place)
-            if not len(numbers):
-                continue
-            code = int(np.ravel_multi_index(half, (2,) * self.cover.dimension)) + 1
             order = self._order_of((cell.order ^ code) & _MASK)
-            child = Cell(len(self.cells), 2 * cell.divisions, place, cell, self._told.count, order)
-            child.data = data[numbers.take(numbers.searchsorted(fell), mode="clip") == fell].tolist()
-            here = parent.numbers.searchsorted(numbers)
-            if under is not None:
-                child.caps = under[here]
+            halves.append(Cell(-1, 2 * cell.divisions, place, cell, self.told.count, order))
+        for child in self._shard.divide(cell, halves, log_term if self._tightening else None):
             child.held = len(child.data)
-            if child.data:
-                child.gain = self._shard.condition(child, parent.points[here], numbers)
             self._add(child)
-        self._shard.forget(cell)
         cell.data, cell.caps = [], NO_CAPS
 
     # ---- asked about
@@ -219,24 +198,15 @@ class Partition:
                 stack += [self._made[2 * top.divisions, p] for p in halves if (2 * top.divisions, p) in self._made]
         return found
 
-    def collapsed(self, data: Sequence[int]) -> tuple[Indices, Floats, Floats]:
-        """Distinct points of some observations, their averages and the noise variances of these."""
-        observed = Observations()
-        for i in data:
-            observed.add(*self._told.at(i))
-        return observed.collapsed()
+    def collapsed(self, cell: Cell | None) -> tuple[Indices, Floats, Floats]:
+        """Distinct points observed in a cell, averages there, and the noise variances of these."""
+        return self.told.collapsed([] if cell is None else cell.data)
 
     def best_queried(self) -> tuple[int, float, float]:
         """Candidate of largest posterior mean among those queried, its mean and std; candidate -1 before the first."""
-        best = (-math.inf, -1, 0.0)
-        for cell in self.leaves:
-            if cell.data:
-                posterior = self._shard.posterior(cell)
-                p = max(posterior.distinct.tolist(), key=posterior.mean.item)
-                best = max(
-                    best, (float(posterior.mean[p]), int(posterior.numbers[p]), float(posterior.variance[p] ** 0.5))
-                )
-        return best[1], best[0], best[2]
+        none = (-math.inf, -1, 0.0)
+        mean, candidate, std = max((self._shard.best(cell) for cell in self.leaves if cell.data), default=none)
+        return candidate, mean, std
 
     # ---- kept and taken up again
 
@@ -244,15 +214,14 @@ class Partition:
         """All that is known, as arrays; posteriors are computed again from the observations when they are needed."""
         leaf = np.array([self._contest.known(cell) for cell in self.cells])
         known = state_of(self.cells, leaf.reshape(-1, 5))
-        return {**self._told.state(), **arrays(last=self._contest.last), **known}
+        return {**self.told.state(), **arrays(last=self._contest.last), **known}
 
     def restore(self, state: State) -> None:
         """Know what `state` gave; of the same space, kernel and settings."""
-        self._told.restore(state)
+        self.told.restore(state)
         self.cells, self._made, self._homes, self._winner = [], {}, {}, None
         self._shard.clear()
-        self._contest = Contest(self._norm, self._noise)
-        self._contest.last = float(state["last"])
+        self._contest.clear(float(state["last"]))
         for cell, known in cells_of(state):
             self._enter(cell)
             if cell.split < 0:
@@ -263,16 +232,15 @@ class Partition:
 
     def _renew(self, cell: Cell) -> None:
         """A cell's data changed."""
-        cell.summit = -1
-        if cell.data or len(cell.caps) or not self.kernel.stationary:
-            self._contest.unknown(cell)
+        cell.summit = None
+        if self._shard.level(cell):
+            self._contest.level(cell, self._shard.prior_mean, self._shard.prior_std)
         else:
-            self._contest.level(cell, self.prior_mean, self.prior_std)
+            self._contest.unknown(cell)
 
-    def _index(self, posterior: CellPosterior, cell: Cell, log_term: float) -> Floats:
-        """Index of a cell's candidates, (n,)."""
-        index = posterior.mean + self.width(cell.gain, log_term) * np.sqrt(posterior.variance)
-        return np.minimum(index, cell.caps) if len(cell.caps) else index
+    def winner(self, pending: list[int]) -> Winner | None:
+        """What `maximize` gave, if nothing was told and the same candidates are pending since."""
+        return self._winner if self._asked == pending else None
 
     def maximize(self, log_term: float, pending: Sequence[int] = ()) -> Winner:
         """Candidate of largest index over all cells.
@@ -284,57 +252,53 @@ class Partition:
         pending
             Candidates whose values are on their way: taken to be the mean (Desautels, Krause & Burdick 2014).
         """
-        if self._winner is not None and self._asked == (log_term, pending):
-            return self._winner
         if log_term < self._contest.last:  # pending points were given up: the summits are those of larger widths
             for cell in self.leaves:
                 self._renew(cell)
         imagined = self._imagine(pending) if pending else {}
 
         def evaluate(cell: Cell) -> None:
-            self._contest.evaluate(cell, imagined.get(cell.number) or self._shard.posterior(cell), log_term, self._salt)
+            self._shard.evaluate(cell, imagined.get(cell.number) or self._shard.posterior(cell), log_term)
 
         free, order = self._untouched.first()
-        elsewhere = self.prior_mean + self.width(0.0, log_term) * self.prior_std if free >= 0 else -math.inf
+        shard = self._shard
+        elsewhere = shard.prior_mean + self.width(0.0, log_term) * shard.prior_std if free >= 0 else -math.inf
         found, index = self._contest.winner(log_term, elsewhere, evaluate)
         if found is not None and (free < 0 or index > elsewhere + TIE_TOLERANCE * abs(index) or found.order < order):
             cell = found
         else:
             cell = self._first_cell(self._place(free))
-        candidate = cell.summit if cell.summit >= 0 else self._first_of(cell)
+        if cell.summit is None:
+            cell.summit = self._shard.anywhere(cell)
+        candidate = cell.summit
         self._forget_pending(imagined)
-        self._asked = log_term, list(pending)
+        self._asked = list(pending)
         self._winner = Winner(candidate, index, cell.gain, self.width(cell.gain, log_term))
         return self._winner
 
-    def _imagine(self, pending: Sequence[int]) -> dict[int, CellPosterior]:
+    def _imagine(self, pending: Sequence[int]) -> dict[int, Any]:
         """Posteriors, by cell number, given pending points too."""
         touched: dict[int, list[int]] = {}
         for candidate in pending:
             for cell in self.homes(candidate):
                 touched.setdefault(cell.number, []).append(candidate)
-        imagined = {}
-        for number, candidates in touched.items():
-            cell = self.cells[number]
-            copy = self._shard.build(cell)
-            for p in map(copy.position, candidates):
-                copy.observe([p], copy.mean[[p]], self._pending_noise)
-            imagined[number] = copy
-            self._contest.unknown(cell)
-        return imagined
+        for number in touched:
+            self._contest.unknown(self.cells[number])
+        return {number: self._shard.build(self.cells[number], among) for number, among in touched.items()}
 
-    def _forget_pending(self, imagined: dict[int, CellPosterior]) -> None:
+    def _forget_pending(self, imagined: Iterable[int]) -> None:
         for number in imagined:
             self._renew(self.cells[number])
 
-    def _first_of(self, cell: Cell) -> int:
-        """The candidate that is played in a cell without data, where all are tied."""
-        numbers = self.cover.members(cell.divisions, cell.place)
-        cell.summit = int(numbers[numba_cells.first_by_hash(numbers, self._salt)])
-        return cell.summit
+    def forget_candidates(self, size: int) -> None:
+        """Candidates from this number on are no more, or will be others."""
+        self._homes = {candidate: cells for candidate, cells in self._homes.items() if candidate < size}
+        self._winner = None
 
     def maximize_among(self, allowed: Indices, log_term: float, pending: Sequence[int] = ()) -> tuple[int, float]:
-        """The same among some candidates, by looking at each of them."""
+        """The same among some candidates of a finite space, by looking at each of them."""
+        shard = self._shard
+        assert isinstance(shard, FiniteShard)
         imagined = self._imagine(pending)
         groups: dict[int, list[int]] = {}
         for candidate in allowed.tolist():
@@ -343,12 +307,9 @@ class Partition:
         best: tuple[float, int, int] | None = None
         for number, candidates in groups.items():
             cell = self.cells[number]
-            posterior = imagined.get(number) or self._shard.posterior(cell)
-            index = self._index(posterior, cell, log_term)[np.searchsorted(posterior.numbers, candidates)]
-            floor = index.max() - TIE_TOLERANCE * abs(index.max())
-            tied = np.array(candidates)[index >= floor]
-            first = int(tied[numba_cells.first_by_hash(tied, self._salt)])
-            best = better(best, (float(index.max()), cell.order, first))
+            posterior = imagined.get(number) or shard.posterior(cell)
+            index, first = shard.best_among(cell, posterior, candidates, log_term)
+            best = better(best, (index, cell.order, first))
         self._forget_pending(imagined)
         assert best is not None
         return best[2], best[0]

@@ -62,6 +62,11 @@ class QueriedEngine(Engine):
         self._gain(before, noise_variance)
         self._surface = None
 
+    @property
+    def observed(self) -> list[int]:
+        """Candidates that were observed, in order."""
+        return list(self._slots)
+
     def _solve(self, m: int, right: Floats) -> Floats:
         """L^-1 right, of the first m rows."""
         return solve_triangular(self._factor[:m, :m], right, lower=True, check_finite=False) if m else right

@@ -6,102 +6,151 @@ when it is, computed again by the same arithmetic.
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors import _numba_cells as numba_cells
 from scalable_bandits.posteriors.cell import Cell, CellPosterior
-from scalable_bandits.posteriors.cover import Cover
-from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.contest import Contest
+from scalable_bandits.posteriors.cover import FiniteCover
+from scalable_bandits.posteriors.engine import TIE_TOLERANCE
+from scalable_bandits.posteriors.told import Told
 from scalable_bandits.spaces import FiniteSpace, Indices
 
 CACHE_BYTES = 2**30  # of posteriors held
 
-
-class Told:
-    """All observations, in the order of telling.
-
-    Attributes
-    ----------
-    count : int
-        How many.
-    candidates, ys, noises : ndarray
-        (count or more,) where, what, and with which noise variance.
-    """
-
-    def __init__(self) -> None:
-        self.candidates, self.ys, self.noises = np.empty(64, np.int64), np.empty(64), np.empty(64)
-        self.count = 0
-
-    def add(self, candidate: int, y: float, noise_variance: float) -> int:
-        """Take one in; its number."""
-        number = self.count
-        if number == len(self.ys):
-            self.candidates, self.ys, self.noises = (
-                np.concatenate([held, np.empty(max(number, 64), held.dtype)])
-                for held in (self.candidates, self.ys, self.noises)
-            )
-        self.candidates[number], self.ys[number], self.noises[number] = candidate, y, noise_variance
-        self.count += 1
-        return number
-
-    def at(self, number: int) -> tuple[int, float, float]:
-        """One of them."""
-        return int(self.candidates[number]), float(self.ys[number]), float(self.noises[number])
-
-    def state(self) -> State:
-        """All of them, as arrays."""
-        n = self.count
-        return arrays(candidates=self.candidates[:n], ys=self.ys[:n], noises=self.noises[:n])
-
-    def restore(self, state: State) -> None:
-        """Know what `state` gave."""
-        self.candidates, self.ys, self.noises = state["candidates"], state["ys"], state["noises"]
-        self.count = len(self.ys)
+Posterior = TypeVar("Posterior", bound=Any)
 
 
-class Shard:
+class Shard(ABC, Generic[Posterior]):
     """Posteriors of cells.
 
     Parameters
     ----------
-    space, kernel, prior_mean, cover
-        As in the partition.
+    kernel, prior_mean
+        As in the policy; the prior mean is a number.
+    prior_std
+        Standard deviation before the first observation, of a stationary kernel.
     told
         The observations that cells name by number.
+    contest
+        Of the cells, to which their summits are given.
+
+    Attributes
+    ----------
+    evaluations : int
+        Points of a box at which an index was computed.
     """
 
-    def __init__(self, space: FiniteSpace, kernel: Kernel, prior_mean: float, cover: Cover, told: Told):
-        self._space, self._kernel, self._prior_mean = space, kernel, prior_mean
-        self._cover, self._told = cover, told
-        self._awake: OrderedDict[int, Cell] = OrderedDict()  # the one that was needed last at the end
+    evaluations = 0
+
+    def __init__(self, kernel: Kernel, prior_mean: float, prior_std: float, told: Told, contest: Contest):
+        self.kernel, self.prior_mean, self.prior_std = kernel, prior_mean, prior_std
+        self._told, self._contest = told, contest
+        self._awake: OrderedDict[Cell, None] = OrderedDict()  # the one that was needed last at the end
         self._bytes = 0
 
-    def posterior(self, cell: Cell) -> CellPosterior:
+    @abstractmethod
+    def build(self, cell: Cell, pending: Sequence[int] = ()) -> Posterior:
+        """A posterior of its own of a cell, given candidates pending too."""
+
+    @abstractmethod
+    def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
+        """Condition a cell's posterior, add to its information gain, and tell the contest; without a log term only that
+        the cell will split.
+        """
+
+    @abstractmethod
+    def evaluate(self, cell: Cell, posterior: Posterior, log_term: float) -> None:
+        """Find a cell's summit, and tell the contest."""
+
+    @abstractmethod
+    def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
+        """Give the children of a cell, those that can be played, what fell into them, and drop the cell.
+
+        With a log term, they stay under the index that the cell has at it.
+        """
+
+    @abstractmethod
+    def anywhere(self, cell: Cell) -> Any:
+        """What is played in a cell in which all is tied."""
+
+    @abstractmethod
+    def best(self, cell: Cell) -> tuple[float, int, float]:
+        """Largest posterior mean at what was queried in a cell, the candidate, and its std."""
+
+    def level(self, cell: Cell) -> bool:
+        """Whether the index is the same all over a cell."""
+        return not cell.data and not len(cell.caps) and self.kernel.stationary
+
+    def posterior(self, cell: Cell) -> Posterior:
         """Posterior of a cell, computed from its observations if it is not held."""
-        held = cell.posterior
+        held: Posterior = cell.posterior
         if held is None:
             held = self.build(cell)
             self._hold(cell, held)
         else:
-            self._awake.move_to_end(cell.number)
+            self._awake.move_to_end(cell)
         return held
 
-    def build(self, cell: Cell) -> CellPosterior:
-        """A posterior of its own of a cell."""
-        numbers = self._cover.members(cell.divisions, cell.place)
-        built = CellPosterior(self._kernel, self._space.points(numbers), numbers, self._prior_mean)
-        self._learn(built, cell)
-        return built
+    def _hold(self, cell: Cell, posterior: Posterior) -> None:
+        cell.posterior = posterior
+        self._awake[cell] = None
+        self._bytes += posterior.nbytes
+        while self._bytes > CACHE_BYTES and len(self._awake) > 1:
+            self.forget(next(iter(self._awake)))
 
-    def condition(self, cell: Cell, points: Floats, numbers: Indices) -> float:
-        """Make the posterior of a new cell, whose candidates are given; the information gain of its observations."""
-        made = CellPosterior(self._kernel, points, numbers, self._prior_mean)
-        gain = self._learn(made, cell)
-        self._hold(cell, made)
-        return gain
+    def forget(self, cell: Cell) -> None:
+        """Drop a cell's posterior."""
+        if cell.posterior is not None:
+            del self._awake[cell]
+            self._bytes -= cell.posterior.nbytes
+            cell.posterior = None
+
+    def clear(self) -> None:
+        """Drop all."""
+        for cell in list(self._awake):
+            self.forget(cell)
+
+
+class FiniteShard(Shard[CellPosterior]):
+    """Posteriors on the candidates of cells of a finite space.
+
+    Parameters
+    ----------
+    space, cover
+        Candidates, and the cubes that hold them.
+    noise_variance
+        That a pending value is taken to have.
+    salt
+        Seed of the hash by which ties are broken.
+
+    Other parameters are those of `Shard`.
+    """
+
+    def __init__(
+        self, space: FiniteSpace, kernel: Kernel, prior_mean: float, cover: FiniteCover, told: Told, contest: Contest,
+        noise_variance: float, salt: int,
+    ):  # fmt: skip
+        prior = kernel.diagonal(space.points(np.zeros(1, dtype=np.int64)))
+        super().__init__(kernel, prior_mean, math.sqrt(prior[0]), told, contest)
+        self._space, self._cover = space, cover
+        self._noise, self._salt = np.array([noise_variance]), np.uint64(salt)
+
+    def build(self, cell: Cell, pending: Sequence[int] = ()) -> CellPosterior:
+        numbers = self._cover.members(cell.divisions, cell.place)
+        built = CellPosterior(self.kernel, self._space.points(numbers), numbers, self.prior_mean)
+        self._learn(built, cell)
+        for p in map(built.position, pending):
+            built.observe([p], built.mean[[p]], self._noise)
+        return built
 
     def _learn(self, posterior: CellPosterior, cell: Cell) -> float:
         if not cell.data:
@@ -110,29 +159,60 @@ class Shard:
         positions = posterior.numbers.searchsorted(self._told.candidates[chosen]).tolist()
         return posterior.observe(positions, self._told.ys[chosen], self._told.noises[chosen])
 
-    def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float) -> CellPosterior:
-        """Condition a cell's posterior, and add to its information gain."""
+    def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
         posterior = self.posterior(cell)
         before = posterior.nbytes
         cell.gain += posterior.observe_one(candidate, y, noise_variance)
         self._bytes += posterior.nbytes - before
-        return posterior
+        if log_term is not None:  # at hand: its summit will be asked for
+            self._contest.evaluate(cell, posterior, log_term, self._salt)
 
-    def _hold(self, cell: Cell, posterior: CellPosterior) -> None:
-        cell.posterior = posterior
-        self._awake[cell.number] = cell
-        self._bytes += posterior.nbytes
-        while self._bytes > CACHE_BYTES and len(self._awake) > 1:
-            self.forget(next(iter(self._awake.values())))
+    def evaluate(self, cell: Cell, posterior: CellPosterior, log_term: float) -> None:
+        self._contest.evaluate(cell, posterior, log_term, self._salt)
 
-    def forget(self, cell: Cell) -> None:
-        """Drop a cell's posterior."""
-        if cell.posterior is not None:
-            del self._awake[cell.number]
-            self._bytes -= cell.posterior.nbytes
-            cell.posterior = None
+    def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
+        parent = self.posterior(cell)
+        under = None if log_term is None else self._index(parent, cell, log_term)
+        data = np.array(cell.data)
+        fell = self._told.candidates[data]
+        made = []
+        for child in children:
+            numbers = self._cover.members(child.divisions, child.place)
+            if not len(numbers):
+                continue
+            made.append(child)
+            child.data = data[numbers.take(numbers.searchsorted(fell), mode="clip") == fell].tolist()
+            here = parent.numbers.searchsorted(numbers)
+            if under is not None:
+                child.caps = under[here]
+            if child.data:
+                posterior = CellPosterior(self.kernel, parent.points[here], numbers, self.prior_mean)
+                child.gain = self._learn(posterior, child)
+                self._hold(child, posterior)
+        self.forget(cell)
+        return made
 
-    def clear(self) -> None:
-        """Drop all."""
-        for cell in list(self._awake.values()):
-            self.forget(cell)
+    def _index(self, posterior: CellPosterior, cell: Cell, log_term: float) -> Floats:
+        """Index of a cell's candidates, (n,)."""
+        index = posterior.mean + self._contest.width(cell.gain, log_term) * np.sqrt(posterior.variance)
+        return np.minimum(index, cell.caps) if len(cell.caps) else index
+
+    def anywhere(self, cell: Cell) -> int:
+        return self._first(self._cover.members(cell.divisions, cell.place))
+
+    def _first(self, numbers: Indices) -> int:
+        """Of tied candidates the one that is played."""
+        return int(numbers[numba_cells.first_by_hash(numbers, self._salt)])
+
+    def best(self, cell: Cell) -> tuple[float, int, float]:
+        posterior = self.posterior(cell)
+        p = max(posterior.distinct.tolist(), key=posterior.mean.item)
+        return float(posterior.mean[p]), int(posterior.numbers[p]), float(posterior.variance[p] ** 0.5)
+
+    def best_among(
+        self, cell: Cell, posterior: CellPosterior, candidates: Sequence[int], log_term: float
+    ) -> tuple[float, int]:
+        """Largest index among some candidates of a cell, and the candidate."""
+        index = self._index(posterior, cell, log_term)[posterior.numbers.searchsorted(candidates)]
+        largest = float(index.max())
+        return largest, self._first(np.array(candidates)[index >= largest - TIE_TOLERANCE * abs(largest)])

@@ -31,6 +31,16 @@ def covariances(kernel: Kernel, X: Floats, Z: Floats) -> Floats:
     return out
 
 
+class Searched(Protocol):
+    """What an index is computed from, at any x."""
+
+    def predict(self, x: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance at points x (k, d): two (k,) arrays."""
+
+    def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
+        """An index at points x (k, d), shape (k,), and its gradient (k, d)."""
+
+
 class PriorMean(NamedTuple):
     """Prior mean with its gradient."""
 
