@@ -28,6 +28,7 @@ from benchmarks.measure import Line, timed
 from benchmarks.partitions import partition
 from benchmarks.priors import priors
 from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, partitioned, policy, problem
+from benchmarks.sketched import sketched
 
 
 def startup(quick: bool) -> Iterator[Line]:
@@ -233,6 +234,7 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, boxes,
+    sketched,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[[bool], Iterator[Line]]] = {f.__name__: f for f in _ALL}
 

@@ -27,9 +27,11 @@ def problem(side: int, dimension: int, seed: int = 0) -> tuple[sb.Grid, sb.Mater
     return space, kernel, sb.RKHSFunction.sparse(space, kernel, sb.UniformNoise(1.0), seed=seed)
 
 
-def policy(space: sb.Grid, kernel: sb.Matern, function: sb.RKHSFunction, **options: Any) -> sb.IGPUCB:
-    """IGP-UCB with the exact norm and R = 1."""
-    return sb.IGPUCB(
+def policy(
+    space: sb.Grid, kernel: sb.Matern, function: sb.RKHSFunction, kind: type[Any] = sb.IGPUCB, **options: Any
+) -> Any:
+    """IGP-UCB, or another, with the exact norm and R = 1."""
+    return kind(
         space, kernel, noise=1.0, rkhs_norm=function.rkhs_norm, regularization=REGULARIZATION, delta=DELTA, **options
     )
 

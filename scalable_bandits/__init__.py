@@ -29,6 +29,8 @@ from scalable_bandits.information import GreedyInformationGain, growth_rate, imp
 from scalable_bandits.kernels import RBF, Covariance, Kernel, Linear, Matern, Periodic, RationalQuadratic, TemporalDecay
 from scalable_bandits.maximize import Maximum, maximize
 from scalable_bandits.policies import (
+    BBKB,
+    BKB,
     GPEI,
     GPPI,
     GPTS,
@@ -79,6 +81,8 @@ _LATE = {
 __version__ = metadata.version("scalable_bandits")
 
 __all__ = [
+    "BBKB",
+    "BKB",
     "GPEI",
     "GPPI",
     "GPTS",

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from scalable_bandits.checks import Floats
+
 
 def srinivas_finite(t: int, size: int, delta: float) -> float:
     """beta_t = 2 log(|D| t^2 pi^2 / (6 delta)) of a finite space; the width is its square root.
@@ -121,3 +125,124 @@ def error_allowance(t: int, priors: int, delta: float, noise: float) -> float:
     Source: Ziomek et al. 2025, Lemma 5.1 and Theorem 4.1.
     """
     return 2.0 * noise**2 * math.log(priors * math.pi**2 * t**2 / delta)
+
+
+def regularised(gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
+    """B + R / sqrt(lambda) sqrt(2 (g + log(1 / delta))), for any lambda > 0.
+
+    With lambda = 1 it is `improved` without the 1 under the root, which that proof pays for a kernel matrix that may be
+    singular. Below lambda = 1 this one holds and is wider; `improved` was proven for lambda >= 1.
+
+    Source: Whitehouse, Wu & Ramdas 2023, Theorem 1 and Corollary 1 (a self-normalised bound regularised by lambda).
+
+    Examples
+    --------
+    >>> regularised(gain=1.0, delta=math.exp(-7), rkhs_norm=2.0, noise=1.0, regularization=4.0)
+    4.0
+    """
+    return rkhs_norm + noise * math.sqrt(2.0 * (gain + math.log(1.0 / delta)) / regularization)
+
+
+def martingale_mixture(gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
+    """sqrt(B^2 + R^2 / lambda 2 (g + log(1 / delta))): never above `regularised`, for any lambda > 0.
+
+    The set of functions of norm at most B whose values fit y within a radius (a tail bound for a mixture of
+    martingales, with a Gaussian mixture of covariance R^2 / lambda K) is an intersection of two ellipsoids; the
+    largest value in it at x has a convex dual over one number alpha, in closed form at alpha = lambda, where the
+    terms of y cancel.
+
+    Source: Flynn & Reeb 2024, the analytic mixture bound (AMM-UCB) with c = R^2 / lambda; see also
+    `mixture_bounds` for the minimum over alpha.
+
+    Examples
+    --------
+    >>> martingale_mixture(gain=1.0, delta=math.exp(-7), rkhs_norm=3.0, noise=1.0, regularization=1.0)
+    5.0
+    """
+    return math.sqrt(rkhs_norm**2 + noise**2 * 2.0 * (gain + math.log(1.0 / delta)) / regularization)
+
+
+def mixture_bounds(
+    gram: Floats,
+    cross: Floats,
+    variance: Floats,
+    y: Floats,
+    *,
+    delta: float,
+    rkhs_norm: float,
+    noise: float,
+    regularization: float,
+    ratios: Floats | None = None,
+) -> tuple[Floats, Floats]:
+    """Lower and upper bounds of f at k points, by the dual of the convex problem of which `martingale_mixture` is one
+    value.
+
+    The largest f(x) among functions of norm at most B with |f(X) - y|^2 <= r^2 is the minimum over alpha > 0 of
+    mu_alpha(x) + s_alpha(x) sqrt((r^2 - alpha y'(K + alpha I)^-1 y) / alpha + B^2), where mu_alpha and s_alpha are the
+    posterior's with regularization alpha and r^2 = lambda y'(K + lambda I)^-1 y + R^2 (2 g + 2 log(1 / delta)).
+
+    Source: Flynn & Reeb 2024 (DMM-UCB; all alpha hold at once, so that the smallest may be taken).
+
+    Parameters
+    ----------
+    gram, cross, variance, y
+        (n, n) and (n, k) covariances of the observed points, (k,) prior variances, (n,) observations less the prior
+        mean.
+    ratios
+        (j,) alpha / lambda to take the minimum over; 97 of them from 1e-4 to 1e4 if not given, 1 among them.
+
+    Returns
+    -------
+    lower, upper : ndarray
+        (k,), in units of y.
+    """
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    rotated, projected = vectors.T @ y, vectors.T @ cross
+    lam = regularization
+    spread = noise**2 * (np.log1p(eigenvalues / lam).sum() + 2.0 * math.log(1.0 / delta))
+    radius = lam * float(rotated**2 @ (1.0 / (eigenvalues + lam))) + spread
+    lower, upper = np.full(len(variance), -np.inf), np.full(len(variance), np.inf)
+    for ratio in np.logspace(-4, 4, 97) if ratios is None else ratios:
+        alpha = ratio * lam
+        inverse = 1.0 / (eigenvalues + alpha)
+        mean = (rotated * inverse) @ projected
+        std = np.sqrt(np.maximum(variance - inverse @ projected**2, 0.0))
+        room = radius - alpha * float(rotated**2 @ inverse)
+        wide = std * math.sqrt(max(room / alpha + rkhs_norm**2, 0.0))
+        lower, upper = np.maximum(lower, mean - wide), np.minimum(upper, mean + wide)
+    return lower, upper
+
+
+def budgeted_gain(t: int, variances: float, largest: float) -> float:
+    """a log(kappa^2 t) times the sum of s^2 of the points played, each before it was observed: at least 2 g; a = 3.
+
+    Source: Calandriello et al. 2019, Theorem 2, where sketched variances are within a factor
+    a = (1 + e) / (1 - e) of the exact ones, e = 1/2; `variances` and kappa^2 (`largest`) are in units of lambda.
+    """
+    return 3.0 * math.log(max(largest * t, 1.0)) * variances
+
+
+def budgeted(gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
+    """2 R / sqrt(lambda) sqrt(`budgeted_gain` + log(1 / delta)) + (1 + sqrt(2)) B.
+
+    Source: Calandriello et al. 2019, Theorem 2, 1 / sqrt(1 - e) = sqrt(2).
+
+    Examples
+    --------
+    >>> round(budgeted(gain=1.0, delta=math.exp(-3), rkhs_norm=1.0, noise=1.0, regularization=1.0), 4)
+    6.4142
+    """
+    spread = 2.0 * noise / math.sqrt(regularization)
+    return spread * math.sqrt(gain + math.log(1.0 / delta)) + (1.0 + math.sqrt(2.0)) * rkhs_norm
+
+
+WIDTHS = ("improved", "whitehouse", "flynn-reeb")
+
+
+def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
+    """Width of one of `WIDTHS`: `improved`, `regularised`, `martingale_mixture`."""
+    if name == "improved":
+        return improved(gain, delta, rkhs_norm, noise)
+    bound = {"whitehouse": regularised, "flynn-reeb": martingale_mixture}[name]
+    return bound(gain, delta, rkhs_norm, noise, regularization)

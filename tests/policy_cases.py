@@ -109,6 +109,11 @@ CASES = {
     "igpucb": Case(
         sb.IGPUCB, {"rkhs_norm": NORM}, lambda known, problem: naive.igpucb_width(known.gain, NORM, NOISE, DELTA)
     ),
+    "bkb": Case(
+        sb.BKB,
+        {"rkhs_norm": NORM, "oversampling": np.inf},
+        lambda known, problem: naive.igpucb_width(known.gain, NORM, NOISE, DELTA),
+    ),
     "ei": Case(sb.GPEI, {}, index=lambda known: naive.expected_improvement(known.mean, known.std, known.incumbent)),
     "ei-xi": Case(
         sb.GPEI,

@@ -404,9 +404,9 @@ class TestRefusedPolicies:
 
     def test_too_large_for_joint_draws(self) -> None:
         """20 001 candidates are more than a dense covariance should hold; the blocked engine takes them."""
-        for name, engine in (("GPTS", "auto"), ("IGPUCB", "dense")):
+        for name, given in (("GPTS", {"samples": "exact"}), ("IGPUCB", {"engine": "dense"})):
             with pytest.raises(ValueError, match=r"^space: got '20,001 candidates'; allowed: at most 20,000 for the"):
-                getattr(sb, name)(sb.Grid([[0, 1]], 20_001), sb.RBF(0.2), engine=engine)
+                getattr(sb, name)(sb.Grid([[0, 1]], 20_001), sb.RBF(0.2), **given)
         assert sb.IGPUCB(sb.Grid([[0, 1]], 20_001), sb.RBF(0.2)).engine == "blocked"
 
     def test_random_search_plays_any_space(self) -> None:
@@ -417,7 +417,9 @@ class TestRefusedPolicies:
         assert policy.best().mean == 1.0
 
     def test_thompson_sampling_by_blocks(self) -> None:
-        with pytest.raises(ValueError, match=r"^engine: got 'blocked'; allowed: 'auto' or 'dense': joint draws need"):
+        with pytest.raises(
+            ValueError, match=r"^engine: got 'blocked'; allowed: 'auto', 'dense' or 'pathwise': what draws need"
+        ):
             make("GPTS", engine="blocked")
 
     @pytest.mark.parametrize("place", ["points", "arms"])

@@ -62,6 +62,10 @@ class Linear(Lengthscaled):
 
     bias: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative, kw_only=True)
 
+    @property
+    def stationary(self) -> bool:
+        return False
+
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
         numba_kernels.inner_products(X, Z, self.inverse(X.shape[1]), self.bias, out)
 

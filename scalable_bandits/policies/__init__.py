@@ -1,7 +1,10 @@
 """Policies: one algorithm, one file."""
 
 from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.bbkb import BBKB
+from scalable_bandits.policies.bkb import BKB
 from scalable_bandits.policies.fully_bayesian import FullyBayesianGPUCB
+from scalable_bandits.policies.gaussian_process import GaussianProcessPolicy
 from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.policies.gppi import GPPI
 from scalable_bandits.policies.gpts import GPTS
@@ -22,6 +25,8 @@ from scalable_bandits.policies.variance_only import VarianceOnly
 from scalable_bandits.policies.wgpucb import WGPUCB
 
 __all__ = [
+    "BBKB",
+    "BKB",
     "GPEI",
     "GPPI",
     "GPTS",
@@ -36,6 +41,7 @@ __all__ = [
     "Best",
     "CoverElement",
     "FullyBayesianGPUCB",
+    "GaussianProcessPolicy",
     "MeanOnly",
     "PiGPUCB",
     "Policy",

@@ -13,7 +13,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.acquisition import UpperConfidence
-from scalable_bandits.confidence import largest_loss
+from scalable_bandits.confidence import WIDTHS, largest_loss, width
 from scalable_bandits.information import GreedyInformationGain
 from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.gaussian_process import IndexPolicy
@@ -51,10 +51,15 @@ class ConfidencePolicy(IndexPolicy):
     information_gain
         "realised" (of the points played), "greedy" (upper bound over the space, Srinivas et al. 2010, section
         5.1), a number, or a function of the number of observations that the posterior is made of, in nats.
+    confidence
+        Whose width: "improved" (Chowdhury & Gopalan 2017, proven for lambda >= 1), "whitehouse" (Whitehouse et al.
+        2023) or "flynn-reeb" (Flynn & Reeb 2024, the narrowest), for any lambda. Policies with a width of their own
+        (`GPUCB`; `SWGPUCB` by its theorem) have that one.
     """
 
     rkhs_norm: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)
     _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
+    confidence: str = attrs.field(default="improved", validator=attrs.validators.in_(WIDTHS))
     _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None, repr=False)
     _loss: float = attrs.field(init=False, default=0.0, repr=False)
 
@@ -96,6 +101,10 @@ class ConfidencePolicy(IndexPolicy):
     @abstractmethod
     def width(self) -> float:
         """Confidence width of the round to come."""
+
+    def _width_for(self, gain: float, delta: float) -> float:
+        """The width that `confidence` names."""
+        return width(self.confidence, gain, delta, self.norm, self.noise, self.regularization)
 
     @property
     def information_gain(self) -> float:

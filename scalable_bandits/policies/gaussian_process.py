@@ -1,4 +1,4 @@
-"""Policies that keep an exact Gaussian-process posterior on the candidates."""
+"""Policies that keep a Gaussian-process posterior on the candidates."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from scalable_bandits.posteriors import (
     ForgettingEngine,
     Observations,
     Regression,
+    Sketch,
+    SketchedEngine,
     State,
     arrays,
     check_engine,
@@ -60,8 +62,12 @@ class GaussianProcessPolicy(Policy):
         to means (k,), in units of y.
     engine
         "dense" (n x n covariance), "blocked" (rows and tiles, for large spaces), "autoregressive" (for a kernel times
-        `TemporalDecay`), or "auto": by kernel and size. All are exact. A whole box has an
-        engine of its own.
+        `TemporalDecay`), or "auto": by kernel and size. These are exact, and so is the engine that a whole box has of
+        its own. "sketched": approximate, for long runs on large spaces (Calandriello et al. 2019); it plays a box
+        through a candidate set.
+    oversampling
+        qbar of the sketched engine: a queried point enters the dictionary with probability qbar s^2 / noise variance.
+        Infinite: all enter, and the posterior is exact.
     refit
         None: the kernel is what was given. k: its hyperparameters are learned from the observations every k rounds, by
         maximum likelihood from several starts, and so is the prior mean, if it is a number. Guarantees
@@ -81,12 +87,15 @@ class GaussianProcessPolicy(Policy):
     kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel))
     prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=0.0)
     engine: str = attrs.field(default="auto")
+    oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
     refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
     lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=_prior)
     _learned: LearnedPrior | None = attrs.field(init=False, default=None, repr=False)
     _engine: Engine | None = attrs.field(init=False, default=None, repr=False)
     _observed: Observations = attrs.field(init=False, factory=Observations, repr=False)
-    _regression: Regression | ForgettingEngine | None = attrs.field(init=False, default=None, repr=False)
+    _regression: Regression | ForgettingEngine | SketchedEngine | None = attrs.field(
+        init=False, default=None, repr=False
+    )
     _pending_columns: dict[int, Floats] = attrs.field(init=False, factory=dict, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -124,7 +133,7 @@ class GaussianProcessPolicy(Policy):
         return self.kernel if self._learned is None else self._learned.kernel
 
     def _takes_whole_boxes(self) -> bool:
-        return super()._takes_whole_boxes() and not self.kernel.epsilon
+        return super()._takes_whole_boxes() and not self.kernel.epsilon and self.engine != "sketched"
 
     def _some_points(self) -> Floats:
         """All points of a finite space; of a larger one and of a box a sample."""
@@ -176,7 +185,7 @@ class GaussianProcessPolicy(Policy):
 
     def fresh_engine(self, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine that has seen nothing: what it forgets, the policy forgets."""
-        return make_engine(self.engine, self.present_kernel, points, prior_mean)
+        return make_engine(self.engine, self.present_kernel, points, prior_mean, Sketch(self.oversampling, self.seed))
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         engine = self.posterior_engine
@@ -283,14 +292,14 @@ class GaussianProcessPolicy(Policy):
             self.space.index(x)
         if self._regression is None:
             self._regression = self._refit()
-        regression = self._regression
-        mean, variance = regression.predict(points)
+        mean, variance = self._regression.predict(points)
         mean, std = mean + self.prior_mean_at(points), np.sqrt(variance)
         return (float(mean[0]), float(std[0])) if single else (mean, std)
 
-    def _refit(self) -> Regression | ForgettingEngine:
-        if isinstance(self.posterior_engine, ForgettingEngine):
-            return self.posterior_engine
+    def _refit(self) -> Regression | ForgettingEngine | SketchedEngine:
+        engine = self.posterior_engine
+        if isinstance(engine, ForgettingEngine | SketchedEngine):
+            return engine
         queried, averages, noise_variances = self._observed.collapsed()
         points = self._finite.points(queried)
         return Regression(self.present_kernel, points, noise_variances, averages - self.prior_mean_at(points))
@@ -353,44 +362,3 @@ class IndexPolicy(GaussianProcessPolicy):
     def round(self) -> int:
         """t of the round to come: 1 plus the points told and pending."""
         return self.rounds + len(self._waiting) + 1
-
-
-@attrs.define(eq=False, kw_only=True, slots=False)
-class ImprovementPolicy(IndexPolicy):
-    """An index over an incumbent.
-
-    Parameters
-    ----------
-    xi
-        Improvement asked beyond the incumbent, in units of y.
-    incumbent
-        "mean": the largest posterior mean at a point queried or pending, which noise does not flatter.
-        "observation": the largest y told, the sources' noise-free definition taken at its word.
-    """
-
-    xi: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative)
-    incumbent: str = attrs.field(default="mean", validator=attrs.validators.in_(("mean", "observation")))
-    _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
-
-    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        super().learn(candidate, y, noise_variance)
-        self._largest = max(self._largest, y)
-
-    def state(self) -> State:
-        return {**super().state(), **arrays(largest=self._largest)}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self._largest = float(state["largest"])
-
-    def best_so_far(self, allowed: Mask | None) -> float:
-        """Value of the incumbent, in units of y; before there is one, the largest prior mean allowed."""
-        if self.incumbent == "observation" and np.isfinite(self._largest):
-            return self._largest
-        queried = self.queried
-        if self._waiting:
-            queried = queried.copy()
-            queried[self._waiting] = True
-        if isinstance(self._finite, Visited) and not queried.any():
-            return self._top(MEAN).value
-        return self.posterior_engine.maximize(MEAN, self._salt, queried if queried.any() else allowed)[1]

@@ -17,7 +17,7 @@ import attrs
 
 from scalable_bandits.acquisition import ExpectedImprovement
 from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.gaussian_process import ImprovementPolicy
+from scalable_bandits.policies.improvement import ImprovementPolicy
 from scalable_bandits.posteriors import Acquisition
 
 

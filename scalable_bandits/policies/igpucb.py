@@ -7,7 +7,7 @@
         observe y_t, update mu_t and s_t                                      (3)
 
 Differs from the paper in: g is the realised information gain unless asked otherwise (as in the
-paper's experiments), and lambda is free (the paper has 1 + 2 / T in the theorem).
+paper's experiments), and lambda is free (the paper has 1 + 2 / T in the theorem); `confidence` has sharper widths.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import ClassVar
 
 import attrs
 
-from scalable_bandits.confidence import improved
 from scalable_bandits.policies.confident import ConfidencePolicy
 
 
@@ -41,4 +40,4 @@ class IGPUCB(ConfidencePolicy):
     @property
     def width(self) -> float:
         """beta_t of the round to come."""
-        return improved(self.information_gain, self.delta, self.norm, self.noise)  # (1)
+        return self._width_for(self.information_gain, self.delta)  # (1)

@@ -66,6 +66,8 @@ class MemoryPolicy(ConfidencePolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        if self.rkhs_norm == "double":
+            checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
         if self.memory == "auto" and self.horizon is None:
             checks.refuse("horizon", None, "a number, for memory='auto'")
         if self.memory == "auto" and self.kernel.epsilon and self._gain == "realised":

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import attrs
 
-from scalable_bandits.confidence import improved
 from scalable_bandits.policies.memory import MemoryPolicy
 
 
@@ -42,7 +41,7 @@ class RGPUCB(MemoryPolicy):
     @property
     def width(self) -> float:
         """beta_t of the round to come."""
-        return improved(self.information_gain, self.delta, self.rkhs_norm, self.noise)  # (2)
+        return self._width_for(self.information_gain, self.delta)  # (2)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         super().learn(candidate, y, noise_variance)

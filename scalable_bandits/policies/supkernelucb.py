@@ -84,6 +84,8 @@ class SupKernelUCB(GaussianProcessPolicy):
         super().__attrs_post_init__()
         if self.kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: what a stage learned stays")
+        if self.engine == "sketched":
+            checks.refuse("engine", self.engine, "'auto', 'dense' or 'blocked': exact ones")
         if self.horizon is None:
             checks.refuse("horizon", None, "a number of rounds: the thresholds and the width depend on it")
         intervals = self._choosable * self.horizon * max(1, math.ceil(math.log(self.horizon)))

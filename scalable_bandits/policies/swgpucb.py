@@ -18,7 +18,7 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.confidence import improved, sliding_theorem
+from scalable_bandits.confidence import sliding_theorem
 from scalable_bandits.policies.memory import MemoryPolicy
 from scalable_bandits.posteriors import Engine, SlidingEngine
 
@@ -86,4 +86,4 @@ class SWGPUCB(MemoryPolicy):
             return sliding_theorem(
                 gain, self.delta, self.rkhs_norm, self.noise, self.regularization, self.horizon
             )  # (1')
-        return improved(gain, self.delta, self.rkhs_norm, self.noise)  # (1)
+        return self._width_for(gain, self.delta)  # (1)

@@ -69,7 +69,7 @@ class UnknownPriorPolicy(Policy):
     priors
         U, the candidate priors.
     engine
-        As in `GaussianProcessPolicy`.
+        As in `GaussianProcessPolicy`, without "sketched".
 
     Other parameters are those of `Policy`.
 
@@ -94,6 +94,8 @@ class UnknownPriorPolicy(Policy):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         some = self._finite.points(np.linspace(0, self._finite.size - 1, min(self._finite.size, 100_000)).astype(int))
+        if self.engine == "sketched":
+            checks.refuse("engine", self.engine, "'auto', 'dense', 'blocked' or 'autoregressive': exact ones")
         for prior in self.priors:
             prior.check(self.space)
             check_engine(self.engine, self._finite.size, prior.kernel.epsilon)

@@ -56,13 +56,17 @@ class BlockedEngine(Engine):
         self._numbers = spatial_order(points, tiling.TILE)  # of the candidates, in the tiles' order
         self._position = np.empty_like(self._numbers)
         self._position[self._numbers] = np.arange(self.size)
-        self._tiles = Tiles(kernel, np.ascontiguousarray(points[self._numbers]), prior_mean[self._numbers])
+        self._tiles = self.tiled(np.ascontiguousarray(points[self._numbers]), prior_mean[self._numbers])
         self._starts = np.arange(0, self.size, tiling.TILE)
         self._calls = 0
         self._drift_before = 0.0
         self._pace = 0.0  # drift between the last two looks
         self._open: tuple[int, Indices] = (-1, self._starts)  # positions awake, and when they were
         self._tops: dict[str, Tops] = {}  # by kind of index
+
+    def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
+        """The tiles, of points in their order."""
+        return Tiles(self.kernel, points, prior_mean)
 
     def state(self) -> State:
         held = arrays(calls=self._calls, drift_before=self._drift_before, pace=self._pace)
@@ -96,6 +100,17 @@ class BlockedEngine(Engine):
     def variance(self) -> Floats:
         self._tiles.wake_all()
         return self._tiles.variance[self._position]
+
+    def variance_bound(self) -> Floats:
+        return self._tiles.variance[self._position]
+
+    def revise(self, candidates: Indices, changes: Floats, noise_variances: Floats) -> None:
+        positions = self._position[candidates]
+        slots = np.array([self._tiles.window.slot(p) for p in positions.tolist()])
+        inside = slots >= 0
+        weights = changes[inside] / noise_variances[inside]
+        self._tiles.revise(slots[inside], positions[inside], weights)
+        super().revise(candidates[~inside], changes[~inside], noise_variances[~inside])
 
     def at(self, candidates: Indices) -> tuple[Floats, Floats]:
         positions = self._position[candidates]

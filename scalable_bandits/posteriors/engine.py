@@ -18,6 +18,8 @@ from scalable_bandits.posteriors.state import State, arrays
 # block sizes by less, so that all of them see the same ties (a symmetric grid has many).
 TIE_TOLERANCE = 1e-10
 
+FAR = 1e20  # times the noise variance: an observation of so much noise moves a mean, but no variance
+
 _ALL = np.zeros(0, dtype=np.bool_)
 _SAME = np.zeros(0, dtype=np.int64)
 
@@ -73,6 +75,12 @@ class Engine(ABC):
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         """Condition on y observed at a candidate with Gaussian noise of this variance."""
 
+    def revise(self, candidates: NDArray[np.int64], changes: Floats, noise_variances: Floats) -> None:
+        """Change values observed before, each with its noise variance: mean += K(., x) change / noise."""
+        for x, change, noise in zip(candidates.tolist(), changes.tolist(), noise_variances.tolist(), strict=True):
+            mean, _ = self.at(np.array([x]))
+            self.observe(x, float(mean[0]) + FAR * change, FAR * noise)
+
     @abstractmethod
     def mean(self) -> Floats:
         """Posterior mean of every candidate, (n,), in units of y; read only."""
@@ -84,6 +92,10 @@ class Engine(ABC):
     def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Posterior mean and variance of some candidates, two (k,) arrays."""
         return self.mean()[candidates], self.variance()[candidates]
+
+    def variance_bound(self) -> Floats:
+        """Upper bounds of the posterior variances, (n,): those last computed; read only."""
+        return self.variance()
 
     @abstractmethod
     def columns(self, candidates: NDArray[np.int64]) -> Floats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from scalable_bandits.checks import Floats
@@ -29,6 +31,12 @@ class Observations:
         """Take in an observation of y at a point, by number."""
         precision, weighted = self._sums.get(point, (0.0, 0.0))
         self._sums[point] = (precision + 1.0 / noise_variance, weighted + y / noise_variance)
+
+    def revise(self, points: Sequence[int], changes: Sequence[float]) -> None:
+        """Add to the precision-weighted sums at points: their values, not their noise, were others."""
+        for point, change in zip(points, changes, strict=True):
+            precision, weighted = self._sums[point]
+            self._sums[point] = (precision, weighted + change)
 
     def at(self, point: int) -> tuple[float, float]:
         """Average and its noise variance at one point; NaN and infinity where nothing was observed."""

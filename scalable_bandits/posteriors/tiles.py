@@ -8,7 +8,7 @@ it had when the last window it saw the beginning of was opened (its base).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,7 @@ from scalable_bandits.spaces import Indices
 
 TILE = 1024  # candidates; a multiple of 64, so that BLAS cuts no tile differently
 WINDOW = 64
-BATCH = 64  # covariance columns computed at a time, at the most
-GROUPS = 2048  # parts of the space that these come from
+BATCH = 64  # covariance columns computed at a time, at the most, in any kind of tiles
 CACHE_BYTES = 256 * 2**20
 
 
@@ -60,6 +59,9 @@ class Tiles:
         How often rounding pushed a variance below zero.
     """
 
+    ahead: ClassVar[int] = 64  # covariance columns computed at a time, at the most
+    groups: ClassVar[int] = 2048  # parts of the space that these come from
+
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         self.kernel, self.points, self.size = kernel, points, len(points)
         self._prior = prior_mean, kernel.diagonal(points).astype(np.float64)
@@ -69,8 +71,7 @@ class Tiles:
         count = -(-self.size // TILE)
         self.asleep = np.zeros(count, dtype=np.bool_)
         self.changes = self.naps = 0
-        self.drift = Drift(count)
-        self.floored = 0
+        self.drift, self.floored = Drift(count), 0
         self.window = Window(min(WINDOW, self.size))
         self._rows = np.empty((count, self.window.capacity, TILE))
         self._column = np.empty(TILE)
@@ -84,7 +85,8 @@ class Tiles:
         self._fresh = np.zeros((slots, count), dtype=np.bool_)
         self._slots: dict[int, int] = {}
         self._free = list(range(slots))
-        self._batch = max(BATCH // 4, 1)
+        self._most = min(self.ahead, BATCH)
+        self._batch = max(self._most // 4, 1)
         self._guessed: set[int] = set()  # the last batch
         self._observed = Observations()
         self._refit = True
@@ -168,6 +170,18 @@ class Tiles:
         self._observed.add(p, y, noise_variance)
         return before
 
+    def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
+        """mean += weights' K(positions, .), for points in slots of the window: what changes of their values do."""
+        window, rank = self.window, self.window.rank
+        rows_at = np.array([self._rows[p // TILE, :rank, p % TILE] for p in positions.tolist()]).reshape(-1, rank)
+        move = weights @ (window.coordinates[slots, :rank] - rows_at @ window.gram[:rank, :rank])
+        window.shift[:rank] += move
+        for tile in np.flatnonzero(~self.asleep).tolist():
+            span = self.span(tile)
+            self.mean[span] += move @ self._rows[tile, :rank, : span.stop - span.start]
+        self.drift.move(float(np.abs(weights) @ np.sqrt(self.variance[positions])))
+        self._observed.revise(positions.tolist(), weights.tolist())
+
     def _across(self, positions: Indices, stop: int, start: int = 0) -> Floats:
         """Rows W(p) from `start` to `stop` of some points, (k, stop - start)."""
         out = np.empty((len(positions), stop - start))
@@ -208,7 +222,7 @@ class Tiles:
         scores[np.fromiter((*self._slots, *self.window.points), dtype=np.int64)] = -np.inf
         scores[p] = np.inf
         # The best of each group of neighbours: of two neighbours, playing one makes the other less promising.
-        starts = np.arange(0, self.size, max(1, self.size // GROUPS))
+        starts = np.arange(0, self.size, max(1, self.size // self.groups))
         tops = np.maximum.reduceat(scores, starts)
         count = min(self._batch_size(), int((tops > -np.inf).sum()))
         groups = np.argpartition(-tops, count - 1)[:count]
@@ -230,9 +244,9 @@ class Tiles:
         """Twice as many columns if most of the last batch were played since, half as many if few were."""
         played = sum(p in self._observed for p in self._guessed)
         if 2 * played > len(self._guessed):
-            self._batch = min(2 * self._batch, BATCH)
+            self._batch = min(2 * self._batch, self._most)
         elif 8 * played < len(self._guessed):
-            self._batch = max(self._batch // 2, BATCH // 8)
+            self._batch = max(self._batch // 2, self._most // 8)
         return self._batch
 
     def _evict(self, positions: list[int]) -> None:
@@ -256,7 +270,7 @@ class Tiles:
         self._evict([p for p in self._slots if p in window.points or self.asleep[p // TILE]])
         window.clear()
         self._bring_forward(rank)
-        if self._refit and self._height > 2 * len(self._observed) + window.capacity:
+        if self.outgrown():
             self._rebuild()
 
     def _set_base(self, tile: int) -> None:
@@ -291,20 +305,29 @@ class Tiles:
             dgemm(-1.0, rows.T, newest.T, beta=1.0, c=block.T, overwrite_c=1)
             self._cache[slots, tile, :width] = block
 
-    def _rebuild(self) -> None:
-        """Replace all folds by one of the distinct points; every tile sleeps, and makes up for it as it wakes."""
+    def outgrown(self) -> bool:
+        """Whether the rows are many more than one fold of the distinct points would have."""
+        return self._refit and self._height > 2 * len(self._observed) + self.window.capacity
+
+    def refitted(self) -> Fold | None:
+        """One fold of the distinct points that says what all folds say; None where rounding forbids it."""
         positions, averages, noise = self._observed.collapsed()
         points = self.points[positions]
         matrix = np.empty((len(positions), len(positions)))
         self.kernel.fill(points, points, matrix)
         matrix.flat[:: len(matrix) + 1] += noise
         factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
-        if failed:  # too ill-conditioned to refit in one piece: the rows there are serve as well
+        shift = np.asarray(dtrsv(factor, averages - self._prior[0][positions], lower=1))
+        return None if failed else Fold(positions, np.asarray(factor), None, shift, 0)
+
+    def _rebuild(self) -> None:
+        """Replace all folds by one; every tile sleeps, and makes up for it as it wakes."""
+        fold = self.refitted()
+        if fold is None:  # too ill-conditioned to refit in one piece: the rows there are serve as well
             self._refit = False
             return
-        shift = np.asarray(dtrsv(factor, averages - self._prior[0][positions], lower=1))
         self._evict(list(self._slots))
-        self._folds, self._height = [Fold(positions, np.asarray(factor), None, shift, 0)], len(positions)
+        self._folds, self._height = [fold], len(fold.points)
         self.sleep(~self.asleep)
         self._base = self._prior[0].copy(), self._prior[1].copy()
         self._done[:] = self._known[:] = 0

@@ -2,7 +2,9 @@
 
 from scalable_bandits.studies import (
     bogunovic2016,
+    calandriello2020,
     chowdhury2017,
+    flynn2024,
     janz2020,
     janz2022,
     srinivas2010,
@@ -21,7 +23,9 @@ __all__ = [
     "Study",
     "StudyIncomplete",
     "bogunovic2016",
+    "calandriello2020",
     "chowdhury2017",
+    "flynn2024",
     "janz2020",
     "janz2022",
     "srinivas2010",

@@ -1,0 +1,93 @@
+"""Benchmarks of approximate posteriors: sketches on large grids, sample paths among millions, widths side by side."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+import scalable_bandits as sb
+from benchmarks.measure import Line, timed
+from benchmarks.problems import policy, problem
+from scalable_bandits.studies.flynn2024 import coverage
+
+
+def make(kind: type[sb.Policy], side: int, dimension: int, seed: int = 0) -> tuple[sb.Policy, sb.RKHSFunction]:
+    """A policy on the problem of Janz et al. 2020, and its function."""
+    space, kernel, function = problem(side, dimension, seed)
+    return policy(space, kernel, function, kind=kind), function
+
+
+def play(kind: type[sb.Policy], side: int, dimension: int, horizon: int, seed: int = 0) -> tuple[float, sb.Trajectory]:
+    """Seconds of a run, and the run."""
+    played, function = make(kind, side, dimension, seed)
+    function.table()
+    return timed(functools.partial(sb.simulate, played, function, horizon))
+
+
+def sketched(quick: bool) -> Iterator[Line]:
+    """BBKB at full size, BKB and BBKB against IGP-UCB over T and arms, GPTS among a million candidates, widths."""
+    for kind in (sb.IGPUCB, sb.BKB, sb.BBKB, sb.GPTS):
+        play(kind, 5, 2, 10)  # compiles
+    yield from _large(quick)
+    yield from _over_arms(quick)
+    yield from _paths(quick)
+    for row in coverage(2 if quick else 50, 20 if quick else 300):
+        yield Line(
+            f"width {row.width}, {row.case}, 400 arms", f"covers {row.covered:.0%}, regret {row.regret:.0f}",
+            f"mean width {row.mean_width:.2f}, error at most {row.tightest:.2f} of it", "", ">= 90 %",
+        )  # fmt: skip
+
+
+def _large(quick: bool) -> Iterator[Line]:
+    side, horizon, block = (10, 400, 100) if quick else (30, 10_000, 2000)
+    played, function = make(sb.BBKB, side, 3)
+    function.table()
+    seconds, regrets = [], []
+    for _ in range(horizon // block):
+        started = time.process_time()
+        regrets.append(sb.simulate(played, function, block).regret.mean())
+        seconds.append(time.process_time() - started)
+    exact, run = play(sb.IGPUCB, side, 3, horizon)
+    ratio = np.mean(regrets) / run.regret.mean()
+    what = f"BBKB, {side}^3 grid, T = {horizon:,}"
+    yield Line(
+        what, f"{sum(seconds):.1f} s (of processor)", f"IGP-UCB {exact:.1f} s", f"{exact / sum(seconds):.1f}x", "< 60 s"
+    )
+    yield Line(
+        "... regret", f"{np.mean(regrets):.3f} a round", f"IGP-UCB {run.regret.mean():.3f}", f"{ratio:.3f}", "<= 1.1"
+    )
+    each = ", ".join(f"{s / block * 1e3:.1f}" for s in seconds)
+    yield Line("... ms a round, over t", each, "", f"{seconds[-1] / seconds[1]:.2f}", "flat")
+
+
+def _over_arms(quick: bool) -> Iterator[Line]:
+    sizes = ((6, 3, 50),) if quick else ((30, 2, 2000), (30, 2, 10_000), (20, 3, 2000), (20, 3, 6000))
+    for side, dimension, horizon in sizes:
+        exact, run = play(sb.IGPUCB, side, dimension, horizon)
+        for kind in (sb.BKB, sb.BBKB):
+            seconds, sketched = play(kind, side, dimension, horizon)
+            yield Line(
+                f"{kind.__name__}, {side}^{dimension} grid, T = {horizon:,}", f"{seconds:.2f} s",
+                f"IGP-UCB {exact:.2f} s; regret x {sketched.regret.mean() / run.regret.mean():.2f}",
+                f"{exact / seconds:.1f}x", "",
+            )  # fmt: skip
+
+
+def _paths(quick: bool) -> Iterator[Line]:
+    side, horizon = (30, 20) if quick else (100, 1000)
+    space, kernel = sb.Grid([[0.0, 1.0]] * 3, side), sb.Matern(0.2, nu=2.5)
+    function = sb.RKHSFunction.sparse(space, kernel, sb.GaussianNoise(0.1), seed=1)
+    options = {"noise": 0.1, "rkhs_norm": function.rkhs_norm, "regularization": 0.01}
+    drawn = sb.GPTS(space, kernel, samples="pathwise", **options)
+    started = time.perf_counter()
+    drawn.posterior_engine.maximize(lambda mean, _: mean, 0, np.arange(space.size) < 1)
+    made = time.perf_counter() - started
+    seconds, run = timed(functools.partial(sb.simulate, drawn, function, horizon))
+    last = run.regret[-horizon // 10 :].mean()
+    yield Line(
+        f"GP-TS, {space.size:,} candidates, T = {horizon:,}", f"{made + seconds:.1f} s", f"of it making {made:.1f} s",
+        f"regret {run.regret[: horizon // 10].mean():.2f} to {last:.2f}", "< 60 s",
+    )  # fmt: skip

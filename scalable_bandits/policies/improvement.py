@@ -1,0 +1,53 @@
+"""Policies whose index is an improvement over an incumbent."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.policies.base import Mask
+from scalable_bandits.policies.gaussian_process import MEAN, IndexPolicy
+from scalable_bandits.posteriors import State, arrays
+from scalable_bandits.visited import Visited
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class ImprovementPolicy(IndexPolicy):
+    """An index over an incumbent.
+
+    Parameters
+    ----------
+    xi
+        Improvement asked beyond the incumbent, in units of y.
+    incumbent
+        "mean": the largest posterior mean at a point queried or pending, which noise does not flatter.
+        "observation": the largest y told, the sources' noise-free definition taken at its word.
+    """
+
+    xi: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative)
+    incumbent: str = attrs.field(default="mean", validator=attrs.validators.in_(("mean", "observation")))
+    _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
+
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        super().learn(candidate, y, noise_variance)
+        self._largest = max(self._largest, y)
+
+    def state(self) -> State:
+        return {**super().state(), **arrays(largest=self._largest)}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._largest = float(state["largest"])
+
+    def best_so_far(self, allowed: Mask | None) -> float:
+        """Value of the incumbent, in units of y; before there is one, the largest prior mean allowed."""
+        if self.incumbent == "observation" and np.isfinite(self._largest):
+            return self._largest
+        queried = self.queried
+        if self._waiting:
+            queried = queried.copy()
+            queried[self._waiting] = True
+        if isinstance(self._finite, Visited) and not queried.any():
+            return self._top(MEAN).value
+        return self.posterior_engine.maximize(MEAN, self._salt, queried if queried.any() else allowed)[1]

@@ -1,0 +1,198 @@
+"""The sketched engine: what was learned is compressed, now and then, onto a random dictionary of queried points.
+
+Source: Calandriello et al. 2019, section 3 (BKB), and 2020, section 4 (BBKB).
+
+    observations since the last sketch condition the posterior exactly
+    once they have added as many rows as the dictionary has points:
+        p_i = min(1, qbar s^2(x_i) / noise_i) for every distinct queried point x_i                       (1)
+        keep x_i in the dictionary S with probability p_i, by systematic sampling along the tiles      (2)
+        z(x) = L^-1 k_S(x) with L L' = K_S, V = I + sum_i z(x_i) z(x_i)' / noise_i                     (3)
+        mean(x) = z(x)' V^-1 sum_i z(x_i) y_i / noise_i                                                (4)
+        s^2(x) = k(x, x) - z(x)' (I - V^-1) z(x)                                                       (5)
+
+noise_i is the noise variance of the average at x_i. A sketch is one fold of the tiles (`tiles.py`): its points are S,
+its coordinates L, its gram I - V^-1; so rows follow the dictionary, and cost n |S| a round, whatever t.
+
+Differs from the papers in: what was observed since a sketch is not projected on its dictionary but kept, which leaves
+the accuracy of the sketch to all rounds in between (the papers draw anew in every round or batch, and lose the part
+of a new point that the old dictionary does not span); a point's observations count together, with the noise of their
+average; the draws are not independent, but spread over the space (of two neighbours one will do). Points that
+rounding cannot tell from the span of others are left out of the dictionary, which loses nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import LinAlgError
+from scipy.linalg.blas import dsyrk, dtrsm, dtrsv
+from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.blocked import BlockedEngine
+from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.tiles import Fold, Tiles
+from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Indices
+
+SPAN = 1e-12  # of the prior variance: a dictionary point with less left over by the others adds nothing
+RIDGES = (0.0, 1e-15, 1e-14, 1e-13)  # on the gram matrix, where rounding made it indefinite
+GROWTH = 1.0  # rows since the last sketch, as a fraction of its dictionary, before the next
+
+
+class Sketch(NamedTuple):
+    """How to sketch."""
+
+    oversampling: float = 1.5  # qbar; infinite: keep every point
+    seed: int = 0
+
+
+class SketchedTiles(Tiles):
+    """Tiles whose folds are replaced by a sketch when they outgrow it.
+
+    Attributes
+    ----------
+    sketches : int
+        Drawn so far.
+    dictionary : ndarray
+        Positions (m,) in the last one.
+    """
+
+    ahead = 16  # rows are few, and a column not played costs more than a small product
+    groups = 512
+
+    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, sketch: Sketch):
+        super().__init__(kernel, points, prior_mean)
+        self._sketch = sketch
+        self.sketches = 0
+
+    @property
+    def dictionary(self) -> Indices:
+        return self._folds[0].points if self.sketches else np.empty(0, dtype=np.int64)
+
+    def outgrown(self) -> bool:
+        kept = len(self.dictionary)
+        return self._height - kept > GROWTH * kept + self.window.capacity
+
+    def _rebuild(self) -> None:
+        promise = self.promise.copy()
+        super()._rebuild()
+        self.wake_all()  # the posterior is another: earlier bounds say nothing of it
+        self.promise = promise
+
+    def refitted(self) -> Fold | None:
+        positions, averages, noise = self._observed.collapsed()
+        for tile in np.unique(positions // len(self._column)).tolist():
+            self.wake(tile)
+        self.sketches += 1
+        leverage = self.variance[positions] / noise
+        chance = np.minimum(1.0, np.maximum(leverage, 1e-300) * self._sketch.oversampling)  # (1)
+        kept = self._drawn(positions, chance)  # (2)
+        points, coordinates = self._independent(kept)
+        features = np.empty((len(positions), len(points)))
+        self.kernel.fill(self.points[positions], self.points[points], features)
+        features = np.asarray(dtrsm(1.0, coordinates, features.T, lower=1, overwrite_b=1))  # (3), (m, distinct)
+        features *= 1.0 / np.sqrt(noise)
+        gram, root = _gram(features)
+        residuals = (averages - self._prior[0][positions]) / np.sqrt(noise)
+        shift = features @ residuals
+        for transposed in (0, 1):
+            shift = np.asarray(dtrsv(root, shift, lower=1, trans=transposed))  # (4)
+        return Fold(points, coordinates, gram, shift, 0)
+
+    def _drawn(self, positions: Indices, chance: Floats) -> Indices:
+        """Positions kept, each with its chance, by one random number: where the running sum of chances steps up."""
+        order = np.argsort(positions)
+        start = generator(self._sketch.seed, "sketch", self.sketches).random()
+        steps = np.diff(np.floor(np.cumsum(chance[order]) + start), prepend=0.0)
+        kept = positions[order[steps > 0]]
+        return kept if len(kept) else positions[[np.argmax(chance)]]
+
+    def _independent(self, points: Indices) -> tuple[Indices, Floats]:
+        """Points whose covariance has full rank, and its Cholesky factor."""
+        matrix = np.empty((len(points), len(points)))
+        self.kernel.fill(self.points[points], self.points[points], matrix)
+        tolerance = SPAN * float(matrix.diagonal().max())
+        lower, pivots, rank, _ = dpstrf(matrix.T, tol=tolerance, lower=1, overwrite_a=1)
+        return points[pivots[:rank] - 1], np.asfortranarray(np.tril(lower[:rank, :rank]))
+
+    def state(self) -> State:
+        return {**super().state(), **arrays(sketches=self.sketches)}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self.sketches = int(state["sketches"])
+
+    def predict(self, x: Floats) -> tuple[Floats, Floats]:
+        """Posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
+        mean, variance = np.zeros(len(x)), self.kernel.diagonal(x).astype(np.float64)
+        held = np.empty((self._height, len(x)))
+        height = 0
+        for fold in self._folds:
+            rows = self._rows_at(x, fold.points, fold.coordinates, held[:height])
+            mean += fold.shift @ rows
+            if fold.root is not None:
+                rows = fold.root.T @ rows
+            variance -= np.einsum("ij,ij->j", rows, rows)
+            held[height : height + len(rows)] = rows
+            height += len(rows)
+        rank = self.window.rank
+        if rank:
+            points = np.fromiter(self.window.points, dtype=np.int64, count=rank)
+            rows = self._rows_at(x, points, self.window.coordinates[:rank, :rank], held)
+            mean += self.window.shift[:rank] @ rows
+            variance -= np.einsum("ij,ij->j", rows, self.window.gram[:rank, :rank] @ rows)
+        return mean, np.maximum(variance, 0.0)
+
+    def _rows_at(self, x: Floats, points: Indices, coordinates: Floats, held: Floats) -> Floats:
+        """Rows coordinates^-1 K_l(P, x) at any points x, where the rows before them are `held` (height, k)."""
+        cross = np.empty((len(points), len(x)))
+        self.kernel.fill(self.points[points], x, cross)
+        cross -= self._across(points, len(held)) @ held
+        return np.asarray(dtrsm(1.0, np.asfortranarray(coordinates), np.asfortranarray(cross), lower=1))
+
+
+def _gram(features: Floats) -> tuple[Floats, Floats]:
+    """Cholesky factors of I - V^-1 and of V = I + F F', for features F (m, k): two (m, m) lower triangular arrays."""
+    size = len(features)
+    root, failed = dpotrf(dsyrk(1.0, features, lower=1, beta=1.0, c=np.eye(size, order="F")), lower=1, clean=1)
+    inverse, also = dpotri(root, lower=1)
+    for ridge in RIDGES:
+        factor, indefinite = dpotrf(np.eye(size) * (1.0 + ridge) - np.tril(inverse), lower=1, clean=1)
+        if not (failed or also or indefinite):
+            return np.asarray(factor), np.asarray(root)
+    raise LinAlgError("a sketch's gram matrix is indefinite beyond rounding")
+
+
+class SketchedEngine(BlockedEngine):
+    """Approximate posterior whose cost a round follows the size of a random dictionary, not the distinct points.
+
+    See `Engine` for the interface.
+
+    Parameters
+    ----------
+    kernel, points, prior_mean
+        As for `Engine`.
+    sketch
+        Oversampling, and the seed of the draws.
+    """
+
+    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, sketch: Sketch):
+        self.sketch = sketch
+        super().__init__(kernel, points, prior_mean)
+
+    def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
+        return SketchedTiles(self.kernel, points, prior_mean, self.sketch)
+
+    @property
+    def dictionary(self) -> Indices:
+        """Candidates (m,) in the last sketch."""
+        assert isinstance(self._tiles, SketchedTiles)
+        return self._numbers[self._tiles.dictionary]
+
+    def predict(self, x: Floats) -> tuple[Floats, Floats]:
+        """Posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
+        assert isinstance(self._tiles, SketchedTiles)
+        return self._tiles.predict(x)

@@ -1,0 +1,80 @@
+"""Widths side by side: IGP-UCB with the widths of three papers, in regret and in how often they cover.
+
+After Flynn & Reeb 2024, section 6, whose functions are of the RKHS too, on grids of its own; `coverage` counts how
+often each width's bounds hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scalable_bandits.confidence import WIDTHS
+from scalable_bandits.environments import GaussianNoise, RKHSFunction
+from scalable_bandits.kernels import RBF, Kernel, Matern
+from scalable_bandits.policies import IGPUCB, GaussianProcessPolicy, Policy
+from scalable_bandits.randomness import derived_seed
+from scalable_bandits.spaces import Grid
+from scalable_bandits.studies.runs import Problem, Replicate
+from scalable_bandits.studies.study import Study
+
+KERNELS: dict[str, Kernel] = {"RBF": RBF(0.2), "Matern 3/2": Matern(0.2, nu=1.5)}
+
+
+def widths(replicate: Replicate) -> Problem:
+    """Functions of the RKHS on a 20 x 20 grid, Gaussian noise of standard deviation 1, lambda = 1."""
+    space, kernel = Grid([[0.0, 1.0]] * 2, 20), KERNELS[replicate.case]
+    function = RKHSFunction.sparse(space, kernel, GaussianNoise(1.0), seed=replicate.seed)
+    options: dict[str, Any] = {"noise": 1.0, "rkhs_norm": function.rkhs_norm, "delta": 0.1, "seed": replicate.seed}
+    policies: dict[str, Policy] = {name: IGPUCB(space, kernel, confidence=name, **options) for name in WIDTHS}
+    return Problem(function, policies)
+
+
+class Coverage(NamedTuple):
+    """How one width did in one case."""
+
+    case: str
+    width: str
+    covered: float  # fraction of the runs in which the bounds held at all candidates in all rounds
+    mean_width: float  # over rounds and runs
+    tightest: float  # largest |f - mean| / (width std) over candidates, rounds and runs: 1 is a bound that just held
+    regret: float  # mean cumulative regret, in units of y
+
+
+def coverage(replicates: int = 50, horizon: int = 300, seed: int = 0) -> list[Coverage]:
+    """Play the study's problems and look, in every round, whether every f(x) is within the bounds."""
+    rows = []
+    for case in KERNELS:
+        kept: dict[str, list[tuple[float, float, float]]] = {name: [] for name in WIDTHS}
+        for i in range(replicates):
+            problem = widths(Replicate(case, i, derived_seed(seed, "widths", case, i), horizon, None))
+            for name, policy in problem.policies.items():
+                assert isinstance(policy, GaussianProcessPolicy)
+                kept[name].append(_watched(policy, problem.environment, horizon))
+        for name, runs in kept.items():
+            ratios, means, regrets = np.array(runs).T
+            covered, tightest = float((ratios <= 1.0).mean()), float(ratios.max())
+            rows.append(Coverage(case, name, covered, float(means.mean()), tightest, float(regrets.mean())))
+    return rows
+
+
+def _watched(policy: GaussianProcessPolicy, function: Any, horizon: int) -> tuple[float, float, float]:
+    """Largest |f - mean| over the bound, mean width and regret of a run."""
+    truth, engine = function.table(), policy.posterior_engine
+    largest, total, regret = 0.0, 0.0, 0.0
+    for t in range(1, horizon + 1):
+        width = policy.width
+        total += width
+        largest = max(largest, float((np.abs(truth - engine.mean()) / np.sqrt(engine.variance())).max()) / width)
+        candidate = policy.propose()
+        policy.observe(candidate, truth[candidate] + function.noise_at(t))
+        regret += float(truth.max() - truth[candidate])
+    return largest, total / horizon, regret
+
+
+Study(
+    name="flynn2024-widths", title="IGP-UCB with the widths of three papers",
+    source="Flynn & Reeb 2024, section 6", cases=tuple(KERNELS), build=widths,
+    horizon=2000, replicates=20, duration="1 min",
+).register()  # fmt: skip
