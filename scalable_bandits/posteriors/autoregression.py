@@ -26,7 +26,7 @@ from scipy.linalg.lapack import dpstrf
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_autoregression as numba_autoregression
-from scalable_bandits.posteriors.engine import Acquisition, ForgettingEngine, choose
+from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.state import State, arrays
 
 SMALLEST = 1e-30  # scale below which it is multiplied into the matrices
@@ -97,16 +97,6 @@ class AutoregressiveEngine(ForgettingEngine):
 
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
         return self._prior[candidates] - self._scale * self._gained[candidates]
-
-    def maximize(
-        self,
-        acquisition: Acquisition,
-        salt: int,
-        allowed: NDArray[np.bool_] | None = None,
-        reduction: Floats | None = None,
-    ) -> tuple[int, float]:
-        variance = self._variance if reduction is None else np.maximum(self._variance - reduction, 0.0)
-        return choose(acquisition(self._mean, variance), salt, allowed)
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Exact joint draw of the present f minus its posterior mean at all candidates, (n,); O(n^3)."""

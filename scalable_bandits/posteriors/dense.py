@@ -14,7 +14,7 @@ from scipy.linalg.lapack import dpstrf
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_window as numba_window
-from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
+from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.state import State, arrays, nested, part
 from scalable_bandits.posteriors.window import Window
 
@@ -86,16 +86,6 @@ class DenseEngine(Engine):
             numba_window.triangle_column(self._covariance, p, column)
             column -= (self._window.gram[:rank, :rank] @ rows[:, p]) @ rows
         return out
-
-    def maximize(
-        self,
-        acquisition: Acquisition,
-        salt: int,
-        allowed: NDArray[np.bool_] | None = None,
-        reduction: Floats | None = None,
-    ) -> tuple[int, float]:
-        variance = self._variance if reduction is None else np.maximum(self._variance - reduction, 0.0)
-        return choose(acquisition(self._mean, variance), salt, allowed)
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Exact joint draw of f minus its posterior mean at all candidates, (n,).

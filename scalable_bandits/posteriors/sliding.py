@@ -20,7 +20,7 @@ from scipy.linalg import solve_triangular
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_sliding as numba_sliding
-from scalable_bandits.posteriors.engine import Acquisition, ForgettingEngine, choose
+from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.state import State, arrays
 
 FIRST_CAPACITY = 64  # observations there is room for at first; doubled as the window fills
@@ -88,16 +88,6 @@ class SlidingEngine(ForgettingEngine):
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
         rows = self._rows[: self._count]
         return self.kernel.block(self.points[candidates], self.points) - rows[:, candidates].T @ rows
-
-    def maximize(
-        self,
-        acquisition: Acquisition,
-        salt: int,
-        allowed: NDArray[np.bool_] | None = None,
-        reduction: Floats | None = None,
-    ) -> tuple[int, float]:
-        variance = self._variance if reduction is None else np.maximum(self._variance - reduction, 0.0)
-        return choose(acquisition(self._mean, variance), salt, allowed)
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         count, variance = self._count, self.kernel.diagonal(x)

@@ -17,7 +17,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.engine import Acquisition, ForgettingEngine, choose
+from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.spaces import Indices
 
@@ -102,16 +102,6 @@ class WeightedEngine(ForgettingEngine):
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
         self._fit()
         return self.kernel.block(self.points[candidates], self.points) - self._rows[:, candidates].T @ self._rows
-
-    def maximize(
-        self,
-        acquisition: Acquisition,
-        salt: int,
-        allowed: NDArray[np.bool_] | None = None,
-        reduction: Floats | None = None,
-    ) -> tuple[int, float]:
-        variance = self.variance() if reduction is None else np.maximum(self.variance() - reduction, 0.0)
-        return choose(acquisition(self._mean, variance), salt, allowed)
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         self._fit()
