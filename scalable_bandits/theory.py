@@ -6,6 +6,7 @@ otherwise, and with high probability.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ def cell_gain_rate(t: int | NDArray[Any]) -> float | Floats:
 
     Zero up to T = e. Source: Janz et al. 2020, Lemma 1.
     """
-    logarithm = np.log(np.maximum(t, np.e))
+    logarithm = np.log(np.maximum(t, math.e))
     rate = logarithm * np.log(logarithm)
     return float(rate) if np.ndim(rate) == 0 else rate
 
