@@ -63,6 +63,7 @@ from scalable_bandits.theory import cell_gain_rate, cells_rate, partition_expone
 from scalable_bandits.trajectory import Trajectory
 
 if TYPE_CHECKING:
+    from scalable_bandits import analysis, plots
     from scalable_bandits.execution import ClusterError, warmup
     from scalable_bandits.recording import record
     from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreDamaged, StoreError, StoreLocked
@@ -75,6 +76,8 @@ _LATE = {
     "warmup": "execution",
     "ClusterError": "execution",
     "StudyIncomplete": "studies",
+    "analysis": "",  # modules
+    "plots": "",
     **dict.fromkeys(("ObservationStore", "SpecificationDiffers", "StoreDamaged", "StoreError", "StoreLocked"), "store"),
 }
 
@@ -146,6 +149,7 @@ __all__ = [
     "Trajectory",
     "UniformNoise",
     "VarianceOnly",
+    "analysis",
     "cell_gain_rate",
     "cells_rate",
     "growth_rate",
@@ -154,6 +158,7 @@ __all__ = [
     "maximize",
     "partition_exponents",
     "partition_regret_exponent",
+    "plots",
     "prior_from_panel",
     "record",
     "simulate",
@@ -163,5 +168,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LATE:
-        return getattr(import_module(f"scalable_bandits.{_LATE[name]}"), name)
+        inside = _LATE[name]
+        if not inside:
+            return import_module(f"scalable_bandits.{name}")
+        return getattr(import_module(f"scalable_bandits.{inside}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

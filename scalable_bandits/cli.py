@@ -200,6 +200,20 @@ def resume_run(
     show_status(path)
 
 
+@app.command("report")
+def write_page(
+    path: Annotated[str, typer.Argument(help="A study's store, the folder that `run` made, or a run's store.")],
+    out: Annotated[Path | None, typer.Option(help="File to write. Default: the name of PATH, with .html.")] = None,
+) -> None:
+    """Write a study or a run as one HTML page: figures, tables, specification, how to reproduce it."""
+    from scalable_bandits.report import write_report
+
+    name = path.rstrip("/").rpartition("/")[2] or "report"
+    with _refusals():
+        written = write_report(path, Path(f"{name.removesuffix('.zarr')}.html") if out is None else out)
+    console.print(f"Saved: {written}", highlight=False, soft_wrap=True)
+
+
 @contextmanager
 def _refusals() -> Iterator[None]:
     """Print what is refused, without a traceback, and leave with code 2."""

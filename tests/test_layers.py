@@ -44,6 +44,7 @@ LAYERS = (
     "maximize",
     "status",
     "studies",
+    "analysis",
     "plots",
     "report",
     "cli",
@@ -57,6 +58,7 @@ WHERE = {
     "distributed": lambda path: path.parts[0] in ("execution", "store"),
     "zarr": lambda path: path.parts[0] in ("execution", "store"),
     "icechunk": lambda path: path.parts[0] == "store",
+    "jinja2": lambda path: path.parts[0] == "report",
     "typer": lambda path: path.name in ("cli.py", "__main__.py"),
     "click": lambda path: path.name in ("cli.py", "__main__.py"),
 }

@@ -1,0 +1,22 @@
+"""Pictures. Every function draws on the axes it is given, or makes some, and returns them."""
+
+from scalable_bandits.plots.covers import Played, partition
+from scalable_bandits.plots.curves import coverage, regret_curves, time_per_round
+from scalable_bandits.plots.figures import cover_figure, growth_figure, study_figure
+from scalable_bandits.plots.posteriors import index, posterior
+from scalable_bandits.plots.priors import prior_histogram, prior_timeline
+
+__all__ = [
+    "Played",
+    "cover_figure",
+    "coverage",
+    "growth_figure",
+    "index",
+    "partition",
+    "posterior",
+    "prior_histogram",
+    "prior_timeline",
+    "regret_curves",
+    "study_figure",
+    "time_per_round",
+]

@@ -1,0 +1,116 @@
+"""The cover of a partitioned policy in two dimensions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.environments import Environment
+from scalable_bandits.plots.style import COLOURS, axes
+from scalable_bandits.policies import PiGPUCB
+from scalable_bandits.spaces import Box, FiniteSpace, Grid, Indices
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHADE, EDGE = (0.0, 0.447, 0.698), "#00446b"  # of cells
+PIXELS = 120  # along each side of the image of a function on a box
+
+
+class Played(NamedTuple):
+    """A partitioned policy, where it played, and what."""
+
+    policy: PiGPUCB
+    environment: Environment
+    candidates: Indices  # (t,) played
+
+
+def partition(
+    policy: PiGPUCB, environment: Environment, candidates: Indices | None = None, ax: Axes | None = None
+) -> Axes:
+    """Cover of a partitioned policy in two dimensions, over the image of f.
+
+    Cells are shaded by depth (the deeper, the stronger); those that nothing fell into are drawn in outline only.
+
+    Parameters
+    ----------
+    policy
+        That has played.
+    environment
+        What it played.
+    candidates
+        (t,) played, as in `Trajectory.candidate`: a dot for each distinct one, the larger the more often.
+    ax
+        Axes to draw on; new ones if not given.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> from scalable_bandits import plots
+    >>> space = sb.Grid([[0, 1], [0, 1]], 12)
+    >>> policy = sb.PiGPUCB(space, sb.Matern(0.2, nu=1.5), horizon=100)
+    >>> function = sb.Benchmark("cosines", space)
+    >>> run = sb.simulate(policy, function, 100)
+    >>> plots.partition(policy, function, run.candidate).get_aspect()
+    1.0
+    """
+    from matplotlib.patches import Rectangle
+
+    if policy.space.dimension != 2:
+        checks.refuse("policy", f"{policy.space.dimension} dimensions", "a policy on a space of two dimensions")
+    ax = axes(ax, (6.2, 5.2))
+    low, high = _image(environment, ax)
+    leaves = [element for element in policy.cover if element.split is None]
+    first = next((element for element in policy.cover if element.depth == 0), None)
+    if first is not None:  # the first cover, from any of its cubes
+        side = first.upper - first.lower
+        ax.vlines(np.arange(low[0], high[0] + side[0] / 2, side[0]), low[1], high[1], color=EDGE, linewidth=0.3)
+        ax.hlines(np.arange(low[1], high[1] + side[1] / 2, side[1]), low[0], high[0], color=EDGE, linewidth=0.3)
+    deepest = max((element.depth for element in leaves), default=0)
+    for element in sorted(leaves, key=lambda e: e.depth):
+        x, y = element.lower.tolist()
+        width, height = (element.upper - element.lower).tolist()
+        shade = 0.0 if not element.observations else 0.06 + 0.34 * element.depth / max(deepest, 1)
+        ax.add_patch(Rectangle((x, y), width, height, facecolor=(*SHADE, shade), edgecolor="none"))
+        ax.add_patch(Rectangle((x, y), width, height, fill=False, edgecolor=EDGE, linewidth=0.7))
+    if candidates is not None:
+        distinct, counts = np.unique(candidates, return_counts=True)
+        points = policy.finite_space.points(distinct)
+        ax.scatter(
+            points[:, 0],
+            points[:, 1],
+            s=2.0 + 5.0 * np.log10(counts) ** 2,
+            color=COLOURS[1],
+            edgecolor="white",
+            linewidth=0.3,
+            zorder=3,
+        )
+    span = high - low
+    ax.set_aspect(span[0] / span[1])
+    ax.set_xlim(low[0] - 0.01 * span[0], high[0] + 0.01 * span[0])
+    ax.set_ylim(low[1] - 0.01 * span[1], high[1] + 0.01 * span[1])
+    ax.set_xlabel("$x_1$")
+    ax.set_ylabel("$x_2$")
+    return ax
+
+
+def _image(environment: Environment, ax: Axes) -> tuple[Floats, Floats]:
+    """Draw f; the corners of the box around its space."""
+    space = environment.space
+    drawn = Grid(space.bounds, PIXELS) if isinstance(space, Box) else space
+    assert isinstance(drawn, FiniteSpace)
+    points = drawn.points()
+    values = environment.evaluate(points) if isinstance(space, Box) else environment.table()
+    low, high = points.min(axis=0), points.max(axis=0)
+    grey: dict[str, Any] = {"cmap": "Greys", "vmin": values.min(), "vmax": values.min() + 1.7 * np.ptp(values)}
+    if isinstance(drawn, Grid):
+        cell = (high - low) / (np.array(drawn.sides) - 1.0) / 2.0
+        extent = (low[0] - cell[0], high[0] + cell[0], low[1] - cell[1], high[1] + cell[1])
+        image = values.reshape(drawn.sides).T
+        ax.imshow(image, origin="lower", extent=extent, interpolation="bilinear", **grey)
+    else:
+        ax.scatter(points[:, 0], points[:, 1], c=values, s=6, linewidth=0, **grey)
+    return low, high

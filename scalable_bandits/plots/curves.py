@@ -1,0 +1,222 @@
+"""Curves over rounds: regret, coverage, time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.analysis import DECADE, Coverage, Times, exponent, finished, spread
+from scalable_bandits.checks import Floats
+from scalable_bandits.plots.style import COLOURS, POINTS, axes, line, tidy
+from scalable_bandits.spaces import Indices
+from scalable_bandits.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+
+
+class _Curves(NamedTuple):
+    """Cumulative regret of one policy."""
+
+    number: int  # of its colour
+    label: str
+    rounds: Indices  # (k,)
+    values: Floats  # (runs, k)
+
+
+def _rounds(horizon: int) -> Indices:
+    """Rounds to draw, dense enough on a linear and on a logarithmic axis."""
+    even, log = np.linspace(1, horizon, min(POINTS, horizon)), np.geomspace(1, horizon, min(POINTS, horizon))
+    return np.unique(np.rint(np.concatenate([even, log])).astype(np.int64))
+
+
+def _of_runs(runs: Mapping[str, Trajectory]) -> list[_Curves]:
+    found = []
+    for number, (label, run) in enumerate(runs.items()):
+        even, log = run.curve(POINTS), run.curve(POINTS, log=True)
+        rounds, first = np.unique(np.concatenate([even.round, log.round]), return_index=True)
+        values = np.concatenate([even.cumulative_regret, log.cumulative_regret])[first]
+        found.append(_Curves(number, label, rounds, values[None]))
+    return found
+
+
+def _of_study(result: Any, case: str | None) -> list[_Curves]:
+    cases = [str(name) for name in result["case"].values]
+    if case is None and len(cases) == 1:
+        case = cases[0]
+    if case not in cases:
+        checks.refuse("case", case, f"one of {', '.join(cases)}")
+    drawn, found = _rounds(result.sizes["round"]), []
+    for number, label in enumerate(map(str, result["policy"].values)):
+        curves = finished(result, case, label).cumsum(axis=1)
+        if len(curves):
+            found.append(_Curves(number, label, result["round"].values[drawn - 1], curves[:, drawn - 1]))
+    return found
+
+
+def regret_curves(
+    result: xarray.Dataset | Trajectory | Mapping[str, Trajectory],
+    case: str | None = None,
+    ax: Axes | None = None,
+    measure: str | None = None,
+    *,
+    log: bool | None = None,
+    fit: bool = False,
+) -> Axes:
+    """Regret of each policy over rounds: mean over replicates with a 95 % confidence band (Student's t, by round).
+
+    Parameters
+    ----------
+    result
+        What `Study.run` gave; or a run, or several by their labels.
+    case
+        Which of its cases; need not be given where there is one.
+    ax
+        Axes to draw on; new ones if not given.
+    measure
+        "cumulative" or "average" regret; the study's own if not given.
+    log
+        Both axes logarithmic; if not given, where cumulative regrets end more than a factor of 8 apart.
+    fit
+        Draw the power law t^b fitted to the last decade of rounds, and put b and its standard error in the label.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> space = sb.Grid([[0, 1]], 20)
+    >>> policy = sb.GPEI(space, sb.RBF(0.2), noise=0.1, regularization=0.01)
+    >>> run = sb.simulate(policy, sb.Benchmark("forrester", space, sb.GaussianNoise(0.1)), horizon=30)
+    >>> sb.plots.regret_curves({"GP-EI": run}, log=True).get_xscale()
+    'log'
+    """
+    if isinstance(result, Trajectory):
+        result = {str(result.specification.get("policy", {}).get("type", "run")): result}
+    attributes = getattr(result, "attrs", {})
+    curves = _of_study(result, case) if hasattr(result, "attrs") else _of_runs(result)
+    measure = str(attributes.get("measure", "cumulative")) if measure is None else measure
+    if measure not in ("cumulative", "average"):
+        checks.refuse("measure", measure, "'cumulative' or 'average'")
+    ax = axes(ax)
+    ends = [_draw(one, measure, fit, ax) for one in curves]
+    ax.set_xlabel("round")
+    ax.set_ylabel(f"{measure} regret\n({attributes.get('unit', 'units of y')})")
+    last = max((int(one.rounds[-1]) for one in curves), default=2)
+    ax.set_xlim(1, max(2, last))
+    apart = measure == "cumulative" and len(ends) > 0 and max(ends) > 8.0 * min(ends) > 0.0
+    if (apart if log is None else log) and any(end > 0.0 for end in ends):
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_ylim(bottom=0.03 * min(end for end in ends if end > 0.0))
+    elif not any(end < 0.0 for end in ends):
+        ax.set_ylim(bottom=0.0)
+    return tidy(ax)
+
+
+def _draw(one: _Curves, measure: str, fit: bool, ax: Axes) -> float:
+    """One policy's curve and band; tells where it ends."""
+    label, values = one.label, one.values / (one.rounds if measure == "average" else 1.0)
+    mean, _, low, high = spread(values)
+    style = line(one.number)
+    if fit:
+        power = exponent(one.rounds, one.values)
+        if np.isfinite(power.mean):
+            error = f" ± {power.standard_error:.2f}" if np.isfinite(power.standard_error) else ""
+            label += f": t^({power.mean:.2f}{error})"
+            slope = float(power.mean) - (measure == "average")
+            late = one.rounds[one.rounds >= one.rounds[-1] / DECADE]
+            level = np.exp(np.log(np.maximum(mean[-len(late) :], 1e-300)).mean() - slope * np.log(late).mean())
+            ax.plot(late, 1.25 * level * late**slope, color=style["color"], linewidth=0.9, linestyle=":")
+    ax.plot(one.rounds, mean, label=label, **style)
+    if len(values) > 1:
+        ax.fill_between(one.rounds, low, high, color=style["color"], alpha=0.18, linewidth=0)
+    return float(mean[-1])
+
+
+def coverage(found: Coverage | Mapping[str, Coverage], ax: Axes | None = None) -> Axes:
+    """Share of the candidates at which f lies within a policy's intervals, over rounds.
+
+    Solid: within mean +- width x deviation, which a theorem wants to be all of them. Dotted: within 1.96 deviations,
+    which is 95 % in the mean where the prior is true.
+
+    Parameters
+    ----------
+    found
+        What `analysis.coverage` gave; several by their labels.
+    ax
+        Axes to draw on; new ones if not given.
+    """
+    ax = axes(ax)
+    named = {"": found} if isinstance(found, Coverage) else found
+    for number, (label, one) in enumerate(named.items()):
+        colour, before = COLOURS[number % len(COLOURS)], f"{label}: " if label else ""
+        if np.isfinite(one.confidence).any():
+            ax.plot(one.round, one.confidence, color=colour, linewidth=1.8, label=f"{before}confidence width")
+        ax.plot(one.round, one.normal, color=colour, linewidth=1.6, linestyle=":", label=f"{before}1.96 deviations")
+    ax.axhline(0.95, color="black", linewidth=0.8, linestyle="--")
+    ax.text(0.995, 0.945, "0.95", transform=ax.get_yaxis_transform(), ha="right", va="top", fontsize=8)
+    ax.set_xscale("log")
+    ax.set_ylim(min(0.5, ax.get_ylim()[0]), 1.02)
+    ax.set_xlabel("round")
+    ax.set_ylabel("share of the candidates\nat which f is inside")
+    ax.legend(frameon=False, loc="lower right")
+    return tidy(ax)
+
+
+def time_per_round(found: xarray.Dataset | Times | Mapping[str, Times], case: str | None = None, ax: Axes | None = None
+) -> Axes:  # fmt: skip
+    """Time per round: of a timed study each policy's mean over its runs, of measured runs over the rounds.
+
+    Parameters
+    ----------
+    found
+        What `analysis.time_rounds` gave, several by their labels; or a study with ``seconds``.
+    case
+        Of a study; need not be given where there is one.
+    ax
+        Axes to draw on; new ones if not given.
+    """
+    if not isinstance(found, Times) and hasattr(found, "attrs"):
+        return _times_of_study(found, case, ax)
+    ax = axes(ax)
+    named = {"": found} if isinstance(found, Times) else found
+    for number, (label, one) in enumerate(named.items()):
+        ax.plot(one.round, 1e3 * one.seconds, label=label, marker="o", markersize=3, **line(number))
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("round")
+    ax.set_ylabel("time per round (ms)")
+    if any(named):
+        ax.legend(frameon=False)
+    return tidy(ax)
+
+
+def _times_of_study(result: Any, case: str | None, ax: Axes | None) -> Axes:
+    if "seconds" not in result:
+        checks.refuse("found", f"study {result.attrs.get('study')!r}", "a timed study: one that has `seconds`")
+    cases = [str(name) for name in result["case"].values]
+    case = cases[0] if case is None and len(cases) == 1 else case
+    if case not in cases:
+        checks.refuse("case", case, f"one of {', '.join(cases)}")
+    labels = [str(label) for label in result["policy"].values]
+    ax = axes(ax, (6.4, 1.2 + 0.36 * len(labels)))
+    for row, label in enumerate(labels):
+        times = result["seconds"].sel(case=case, policy=label).values / result.sizes["round"] * 1e3
+        times = times[np.isfinite(times)]
+        if not len(times):
+            continue
+        mean, _, low, high = (float(value) for value in spread(times))
+        ax.barh(row, mean, height=0.6, color=COLOURS[row % len(COLOURS)])
+        if np.isfinite(low):
+            ax.plot([max(low, 0.0), high], [row, row], color="black", linewidth=1.2)
+        ax.annotate(f"{mean:.3g}", (max(mean, high if np.isfinite(high) else mean), row), (5, 0),
+                    textcoords="offset points", va="center", fontsize=9)  # fmt: skip
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+    ax.margins(x=0.12)
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel("time per round (ms): mean over runs, 95 % confidence interval")
+    return tidy(ax, "x")

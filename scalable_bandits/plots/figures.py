@@ -1,0 +1,117 @@
+"""Pictures of a whole study: panels, one legend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.plots.covers import Played, partition
+from scalable_bandits.plots.curves import regret_curves
+from scalable_bandits.plots.priors import prior_histogram
+from scalable_bandits.plots.style import COLOURS, POINTS, STYLES, tidy
+from scalable_bandits.spaces import Indices
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SERIES = {"regret": "cumulative regret", "information_gain": "largest gain (nats)"}  # what growth is drawn of
+
+
+def study_figure(result: xarray.Dataset) -> Figure:
+    """Picture of a study: one panel of regret curves a case (and one of the priors played, if any), one legend."""
+    from matplotlib.figure import Figure
+
+    cases = [str(case) for case in result["case"].values]
+    panels = [(case, draw) for case in cases for draw in (regret_curves, prior_histogram)[: 1 + ("plays" in result)]]
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(5.2 * columns + 1.2, 3.7 * rows + 0.5), layout="constrained", dpi=130)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for ax, (case, draw) in zip(axes.flat, panels, strict=False):
+        draw(result, case, ax)
+        ax.set_title(case if len(cases) > 1 else "", fontsize=10)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False)
+    replicates = result.sizes["replicate"]
+    note = f"{result.attrs['title']}\nmean of {replicates} replicate{'s' if replicates > 1 else ''}"
+    figure.suptitle(note + (", 95 % confidence band" if replicates > 1 else ""), fontsize=11)
+    return figure
+
+
+def cover_figure(played: Mapping[str, Played], title: str) -> Figure:
+    """Covers side by side, one panel a case."""
+    from matplotlib.figure import Figure
+
+    columns = min(2, len(played))
+    rows = -(-len(played) // columns)
+    figure = Figure(figsize=(4.6 * columns + 0.4, 4.4 * rows + 0.9), layout="compressed", dpi=130)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for ax, (case, one) in zip(axes.flat, played.items(), strict=False):
+        partition(*one, ax)
+        cells = sum(element.split is None and element.observations > 0 for element in one.policy.cover)
+        ax.set_title(f"{case}: {cells:,} cells with data after {one.policy.rounds:,} rounds", fontsize=10)
+    for ax in axes.flat[len(played) :]:
+        ax.set_visible(False)
+    note = "f in grey; cells: the bluer, the deeper; points: the larger, the more often played"
+    figure.suptitle(f"{title}\n{note}", fontsize=11 if columns > 1 else 9)
+    return figure
+
+
+def growth_figure(result: xarray.Dataset, rates: Callable[[str, Floats], Mapping[str, Floats]]) -> Figure:
+    """Series of a study over rounds, beside the rates at which theory has them grow: a row a series, a column a case.
+
+    Parameters
+    ----------
+    result
+        What `Study.run` gave.
+    rates
+        From a case and rounds (k,) to the rate (k,) of each series; it is drawn through the first curve's end.
+    """
+    from matplotlib.figure import Figure
+
+    rounds = result["round"].values
+    drawn = np.unique(np.geomspace(max(len(rounds) / 1000, 1), len(rounds), POINTS).astype(int))
+    cases = [str(case) for case in result["case"].values]
+    names = list(rates(cases[0], drawn.astype(np.float64)))
+    figure = Figure(figsize=(3.6 * len(cases) + 1.6, 2.7 * len(names) + 0.9), layout="constrained", dpi=130)
+    axes = figure.subplots(len(names), len(cases), squeeze=False, sharex=True)
+    for column, case in zip(axes.T, cases, strict=True):
+        expected = rates(case, drawn.astype(np.float64))
+        for ax, name in zip(column, names, strict=True):
+            _growth(result[name].sel(case=case), drawn, expected[name], ax)
+            ax.set_ylabel(SERIES.get(name, name) if case == cases[0] else "")
+        column[0].set_title(case, fontsize=10)
+        column[-1].set_xlabel("round")
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    replicates = result.sizes["replicate"]
+    note = f"mean of {replicates} replicate{'s' if replicates > 1 else ''}"
+    figure.suptitle(f"{result.attrs['title']}\n{note}", fontsize=11)
+    return figure
+
+
+def _growth(series: xarray.DataArray, rounds: Indices, rate: Floats, ax: Axes) -> None:
+    """Each policy's series of one case: of the regret its sum, of others the largest value so far."""
+    total = np.cumsum if series.name == "regret" else np.maximum.accumulate
+    curves = [
+        total(series.sel(policy=label).transpose("replicate", "round").values, axis=1).mean(axis=0)[rounds - 1]
+        for label in series["policy"].values
+    ]
+    for i, (label, curve) in enumerate(zip(series["policy"].values, curves, strict=True)):
+        ax.plot(rounds, curve, color=COLOURS[i % len(COLOURS)], linestyle=STYLES[i % len(STYLES)], label=str(label))
+    through = curves[0][-1] / rate[-1] if rate[-1] else 1.0
+    ax.plot(rounds, rate * through, color="black", linestyle=":", linewidth=1.2, label="rate of the theory")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    positive = np.concatenate(curves)
+    positive = positive[positive > 0]
+    if len(positive):
+        ax.set_ylim(0.7 * positive.min(), 1.5 * positive.max())
+    tidy(ax)

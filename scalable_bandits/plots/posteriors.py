@@ -1,0 +1,195 @@
+"""What a policy believes, and what it would play next: posterior and index in one and two dimensions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits import checks
+from scalable_bandits.analysis import index_of, lattice
+from scalable_bandits.checks import Floats
+from scalable_bandits.environments import Environment
+from scalable_bandits.plots.style import COLOURS, axes, tidy
+from scalable_bandits.policies import Policy
+from scalable_bandits.spaces import Arms, FiniteSpace, Grid
+from scalable_bandits.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SIDES = {1: 500, 2: 90}  # points along each dimension that a picture is made of
+DEPTH = 12.0  # how far below its largest value the logarithm of an index is drawn
+LOGARITHMS = {"ExpectedImprovement": "log expected improvement", "ProbabilityOfImprovement": "score of improvement"}
+
+
+def posterior(
+    policy: Policy,
+    environment: Environment | None = None,
+    run: Trajectory | None = None,
+    ax: Axes | None = None,
+    *,
+    of: str = "mean",
+) -> Axes:
+    """Posterior of a policy on a space of one or two dimensions, or of arms.
+
+    In one dimension the mean, a band of 1.96 standard deviations, and (outlined) the policy's own confidence width; in
+    two an image of the mean or of the standard deviation.
+
+    Parameters
+    ----------
+    policy
+        Before or after it was told.
+    environment
+        Its f is drawn too (in two dimensions as contours), at the policy's round.
+    run
+        Its observations are drawn as dots (in two dimensions where they were).
+    ax
+        Axes to draw on; new ones if not given.
+    of
+        "mean" or "deviation", in two dimensions.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> space = sb.Grid([[0, 1]], 50)
+    >>> policy = sb.IGPUCB(space, sb.RBF(0.2), noise=0.1, regularization=0.01)
+    >>> function = sb.Benchmark("forrester", space, sb.GaussianNoise(0.1))
+    >>> run = sb.simulate(policy, function, 10)
+    >>> sb.plots.posterior(policy, function, run).get_xlabel()
+    '$x$'
+    """
+    if of not in ("mean", "deviation"):
+        checks.refuse("of", of, "'mean' or 'deviation'")
+    dimension = 1 if isinstance(policy.space, Arms) else policy.space.dimension
+    points, shape = lattice(policy, SIDES.get(dimension, 1))
+    if dimension == 2:
+        mean, std = policy.posterior(points)
+        ax = axes(ax, (6.2, 5.0))
+        _surface(points, shape, mean if of == "mean" else std, f"posterior {of}", ax)
+        if environment is not None:
+            where, f, sides = _function(environment, policy.rounds + 1)
+            if sides is not None:
+                lines = f.reshape(sides).T
+                ax.contour(*_along(where, sides), lines, levels=7, colors="white", linewidths=0.7, alpha=0.8)
+        _dots(policy, run, ax)
+        return ax
+    return _line(policy, points, environment, run, axes(ax))
+
+
+def index(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None) -> Axes:
+    """Index of a policy in the round to come, in one or two dimensions, and where it is largest.
+
+    Parameters
+    ----------
+    policy
+        One that maximises an index over its space, or `PEGPUCB`; pending points are left out of account.
+    run
+        Where it played is drawn as dots.
+    ax
+        Axes to draw on; new ones if not given.
+    """
+    dimension = 1 if isinstance(policy.space, Arms) else policy.space.dimension
+    points, shape = lattice(policy, SIDES.get(dimension, 1))
+    values = index_of(policy, points)
+    acquisition: Any = getattr(policy, "acquisition", None)
+    name = LOGARITHMS.get(type(acquisition(None)).__name__, "index") if acquisition else "index"
+    top = int(np.argmax(values))
+    if name != "index":
+        values = np.maximum(values, values[top] - DEPTH)
+    if dimension == 2:
+        ax = axes(ax, (6.2, 5.0))
+        _surface(points, shape, values, name, ax)
+        _dots(policy, run, ax)
+        ax.plot(
+            *points[top], marker="*", markersize=15, color=COLOURS[4], markeredgecolor="black", zorder=4, clip_on=False
+        )
+        return ax
+    ax = axes(ax, (6.4, 2.8))
+    x = np.asarray(points).reshape(-1)
+    ax.plot(x, values, "o" if isinstance(policy.space, Arms) else "-", color=COLOURS[2], linewidth=1.8)
+    ax.plot(x[top], values[top], marker="*", markersize=13, color=COLOURS[4], markeredgecolor="black", linestyle="",
+            clip_on=False, label="largest")  # fmt: skip
+    if run is not None and not isinstance(policy.space, Arms):
+        played = policy.finite_space.points(run.candidate)[:, 0]
+        ax.plot(played, np.full(len(played), 0.02), "|", color=COLOURS[1], transform=ax.get_xaxis_transform(),
+                label="played")  # fmt: skip
+    ax.set_xlabel("arm" if isinstance(policy.space, Arms) else "$x$")
+    ax.set_ylabel(name if name != "index" else "index (units of y)")
+    ax.legend(frameon=False, fontsize=8.5)
+    ax.margins(y=0.12)
+    return tidy(ax)
+
+
+def _line(
+    policy: Policy, points: NDArray[Any], environment: Environment | None, run: Trajectory | None, ax: Axes
+) -> Axes:
+    """Posterior over one dimension, or over arms."""
+    mean, std = policy.posterior(points)
+    x = np.asarray(points).reshape(-1)
+    if isinstance(policy.space, Arms):
+        ax.errorbar(x, mean, 1.96 * std, fmt="o", markersize=4, color=COLOURS[0], label="mean, 1.96 deviations")
+        if environment is not None:
+            ax.plot(x, environment.table(policy.rounds + 1), "_", color="black", markersize=12, label="f")
+    else:
+        ax.fill_between(x, mean - 1.96 * std, mean + 1.96 * std, color=COLOURS[0], alpha=0.2, linewidth=0,
+                        label="1.96 deviations")  # fmt: skip
+        ax.plot(x, mean, color=COLOURS[0], linewidth=1.8, label="mean")
+        if np.isfinite(policy.width):
+            for sign, label in ((-1.0, "_"), (1.0, "confidence width")):
+                ax.plot(
+                    x, mean + sign * policy.width * std, color=COLOURS[0], linewidth=0.9, linestyle="--", label=label
+                )
+        if environment is not None:
+            where, f, _ = _function(environment, policy.rounds + 1)
+            order = np.argsort(where[:, 0])
+            ax.plot(where[order, 0], f[order], color="black", linewidth=1.3, linestyle=":", label="f")
+    if run is not None:
+        played = policy.finite_space.points(run.candidate).reshape(len(run), -1)[:, 0]
+        ax.plot(played, run.y, "o", color=COLOURS[1], markersize=4, markeredgecolor="white", markeredgewidth=0.4,
+                label="observations", zorder=3)  # fmt: skip
+    ax.set_xlabel("arm" if isinstance(policy.space, Arms) else "$x$")
+    ax.set_ylabel("units of y")
+    ax.legend(frameon=False, fontsize=8.5, ncols=2)
+    return tidy(ax)
+
+
+def _function(environment: Environment, t: int) -> tuple[Floats, Floats, tuple[int, ...] | None]:
+    """f of a round: points, values, and their shape as an image where they are a lattice."""
+    space: Any = environment.space
+    if isinstance(space, FiniteSpace):
+        return space.points(), environment.table(t), space.sides if isinstance(space, Grid) else None
+    drawn = Grid(space.bounds, SIDES[space.dimension])
+    points = drawn.points()
+    return points, environment.evaluate_at(points, t), drawn.sides
+
+
+def _along(points: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Coordinates of a lattice along either dimension."""
+    return points.reshape(*shape, 2)[:, 0, 0], points.reshape(*shape, 2)[0, :, 1]
+
+
+def _surface(points: Floats, shape: tuple[int, ...] | None, values: Floats, name: str, ax: Axes) -> None:
+    """Image of a function, or coloured points, with a scale beside it."""
+    drawn: Any
+    if shape is None:
+        drawn = ax.scatter(points[:, 0], points[:, 1], c=values, cmap="viridis", s=18, linewidth=0)
+    else:
+        drawn = ax.pcolormesh(*_along(points, shape), values.reshape(shape).T, cmap="viridis", shading="gouraud")
+    figure: Any = ax.figure
+    scale = figure.colorbar(drawn, ax=ax, pad=0.02)
+    scale.outline.set_visible(False)
+    scale.set_label(name)
+    ax.set_xlabel("$x_1$")
+    ax.set_ylabel("$x_2$")
+
+
+def _dots(policy: Policy, run: Trajectory | None, ax: Axes) -> None:
+    """Where a run played: the larger, the more often."""
+    if run is None:
+        return
+    distinct, counts = np.unique(run.candidate, return_counts=True)
+    played = policy.finite_space.points(distinct)
+    ax.scatter(played[:, 0], played[:, 1], s=10.0 + 14.0 * np.log10(counts) ** 2, color=COLOURS[1], edgecolor="white",
+               linewidth=0.5, zorder=3)  # fmt: skip

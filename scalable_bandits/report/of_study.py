@@ -1,0 +1,177 @@
+"""Report of a study: regrets, their exponents and differences, priors, times, and how to run it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scalable_bandits import plots
+from scalable_bandits.analysis import differences, exponents, means
+from scalable_bandits.report.blocks import (
+    Block,
+    Picture,
+    Report,
+    Section,
+    facts,
+    interval,
+    new_axes,
+    number,
+    picture,
+)
+from scalable_bandits.report.machine import machine
+from scalable_bandits.studies import Study
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def study_report(result: xarray.Dataset, place: str, record: dict[str, Any] | None) -> Report:
+    """Sections of a study's page.
+
+    Parameters
+    ----------
+    result
+        The study.
+    place
+        Where it is.
+    record
+        Of a study's store; None for a finished dataset.
+    """
+    result = result.load()  # once, as everything below looks at all of it
+    attributes, sizes = result.attrs, result.sizes
+    runs = np.isfinite(result["regret"].isel(round=-1).values)
+    done = f"{int(runs.sum()):,} of {runs.size:,} runs" + ("" if runs.all() else ": not complete yet")
+    overview = facts(
+        [
+            ("study", attributes["study"]),
+            ("source", attributes["source"]),
+            ("finished", done),
+            ("cases", ", ".join(map(str, result["case"].values))),
+            ("policies", ", ".join(map(str, result["policy"].values))),
+            ("replicates", f"{sizes['replicate']:,}"),
+            ("rounds", f"{sizes['round']:,}"),
+            ("seed", attributes["seed"]),
+            ("regret in", attributes["unit"]),
+        ]
+    )
+    sections = [Section("Overview", [overview])]
+    if runs.any():
+        sections += [_curves(result), _tables(result)]
+        sections += [Section("Priors", [_panels(result, _priors)])] if "plays" in result else []
+        sections += [_times(result)] if "seconds" in result else []
+        sections += _published(result) if runs.all() else []
+    return Report(
+        str(attributes["title"]),
+        str(attributes["source"]),
+        [*sections, _specification(result, record), _again(result, place, record)],
+    )
+
+
+def _panels(result: xarray.Dataset, draw: Callable[[xarray.Dataset, str], Picture]) -> Block:
+    return Block("figures", figures=[draw(result, case) for case in map(str, result["case"].values)])
+
+
+def _curves(result: xarray.Dataset) -> Section:
+    note = "Mean over the finished runs, with a 95 % confidence band (Student's t, round by round). Log-log: dotted, a "
+    note += "power of t fitted to the last decade of rounds, run by run; its exponent ± standard error in the legend."
+
+    def linear(result: xarray.Dataset, case: str) -> Picture:
+        ax = plots.regret_curves(result, case, new_axes(), log=False)
+        return picture(ax, f"Regret curves of {case}", case, legend=True)
+
+    def log(result: xarray.Dataset, case: str) -> Picture:
+        ax = plots.regret_curves(result, case, new_axes(), "cumulative", log=True, fit=True)
+        return picture(ax, f"Regret curves of {case} on logarithmic axes", f"{case}, log-log", legend=True)
+
+    return Section("Regret over rounds", [Block("text", text=note), _panels(result, linear), _panels(result, log)])
+
+
+def _tables(result: xarray.Dataset) -> Section:
+    found = [
+        (r.case, r.policy, str(r.runs), number(r.regret), number(r.standard_error), interval(r.low, r.high),
+         number(r.average), number(r.last_tenth), number(r.fraction))
+        for r in means(result)
+    ]  # fmt: skip
+    heads = ("case", "policy", "runs", "regret", "std. error", "95 % interval", "a round", "last tenth", "of uniform")
+    pairs = [
+        (r.case, r.policy, r.against, str(r.runs), number(r.difference), number(r.standard_error),
+         interval(r.low, r.high), f"{r.wins:.0%}")
+        for r in differences(result)
+    ]  # fmt: skip
+    pair_heads = ("case", "policy", "against", "pairs", "difference", "std. error", "95 % interval", "wins")
+    powers = [(r.case, r.policy, str(r.runs), number(r.exponent), number(r.standard_error)) for r in exponents(result)]
+    note = "Of the same replicates, against the policy of least mean regret in each case. An interval without 0 is a "
+    note += "difference beyond chance, but for the winner having been chosen by the same data."
+    blocks = [Block("table", "Cumulative regret", heads, found, 7)]
+    if pairs:
+        blocks += [Block("text", "Paired differences", text=note), Block("table", "", pair_heads, pairs, 5)]
+    power_heads = ("case", "policy", "runs", "exponent", "std. error")
+    return Section("Tables", [*blocks, Block("table", "Exponents of growth", power_heads, powers, 3)])
+
+
+def _priors(result: xarray.Dataset, case: str) -> Picture:
+    ax = plots.prior_histogram(result, case, new_axes())
+    return picture(ax, f"How often each prior was played in {case}", case, legend=True)
+
+
+def _times(result: xarray.Dataset) -> Section:
+    def draw(result: xarray.Dataset, case: str) -> Picture:
+        axes = new_axes(height=1.4 + 0.36 * result.sizes["policy"])
+        return picture(plots.time_per_round(result, case, axes), f"Time per round in {case}", case)
+
+    return Section("Time per round", [_panels(result, draw)])
+
+
+def _published(result: xarray.Dataset) -> list[Section]:
+    """Beside the published numbers and the theory's rates, where the study has them."""
+    study = Study.registry.get(str(result.attrs["study"]))
+    sections = []
+    if study is not None and study.published is not None:
+        rows = [
+            (r.case, r.policy, r.quantity, number(r.ours), number(r.standard_error), r.published)
+            for r in study.published(result)
+        ]
+        heads = ("case", "policy", "quantity", "ours", "std. error", "published")
+        sections.append(Section("Beside the published", [Block("table", "", heads, rows, 3)]))
+    if study is not None and study.rates is not None:
+        drawn = picture(plots.growth_figure(result, study.rates), "Series beside the rates of the theory")
+        sections.append(Section("Beside the theory", [Block("figures", figures=[drawn])]))
+    return sections
+
+
+def _specification(result: xarray.Dataset, record: dict[str, Any] | None) -> Section:
+    import json
+
+    described = dict(result.attrs) if record is None else record
+    text = json.dumps(described, indent=2, default=str, ensure_ascii=False)
+    played = facts(
+        [("scalable_bandits", result.attrs.get("version")), ("Python", result.attrs.get("python"))]
+    )._replace(title="It was started with")
+    return Section(
+        "Specification", [Block("command", text=text), played, machine()._replace(title="This page: made on")]
+    )
+
+
+def _again(result: xarray.Dataset, place: str, record: dict[str, Any] | None) -> Section:
+    attributes, sizes = result.attrs, result.sizes
+    name, blocks = str(attributes["study"]), []
+    if name in Study.registry:
+        study = Study.registry[name]
+        words = ["scalable-bandits run", shlex.quote(name), f"--replicates {sizes['replicate']}"]
+        words += [f"--horizon {sizes['round']}", f"--seed {attributes['seed']}"]
+        cases = [str(case) for case in result["case"].values]
+        if cases != list(study.cases):
+            words += [f"--case {shlex.quote(case)}" for case in cases]
+        words += [f"--policy {shlex.quote(str(policy))}" for policy in result["policy"].values]
+        words += ["--data FOLDER"] if study.needs_data else []
+        blocks.append(Block("command", "The same numbers again", text=" \\\n  ".join(words)))
+    if record is not None:
+        blocks.append(Block("command", "What is missing", text=f"scalable-bandits resume {shlex.quote(place)}"))
+    blocks.append(Block("command", "This page", text=f"scalable-bandits report {shlex.quote(place)}"))
+    opened = f"import scalable_bandits as sb\n\nresult = sb.Study.open({place!r})"
+    if record is None:
+        opened = f"from scalable_bandits import store\n\nresult = store.load({place!r})"
+    return Section("How to reproduce it", [*blocks, Block("command", "In Python", text=opened)])
