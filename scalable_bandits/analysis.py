@@ -214,6 +214,13 @@ def exponents(result: xarray.Dataset) -> list[Exponent]:
     return rows
 
 
+def indexed(policy: Policy) -> bool:
+    """Whether a policy maximises an index over its space that `index_of` knows."""
+    if isinstance(policy, PEGPUCB):
+        return True
+    return isinstance(policy, IndexPolicy) and type(policy).choose is IndexPolicy.choose
+
+
 def index_of(policy: Policy, points: Floats) -> Floats:
     """Index of the round to come at points (k, d): what the policy maximises, pending points apart.
 
@@ -222,7 +229,7 @@ def index_of(policy: Policy, points: Floats) -> Floats:
     ValueError
         If the policy has no such function: it draws, or keeps an index a cell or a stage.
     """
-    if isinstance(policy, IndexPolicy):
+    if indexed(policy) and isinstance(policy, IndexPolicy):
         mean, std = policy.posterior(points)
         return policy.acquisition(None)(mean, std**2)
     if isinstance(policy, PEGPUCB):

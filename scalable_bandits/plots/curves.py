@@ -10,7 +10,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.analysis import DECADE, Coverage, Times, exponent, finished, spread
 from scalable_bandits.checks import Floats
-from scalable_bandits.plots.style import COLOURS, POINTS, axes, line, tidy
+from scalable_bandits.plots.style import COLOURS, POINTS, axes, line, plain, tidy
 from scalable_bandits.spaces import Indices
 from scalable_bandits.trajectory import Trajectory
 
@@ -37,7 +37,8 @@ def _rounds(horizon: int) -> Indices:
 def _of_runs(runs: Mapping[str, Trajectory]) -> list[_Curves]:
     found = []
     for number, (label, run) in enumerate(runs.items()):
-        even, log = run.curve(POINTS), run.curve(POINTS, log=True)
+        points = min(POINTS, len(run))
+        even, log = run.curve(points), run.curve(points, log=True)
         rounds, first = np.unique(np.concatenate([even.round, log.round]), return_index=True)
         values = np.concatenate([even.cumulative_regret, log.cumulative_regret])[first]
         found.append(_Curves(number, label, rounds, values[None]))
@@ -118,7 +119,7 @@ def regret_curves(
 
 def _draw(one: _Curves, measure: str, fit: bool, ax: Axes) -> float:
     """One policy's curve and band; tells where it ends."""
-    label, values = one.label, one.values / (one.rounds if measure == "average" else 1.0)
+    label, values = plain(one.label), one.values / (one.rounds if measure == "average" else 1.0)
     mean, _, low, high = spread(values)
     style = line(one.number)
     if fit:
@@ -152,7 +153,7 @@ def coverage(found: Coverage | Mapping[str, Coverage], ax: Axes | None = None) -
     ax = axes(ax)
     named = {"": found} if isinstance(found, Coverage) else found
     for number, (label, one) in enumerate(named.items()):
-        colour, before = COLOURS[number % len(COLOURS)], f"{label}: " if label else ""
+        colour, before = COLOURS[number % len(COLOURS)], f"{plain(label)}: " if label else ""
         if np.isfinite(one.confidence).any():
             ax.plot(one.round, one.confidence, color=colour, linewidth=1.8, label=f"{before}confidence width")
         ax.plot(one.round, one.normal, color=colour, linewidth=1.6, linestyle=":", label=f"{before}1.96 deviations")
@@ -184,7 +185,7 @@ def time_per_round(found: xarray.Dataset | Times | Mapping[str, Times], case: st
     ax = axes(ax)
     named = {"": found} if isinstance(found, Times) else found
     for number, (label, one) in enumerate(named.items()):
-        ax.plot(one.round, 1e3 * one.seconds, label=label, marker="o", markersize=3, **line(number))
+        ax.plot(one.round, 1e3 * one.seconds, label=plain(label), marker="o", markersize=3, **line(number))
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("round")
@@ -214,7 +215,7 @@ def _times_of_study(result: Any, case: str | None, ax: Axes | None) -> Axes:
             ax.plot([max(low, 0.0), high], [row, row], color="black", linewidth=1.2)
         ax.annotate(f"{mean:.3g}", (max(mean, high if np.isfinite(high) else mean), row), (5, 0),
                     textcoords="offset points", va="center", fontsize=9)  # fmt: skip
-    ax.set_yticks(range(len(labels)), labels)
+    ax.set_yticks(range(len(labels)), [plain(label) for label in labels])
     ax.set_ylim(len(labels) - 0.5, -0.5)
     ax.margins(x=0.12)
     ax.set_xlim(left=0.0)

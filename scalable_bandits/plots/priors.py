@@ -8,7 +8,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.analysis import plays_over_rounds
-from scalable_bandits.plots.style import COLOURS, axes, tidy
+from scalable_bandits.plots.style import COLOURS, axes, plain, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.trajectory import Trajectory
@@ -35,10 +35,10 @@ def prior_histogram(result: xarray.Dataset, case: str, ax: Axes | None = None) -
     drawn = [i for i in range(len(shares)) if np.isfinite(shares[i]).all()]
     places, width = np.arange(shares.shape[1]), 0.85 / max(1, len(drawn))
     for position, i in enumerate(drawn):
-        label = str(result["policy"].values[i])
+        label = plain(result["policy"].values[i])
         left = places + (position - (len(drawn) - 1) / 2) * width
         ax.bar(left, shares[i] / shares[i].sum(), width, color=COLOURS[i % len(COLOURS)], label=label)
-    ax.set_xticks(places, [str(name) for name in result["prior"].values])
+    ax.set_xticks(places, [plain(name) for name in result["prior"].values])
     ax.set_xlabel("prior")
     ax.set_ylabel("share of the rounds")
     return tidy(ax, "y")
@@ -87,7 +87,7 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
             for first, last, share in zip(edges[:-1], edges[1:], shares, strict=True):
                 if share > 0.0:
                     ax.barh(
-                        row, last - first, left=first + 0.5, height=0.62, color=colour, linewidth=0,
+                        row, last - first, left=first + 0.5, height=0.62, color=colour, linewidth=0, antialiased=False,
                         alpha=min(1.0, 0.25 + 0.75 * float(share)),
                     )  # fmt: skip
         if rejection is not None:
@@ -96,7 +96,7 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
             )
         note = f"{plays[row] / plays.sum():.0%}" + ("" if rejection is None else f", out in {rejection.round:,}")
         ax.text(1.01, row, note, transform=ax.get_yaxis_transform(), va="center", fontsize=9)
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), [plain(name) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0.5, rounds + 0.5)
     ax.set_xlabel("round")

@@ -34,3 +34,8 @@ def tidy(ax: Axes, grid: Literal["both", "x", "y"] = "both") -> Axes:
 def line(number: int) -> dict[str, Any]:
     """Colour and style of the curve of a number."""
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)], "linewidth": 1.8}
+
+
+def plain(text: object) -> str:
+    """A name as it is: matplotlib takes what stands between dollar signs for mathematics."""
+    return str(text).replace("$", r"\$")

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from scalable_bandits import plots
-from scalable_bandits.analysis import exponent
+from scalable_bandits.analysis import exponent, indexed
 from scalable_bandits.environments import Environment
 from scalable_bandits.plots.style import COLOURS, POINTS, tidy
-from scalable_bandits.policies import PEGPUCB, Policy
-from scalable_bandits.policies.gaussian_process import IndexPolicy
+from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.recording import rebuild
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, number, picture
@@ -61,7 +60,7 @@ def _over_rounds(run: StoredRun) -> Section:
     drawn, blocks = [], []
     if "cumulative_regret" in names:
         whole = Trajectory(Arms(1), 1, run, dict(run.specification))
-        curve = whole.curve(POINTS, log=True)
+        curve = whole.curve(min(POINTS, len(whole)), log=True)
         if np.isfinite(curve.cumulative_regret[-1]):
             linear = plots.regret_curves({"run": whole}, ax=new_axes(), log=False)
             drawn.append(picture(linear, "Cumulative regret over rounds", "cumulative regret"))
@@ -142,7 +141,7 @@ def _belief(run: StoredRun) -> Section:
         dots = whole if len(run) <= TOLD else None
         axes = plots.posterior(policy, environment, dots, new_axes())
         drawn.append(picture(axes, "Posterior after the run", "posterior after the last round", image=not flat))
-        if isinstance(policy, IndexPolicy | PEGPUCB):
+        if indexed(policy):
             axes = plots.index(policy, dots, new_axes())
             drawn.append(picture(axes, "Index of the round to come", "index of the round to come", image=not flat))
     if not drawn:

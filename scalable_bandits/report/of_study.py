@@ -86,7 +86,8 @@ def _curves(result: xarray.Dataset) -> Section:
         ax = plots.regret_curves(result, case, new_axes(), "cumulative", log=True, fit=True)
         return picture(ax, f"Regret curves of {case} on logarithmic axes", f"{case}, log-log", legend=True)
 
-    return Section("Regret over rounds", [Block("text", text=note), _panels(result, linear), _panels(result, log)])
+    both = [draw(result, case) for case in map(str, result["case"].values) for draw in (linear, log)]
+    return Section("Regret over rounds", [Block("text", text=note), Block("figures", figures=both)])
 
 
 def _tables(result: xarray.Dataset) -> Section:
