@@ -75,3 +75,81 @@ def test_makes_axes_where_none_are_given():
     ax = plots.partition(policy, function)
     assert ax.get_xlabel() == "$x_1$"
     plt.close(ax.figure)
+
+
+LINE, KERNEL = sb.Grid([[0, 1]], 30), sb.Matern(0.2, nu=2.5)
+OPTIONS = {"noise": 0.1, "regularization": 0.01}
+
+
+def test_runs_are_drawn_whole_with_their_exponent():
+    policy = sb.IGPUCB(LINE, KERNEL, **OPTIONS)
+    run = sb.simulate(policy, sb.GPSample(LINE, KERNEL, sb.GaussianNoise(0.1)), 300)
+    ax = plots.regret_curves({"a $\\none$": run}, ax=Figure().subplots(), log=True, fit=True)
+    curve = max(ax.lines, key=lambda line: len(line.get_xdata()))
+    np.testing.assert_array_equal(curve.get_xdata(), np.arange(1, 301))
+    np.testing.assert_allclose(curve.get_ydata(), run.cumulative_regret)
+    power = sb.analysis.exponent(np.arange(1, 301), run.cumulative_regret[None]).mean
+    assert curve.get_label() == f"a \\$\\none\\$: t^({power:.2f})"
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+
+
+def test_the_posterior_in_one_dimension_is_the_policys():
+    policy, function = sb.IGPUCB(LINE, KERNEL, **OPTIONS), sb.GPSample(LINE, KERNEL, sb.GaussianNoise(0.1))
+    run = sb.simulate(policy, function, 9)
+    ax = plots.posterior(policy, function, run, Figure().subplots())
+    lines = {line.get_label(): line for line in ax.lines}
+    x = lines["mean"].get_xdata()
+    mean, std = policy.posterior(x[:, None])
+    np.testing.assert_allclose(lines["mean"].get_ydata(), mean)
+    np.testing.assert_allclose(lines["confidence width"].get_ydata(), mean + policy.width * std)
+    np.testing.assert_allclose(lines["f"].get_ydata(), function.table())
+    np.testing.assert_allclose(lines["observations"].get_ydata(), run.y)
+    star = plots.index(policy, run, Figure().subplots()).lines[1]
+    assert abs(float(star.get_xdata()[0]) - float(policy.ask()[0])) < 1 / 29  # between two candidates
+
+
+@pytest.mark.parametrize("space", [sb.Grid([[0, 1], [0, 2]], 7), sb.Box([[0, 1], [0, 2]])], ids=["grid", "box"])
+def test_the_posterior_in_two_dimensions_is_the_right_way_round(space):
+    policy = sb.GPEI(space, sb.RBF(0.5), **OPTIONS)
+    policy.tell([[0.0, 2.0], [1.0, 0.0]] if isinstance(space, sb.Grid) else [[0.1, 1.9], [0.9, 0.1]], [5.0, -5.0])
+    for draw in (plots.posterior, plots.index):
+        mesh = draw(policy, ax=Figure().subplots()).collections[0]
+        if draw is plots.posterior:
+            values = mesh.get_array().reshape(90, 90)  # rows along the second coordinate
+            assert values[-1, 0] > 4.0
+            assert values[0, -1] < -4.0
+            corners = mesh.get_coordinates().reshape(-1, 2)
+            np.testing.assert_allclose((corners.min(axis=0), corners.max(axis=0)), ([0, 0], [1, 2]))
+
+
+def test_three_dimensions_are_refused():
+    policy = sb.GPEI(sb.Grid([[0, 1]] * 3, 3), sb.RBF(0.5), **OPTIONS)
+    for draw in (plots.posterior, plots.index):
+        with pytest.raises(ValueError, match=r"^policy: got '3 dimensions'"):
+            draw(policy)
+
+
+def test_a_timeline_has_a_cross_at_each_rejection():
+    priors = [sb.Prior("right", KERNEL), sb.Prior("high", KERNEL, mean=2.0), sb.Prior("absurd", KERNEL, mean=40.0)]
+    policy = sb.PEGPUCB(LINE, priors, **OPTIONS)
+    run = sb.simulate(policy, sb.GPSample(LINE, KERNEL, sb.GaussianNoise(0.1), seed=1), 50)
+    ax = plots.prior_timeline(policy, run, Figure().subplots())
+    names = [prior.name for prior in priors]
+    crosses = {names[int(line.get_ydata()[0])]: line.get_xdata()[0] - 0.5 for line in ax.lines}
+    assert crosses == {name: rejection.round for name, rejection in policy.rejections.items()}
+    assert "absurd" in crosses
+    for row, name in enumerate(names):  # the bars of a prior's turns are as long as they were many
+        bars = [b for b in ax.patches if abs(b.get_y() + b.get_height() / 2 - row) < 0.1]
+        assert sum(bar.get_width() for bar in bars[1:]) == policy.plays[name]
+    with pytest.raises(ValueError, match=r"^policy: got 'IGPUCB'; allowed: a policy with several priors"):
+        plots.prior_timeline(sb.IGPUCB(LINE, KERNEL))
+
+
+def test_times_and_coverage_are_drawn():
+    times = sb.analysis.Times(np.array([1, 10]), np.array([2e-3, 1e-3]))
+    (line,) = plots.time_per_round(times, ax=Figure().subplots()).lines
+    np.testing.assert_allclose(line.get_ydata(), [2.0, 1.0])  # ms
+    found = sb.analysis.Coverage(np.array([1, 10]), np.array([1.0, 0.9]), np.array([0.8, 0.7]))
+    ax = plots.coverage({"one": found, "two": found}, Figure().subplots())
+    drawn = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == 2 and line.get_xdata()[1] == 10]
+    np.testing.assert_allclose(drawn, [[1.0, 0.9], [0.8, 0.7]] * 2)

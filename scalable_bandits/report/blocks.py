@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIZE = (5.4, 3.9)  # inches of a figure: its text can be read on 370 pixels
+SIZE = (4.7, 3.4)  # inches of a figure: its text can be read on 370 pixels
 NOTHING = "\N{EN DASH}"  # of a number
 DOTS = 200  # an inch, of a figure that is an image
 
@@ -95,9 +95,9 @@ def picture(drawn: Axes | Figure, alt: str, caption: str = "", *, image: bool = 
     figure = drawn if isinstance(drawn, Figure) else drawn.figure
     if legend and not isinstance(drawn, Figure):
         handles, labels = drawn.get_legend_handles_labels()
-        columns = 2 if max(map(len, labels), default=0) <= 30 else 1
+        columns = 2 if max(map(len, labels), default=0) <= 22 else 1
         assert isinstance(figure, Figure)
-        height = 0.2 * -(-len(labels) // columns)
+        height = 0.21 * -(-len(labels) // columns)
         figure.set_size_inches(SIZE[0], SIZE[1] - 0.4 + height)
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     buffer, form = io.BytesIO(), "png" if image else "svg"
