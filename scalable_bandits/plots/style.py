@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 STYLES: tuple[Any, ...] = ("-", "--", "-.", (0, (1, 1.2)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 2)), "-", ":")
 POINTS = 600  # rounds drawn of a curve; more cannot be told apart on a screen
+LONGEST = 30  # characters of a name in a picture
 
 
 def axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2)) -> Axes:
@@ -37,5 +38,6 @@ def line(number: int) -> dict[str, Any]:
 
 
 def plain(text: object) -> str:
-    """A name as it is: matplotlib takes what stands between dollar signs for mathematics."""
-    return str(text).replace("$", r"\$")
+    """A name as it is, shortened if it is long: matplotlib takes what is between dollar signs for mathematics."""
+    name = str(text)
+    return (name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}...").replace("$", r"\$")
