@@ -30,6 +30,7 @@ SCHEMA = 1
 SERIES = {"regret": np.nan, "candidate": -1, "width": np.nan, "information_gain": np.nan}  # with what is not played
 DIMENSIONS = ("case", "policy", "replicate", "round")
 UNIFORM = "uniform_regret"
+TABLES = "specification"  # of the study file
 MORE = "more"  # the group of what runs have beyond their stores
 RUN = tuple[int, int, int]  # numbers of the case, the policy and the replicate
 PLAYS = "plays"
@@ -87,6 +88,8 @@ class StudyStore:
             return cls(place, record)
         given = {**record, "replicates": max(record["replicates"], stored["replicates"])}
         same = {name: stored[name] for name in ("version", "python", "data")}  # may differ
+        if TABLES not in stored:  # it is older than study files
+            given.pop(TABLES, None)
         lines = differences({**stored, "replicates": given["replicates"]}, {**given, **same})
         if lines:
             listed = "\n  ".join(lines)

@@ -1,4 +1,6 @@
-"""Named studies: one for each table or figure of the papers."""
+"""Studies: what is compared, and one for each table or figure of the papers, as study files beside this one."""
+
+from pathlib import Path
 
 from scalable_bandits.studies import (
     bogunovic2016,
@@ -6,7 +8,6 @@ from scalable_bandits.studies import (
     chowdhury2017,
     flynn2024,
     janz2020,
-    janz2022,
     srinivas2010,
     zhou2021,
     ziomek2025,
@@ -27,9 +28,11 @@ __all__ = [
     "chowdhury2017",
     "flynn2024",
     "janz2020",
-    "janz2022",
     "srinivas2010",
     "summarize",
     "zhou2021",
     "ziomek2025",
 ]
+
+for _file in sorted(Path(__file__).parent.glob("*.toml")):
+    Study.load(_file).register()

@@ -17,20 +17,20 @@ from scalable_bandits.environments import AutoregressiveProcess, GaussianNoise
 from scalable_bandits.kernels import RBF, TemporalDecay
 from scalable_bandits.policies import GPUCB, RGPUCB, SWGPUCB, TVGPUCB, WGPUCB, Policy, RandomSearch
 from scalable_bandits.spaces import Grid
+from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
-from scalable_bandits.studies.study import Study
 
 CASES = {f"epsilon = {epsilon}": epsilon for epsilon in (0.001, 0.01, 0.03)}
 VARIANCE = 0.01
 
 
-def synthetic(replicate: Replicate) -> Problem:
+def synthetic(replicate: Replicate, *, noise_variance: float = VARIANCE, lengthscale: float = 0.2) -> Problem:
     """A process, and the policies; only TV-GP-UCB knows how it forgets."""
-    space, kernel, epsilon = Grid([[0.0, 1.0]] * 2, 20), RBF(0.2), CASES[replicate.case]
+    space, kernel, epsilon = Grid([[0.0, 1.0]] * 2, 20), RBF(lengthscale), CASES[replicate.case]
     decaying = kernel * TemporalDecay(epsilon)
-    environment = AutoregressiveProcess(space, decaying, GaussianNoise(VARIANCE**0.5), seed=replicate.seed)
+    environment = AutoregressiveProcess(space, decaying, GaussianNoise(noise_variance**0.5), seed=replicate.seed)
     shared: dict[str, Any] = {
-        "noise": VARIANCE**0.5, "regularization": VARIANCE, "delta": 0.1, "seed": replicate.seed
+        "noise": noise_variance**0.5, "regularization": noise_variance, "delta": 0.1, "seed": replicate.seed
     }  # fmt: skip
     memory = min(replicate.horizon, math.ceil(12.0 * epsilon**-0.25))
     wide: dict[str, Any] = {"rkhs_norm": 2.0, **shared}
@@ -45,8 +45,4 @@ def synthetic(replicate: Replicate) -> Problem:
     return Problem(environment, policies)
 
 
-Study(
-    name="bogunovic2016-synthetic", title="TV-GP-UCB on processes that forget",
-    source="Bogunovic, Scarlett & Cevher 2016, synthetic data", cases=tuple(CASES), build=synthetic,
-    horizon=500, replicates=20, measure="average", duration="30 s",
-).register()  # fmt: skip
+BUILDERS["bogunovic2016-synthetic"] = Builder(synthetic, tuple(CASES), needs_data=False)

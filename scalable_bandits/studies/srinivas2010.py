@@ -1,4 +1,6 @@
-"""Experiments of Srinivas et al. 2010, section 6 and Fig. 5: GP-UCB against heuristics.
+"""Measured data of Srinivas et al. 2010, section 6 and Fig. 5: GP-UCB against heuristics.
+
+Fig. 5a, on drawn functions, is all in ``srinivas2010-synthetic.toml``.
 
 Differs from the paper in: the traffic data are 207 detectors in Los Angeles, not 357 on I-880; sensors are
 played with the training readings' mean as prior mean, which the paper does not state; MPI
@@ -9,15 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalable_bandits.environments import GaussianNoise, GPSample, TableEnvironment, load_temperature, load_traffic
+from scalable_bandits.environments import GaussianNoise, TableEnvironment, load_temperature, load_traffic
 from scalable_bandits.environments.sensors import SensorData, empirical_covariance, reading
-from scalable_bandits.kernels import RBF, Covariance, Kernel
+from scalable_bandits.kernels import Covariance, Kernel
 from scalable_bandits.policies import GPEI, GPPI, GPUCB, MeanOnly, Policy, RandomSearch, VarianceOnly
-from scalable_bandits.spaces import Arms, FiniteSpace, Grid
+from scalable_bandits.spaces import Arms, FiniteSpace
+from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
-from scalable_bandits.studies.study import Study
-
-PAPER = "Srinivas, Krause, Kakade & Seeger 2010"
 
 
 def policies(space: FiniteSpace, kernel: Kernel, **options: Any) -> dict[str, Policy]:
@@ -34,14 +34,6 @@ def policies(space: FiniteSpace, kernel: Kernel, **options: Any) -> dict[str, Po
 
 def _shared(options: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key != "prior_mean"}
-
-
-def synthetic(replicate: Replicate) -> Problem:
-    """Functions drawn from an RBF prior on 1000 points of [0, 1], noise variance 0.025."""
-    space, kernel, variance = Grid([[0.0, 1.0]], 1000), RBF(0.2), 0.025
-    environment = GPSample(space, kernel, GaussianNoise(variance**0.5), seed=replicate.seed)
-    options: dict[str, Any] = {"noise": variance**0.5, "regularization": variance, "delta": 0.1, "seed": replicate.seed}
-    return Problem(environment, policies(space, kernel, **options))
 
 
 def sensors(data: SensorData, sign: float, variance: float, replicate: Replicate) -> Problem:
@@ -65,30 +57,15 @@ def sensors(data: SensorData, sign: float, variance: float, replicate: Replicate
     return Problem(environment, policies(space, kernel, prior_mean=sign * data.train.mean(axis=0), **options))
 
 
-def temperature(replicate: Replicate) -> Problem:
-    """Find the warmest mote; noise variance 0.5."""
-    return sensors(load_temperature(replicate.data), 1.0, 0.5, replicate)
+def temperature(replicate: Replicate, *, noise_variance: float = 0.5) -> Problem:
+    """Find the warmest mote."""
+    return sensors(load_temperature(replicate.data), 1.0, noise_variance, replicate)
 
 
-def traffic(replicate: Replicate) -> Problem:
-    """Find the slowest detector; noise variance 4.78."""
-    return sensors(load_traffic(replicate.data), -1.0, 4.78, replicate)
+def traffic(replicate: Replicate, *, noise_variance: float = 4.78) -> Problem:
+    """Find the slowest detector."""
+    return sensors(load_traffic(replicate.data), -1.0, noise_variance, replicate)
 
 
-Study(
-    name="srinivas2010-synthetic", title="GP-UCB and heuristics on functions drawn from an RBF prior",
-    source=f"{PAPER}, Fig. 5a", cases=("rbf",), build=synthetic, horizon=1000, replicates=30, measure="average",
-    duration="15 s",
-).register()  # fmt: skip
-
-Study(
-    name="srinivas2010-temperature", title="The warmest of 50 motes, Intel Berkeley lab",
-    source=f"{PAPER}, Fig. 5b", cases=("temperature",), build=temperature, horizon=50, replicates=960,
-    measure="average", unit="degrees Celsius", duration="30 s", needs_data=True,
-).register()  # fmt: skip
-
-Study(
-    name="srinivas2010-traffic", title="The slowest of 207 traffic detectors, Los Angeles highways",
-    source=f"{PAPER}, Fig. 5c", cases=("traffic",), build=traffic, horizon=207, replicates=200,
-    measure="average", unit="miles per hour", duration="30 s", needs_data=True,
-).register()  # fmt: skip
+BUILDERS["srinivas2010-temperature"] = Builder(temperature, ("temperature",), needs_data=True)
+BUILDERS["srinivas2010-traffic"] = Builder(traffic, ("traffic",), needs_data=True)

@@ -19,6 +19,7 @@ from scalable_bandits.progress import progress_bar
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.specification import nearest
 from scalable_bandits.store.studies import StudyInMemory, StudyStore, study_record
+from scalable_bandits.studies import files
 from scalable_bandits.studies.runs import Played, Player, Problem, Replicate, StudyIncomplete, Task, play_all
 from scalable_bandits.studies.summary import Comparison
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Study:
-    """A named comparison of policies.
+    """A comparison of policies: a named one, one of a file, or one made in Python.
 
     Attributes
     ----------
@@ -58,6 +59,12 @@ class Study:
         Whether the result has the seconds of each run, the only numbers that the seed does not decide.
     cover
         Label of the partitioned policy whose cover is drawn where points have two coordinates.
+    labels
+        Policies that are played, by name; all that `build` makes if None.
+    seed, on, store, data
+        Defaults of `run`.
+    specification
+        Tables of the study file that says the same; None of a study that is made of functions.
     """
 
     registry: ClassVar[dict[str, Study]] = {}
@@ -78,6 +85,12 @@ class Study:
     rates: Callable[[str, Floats], Mapping[str, Floats]] | None = None
     timed: bool = False
     cover: str | None = None
+    labels: Sequence[str] | None = None
+    seed: int = 0
+    on: str | None = None
+    store: str | None = None
+    data: str | None = None
+    specification: dict[str, Any] | None = attrs.field(default=None, repr=False)
 
     def register(self) -> Self:
         """Make the study known by its name."""
@@ -85,18 +98,69 @@ class Study:
         return self
 
     @classmethod
-    def load(cls, name: str) -> Study:
-        """Study of a name; KeyError's cousin with the nearest name for an unknown one.
+    def load(cls, name: str | Path, *, function: Callable[[Any], float] | None = None) -> Study:
+        """Study of a name, or of a study file (TOML).
+
+        Parameters
+        ----------
+        name
+            Of a named study, or the path of a file: what ends in ".toml", or is a `Path`.
+        function
+            What environments of the type FunctionEnvironment evaluate: no file brings code of its own.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If there is no study of this name (the message has the nearest), or the file is not right: the message names
+            the key.
+        """
+        if isinstance(name, Path) or name.endswith(".toml"):
+            return cls.from_dict(files.read(name), function=function)
+        if name not in cls.registry:
+            close = difflib.get_close_matches(name, cls.registry, n=1, cutoff=0.0)
+            allowed = f"did you mean {close[0]!r}? known: {', '.join(sorted(cls.registry))}; or a file NAME.toml"
+            checks.refuse("study", name, allowed)
+        return cls.registry[name]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, function: Callable[[Any], float] | None = None) -> Study:
+        """Study of the tables of a study file, given as dicts; kernels, spaces and noises may be values themselves.
 
         Raises
         ------
         ValueError
-            If there is no study of this name.
+            If a key or a name is unknown or missing, or a value is of the wrong kind.
+
+        Examples
+        --------
+        >>> import scalable_bandits as sb
+        >>> line = sb.Grid([[0.0, 1.0]], 50)
+        >>> study = sb.Study.from_dict({
+        ...     "name": "mine", "horizon": 100, "replicates": 3,
+        ...     "environments": {"rough": {"type": "GPSample", "space": line, "kernel": sb.Matern(0.1, nu=1.5)}},
+        ...     "policies": {"EI": {"type": "GPEI"}, "random": {"type": "RandomSearch"}},
+        ...     "shared": {"policies": {"noise": "exact", "regularization": "noise variance"}},
+        ... })
+        >>> study.run(horizon=5).sizes["policy"]
+        2
         """
-        if name not in cls.registry:
-            close = difflib.get_close_matches(name, cls.registry, n=1, cutoff=0.0)
-            checks.refuse("study", name, f"did you mean {close[0]!r}? known: {', '.join(sorted(cls.registry))}")
-        return cls.registry[name]
+        return cls(**files.fields(files.simple(data), function))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Tables from which `from_dict` makes this study; ValueError of one that is made of functions."""
+        if self.specification is None:
+            checks.refuse("study", self.name, "a named study, or one of a file: this one is made of functions")
+        return dict(self.specification)
+
+    def to_toml(self) -> str:
+        """Text of a study file; of a named study with its comments."""
+        tables = self.to_dict()
+        own = Path(__file__).parent / f"{self.name}.toml"
+        if self.name in self.registry and own.is_file() and files.read(own) == tables:
+            return own.read_text(encoding="utf-8")
+        return files.text(tables)
 
     @staticmethod
     def open(place: str | Path) -> xarray.Dataset:
@@ -117,7 +181,7 @@ class Study:
         *,
         replicates: int | None = None,
         horizon: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         cases: Sequence[str] | None = None,
         policies: Sequence[str] | None = None,
         data: str | Path | None = None,
@@ -130,9 +194,9 @@ class Study:
         Parameters
         ----------
         replicates, horizon
-            How many, how long; the paper's if not given.
+            How many, how long; the study's if not given.
         seed
-            Every number of the study is a function of it, wherever it runs.
+            Every number is a function of it and the study's name, wherever it runs; the study's if not given.
         cases, policies
             Some of them, by name; all if not given. What is left out changes no number of the others.
         data
@@ -142,7 +206,7 @@ class Study:
             `distributed.Client`, or a recipe file (``cluster/``).
         store
             Folder (or URL) of the study: a zarr group with a store for every run, written by whoever plays it. If it
-            has runs of this study already, only what is missing is played.
+            has runs of this study already, only what is missing is played. (`data`, `on`, `store`: also by the file.)
         progress
             Show a progress bar.
 
@@ -163,19 +227,19 @@ class Study:
         """
         count = checks.integer("replicates", self.replicates if replicates is None else replicates, 1)
         rounds = checks.integer("horizon", self.horizon if horizon is None else horizon, 1)
-        seed = checks.integer("seed", seed, 0)
+        seed = checks.integer("seed", self.seed if seed is None else seed, 0)
+        data, on, store = _first(data, self.data), _first(on, self.on), _first(store, self.store)
         folder = None if data is None else Path(data).resolve()
         _ = on is None or resolve(on)  # refused before anything is made
         chosen = _some("cases", cases, self.cases)
         runs = itertools.product(range(len(chosen)), range(count))
         jobs = {(c, i): self.replicate(chosen[c], i, rounds, seed, folder) for c, i in runs}
         player = Player(self.build, self.series)
-        if store is not None:
-            StudyStore.check_place(store)
+        _ = store is None or StudyStore.check_place(store)
         record = {
             **self._attributes(seed), "timed": self.timed, "cases": chosen, "replicates": count, "horizon": rounds,
-            "policies": _some("policies", policies, player.labels(jobs[0, 0])),
-            "data": None if folder is None else str(folder),
+            "policies": self._labels(policies, player.labels(jobs[0, 0])),
+            "data": None if folder is None else str(folder), **self._tables(),
         }  # fmt: skip
         kept = StudyInMemory(record) if store is None else StudyStore.take_up(store, record)
         failed = self._play(player, jobs, kept, on, progress)
@@ -216,6 +280,16 @@ class Study:
             finally:
                 kept.close()
 
+    def _labels(self, chosen: Sequence[str] | None, made: Sequence[str]) -> list[str]:
+        """Policies to play, of those that were made."""
+        return _some("policies", chosen, _some("policies", self.labels, made))
+
+    def _tables(self) -> dict[str, Any]:
+        """What of a study file decides its numbers, for a store."""
+        if self.specification is None:
+            return {}
+        return {"specification": {key: value for key, value in self.specification.items() if key not in files.HOW}}
+
     def _attributes(self, seed: int) -> dict[str, Any]:
         """What the study is, for its dataset."""
         from scalable_bandits import __version__
@@ -224,6 +298,10 @@ class Study:
             "study": self.name, "title": self.title, "source": self.source, "unit": self.unit, "seed": seed,
             "measure": self.measure, "version": __version__, "python": platform.python_version(),
         }  # fmt: skip
+
+
+def _first(given: Any, usual: Any) -> Any:
+    return usual if given is None else given
 
 
 def _some(name: str, chosen: Sequence[str] | None, known: Sequence[str]) -> list[str]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+import attrs
 import numpy as np
 
+from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.specification import nearest
 
 if TYPE_CHECKING:
     import xarray
@@ -84,17 +87,52 @@ def beside(result: xarray.Dataset, published: Mapping[str, Mapping[str, tuple[st
     Parameters
     ----------
     published
-        Of each case and policy, the fraction and the time, in words.
+        Of each case and policy, the fraction and the time, in words; what is not there is left out.
     """
     rows = []
     for case in map(str, result["case"].values):
         for policy in map(str, result["policy"].values):
+            if policy not in published.get(case, {}):
+                continue
             fraction, runtime = published[case][policy]
-            seconds = float(result["seconds"].sel(case=case, policy=policy).mean())
             regret = fraction_of(result, case, policy)
             rows.append(Comparison(case, policy, "fraction of uniform play's regret", *regret, fraction))
-            rows.append(Comparison(case, policy, "run time (s)", seconds, float("nan"), runtime))
+            if runtime and "seconds" in result:
+                seconds = float(result["seconds"].sel(case=case, policy=policy).mean())
+                rows.append(Comparison(case, policy, "run time (s)", seconds, float("nan"), runtime))
     return rows
+
+
+PUBLISHED = ("fraction", "time")  # regret as a fraction of uniform play's, and the time of a run
+
+
+@attrs.frozen
+class Published:
+    """`Study.published` of a table by case and policy, {fraction = "0.11", time = "82 min"} in words; time may lack."""
+
+    table: Mapping[str, Mapping[str, Mapping[str, str]]] = attrs.field()
+
+    @table.validator
+    def _check(self, _: object, table: Mapping[str, Mapping[str, Mapping[str, str]]]) -> None:
+        for case, policies in table.items():
+            if not isinstance(policies, Mapping):
+                checks.refuse(f"published.{case}", policies, "a table of policies")
+            for policy, words in policies.items():
+                name = f"published.{case}.{policy}"
+                if not isinstance(words, Mapping) or "fraction" not in words:
+                    checks.refuse(name, words, "a table with fraction, and time where it is known")
+                for key, value in words.items():
+                    if key not in PUBLISHED:
+                        checks.refuse(f"key of {name}", key, nearest(key, PUBLISHED))
+                    if not isinstance(value, str):
+                        checks.refuse(f"{name}.{key}", value, "text")
+
+    def __call__(self, result: xarray.Dataset) -> list[Comparison]:
+        words = {
+            case: {policy: (row["fraction"], row.get("time", "")) for policy, row in policies.items()}
+            for case, policies in self.table.items()
+        }
+        return beside(result, words)
 
 
 def slope(result: xarray.Dataset, variable: str, case: str, policy: str) -> Estimate:

@@ -14,17 +14,16 @@ from scalable_bandits.environments import DriftingFunction, GaussianNoise
 from scalable_bandits.kernels import RBF, Kernel, Matern
 from scalable_bandits.policies import IGPUCB, RGPUCB, SWGPUCB, WGPUCB, Policy, RandomSearch
 from scalable_bandits.spaces import Grid
+from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
-from scalable_bandits.studies.study import Study
 
-PAPER = "Zhou & Shroff 2021"
 CASES = {"RBF": RBF(0.2), "Matern 5/2": Matern(0.2, nu=2.5)}
 CHANGES, NORM, NOISE = 4, 1.0, 0.1
 
 
-def knots(horizon: int) -> tuple[int, ...]:
+def knots(horizon: int, changes: int = CHANGES) -> tuple[int, ...]:
     """Rounds of the changes, evenly over the horizon, and the first round."""
-    return tuple(sorted({1 + i * horizon // (CHANGES + 1) for i in range(CHANGES + 1)}))
+    return tuple(sorted({1 + i * horizon // (changes + 1) for i in range(changes + 1)}))
 
 
 def policies(space: Grid, kernel: Kernel, horizon: int, budget: float, seed: int) -> dict[str, Policy]:
@@ -45,35 +44,26 @@ def policies(space: Grid, kernel: Kernel, horizon: int, budget: float, seed: int
     }
 
 
-def drifting(replicate: Replicate, slow: bool) -> Problem:
+def drifting(replicate: Replicate, slow: bool, changes: int) -> Problem:
     """A function that drifts within its budget; the policies know the budget."""
     space, kernel = Grid([[0.0, 1.0]], 100), CASES[replicate.case]
     environment = DriftingFunction.sparse(
-        space, kernel, GaussianNoise(NOISE), knots=knots(replicate.horizon), slow=slow, rkhs_norm=NORM,
+        space, kernel, GaussianNoise(NOISE), knots=knots(replicate.horizon, changes), slow=slow, rkhs_norm=NORM,
         seed=replicate.seed,
     )  # fmt: skip
     budget = environment.variation(replicate.horizon)
     return Problem(environment, policies(space, kernel, replicate.horizon, budget, replicate.seed))
 
 
-def abrupt(replicate: Replicate) -> Problem:
-    """Four jumps."""
-    return drifting(replicate, slow=False)
+def abrupt(replicate: Replicate, *, changes: int = CHANGES) -> Problem:
+    """Jumps."""
+    return drifting(replicate, slow=False, changes=changes)
 
 
-def slow(replicate: Replicate) -> Problem:
+def slow(replicate: Replicate, *, changes: int = CHANGES) -> Problem:
     """An even move through the same functions."""
-    return drifting(replicate, slow=True)
+    return drifting(replicate, slow=True, changes=changes)
 
 
-Study(
-    name="zhou2021-abrupt", title="Restart and sliding window on functions that jump four times",
-    source=f"{PAPER}, Theorems 1-2", cases=tuple(CASES), build=abrupt, horizon=5000, replicates=10,
-    duration="1 min",
-).register()  # fmt: skip
-
-Study(
-    name="zhou2021-slow", title="Restart and sliding window on functions that move evenly",
-    source=f"{PAPER}, Theorems 1-2", cases=tuple(CASES), build=slow, horizon=5000, replicates=10,
-    duration="1 min",
-).register()  # fmt: skip
+BUILDERS["zhou2021-abrupt"] = Builder(abrupt, tuple(CASES), needs_data=False)
+BUILDERS["zhou2021-slow"] = Builder(slow, tuple(CASES), needs_data=False)

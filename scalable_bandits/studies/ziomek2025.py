@@ -34,10 +34,9 @@ from scalable_bandits.policies import (
 )
 from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.spaces import FiniteSpace, Grid
+from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
-from scalable_bandits.studies.study import Study
 
-PAPER = "Ziomek, Adachi & Osborne 2025"
 HILLS = np.linspace(0.0, 1.0, 10)
 TRUE = 2
 DAY = 48  # rows of the temperatures
@@ -62,9 +61,9 @@ def hills(x: Floats, tall: int, low: float = 1.0, high: float = 4.0, width: floa
     return np.exp(-0.5 * ((x - HILLS) / width) ** 2) @ heights
 
 
-def toy(replicate: Replicate) -> Problem:
+def toy(replicate: Replicate, *, lengthscale: float = 0.5, noise: float = 0.1) -> Problem:
     """Eleven priors that differ in which hill is tall; on even rounds the true one is out of reach."""
-    space, kernel, noise = Grid([[0.0, 1.0]], 100), RBF(0.5), 0.1
+    space, kernel = Grid([[0.0, 1.0]], 100), RBF(lengthscale)
     x = space.points()
     priors = [Prior(str(tall), kernel, hills(x, tall)) for tall in range(len(HILLS) + 1)]
     values = hills(x, TRUE) + GPSample(space, kernel, seed=replicate.seed).table()
@@ -74,10 +73,10 @@ def toy(replicate: Replicate) -> Problem:
     return Problem(MovingSearchSpace(function, reachable), policies(space, priors, **options))
 
 
-def temperature(replicate: Replicate) -> Problem:
+def temperature(replicate: Replicate, *, noise_variance: float = 0.01) -> Problem:
     """Find the warmest of 50 motes in every half hour of a test day; each training day gives a prior."""
     data = load_temperature(replicate.data)
-    center, scale, variance = data.train.mean(), float(np.sqrt(data.train.var(axis=0).mean())), 0.01
+    center, scale, variance = data.train.mean(), float(np.sqrt(data.train.var(axis=0).mean())), noise_variance
     train, test = (data.train - center) / scale, (data.test - center) / scale
     days = np.split(train, len(train) // DAY)
     priors = [
@@ -91,13 +90,5 @@ def temperature(replicate: Replicate) -> Problem:
     return Problem(environment, policies(space, priors, **options))
 
 
-Study(
-    name="ziomek2025-toy", title="Eleven priors, one of them true, on a search space that moves",
-    source=f"{PAPER}, Fig. 2", cases=("toy",), build=toy, horizon=300, replicates=30, duration="10 s",
-).register()  # fmt: skip
-
-Study(
-    name="ziomek2025-temperature", title="The warmest of 50 motes through a day, a prior from each day before",
-    source=f"{PAPER}, Fig. 4", cases=("temperature",), build=temperature, horizon=DAY, replicates=30,
-    measure="average", unit="standard deviations", duration="5 s", needs_data=True,
-).register()  # fmt: skip
+BUILDERS["ziomek2025-toy"] = Builder(toy, ("toy",), needs_data=False)
+BUILDERS["ziomek2025-temperature"] = Builder(temperature, ("temperature",), needs_data=True)
