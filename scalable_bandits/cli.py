@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,11 +17,8 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    import xarray
-
-    from scalable_bandits.plots import Played
     from scalable_bandits.status import Status
-    from scalable_bandits.studies import Comparison, Study
+    from scalable_bandits.studies import Study
 
 app = typer.Typer(
     help="Gaussian-process bandits: run the papers' experiments and your own.",
@@ -32,6 +30,9 @@ console = Console()
 errors = Console(stderr=True)
 
 ON = "Where it runs: local:4 (worker processes), tcp://host:port (a Dask scheduler), or a recipe (.yaml)."
+FUNCTION = "module:name of your function, of a study file's environments of type FunctionEnvironment."
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+QUICK = 2, 50  # replicates and rounds of a run at small scale
 MADE = {"table.csv", "regret.png", "published.csv", "growth.png", "partition.png"}  # from a store, again and again
 WIDE = 110  # columns of a terminal in which everything has room
 
@@ -42,14 +43,19 @@ def main() -> None:
 
 
 @app.command("list")
-def list_studies() -> None:
+def list_studies(json: JSON = False) -> None:
     """List the named studies, and how long each takes."""
     from scalable_bandits.studies import Study
 
+    known = sorted(Study.registry.items())
+    if json:
+        keys = ("name", "title", "source", "replicates", "horizon", "duration", "needs_data", "cases")
+        _print_json([{key: getattr(study, key) for key in keys} for _, study in known])
+        return
     table = Table(title="scalable-bandits run STUDY", title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("study", "figure", "size", "takes", "needs"):
         table.add_column(heading, no_wrap=True, min_width=max(map(len, Study.registry)) if heading == "study" else None)
-    for name, study in sorted(Study.registry.items()):
+    for name, study in known:
         figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {study.horizon}"
         table.add_row(name, figure, size, study.duration, "--data" * study.needs_data)
     table.caption = "size: replicates x rounds"
@@ -57,12 +63,23 @@ def list_studies() -> None:
     console.print(table)
 
 
+@app.command("show")
+def show(study: Annotated[str, typer.Argument(help="Name of a study, or a study file.")]) -> None:
+    """Print a study as a file, to keep, change and run: scalable-bandits show NAME > mine.toml."""
+    from scalable_bandits.studies import Study
+
+    with _refusals():
+        typer.echo(Study.load(study).to_toml().rstrip())
+
+
 @app.command()
 def run(
-    study: Annotated[str, typer.Argument(help="Name of a study; see `scalable-bandits list`.")],
-    replicates: Annotated[int | None, typer.Option(min=1, help="Replicates; the paper's number if not given.")] = None,
-    horizon: Annotated[int | None, typer.Option(min=1, help="Rounds; the paper's number if not given.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed; every number is a function of it.")] = 0,
+    study: Annotated[str | None, typer.Argument(help="Name of a study (see `list`), or a file NAME.toml.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Run all named studies; without their data, not those.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="At small scale: 2 replicates, at most 50 rounds.")] = False,
+    replicates: Annotated[int | None, typer.Option(min=1, help="Replicates; the study's number if not given.")] = None,
+    horizon: Annotated[int | None, typer.Option(min=1, help="Rounds; the study's number if not given.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed; every number is a function of it.")] = None,
     case: Annotated[list[str] | None, typer.Option(help="A case, again for more; all if not given.")] = None,
     policy: Annotated[list[str] | None, typer.Option(help="A policy, again for more; all if not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write to; it must not exist yet. Default: STUDY.")] = None,
@@ -72,29 +89,84 @@ def run(
         str | None,
         typer.Option(help="Folder where every run is kept as it goes; what it has already is not played again."),
     ] = None,
+    environment: Annotated[str | None, typer.Option(help=FUNCTION)] = None,
+    json: JSON = False,
 ) -> None:
     """Run a study: print its table; save the data, the table and a picture."""
     from scalable_bandits.studies import Study
 
-    _run_study(
-        lambda: Study.load(study), Path(study) if out is None else out, store,
-        {"replicates": replicates, "horizon": horizon, "seed": seed, "data": data, "on": on,
-         "cases": case or None, "policies": policy or None},
-    )  # fmt: skip
-
-
-def _run_study(load: Callable[[], Study], folder: Path, store: str | None, options: dict[str, Any]) -> None:
-    from scalable_bandits.studies import StudyIncomplete
-
+    options = {
+        "replicates": replicates, "horizon": horizon, "seed": seed, "data": data, "on": on, "cases": case or None,
+        "policies": policy or None,
+    }  # fmt: skip
     with _refusals():
-        chosen = load()
-        left = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-        if folder.exists() and (store is None or not folder.is_dir() or left - MADE):
-            raise FileExistsError(f"--out: {folder} exists already; name another folder, or remove it first")
-        if store is not None and Path(store).resolve() == folder.resolve():
-            raise FileExistsError(f"--out: {folder} is the store's folder; name another folder")
-        made = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)  # before the work: a folder that cannot be made costs nothing then
+        if (study is None) != every:
+            raise ValueError("run: give the name of a study or a file, or --all, and not both")
+        if every and (case or policy or store or environment):
+            raise ValueError("run --all: --case, --policy, --store and --environment are for one study")
+        studies = [known for _, known in sorted(Study.registry.items())] if every else [_load(study, environment)]
+    if every:
+        _run_all(studies, Path("studies") if out is None else out, options, quick, json)
+        return
+    chosen = studies[0]
+    record = _run_study(chosen, Path(chosen.name) if out is None else out, store, _small(chosen, options, quick), json)
+    if json:
+        _print_json(record)
+
+
+def _load(name: str | None, function: str | None) -> Study:
+    """A study; a user's function is imported only if it was named in the command."""
+    from scalable_bandits.status import function_of
+    from scalable_bandits.studies import Study
+
+    if function is None:
+        return Study.load(str(name))
+    if not str(name).endswith(".toml"):
+        raise ValueError(f"--environment: got {function!r}; allowed: beside a study file, whose environments it is for")
+    sys.path.insert(0, "")  # a module in the working folder is found, as by `python -m`
+    return Study.load(str(name), function=function_of(function))
+
+
+def _small(study: Study, options: dict[str, Any], quick: bool) -> dict[str, Any]:
+    """Options of a run, with small sizes where none were given."""
+    sizes = {"replicates": min(QUICK[0], study.replicates), "horizon": min(QUICK[1], study.horizon)}
+    return {**options, **{key: size for key, size in sizes.items() if quick and options[key] is None}}
+
+
+def _run_all(studies: list[Study], folder: Path, options: dict[str, Any], quick: bool, json: bool) -> None:
+    """Every study in a folder of its own; code 1 if some failed, named."""
+    from scalable_bandits.environments import DataMissing
+
+    records, skipped, failed = [], [], []
+    for study in studies:
+        try:
+            records.append(_run_study(study, folder / study.name, None, _small(study, options, quick), json, True))
+        except DataMissing as error:
+            skipped.append(study.name)
+            errors.print(
+                f"[yellow]skipped:[/yellow] {study.name}: {escape(str(error))}", highlight=False, soft_wrap=True
+            )
+        except typer.Exit as left:
+            if left.exit_code != 1:
+                raise
+            failed.append(study.name)
+    if json:
+        _print_json({"studies": records, "skipped": skipped, "failed": failed})
+    if failed:
+        errors.print(f"[red]failed:[/red] {', '.join(failed)}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1)
+
+
+def _run_study(
+    chosen: Study, folder: Path, store: str | None, options: dict[str, Any], json: bool = False, skips: bool = False
+) -> dict[str, Any]:
+    """Run, save, and print unless the record is for a script; gives the record."""
+    from scalable_bandits.environments import DataMissing
+    from scalable_bandits.results import published_table, record_of, save, table_of
+
+    store = chosen.store if store is None else store
+    with _refusals(let=(DataMissing,) if skips else ()):
+        made = _make_folder(folder, store)
         started = time.perf_counter()
         try:
             result = chosen.run(**options, store=store, progress=errors.is_terminal)
@@ -102,31 +174,58 @@ def _run_study(load: Callable[[], Study], folder: Path, store: str | None, optio
             if made:
                 with suppress(OSError):  # it may hold the store
                     folder.rmdir()
-            if isinstance(error, StudyIncomplete):
-                errors.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
-                raise typer.Exit(1) from None
-            if isinstance(error, KeyboardInterrupt) and store is not None:
-                again = f"scalable-bandits resume {store}"
-                errors.print(f"interrupted; go on with: {again}", highlight=False, soft_wrap=True)
-                raise typer.Exit(130) from None
+            _leave(error, store)
             raise
     seconds = time.perf_counter() - started
-    files = save(chosen, result, folder, data=store is None)
-    console.print(table_of(result))
-    if chosen.published is not None:
-        console.print(published_table(chosen.published(result)))
-    console.print(f"{seconds:.1f} s. Saved: {', '.join(str(file) for file in files)}", highlight=False, soft_wrap=True)
+    files = [str(file) for file in save(chosen, result, folder, data=store is None)]
+    if not json:
+        console.print(table_of(result))
+        if chosen.published is not None:
+            console.print(published_table(chosen.published(result)))
+        console.print(f"{seconds:.1f} s. Saved: {', '.join(files)}", highlight=False, soft_wrap=True)
+    return {**record_of(chosen, result), "seconds": seconds, "files": files}
+
+
+def _make_folder(folder: Path, store: str | None) -> bool:
+    """Make the folder before the work, for one that cannot be made costs nothing then; whether it is new."""
+    left = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    if folder.exists() and (store is None or not folder.is_dir() or left - MADE):
+        raise FileExistsError(f"--out: {folder} exists already; name another folder, or remove it first")
+    if store is not None and Path(store).resolve() == folder.resolve():
+        raise FileExistsError(f"--out: {folder} is the store's folder; name another folder")
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    return made
+
+
+def _leave(error: BaseException, store: str | None) -> None:
+    """With code 1 where runs failed, named, or the cluster was lost; with 130 where the user stopped it."""
+    from scalable_bandits.execution import ClusterError
+    from scalable_bandits.studies import StudyIncomplete
+
+    if isinstance(error, StudyIncomplete | ClusterError):
+        errors.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    if isinstance(error, KeyboardInterrupt) and store is not None:
+        again = f"scalable-bandits resume {store}"
+        errors.print(f"interrupted; go on with: {again}", highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
 
 
 @app.command("status")
 def show_status(
     path: Annotated[str, typer.Argument(help="A run's store, or a folder with several.")],
+    json: JSON = False,
 ) -> None:
     """Show the runs in a store: how far they are, when they were last written, their size and regret."""
+    from scalable_bandits.results import finite
     from scalable_bandits.status import runs_in, status
 
     with _refusals():
         found = [status(place) for place in runs_in(path)]
+    if json:
+        _print_json([finite({**run._asdict(), "name": _short(run.name, path)}) for run in found])
+        return
     columns: dict[str, list[str]] = {
         "run": [_short(run.name, path) for run in found],
         "policy": [run.policy for run in found],
@@ -164,40 +263,50 @@ def resume_run(
     out: Annotated[Path | None, typer.Option(help="Folder for a study's table and picture. Default: its name.")] = None,
 ) -> None:
     """Go on with an interrupted run or study, exactly as if it had never stopped."""
-    import sys
     import warnings
 
     from scalable_bandits.status import resume
     from scalable_bandits.store.studies import study_record
 
+    if function is not None:
+        sys.path.insert(0, "")  # a module in the working folder is found, as by `python -m`
     with _refusals():
         record = study_record(path)
     if record is not None:
-        from scalable_bandits.studies import Study
-
-        folder = Path(record["study"]) if out is None else out
-        options = {
-            "replicates": record["replicates"],
-            "horizon": record["horizon"],
-            "seed": record["seed"],
-            "on": on,
-            "cases": record["cases"],
-            "policies": record["policies"],
-        }
-        data = None if record["data"] is None else Path(record["data"])
-        _run_study(lambda: Study.load(record["study"]), folder, path, {**options, "data": data})
+        _resume_study(path, record, function, on, out)
         return
-    if function is not None:
-        sys.path.insert(0, "")  # a module in the working folder is found, as by `python -m`
     with _refusals(), warnings.catch_warnings(record=True) as repairs:
         warnings.simplefilter("always", UserWarning)
-        resume(
+        found = resume(
             path, rounds=rounds, function=function, recover=recover, progress=errors.is_terminal, on=on,
             parallel=parallel,
         )  # fmt: skip
     for repair in repairs:
         errors.print(f"[yellow]note:[/yellow] {repair.message}", highlight=False, soft_wrap=True)
     show_status(path)
+    failed = getattr(found, "failed", None)
+    if failed:
+        errors.print(
+            f"[red]failed:[/red] {escape(', '.join(str(ticket) for ticket in failed))}", highlight=False, soft_wrap=True
+        )
+        raise typer.Exit(1)
+
+
+def _resume_study(path: str, record: dict[str, Any], function: str | None, on: str | None, out: Path | None) -> None:
+    """Go on with a study from its store alone: a named one, or the tables of a file."""
+    from scalable_bandits.status import function_of
+    from scalable_bandits.studies import Study
+
+    options = {key: record[key] for key in ("replicates", "horizon", "seed", "cases", "policies")}
+    data = None if record["data"] is None else Path(record["data"])
+    with _refusals():
+        if "specification" in record:
+            sizes = {key: record[key] for key in ("replicates", "horizon", "seed", "title", "source") if record[key]}
+            own = None if function is None else function_of(function)
+            study = Study.from_dict({**record["specification"], **sizes}, function=own)
+        else:
+            study = Study.load(record["study"])
+    _run_study(study, Path(study.name) if out is None else out, path, {**options, "data": data, "on": on})
 
 
 @app.command("report")
@@ -215,15 +324,21 @@ def write_page(
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
-    """Print what is refused, without a traceback, and leave with code 2."""
+def _refusals(let: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Print what is refused, without a traceback, and leave with code 2; what is `let` through goes on."""
     try:
         yield
-    except typer.Exit:  # a RuntimeError too
+    except (typer.Exit, *let):  # typer's is a RuntimeError too
         raise
     except (ValueError, OSError, RuntimeError) as error:
         errors.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
+
+
+def _print_json(value: Any) -> None:
+    from json import dumps
+
+    typer.echo(dumps(value, indent=2))
 
 
 def _short(name: str, path: str) -> str:
@@ -254,98 +369,3 @@ def _ago(when: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.0f} {unit} ago"
     return f"{seconds:.0f} s ago"
-
-
-def save(study: Study, result: xarray.Dataset, folder: Path, data: bool = True) -> list[Path]:
-    """Write a study's result (zarr; not if `data` is unset), tables (csv) and pictures (png) into a folder."""
-    from scalable_bandits import plots, store
-    from scalable_bandits.studies import Comparison, Row, summarize
-
-    files = [folder / "table.csv", folder / "regret.png"]
-    _write(files[0], Row._fields, summarize(result))
-    plots.study_figure(result).savefig(files[1])
-    if data:
-        files.insert(0, folder / "result.zarr")
-        store.save(result, files[0])
-    if study.published is not None:
-        files.append(folder / "published.csv")
-        _write(files[-1], Comparison._fields, study.published(result))
-    if study.rates is not None:
-        files.append(folder / "growth.png")
-        plots.growth_figure(result, study.rates).savefig(files[-1])
-    played = _covers(study, result)
-    if played:
-        files.append(folder / "partition.png")
-        plots.cover_figure(played, f"{study.cover}, {study.source}").savefig(files[-1])
-    return files
-
-
-def _write(file: Path, heading: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    import csv
-
-    with file.open("w", newline="") as handle:
-        writer = csv.writer(handle)
-        writer.writerow(heading)
-        writer.writerows(rows)
-
-
-def _covers(study: Study, result: xarray.Dataset) -> dict[str, Played]:
-    """The partitioned policy of every two-dimensional case, its first replicate played once more."""
-    from scalable_bandits.plots import Played
-    from scalable_bandits.policies import PiGPUCB
-    from scalable_bandits.simulate import simulate
-
-    played = {}
-    for case in map(str, result["case"].values):
-        if study.cover is None or study.cover not in result["policy"].values:
-            break
-        horizon, seed = result.sizes["round"], result.attrs["seed"]
-        environment, policies = study.build(study.replicate(case, 0, horizon, seed))
-        policy = policies[study.cover]
-        if isinstance(policy, PiGPUCB) and policy.space.dimension == 2:
-            played[case] = Played(policy, environment, simulate(policy, environment, horizon).candidate)
-    return played
-
-
-def published_table(rows: list[Comparison]) -> Table:
-    """Our numbers beside the published ones."""
-    table = Table(title="beside the published", title_justify="left")
-    for heading in ("case", "policy", "quantity"):
-        table.add_column(heading)
-    table.add_column("ours", justify="right", no_wrap=True)
-    table.add_column("published", justify="right", no_wrap=True)
-    for before, row in zip([None, *rows], rows, strict=False):
-        if before is not None and before.case != row.case:
-            table.add_section()
-        same = before is not None and before[:2] == row[:2]
-        error = "" if math.isnan(row.standard_error) else f" +- {row.standard_error:.2g}"
-        table.add_row(*(("", "") if same else row[:2]), row.quantity, f"{row.ours:.3g}{error}", row.published)
-    return table
-
-
-def table_of(result: xarray.Dataset) -> Table:
-    """Mean regret and standard error by policy, best first."""
-    from scalable_bandits.studies import summarize
-
-    sizes = result.sizes
-    title = (
-        f"{result.attrs['title']}\n{result.attrs['source']}; {sizes['replicate']} replicates x {sizes['round']} rounds"
-    )
-    table = Table(
-        title=title,
-        title_justify="left",
-        caption=f"regret: sum over the rounds, in {result.attrs['unit']}",
-        caption_justify="left",
-    )
-    table.add_column("policy", no_wrap=True)
-    for heading in ("regret", "std. error", "a round", "last tenth", "of uniform"):
-        table.add_column(heading, justify="right")
-    held = None
-    for row in summarize(result):
-        if row.case != held and sizes["case"] > 1:
-            table.add_section()
-            table.add_row(f"[bold]{row.case}[/bold]")
-        held = row.case
-        numbers = (row.regret, row.standard_error, row.average, row.last_tenth)
-        table.add_row(row.policy, *(f"{number:.4g}" for number in numbers), f"{row.fraction:.3f}")
-    return table

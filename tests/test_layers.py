@@ -47,6 +47,7 @@ LAYERS = (
     "analysis",
     "plots",
     "report",
+    "results",
     "cli",
     "__main__",
     "__init__",
