@@ -326,9 +326,10 @@ def write_page(
 @contextmanager
 def _refusals(let: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Print what is refused, without a traceback, and leave with code 2; what is `let` through goes on."""
+    through: tuple[type[Exception], ...] = (typer.Exit, *let)  # typer's is a RuntimeError too
     try:
         yield
-    except (typer.Exit, *let):  # typer's is a RuntimeError too
+    except through:
         raise
     except (ValueError, OSError, RuntimeError) as error:
         errors.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
