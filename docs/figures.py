@@ -1,7 +1,7 @@
 """Write `docs/figures.md` from the results in `docs/results/`: what the papers publish, and what comes out here.
 
 A result is what ``scalable-bandits run NAME --json`` prints; several of one study (``NAME.json``, ``NAME.more.json``)
-stand below each other. ``python -m docs.figures`` writes the page, and says with ``--check`` whether it is as it should be.
+stand below each other. ``python -m docs.figures`` writes the page; ``--check`` says whether it is as it should be.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FINDINGS = {  # of the papers, in words, where they print curves and no numbers
     "chowdhury2017-light": "GP-TS is best on the light sensors.",
     "chowdhury2017-synthetic": "IGP-UCB is best on functions of the RKHS and on draws from the prior.",
     "chowdhury2017-temperature": "GP-TS is best on the temperatures.",
-    "janz2020-benchmarks": "pi-GP-UCB is ahead of IGP-UCB on the four functions.",
+    "janz2020-benchmarks": "pi-GP-UCB performs competitively on the four functions.",
     "srinivas2010-synthetic": "GP-UCB is level with EI, and ahead of mean only and variance only.",
     "srinivas2010-temperature": "GP-UCB is level with EI, and ahead of mean only and variance only.",
     "srinivas2010-traffic": "GP-UCB is level with EI, and ahead of mean only and variance only.",

@@ -309,3 +309,34 @@ class TestCommand:
             done = subprocess.run(run, capture_output=True, text=True, env={**os.environ, **extra}, check=True)
             assert "srinivas2010-synthetic" in done.stdout
             assert not re.search(r"\x1b\[(\d+;)*[349]\d", done.stdout)
+
+
+class TestFigures:
+    """The page of published and measured figures."""
+
+    def test_is_what_the_results_say(self) -> None:
+        """Regenerated, it is the page that is there; every study has its place."""
+        from docs import figures
+
+        text = figures.PAGE.read_text()
+        assert text == figures.page()
+        assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == sorted(Study.registry)
+
+    def test_smaller_ones_are_labelled(self, tmp_path: Path) -> None:
+        """A result of `run --json` that is not the whole study says so."""
+        from docs import figures
+
+        small = ("--quick", "--case", "d = 1", "--json", "--out", tmp_path / "out")
+        (tmp_path / "janz2020-table1.json").write_text(command("run", "janz2020-table1", *small).stdout)
+        text = figures.page(tmp_path)
+        assert text.count("**Small scale** (the study has 12 replicates of 10,000 rounds): 2 replicates of 50") == 1
+        assert "| d = 1 | pi-GP-UCB | fraction of uniform play's regret | " in text
+        assert "| 0.09 |" in text
+
+
+def test_readme_file_is_a_study() -> None:
+    """As it stands there."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", readme, flags=re.DOTALL)
+    study = Study.from_dict({key: value for key, value in tomllib.loads(text).items() if key not in ("on", "store")})
+    assert study.run(replicates=1, horizon=3)["policy"].values.tolist() == ["IGP-UCB", "EI"]
