@@ -25,7 +25,7 @@ from scalable_bandits.store.studies import study_record
 from scalable_bandits.studies import Study
 from scalable_bandits.studies.builders import BUILDERS, Builder
 
-SMALL: dict[str, Any] = {"replicates": 2, "horizon": 12}
+SMALL: dict[str, Any] = {"replicates": 1, "horizon": 8}
 MINE = """
 name = "mine"
 horizon = 15

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from scalable_bandits.studies import (
     bogunovic2016,
-    calandriello2020,
     chowdhury2017,
     flynn2024,
     janz2020,
@@ -24,7 +23,6 @@ __all__ = [
     "Study",
     "StudyIncomplete",
     "bogunovic2016",
-    "calandriello2020",
     "chowdhury2017",
     "flynn2024",
     "janz2020",

@@ -1,7 +1,7 @@
 """Widths side by side: IGP-UCB with the widths of three papers, in regret and in how often they cover.
 
 After Flynn & Reeb 2024, section 6, whose functions are of the RKHS too, on grids of its own; `coverage` counts how
-often each width's bounds hold.
+often each width's bounds hold. The study is all in ``flynn2024-widths.toml``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from scalable_bandits.policies import IGPUCB, GaussianProcessPolicy, Policy
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Grid
 from scalable_bandits.studies.runs import Problem, Replicate
-from scalable_bandits.studies.study import Study
 
 KERNELS: dict[str, Kernel] = {"RBF": RBF(0.2), "Matern 3/2": Matern(0.2, nu=1.5)}
 
@@ -71,10 +70,3 @@ def _watched(policy: GaussianProcessPolicy, function: Any, horizon: int) -> tupl
         policy.observe(candidate, truth[candidate] + function.noise_at(t))
         regret += float(truth.max() - truth[candidate])
     return largest, total / horizon, regret
-
-
-Study(
-    name="flynn2024-widths", title="IGP-UCB with the widths of three papers",
-    source="Flynn & Reeb 2024, section 6", cases=tuple(KERNELS), build=widths,
-    horizon=2000, replicates=20, duration="1 min",
-).register()  # fmt: skip
