@@ -314,6 +314,10 @@ class TestCommand:
 class TestFigures:
     """The page of published and measured figures."""
 
+    @pytest.fixture(autouse=True)
+    def _found(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.syspath_prepend(Path(__file__).parents[1])
+
     def test_is_what_the_results_say(self) -> None:
         """Regenerated, it is the page that is there; every study has its place."""
         from docs import figures
