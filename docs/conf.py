@@ -1,0 +1,81 @@
+"""Sphinx: the pages of this folder, and the reference from the docstrings."""
+
+import inspect
+import re
+from importlib import metadata
+from pathlib import Path
+
+project = "scalable_bandits"
+author = "The scalable_bandits developers"
+release = version = metadata.version("scalable_bandits")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc"]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_default_options = {"members": True, "show-inheritance": True, "member-order": "bysource"}
+autodoc_typehints = "signature"
+autodoc_class_signature = "mixed"
+python_display_short_literal_types = True
+numpydoc_show_class_members = False  # autodoc lists them
+numpydoc_xref_param_type = False
+default_role = "code"
+
+html_theme = "furo"
+html_title = f"scalable_bandits {release}"
+
+
+def without_private(app, what, name, obj, options, signature, returned):
+    """Leave attrs' private fields and defaults that are objects out of a class's signature."""
+    if what == "class" and signature and inspect.isclass(obj) and hasattr(obj, "__attrs_attrs__"):
+        shown = [
+            parameter.replace(annotation=inspect.Parameter.empty)
+            for parameter in inspect.signature(obj).parameters.values()
+            if not parameter.name.startswith("_")
+        ]
+        return str(inspect.Signature(shown)).replace("NOTHING", "..."), returned
+    return None
+
+
+def escape_sizes(app, what, name, obj, options, lines):
+    """In docstrings |D| is the size of a set, not a substitution."""
+    lines[:] = [re.sub(r"\|([^|`]+)\|", r"\\|\1\\|", line) for line in lines]
+
+
+PAGES = {
+    "readme": "README.md",
+    "contributing": "CONTRIBUTING.md",
+    "changelog": "CHANGELOG.md",
+    "cluster": "cluster/README.md",
+}
+ROOT = Path(__file__).parent.parent
+
+
+def from_repository(app, docname, source):
+    """Pages that live elsewhere in the repository, with links between them mended."""
+    if docname not in PAGES:
+        return
+    here = (ROOT / PAGES[docname]).parent
+
+    def mended(link):
+        target, _, anchor = link[1].partition("#")
+        if "://" in target or not target:
+            return link[0]
+        path = (here / target).resolve().relative_to(ROOT).as_posix()
+        page = next((page for page, file in PAGES.items() if file == path), None)
+        if page is not None:
+            return f"]({page}.md{'#' + anchor if anchor else ''})"
+        if path.startswith("docs/"):
+            return f"]({path.removeprefix('docs/')}{'#' + anchor if anchor else ''})"
+        return f"](path:../{path})"
+
+    source[0] = re.sub(r"\]\(([^)\s]+)\)", mended, (ROOT / PAGES[docname]).read_text())
+
+
+def setup(app):
+    """Connect them."""
+    app.connect("autodoc-process-signature", without_private)
+    app.connect("autodoc-process-docstring", escape_sizes)
+    app.connect("source-read", from_repository)
