@@ -71,7 +71,7 @@ def connect(on: Any) -> Iterator[Client]:
     """
     place = resolve(on)
     with place() as client:
-        _await_worker(client)
+        await_worker(client)
         check_versions(client)
         yield client
 
@@ -104,7 +104,8 @@ def _given(client: Client) -> Iterator[Client]:
     yield client
 
 
-def _await_worker(client: Client) -> None:
+def await_worker(client: Client) -> None:
+    """Wait for the first worker; ClusterError if none comes."""
     if client.scheduler_info(n_workers=-1)["workers"]:
         return
     try:

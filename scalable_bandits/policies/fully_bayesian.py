@@ -40,8 +40,11 @@ class FullyBayesianGPUCB(UnknownPriorPolicy):
     def choose(self, allowed: Mask | None = None) -> int:
         weights = self.belief()
         numbers = np.flatnonzero(weights).tolist()
-        bounds = self._shards.each(numbers, "upper", self.width, self.rounds + 1, self._waiting)
+        bounds = self._ask(numbers, "upper", self._waiting)
         return choose(weights[numbers] @ np.array(bounds), self._salt, allowed)[0]  # (2)
+
+    def foresee(self) -> None:
+        self._foresee(self._playing, "upper", self._waiting)
 
     def credit(self, told: Outcome) -> None:
         self._counts += self.belief()

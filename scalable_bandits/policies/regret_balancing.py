@@ -39,6 +39,12 @@ class RegretBalancing(UnknownPriorPolicy):
             counts[self._turn(counts)] += 1.0
         return self.largest(self.proposals([self._turn(counts)], allowed))  # line 4
 
+    def foresee(self) -> None:
+        counts = self._counts.copy()
+        for _ in range(len(self._waiting) + 1):  # the present play, and those pending
+            counts[self._turn(counts)] += 1.0
+        self._foresee([self._turn(counts)], "propose", None, self._waiting)
+
     def credit(self, told: Outcome) -> None:
         p = self._turn(self._counts)
         self.book(p, told.y, self.width_of(told.round) * told.std[p], told.share)  # line 7

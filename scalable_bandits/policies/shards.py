@@ -6,8 +6,9 @@ others there are or where they live, so that one execution can stand in for anot
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -42,6 +43,19 @@ class Execution(Protocol):
     def each(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
         """Call a method of some shards with the same arguments; the answers, in the order of the numbers."""
 
+    def foresee(self, numbers: Sequence[int], method: str, *arguments: Any) -> None:
+        """Say which call is likely to come after the next one, so that one message may do for both."""
+
+
+class Place(Protocol):
+    """Where executions come from."""
+
+    def shards(self, makers: Sequence[Callable[[], Any]]) -> Execution:
+        """Shards, by functions that make them."""
+
+    def close(self) -> None:
+        """Let go of what was started for them; it is started again where it is needed again."""
+
 
 class InProcess:
     """Shards in this process, one after the other.
@@ -59,6 +73,31 @@ class InProcess:
         """Call a method of some shards with the same arguments."""
         return [getattr(self._shards[number], method)(*arguments) for number in numbers]
 
+    def foresee(self, numbers: Sequence[int], method: str, *arguments: Any) -> None:
+        """Nothing is saved here."""
+
+
+class Here:
+    """In this process."""
+
+    def shards(self, makers: Sequence[Callable[[], Any]]) -> Execution:
+        """Shards, one after the other."""
+        return InProcess(makers)
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+def place(on: Any) -> Place:
+    """Where shards live: this process for None, or the workers of the cluster that `on` names.
+
+    The layer of executions is above this one, so that it is found by its name, and only by who asks for it.
+    """
+    if on is None:
+        return Here()
+    found: Place = importlib.import_module("scalable_bandits.execution.shards").Place(on)
+    return found
+
 
 class PriorShard:
     """Posterior of one prior on the candidates.
@@ -75,7 +114,17 @@ class PriorShard:
         lambda, the noise variance of a pending point, in squared units of y.
     salt
         Seed of the tie-breaking hash.
+
+    Attributes
+    ----------
+    CHANGING : frozenset
+        Methods that change what is answered later.
+    ASKING : frozenset
+        Methods that do where `asks_matter`.
     """
+
+    CHANGING: ClassVar[frozenset[str]] = frozenset({"observe", "take", "restore"})
+    ASKING: ClassVar[frozenset[str]] = frozenset({"propose", "upper", "moments"})
 
     def __init__(self, prior: Prior, space: FiniteSpace, engine: str, regularization: float, salt: int):
         self._prior, self._space, self._kind = prior, space, engine
@@ -107,8 +156,8 @@ class PriorShard:
         """Evaluate the mean of round t, which may refuse to be."""
         self._moved(t)
 
-    def observe(self, candidate: int, y: float, noise_variance: float, t: int) -> tuple[float, float]:
-        """Learn what round t brought; the mean and variance of the candidate just before."""
+    def observe(self, candidate: int, y: float, noise_variance: float, t: int) -> tuple[float, float, float]:
+        """Learn what round t brought; the candidate's mean and variance before, the information gain (nats) after."""
         self._one[0] = candidate
         (mean,), (variance,) = self._engine.at(self._one)
         moved = self._moved(t)
@@ -120,7 +169,7 @@ class PriorShard:
             self._regression = None
         if self._columns:
             self._columns.clear()
-        return float(mean) + shift, float(variance)
+        return float(mean) + shift, float(variance), self._engine.information_gain
 
     def propose(self, width: float, t: int, allowed: Mask | None, waiting: Sequence[int]) -> Proposal:
         """Candidate of largest upper confidence bound in round t, with points waiting for their values."""
@@ -159,9 +208,9 @@ class PriorShard:
         if not waiting:
             return None
         distinct, counts = np.unique(np.array(waiting, dtype=np.int64), return_counts=True)
-        missing = [c for c in distinct.tolist() if c not in self._columns]
-        if missing:
-            self._columns.update(zip(missing, self._engine.columns(np.array(missing)), strict=True))
+        for c in distinct.tolist():
+            if c not in self._columns:  # one at a time: the last bits would follow which came together
+                self._columns[c] = self._engine.columns(np.array([c]))[0]
         columns = np.array([self._columns[c] for c in distinct.tolist()])
         covariance = columns[:, distinct] + np.diag(self._regularization / counts)
         return np.einsum("ij,ij->j", columns, np.linalg.solve(covariance, columns))
@@ -177,6 +226,11 @@ class PriorShard:
             return
         for candidate, average, noise_variance in zip(*map(np.ndarray.tolist, self._observed.collapsed()), strict=True):
             self._engine.observe(candidate, average, noise_variance)
+
+    @property
+    def asks_matter(self) -> bool:
+        """Whether asking leaves traces in later rounding; see `Engine`."""
+        return self._engine.asks_matter
 
     def report(self) -> tuple[float, bool]:
         """Realised information gain in nats, and whether the engine's `asks_matter`."""

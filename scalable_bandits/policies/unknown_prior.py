@@ -6,7 +6,7 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import attrs
 import numpy as np
@@ -17,7 +17,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.confidence import error_allowance, unknown_prior_finite
 from scalable_bandits.policies.base import Best, Mask, Policy
 from scalable_bandits.policies.gaussian_process import ROUNDING
-from scalable_bandits.policies.shards import Execution, InProcess, PriorShard, Proposal
+from scalable_bandits.policies.shards import Execution, Place, PriorShard, Proposal, place
 from scalable_bandits.posteriors import State, arrays, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.priors import Prior
@@ -70,6 +70,10 @@ class UnknownPriorPolicy(Policy):
         U, the candidate priors.
     engine
         As in `GaussianProcessPolicy`, without "sketched".
+    on
+        Where the priors' posteriors are held: None (this process), "local:4" (worker processes of this machine), the
+        address of a Dask scheduler, a `distributed.Client`, or a recipe. The numbers are the same, and `on` is not
+        part of the specification. A cluster that was started ends with the policy, or with `close`.
 
     Other parameters are those of `Policy`.
 
@@ -87,6 +91,8 @@ class UnknownPriorPolicy(Policy):
 
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
     engine: str = attrs.field(default="auto")
+    on: Any = attrs.field(default=None, repr=False)
+    _place: Place = attrs.field(init=False, repr=False)
     _shards: Execution = attrs.field(init=False, repr=False)
     _playing: list[int] = attrs.field(init=False, repr=False)  # priors that learn and may play
     _rejected: dict[int, Rejection] = attrs.field(init=False, factory=dict, repr=False)
@@ -113,10 +119,13 @@ class UnknownPriorPolicy(Policy):
         # Of each prior: log marginal likelihood; and over its plays how many there were, the sum of the errors (or of
         # y), of beta s, and of the shares.
         self._evidence, self._counts, self._sums, self._slacks, self._weights = np.zeros((5, count))
+        self._asked = 0  # round whose means all priors in play have evaluated
+        self._place = place(self.on)
         self._shards = self._make_shards(self._finite)
+        self._reports: dict[int, tuple[float, bool]] = {}
 
     def _make_shards(self, space: FiniteSpace) -> Execution:
-        return InProcess(
+        return self._place.shards(
             [
                 functools.partial(PriorShard, prior, space, self.engine, self.regularization, self._salt)
                 for prior in self.priors
@@ -126,8 +135,26 @@ class UnknownPriorPolicy(Policy):
     def _prepare(self, shards: Execution) -> None:
         """Have the means that move evaluated for the present round: one that fails does so before anything changes."""
         moving = [number for number in self._playing if self.priors[number].moving]
-        if moving:
+        if moving and (shards is not self._shards or self._asked != self.rounds + 1):
             shards.each(moving, "prepare", self.rounds + 1)
+
+    def parameters(self) -> dict[str, Any]:
+        return {name: value for name, value in super().parameters().items() if name != "on"}
+
+    # ---- where the priors are
+
+    def close(self) -> None:
+        """End a cluster that was started for this policy; it is started again if the policy goes on.
+
+        ``with sb.PEGPUCB(..., on="local:4") as policy:`` does so at the end. Your own client stays open.
+        """
+        self._place.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # ---- for subclasses
 
@@ -145,7 +172,23 @@ class UnknownPriorPolicy(Policy):
 
     def proposals(self, priors: Sequence[int], allowed: Mask | None) -> list[Proposal]:
         """What some priors would play in the round to come."""
-        return self._shards.each(priors, "propose", self.width, self.rounds + 1, allowed, self._waiting)
+        found: list[Proposal] = self._ask(priors, "propose", allowed, self._waiting)
+        return found
+
+    def _ask(self, priors: Sequence[int], method: str, *arguments: Any) -> list[Any]:
+        """Ask priors about the round to come, given its width."""
+        answers = self._shards.each(priors, method, self.width, self.rounds + 1, *arguments)
+        if set(priors) >= set(self._playing):
+            self._asked = self.rounds + 1
+        return answers
+
+    def foresee(self) -> None:
+        """Say what will be asked of the priors once the present round is told, as far as that is known before."""
+        self._foresee(self._playing, "propose", None, self._waiting)
+
+    def _foresee(self, priors: Sequence[int], method: str, *arguments: Any) -> None:
+        t = self.rounds + 2
+        self._shards.foresee(priors, method, self.width_of(t + len(self._waiting)), t, *arguments)
 
     def book(self, prior: int, amount: float, slack: float, share: float) -> None:
         """Credit a prior with a play."""
@@ -212,7 +255,13 @@ class UnknownPriorPolicy(Policy):
     def information_gain(self) -> float:
         """Realised information gain (nats) under the likeliest prior in play; no width uses it."""
         leader = self._playing[int(np.argmax(self._evidence[self._playing]))]
-        return float(self._shards.each([leader], "report")[0][0])
+        return self._report(leader)[0]
+
+    def _report(self, number: int) -> tuple[float, bool]:
+        """Information gain of a prior in play, and whether its asks matter; it is asked if it did not say."""
+        if number not in self._reports:
+            self._reports.update(zip(self._playing, self._shards.each(self._playing, "report"), strict=True))
+        return self._reports[number]
 
     def _mixture(self, method: str, weights: Floats, *arguments: Any) -> tuple[Floats, Floats]:
         """Mean and variance of the mixture of the priors' posteriors."""
@@ -266,9 +315,12 @@ class UnknownPriorPolicy(Policy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         t, playing = self.rounds + 1, list(self._playing)
         self._prepare(self._shards)
+        matter = {number: self._report(number)[1] for number in playing}
+        self.foresee()
         before = self._shards.each(playing, "observe", candidate, y, noise_variance, t)
         means, variances = np.full((2, len(self.priors)), np.nan)
-        means[playing], variances[playing] = np.array(before).T
+        means[playing], variances[playing], gains = np.array(before).T
+        self._reports = {n: (gain, matter[n]) for n, gain in zip(playing, gains.tolist(), strict=True)}
         self.credit(Outcome(t, y, noise_variance / self.regularization, means, np.sqrt(variances)))
         mean, total = means[playing], variances[playing] + noise_variance
         self._evidence[playing] -= 0.5 * (np.log(2.0 * math.pi * total) + (y - mean) ** 2 / total)
@@ -280,12 +332,12 @@ class UnknownPriorPolicy(Policy):
         self._prepare(rebuilt)
         for number, state in zip(self._playing, self._shards.each(self._playing, "state"), strict=True):
             rebuilt.each([number], "take", state, self._finite.size)
-        self._shards = rebuilt
+        self._shards, self._reports = rebuilt, {}
         self._queried = np.append(self._queried, np.zeros(grown.size - len(self._queried), dtype=np.bool_))
 
     @property
     def asks_matter(self) -> bool:
-        return any(matter for _, matter in self._shards.each(self._playing, "report"))
+        return any(self._report(number)[1] for number in self._playing)
 
     def state(self) -> State:
         shards = self._shards.each(self._playing, "state")
@@ -304,6 +356,6 @@ class UnknownPriorPolicy(Policy):
         }
         self._evidence, self._counts, self._sums, self._slacks, self._weights = state["sums"].copy()
         self._queried = state["queried"].copy()
-        self._shards = self._make_shards(self._finite)
+        self._shards, self._reports = self._make_shards(self._finite), {}
         for number in self._playing:
             self._shards.each([number], "restore", part(part(state, "shards"), str(number)))

@@ -1,0 +1,116 @@
+"""On a worker: the shards that it holds, each a cache of what its maker and its calls so far make of it.
+
+A call says which state it goes on from, by the number of calls that made it. What is not there in this state is made
+anew, if the message brings what that takes, and reported missing otherwise. A shard in which a call raises is dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+
+class Call(NamedTuple):
+    """A method of shards and its arguments."""
+
+    method: str
+    arguments: tuple[Any, ...]
+
+    def on(self, shard: Any) -> Any:
+        """What a shard answers."""
+        return getattr(shard, self.method)(*self.arguments)
+
+
+class Request(NamedTuple):
+    """What one shard is to do."""
+
+    number: int
+    calls: int  # that made the state to go on from
+    ahead: bool  # whether the answer to the call that is foreseen is wanted too
+    rebuild: tuple[bytes, Sequence[Call]] | None  # maker, pickled, and those calls
+
+
+class Reply(NamedTuple):
+    """What came of it; neither an answer nor an error: the shard is not held."""
+
+    number: int
+    calls: int = -1  # that made the state as it is now
+    answer: Any = None
+    ahead: Any = None
+    error: Exception | None = None
+
+
+class Held(NamedTuple):
+    """A shard, and how many calls made it what it is."""
+
+    shard: Any
+    calls: int
+
+
+_held: dict[tuple[str, str], dict[int, Held]] = {}  # by address of the worker (several may share a process) and run
+_threads: dict[str, ThreadPoolExecutor] = {}
+_guard = threading.Lock()
+
+
+def changes(shard: Any, method: str) -> bool:
+    """Whether a call leaves traces in what a shard answers later."""
+    return method in shard.CHANGING or (shard.asks_matter and method in shard.ASKING)
+
+
+async def perform(
+    run: str, requests: dict[str, list[Request]], call: Call, ahead: Call | None, dask_worker: Any
+) -> list[Reply]:
+    """Answer a message: on a thread of its own, so that the worker stays responsive, one message after the other."""
+    import asyncio
+
+    address = dask_worker.address
+    with _guard:
+        thread = _threads.setdefault(address, ThreadPoolExecutor(1, thread_name_prefix="shards"))
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(thread, _perform, (address, run), requests[address], call, ahead)
+
+
+def _perform(key: tuple[str, str], requests: list[Request], call: Call, ahead: Call | None) -> list[Reply]:
+    held = _held.setdefault(key, {})
+    return [_answer(held, request, call, ahead) for request in requests]
+
+
+def _answer(held: dict[int, Held], request: Request, call: Call, ahead: Call | None) -> Reply:
+    number = request.number
+    found = held.pop(number, None)
+    try:
+        if found is not None and found.calls == request.calls:
+            shard = found.shard
+        elif request.rebuild is None:
+            return Reply(number)
+        else:
+            maker, before = request.rebuild
+            shard = cloudpickle.loads(maker)()
+            for each in before:
+                each.on(shard)
+        answer = call.on(shard)
+        calls = request.calls + changes(shard, call.method)
+        # Asked ahead only where that leaves no trace: it may never be asked for.
+        guess = ahead.on(shard) if ahead and request.ahead and not changes(shard, ahead.method) else None
+    except Exception as error:
+        return Reply(number, error=_portable(error))
+    held[number] = Held(shard, calls)
+    return Reply(number, calls, answer, guess)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or one of the same words where it does not survive the way."""
+    try:
+        cloudpickle.loads(cloudpickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def forget(run: str, dask_worker: Any) -> None:
+    """Let go of the shards of a run."""
+    _held.pop((dask_worker.address, run), None)
