@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import importlib
 import os
 import pickle
 import random
@@ -101,12 +102,12 @@ class TestSameNumbers:
     @pytest.mark.parametrize("moving", [False, True])
     def test_other_engines(self, moving, four, small_tiles):
         """Also one whose last bits follow what was asked, on workers whose tiles are small too."""
-        small = {"TILE": 64, "WINDOW": 16, "BATCH": 16}
-        four.run(tiles_are, small)
+        small = {"tiles.TILE": 64, "tiles.WINDOW": 16, "tiles.BATCH": 16, "blocked.PATIENCE": 4}
+        usual = next(iter(four.run(tiles_are, small).values()))
         try:
             assert play(policy_of(sb.PEGPUCB, four, moving, engine="blocked")) == alone(sb.PEGPUCB, moving, "blocked")
         finally:
-            four.run(tiles_are, {"TILE": 1024, "WINDOW": 64, "BATCH": 64})
+            four.run(tiles_are, usual)
 
     def test_one_message_a_round(self, four, monkeypatch):
         """To each worker; what a round brought and what the next asks for go together."""
@@ -129,10 +130,14 @@ class TestSameNumbers:
 
 
 def tiles_are(sizes):
-    from scalable_bandits.posteriors import tiles
-
+    """Set constants of the blocked engine; those before."""
+    before = {}
     for name, value in sizes.items():
-        setattr(tiles, name, value)
+        module, _, constant = name.partition(".")
+        found = importlib.import_module(f"scalable_bandits.posteriors.{module}")
+        before[name] = getattr(found, constant)
+        setattr(found, constant, value)
+    return before
 
 
 class Killer:
@@ -281,7 +286,11 @@ class TestEnds:
         before = set(me.children(recursive=True))
 
         def added():
-            return [p for p in me.children(recursive=True) if p not in before and "tracker" not in "".join(p.cmdline())]
+            return [
+                p
+                for p in me.children(recursive=True)
+                if p not in before and "resource_tracker" not in "".join(p.cmdline())
+            ]
 
         with policy_of(sb.PEGPUCB, "local:1") as policy:
             assert not added()  # not before it is needed

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -94,11 +95,13 @@ def _answer(held: dict[int, Held], request: Request, call: Call, ahead: Call | N
                 each.on(shard)
         answer = call.on(shard)
         calls = request.calls + changes(shard, call.method)
-        # Asked ahead only where that leaves no trace: it may never be asked for.
-        guess = ahead.on(shard) if ahead and request.ahead and not changes(shard, ahead.method) else None
     except Exception as error:
         return Reply(number, error=_portable(error))
     held[number] = Held(shard, calls)
+    guess = None
+    if ahead and request.ahead and not changes(shard, ahead.method):  # it may never be asked for: it leaves no trace
+        with suppress(Exception):  # nor an error, before it is asked for
+            guess = ahead.on(shard)
     return Reply(number, calls, answer, guess)
 
 
