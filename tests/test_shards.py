@@ -145,6 +145,7 @@ class Killer:
 
     def __init__(self, client, seed, kills=5):
         self.client, self.random = client, random.Random(seed)
+        self.aimed = set()
         self.rounds = set(self.random.sample(range(2, HORIZON), kills))
         self.killed = []
         self.threads = []
@@ -152,15 +153,22 @@ class Killer:
     def __call__(self, t):
         if t not in self.rounds:
             return
-        while not (pids := self.client.run(os.getpid, on_error="ignore")):
+        while not (alive := self.pids()):
             time.sleep(0.05)
-        pid = self.random.choice(sorted(pids.values()))
+        pid = self.random.choice(alive)
+        self.aimed.add(pid)
         delay = self.random.choice([0.0, 0.001, 0.003])
         thread = threading.Thread(target=self.kill, args=(pid, delay))
         thread.start()
         self.threads.append(thread)
         if not delay:
             thread.join()
+
+    def pids(self):
+        """Of the workers that are there."""
+        nannies = self.client.cluster.workers.values()
+        there = self.client.nthreads()
+        return [nanny.pid for nanny in nannies if nanny.worker_address in there and nanny.pid not in self.aimed]
 
     def kill(self, pid, delay):
         time.sleep(delay)

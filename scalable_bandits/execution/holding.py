@@ -62,9 +62,7 @@ def changes(shard: Any, method: str) -> bool:
     return method in shard.CHANGING or (shard.asks_matter and method in shard.ASKING)
 
 
-async def perform(
-    run: str, requests: dict[str, list[Request]], call: Call, ahead: Call | None, dask_worker: Any
-) -> list[Reply]:
+async def perform(run: str, requests: list[Request], call: Call, ahead: Call | None, dask_worker: Any) -> list[Reply]:
     """Answer a message: on a thread of its own, so that the worker stays responsive, one message after the other."""
     import asyncio
 
@@ -72,7 +70,7 @@ async def perform(
     with _guard:
         thread = _threads.setdefault(address, ThreadPoolExecutor(1, thread_name_prefix="shards"))
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(thread, _perform, (address, run), requests[address], call, ahead)
+    return await loop.run_in_executor(thread, _perform, (address, run), requests, call, ahead)
 
 
 def _perform(key: tuple[str, str], requests: list[Request], call: Call, ahead: Call | None) -> list[Reply]:

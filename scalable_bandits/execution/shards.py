@@ -29,8 +29,10 @@ from scalable_bandits.execution.holding import Call, Reply, Request, forget, per
 if TYPE_CHECKING:
     from distributed import Client
 
+PULSE_SECONDS = 0.2  # without an answer, between two looks at whether the workers are still there
 LOSSES = 8  # of workers that may die under one call
 LINGER_SECONDS = 5.0  # that the scheduler may take to notice that a worker is gone
+FORGET_SECONDS = 2.0  # to have workers let go of shards; a dead one would be called for half a minute
 LOOK_SECONDS = 2.0  # between two looks at which workers there are, to spread the shards evenly again
 
 
@@ -178,7 +180,7 @@ class Shards:
         if client.status != "running":
             raise self._gone(client)
         try:
-            return client.run(perform, self._run, requests, call, ahead, workers=list(requests), on_error="return")
+            return client.sync(_answers, client, self._run, requests, call, ahead)
         except Exception as error:
             if client.status == "running" and not isinstance(error, OSError | TimeoutError):
                 raise
@@ -228,6 +230,33 @@ class Shards:
         return numbers
 
 
+async def _answers(
+    client: Client, run: str, requests: dict[str, list[Request]], call: Call, ahead: Call | None
+) -> dict[str, Any]:
+    """Replies by worker, or what kept one from replying. The dead are looked up: they do not say."""
+    import asyncio
+
+    async def ask(worker: str, asked: list[Request]) -> Any:
+        given: Any = {"workers": [worker], "on_error": "return", "asynchronous": True}
+        return (await client.run(perform, run, asked, call, ahead, **given))[worker]
+
+    tasks = {worker: asyncio.ensure_future(ask(worker, asked)) for worker, asked in requests.items()}
+    pending: set[Any] = set(tasks.values())
+    while pending:
+        _, pending = await asyncio.wait(pending, timeout=PULSE_SECONDS)
+        if pending:
+            assert client.scheduler is not None
+            known = await client.scheduler.ncores()
+            gone = {task for worker, task in tasks.items() if worker not in known} & pending
+            for task in gone:
+                task.cancel()
+    await asyncio.wait(tasks.values())
+    return {
+        worker: OSError(f"{worker} is gone") if task.cancelled() else task.exception() or task.result()
+        for worker, task in tasks.items()
+    }
+
+
 def _workers(client: Client, lost: Sequence[str] = ()) -> set[str]:
     """Addresses of the workers there are; waits for one that was not just lost, unless those stay there."""
     stop = time.monotonic() + LINGER_SECONDS
@@ -275,4 +304,4 @@ def _forget(client: weakref.ref[Client], run: str) -> None:
     if found is None or found.status != "running":
         return
     with suppress(OSError, TimeoutError, RuntimeError):  # the cluster is going away, and the shards with it
-        found.run(forget, run, on_error="ignore")
+        found.run(forget, run, on_error="ignore", callback_timeout=FORGET_SECONDS)
