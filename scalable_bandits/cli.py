@@ -236,7 +236,9 @@ def show_status(
         "so far": [_so_far(run) for run in found],
         "state": [run.state for run in found],
     }
-    left_out = () if console.width >= WIDE else ("plays", "size")
+    left_out: tuple[str, ...] = () if console.width >= WIDE else ("plays", "size")
+    if left_out and any("/" in name for name in columns["run"]):  # a study's, named by their policies
+        left_out += ("policy",)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for heading in columns:
         if heading not in left_out:

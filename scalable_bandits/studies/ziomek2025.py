@@ -2,7 +2,8 @@
 
 Differs from the paper in: it states neither the toy's lengthscale, heights, noise and horizon nor the temperatures'
 noise. Here the toy has a lengthscale of half the domain, so that a wrong prior is confident where it has not looked
-(with short ones every policy looks everywhere, and all but random end alike), and hills of 1 and 4 prior deviations.
+(with short ones every policy looks everywhere, and MLE and fully Bayesian end ahead), and hills of 1 and 4 prior
+deviations. The order is that of the means: the baselines get stuck in some runs, and are quicker in the others.
 The temperatures have three training days, hence three priors, and two test days (thirteen and one in the paper), in
 rounds of 30 minutes (10 there); they are standardised by the training days' mean and deviation, and replicates play the
 test days in turn with noise of their own.
