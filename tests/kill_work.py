@@ -4,6 +4,7 @@ import importlib
 import itertools
 import math
 import os
+import shutil
 import signal
 import struct
 import threading
@@ -49,7 +50,14 @@ def kept_in(work, path):
         return zarr.storage.ObjectStore(importlib.import_module("obstore.store").LocalStore(path, mkdir=True))
     if work.within == "icechunk":
         icechunk = importlib.import_module("icechunk")
-        return icechunk.Repository.open_or_create(icechunk.local_filesystem_storage(str(path)))
+        storage = icechunk.local_filesystem_storage(str(path))
+        try:
+            return icechunk.Repository.open_or_create(storage)
+        except icechunk.IcechunkError as error:
+            if "clean prefixes" not in str(error):
+                raise
+            shutil.rmtree(path)  # the process was killed before the repository was made: nothing is in it
+            return icechunk.Repository.create(icechunk.local_filesystem_storage(str(path)))
     return path
 
 

@@ -11,9 +11,19 @@ from pathlib import Path
 import numpy as np
 
 from scalable_bandits import policies
-from scalable_bandits.kernels import RBF, Covariance, Kernel, Linear, Matern, Periodic, RationalQuadratic
+from scalable_bandits.kernels import (
+    RBF,
+    Covariance,
+    Kernel,
+    Linear,
+    Matern,
+    Periodic,
+    RationalQuadratic,
+    TemporalDecay,
+)
 from scalable_bandits.policies import Policy
 from scalable_bandits.spaces import Arms, Box, Grid, Points
+from scalable_bandits.visited import Visited
 
 ROUNDS = 70  # after which windows were folded, tiles sleep, and cells were split
 
@@ -67,12 +77,16 @@ def _one_of_each() -> Iterator[Policy]:
     hopeless = np.repeat([0.0, -100.0], 1024)  # whose tile sleeps
     yield policies.MeanOnly(Grid([[0, 1]], 2048), kernel, prior_mean=hopeless, engine="blocked")
     yield policies.GPUCB(Box([[0, 1]]), kernel, candidates=32)
+    yield from (policies.GPEI(Box([[0, 1]] * 2), each) for each in _kernels())  # by gradients
+    yield policies.TVGPUCB(Grid([[0, 1]], 9), kernel * TemporalDecay(0.1))
+    yield policies.SWGPUCB(Grid([[0, 1]], 9), kernel, memory=5)
     yield policies.RandomSearch(grid)
 
 
 def _play(policy: Policy) -> None:
-    half = np.arange(policy.finite_space.size // 2)
-    for t in range(ROUNDS):
+    whole = isinstance(policy.finite_space, Visited)
+    half = None if whole else np.arange(policy.finite_space.size // 2)
+    for t in range(4 if whole else ROUNDS):
         asked = policy.ask(available=half) if t % 3 == 0 else policy.ask()
         if t % 5 == 0:
             policy.ask()

@@ -5,8 +5,10 @@ from scalable_bandits.plots.curves import coverage, regret_curves, time_per_roun
 from scalable_bandits.plots.figures import cover_figure, growth_figure, study_figure
 from scalable_bandits.plots.posteriors import index, posterior
 from scalable_bandits.plots.priors import prior_histogram, prior_timeline
+from scalable_bandits.plots.style import COLOURS
 
 __all__ = [
+    "COLOURS",
     "Played",
     "cover_figure",
     "coverage",
