@@ -112,6 +112,7 @@ class Play:
 
     def __init__(self, policy: Policy, environment: Environment, available: Available | None):
         self.policy, self.environment, self.available = policy, environment, available
+        self._unrestricted = available is None and type(environment).available is Environment.available
         self._value_of = self._values()
         self._optimum = math.nan if environment.changing else environment.optimum()
 
@@ -162,7 +163,7 @@ class Play:
 
         try:
             for t in range(first, first + count):
-                given = self.given(t)
+                given = None if self._unrestricted else self.given(t)
                 width, gain = policy.width, policy.information_gain
                 candidate = policy.propose(policy.allowed(given))
                 value = self._value_of(candidate, t)

@@ -10,8 +10,19 @@ from scalable_bandits.posteriors._numba_window import add_rows, apply, project, 
 
 
 @njit(cache=True, nogil=True)
-def observe(p, slot, y, noise, gram, coordinates, opening, shift, rows, rank, mean, variance, column, weights):
-    """One observation; of a new point (slot -1) `column` holds the prior covariances. Returns the information gain."""
+def observe(p, slot, y, noise, small, rows, rank, fields):
+    """One observation; of a new point (slot -1) the column holds the prior covariances. Returns the information gain.
+
+    `small` holds gram, coordinates and opening (room, room), shift and weights (room,) of the window; `fields` (3, n)
+    mean, variance and column.
+    """
+    room = rows.shape[0]
+    square = room * room
+    gram = small[:square].reshape(room, room)
+    coordinates = small[square : 2 * square].reshape(room, room)
+    opening = small[2 * square : 3 * square].reshape(room, room)
+    shift, weights = small[3 * square : 3 * square + room], small[3 * square + room :]
+    mean, variance, column = fields[0], fields[1], fields[2]
     project(gram, coordinates, rank, slot, rows[:, p], weights)
     if slot >= 0:
         column[:] = 0.0
@@ -25,9 +36,7 @@ def observe(p, slot, y, noise, gram, coordinates, opening, shift, rows, rank, me
 
 
 @njit(cache=True, nogil=True)
-def observe_all(
-    positions, slots, ys, noises, fresh, gram, coordinates, opening, shift, rows, rank, mean, variance, column, weights
-):
+def observe_all(positions, slots, ys, noises, fresh, small, rows, rank, fields):
     """Observations one after the other; `slots` at or above the rank so far are new points, with columns in `fresh`.
 
     Returns the rank and the information gain of these observations.
@@ -37,40 +46,38 @@ def observe_all(
     for i in range(positions.shape[0]):
         slot = slots[i] if slots[i] < rank else -1
         if slot < 0:
-            column[:] = fresh[new]
+            fields[2] = fresh[new]
             new += 1
-        gain += observe(
-            positions[i], slot, ys[i], noises[i], gram, coordinates, opening, shift, rows, rank, mean, variance,
-            column, weights,
-        )  # fmt: skip
+        gain += observe(positions[i], slot, ys[i], noises[i], small, rows, rank, fields)
         if slot < 0:
             rank += 1
     return rank, gain
 
 
 @njit(cache=True, nogil=True)
-def summit(mean, variance, caps, width, numbers, salt, tolerance):
+def summit(mean, variance, std, caps, width, numbers, salt, tolerance):
     """Largest index mean + width std of a cell (under its caps, if it has any), and for how long it stays where it is.
 
     Returns position (of the ties the one of smallest hash), index, mean and std there, the largest width up to which no
-    other candidate overtakes, and the largest std.
+    other candidate overtakes, and the largest std; `std` (n,) is written.
     """
     n = mean.shape[0]
+    for i in range(n):
+        std[i] = math.sqrt(variance[i])
     capped = caps.shape[0] > 0
     best = -np.inf
     most = 0.0
     for i in range(n):
-        std = math.sqrt(variance[i])
-        index = mean[i] + width * std
+        index = mean[i] + width * std[i]
         if capped and caps[i] < index:
             index = caps[i]
         best = max(best, index)
-        most = max(most, std)
+        most = max(most, std[i])
     floor = best - tolerance * abs(best)
     chosen = -1
     smallest = np.uint64(0)
     for i in range(n):
-        index = mean[i] + width * math.sqrt(variance[i])
+        index = mean[i] + width * std[i]
         if capped and caps[i] < index:
             index = caps[i]
         if index >= floor:
@@ -81,10 +88,10 @@ def summit(mean, variance, caps, width, numbers, salt, tolerance):
     if capped:
         return chosen, best, best, 0.0, width, most
     top_mean = mean[chosen]
-    top_std = math.sqrt(variance[chosen])
+    top_std = std[chosen]
     limit = np.inf
     for i in range(n):
-        more = math.sqrt(variance[i]) - top_std
+        more = std[i] - top_std
         if more > 1e-12 * top_std:
             limit = min(limit, max((top_mean - mean[i]) / more, width))
     return chosen, top_mean + width * top_std, top_mean, top_std, limit, most
@@ -149,10 +156,12 @@ def renew(tree, leaf, i, log_term, norm, noise):
 
 
 @njit(cache=True, nogil=True)
-def evaluate(mean, variance, caps, gain, log_term, norm, noise, numbers, salt, tolerance, leaf, i, tree, ahead):
+def evaluate(fields, caps, gain, log_term, norm, noise, numbers, salt, tolerance, leaf, i, tree, ahead):
     """Find a cell's summit, and take it into its leaf and the tree; returns the candidate there."""
     width = width_of(gain, log_term, norm, noise)
-    chosen, _, top_mean, top_std, limit, most = summit(mean, variance, caps, width, numbers, salt, tolerance)
+    chosen, _, top_mean, top_std, limit, most = summit(
+        fields[0], fields[1], fields[2], caps, width, numbers, salt, tolerance
+    )
     leaf[i, 0], leaf[i, 1], leaf[i, 2], leaf[i, 3], leaf[i, 4] = top_mean, top_std, limit, most, gain
     if ahead > -np.inf:
         renew(tree, leaf, i, ahead, norm, noise)

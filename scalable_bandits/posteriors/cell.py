@@ -91,18 +91,24 @@ class CellPosterior:
 
     def __init__(self, kernel: Kernel, points: Floats, numbers: Indices, prior_mean: float):
         self.kernel, self.points, self.numbers = kernel, points, numbers
-        self.mean = np.full(len(numbers), prior_mean)
-        self.variance = kernel.diagonal(points).astype(np.float64)
+        self.fields = np.empty((3, len(numbers)))  # mean, variance, and covariances with the point observed last
+        self.fields[0], self.fields[1] = prior_mean, kernel.diagonal(points)
+        self._column_row = self.fields[2:]
         self._slots: dict[int, int] = {}  # of a position observed, which of the distinct ones it is
         self._rank = 0
-        self._column = np.empty(len(numbers))
-        self._column_row = self._column[None]
-        self._nothing_new = np.empty((0, len(numbers)))
-        self._rows, self._gram, self._coordinates, self._opening, self._shift = _room(
-            _capacity(len(numbers)), len(numbers)
-        )
-        self._weights = np.empty(len(self._shift))
+        room = _capacity(len(numbers))
+        self._rows, self._small = np.empty((room, len(numbers))), _small(room)
         self.nbytes = self._size()  # memory held, about
+
+    @property
+    def mean(self) -> Floats:
+        """Posterior mean (n,)."""
+        return self.fields[0]
+
+    @property
+    def variance(self) -> Floats:
+        """Posterior variance (n,)."""
+        return self.fields[1]
 
     @property
     def distinct(self) -> Indices:
@@ -111,16 +117,17 @@ class CellPosterior:
 
     def _make_room(self, capacity: int) -> None:
         """Room for so many distinct points."""
-        r, grown = self._rank, _room(capacity, len(self.numbers))
-        grown[0][:r], grown[4][:r] = self._rows[:r], self._shift[:r]
-        for new, old in zip(grown[1:4], (self._gram, self._coordinates, self._opening), strict=True):
+        r, room = self._rank, len(self._rows)
+        rows, small = np.empty((capacity, len(self.numbers))), _small(capacity)
+        rows[:r] = self._rows[:r]
+        for new, old in zip(_squares(small, capacity), _squares(self._small, room), strict=True):
             new[:r, :r] = old[:r, :r]
-        self._rows, self._gram, self._coordinates, self._opening, self._shift = grown
-        self._weights = np.empty(capacity)
+        small[3 * capacity**2 :][:r] = self._small[3 * room**2 :][:r]  # shift
+        self._rows, self._small = rows, small
         self.nbytes = self._size()
 
     def _size(self) -> int:
-        return self._rows.nbytes + self.points.nbytes + 4 * self.mean.nbytes + 3 * self._gram.nbytes + 2000
+        return self._rows.nbytes + self.points.nbytes + self.fields.nbytes + self._small.nbytes + 2000
 
     def observe_one(self, candidate: int, y: float, noise_variance: float) -> float:
         """Condition on one observation of a candidate; returns the information gain it adds, in nats."""
@@ -128,13 +135,10 @@ class CellPosterior:
         slot = self._slots.get(p, -1)
         if slot < 0:
             self._slots[p] = self._rank
-            if self._rank == len(self._weights):
+            if self._rank == len(self._rows):
                 self._make_room(2 * self._rank)
             self.kernel.fill(self.points[p : p + 1], self.points, self._column_row)
-        gain: float = numba_cells.observe(
-            p, slot, y, noise_variance, self._gram, self._coordinates, self._opening, self._shift, self._rows,
-            self._rank, self.mean, self.variance, self._column, self._weights,
-        )  # fmt: skip
+        gain: float = numba_cells.observe(p, slot, y, noise_variance, self._small, self._rows, self._rank, self.fields)
         self._rank += slot < 0
         return gain
 
@@ -152,15 +156,14 @@ class CellPosterior:
                 slot = self._slots[p] = len(self._slots)
                 new.append(p)
             slots.append(slot)
-        fresh = self._nothing_new
+        fresh = np.empty((len(new), len(self.numbers)))
         if new:
-            fresh = np.empty((len(new), len(self.numbers)))
             self.kernel.fill(self.points[new], self.points, fresh)
-            if len(self._slots) > len(self._weights):
-                self._make_room(max(2 * len(self._weights), len(self._slots)))
+            if len(self._slots) > len(self._rows):
+                self._make_room(max(2 * len(self._rows), len(self._slots)))
         self._rank, gain = numba_cells.observe_all(
-            np.array(positions), np.array(slots), ys, noise_variances, fresh, self._gram, self._coordinates,
-            self._opening, self._shift, self._rows, self._rank, self.mean, self.variance, self._column, self._weights,
+            np.array(positions), np.array(slots), ys, noise_variances, fresh, self._small, self._rows, self._rank,
+            self.fields,
         )  # fmt: skip
         return float(gain)
 
@@ -170,10 +173,14 @@ def _capacity(count: int) -> int:
     return 8 if count <= 512 else 2
 
 
-def _room(capacity: int, count: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Rows, gram, coordinates, opening and shift of a window for so many distinct points."""
-    square = (capacity, capacity)
-    return np.empty((capacity, count)), np.zeros(square), np.zeros(square), np.zeros(square), np.zeros(capacity)
+def _small(room: int) -> Floats:
+    """The window's small arrays for so many distinct points, one after the other: see `numba_cells.observe`."""
+    return np.zeros(3 * room * room + 2 * room)
+
+
+def _squares(small: Floats, room: int) -> Floats:
+    """The first three of them, (3, room, room)."""
+    return small[: 3 * room * room].reshape(3, room, room)
 
 
 def state_of(cells: Sequence[Cell], known: Floats) -> State:

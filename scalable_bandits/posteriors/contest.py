@@ -51,8 +51,8 @@ class Contest:
         self._pace, self._looked = 1e-3, 0
 
     def width(self, gain: float, log_term: float) -> float:
-        """B + R sqrt(2 (g + 1 + log term))."""
-        return float(numba_cells.width_of(gain, log_term, self._norm, self._noise))
+        """B + R sqrt(2 (g + 1 + log term)), as `numba_cells.width_of` rounds it."""
+        return self._norm + self._noise * math.sqrt(2.0 * (gain + 1.0 + log_term))
 
     def enter(self, cell: Cell) -> None:
         """Give a cell its place."""
@@ -104,7 +104,7 @@ class Contest:
     def evaluate(self, cell: Cell, posterior: CellPosterior, log_term: float, salt: np.uint64) -> None:
         """Find a cell's summit at the present width."""
         cell.summit = numba_cells.evaluate(
-            posterior.mean, posterior.variance, cell.caps, cell.gain, log_term, self._norm, self._noise,
+            posterior.fields, cell.caps, cell.gain, log_term, self._norm, self._noise,
             posterior.numbers, salt, TIE_TOLERANCE, self._leaf, cell.slot, self._tree, self._ahead,
         )  # fmt: skip
 

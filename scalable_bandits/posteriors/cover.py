@@ -76,8 +76,7 @@ class GridCover(FiniteCover):
         self.dimension = space.dimension
         self._last = [max(side - 1, 1) for side in space.sides]  # of a single point: at the lower end
         self._strides: list[int] = np.cumprod([1, *space.sides[:0:-1]])[::-1].tolist()
-        self._axes = list(enumerate(zip(self._strides, space.sides, strict=True)))
-        self._along: dict[tuple[int, int, int], list[int]] = {}
+        self._along: dict[int, list[_Along]] = {}  # by divisions, one a dimension
         self._steps: dict[tuple[int, int, int], Indices] = {}
 
     def _span(self, divisions: int, j: int, k: int) -> tuple[int, int]:
@@ -107,22 +106,36 @@ class GridCover(FiniteCover):
         return np.asarray(functools.reduce(np.logical_and.outer, sides))
 
     def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
-        touched = []
-        for j, (stride, side) in self._axes:
-            i = candidate // stride % side
-            cubes = self._along.get((divisions, j, i))
-            touched.append(self._cubes_along(divisions, j, i) if cubes is None else cubes)
-        return touched
-
-    def _cubes_along(self, divisions: int, j: int, i: int) -> list[int]:
-        """Cubes that hold point i along dimension j."""
-        k, rest = divmod(i * divisions, self._last[j])
-        cubes = self._along[divisions, j, i] = [k] if rest or k == 0 else [k - 1] if k == divisions else [k - 1, k]
-        return cubes
+        along = self._along.get(divisions)
+        if along is None:
+            sizes = zip(self._strides, self.space.sides, self._last, strict=True)
+            along = self._along[divisions] = [_Along(divisions, *size) for size in sizes]
+        return [cubes[candidate // cubes.stride % cubes.side] for cubes in along]
 
     def _box(self) -> tuple[Floats, Floats]:
         low, high = np.array(self.space.bounds).T
         return low, high
+
+
+class _Along(dict[int, list[int]]):
+    """From a point's place along a dimension of a grid to the cubes, along it, that hold the point.
+
+    Parameters
+    ----------
+    divisions
+        Cubes along the dimension.
+    stride, side, last
+        Of candidates' numbers, and points along the dimension; where the last of them stands, at least 1.
+    """
+
+    def __init__(self, divisions: int, stride: int, side: int, last: int):
+        self.stride, self.side = stride, side
+        self._divisions, self._last = divisions, last
+
+    def __missing__(self, i: int) -> list[int]:
+        k, rest = divmod(i * self._divisions, self._last)
+        cubes = self[i] = [k] if rest or k == 0 else [k - 1] if k == self._divisions else [k - 1, k]
+        return cubes
 
 
 class PointsCover(FiniteCover):

@@ -10,6 +10,7 @@ What makes it fast, all of it exact:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -96,14 +97,9 @@ class Partition:
             number = 0
             for k in place:
                 number = number * self.divisions + k
-            cell = self._add(
-                Cell(len(self.cells), self.divisions, place, None, self.told.count, self._order_of(number))
-            )
+            order = int(orders(np.array([number]), self._salt)[0])  # by which ties between cells are broken
+            cell = self._add(Cell(len(self.cells), self.divisions, place, None, self.told.count, order))
         return cell
-
-    def _order_of(self, number: int) -> int:
-        """By which ties between cells are broken: a hash of the number, then the number."""
-        return int(orders(np.array([number]), self._salt)[0])
 
     def _enter(self, cell: Cell) -> None:
         cell.number = len(self.cells)
@@ -165,11 +161,12 @@ class Partition:
         """Put 2^d halves in the place of a cell, each conditioned on the data in its cube alone."""
         cell.split, cell.width = self.told.count, self.width(cell.gain, log_term)
         self._contest.leave(cell)
-        halves = []
-        for code, half in enumerate(np.ndindex((2,) * self.cover.dimension), 1):
-            place = tuple(2 * k + h for k, h in zip(cell.place, half, strict=True))
-            order = self._order_of((cell.order ^ code) & _MASK)
-            halves.append(Cell(-1, 2 * cell.divisions, place, cell, self.told.count, order))
+        places = list(itertools.product(*((2 * k, 2 * k + 1) for k in cell.place)))
+        hashed = orders(np.array([(cell.order ^ code) & _MASK for code in range(1, len(places) + 1)]), self._salt)
+        halves = [
+            Cell(-1, 2 * cell.divisions, place, cell, self.told.count, order)
+            for place, order in zip(places, hashed.tolist(), strict=True)
+        ]
         for child in self._shard.divide(cell, halves, log_term if self._tightening else None):
             child.held = len(child.data)
             self._add(child)

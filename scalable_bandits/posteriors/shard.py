@@ -147,17 +147,15 @@ class FiniteShard(Shard[CellPosterior]):
     def build(self, cell: Cell, pending: Sequence[int] = ()) -> CellPosterior:
         numbers = self._cover.members(cell.divisions, cell.place)
         built = CellPosterior(self.kernel, self._space.points(numbers), numbers, self.prior_mean)
-        self._learn(built, cell)
+        if cell.data:
+            chosen = np.array(cell.data)
+            self._learn(built, chosen, numbers.searchsorted(self._told.candidates[chosen]))
         for p in map(built.position, pending):
             built.observe([p], built.mean[[p]], self._noise)
         return built
 
-    def _learn(self, posterior: CellPosterior, cell: Cell) -> float:
-        if not cell.data:
-            return 0.0
-        chosen = np.array(cell.data)
-        positions = posterior.numbers.searchsorted(self._told.candidates[chosen]).tolist()
-        return posterior.observe(positions, self._told.ys[chosen], self._told.noises[chosen])
+    def _learn(self, posterior: CellPosterior, data: Indices, positions: Indices) -> float:
+        return posterior.observe(positions.tolist(), self._told.ys[data], self._told.noises[data])
 
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
         posterior = self.posterior(cell)
@@ -174,20 +172,25 @@ class FiniteShard(Shard[CellPosterior]):
         parent = self.posterior(cell)
         under = None if log_term is None else self._index(parent, cell, log_term)
         data = np.array(cell.data)
-        fell = self._told.candidates[data]
+        fell = parent.numbers.searchsorted(self._told.candidates[data])  # where, by position in the cell
+        position = np.empty(len(parent.numbers), dtype=np.int64)  # of the cell's candidates in the child
         made = []
         for child in children:
             numbers = self._cover.members(child.divisions, child.place)
             if not len(numbers):
                 continue
             made.append(child)
-            child.data = data[numbers.take(numbers.searchsorted(fell), mode="clip") == fell].tolist()
             here = parent.numbers.searchsorted(numbers)
+            position.fill(-1)
+            position[here] = np.arange(len(here))
+            at = position[fell]
+            own = data[at >= 0]
+            child.data = own.tolist()
             if under is not None:
                 child.caps = under[here]
             if child.data:
                 posterior = CellPosterior(self.kernel, parent.points[here], numbers, self.prior_mean)
-                child.gain = self._learn(posterior, child)
+                child.gain = self._learn(posterior, own, at[at >= 0])
                 self._hold(child, posterior)
         self.forget(cell)
         return made
