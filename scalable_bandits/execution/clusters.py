@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_SECONDS = 10.0  # to wait for an answer from an address
+RETURN_TIME = "15 minutes"  # for a worker that died to come back; distributed's 15 s are short on a busy machine
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -72,6 +73,7 @@ def local(workers: int, threads: int = 1, security: Any = None) -> Iterator[Clie
     before = {name: os.environ.get(name) for name in (*THREADS, "MALLOC_TRIM_THRESHOLD_")}
     with ExitStack() as stack:
         stack.callback(_restore, before)  # distributed leaves them in the environment of this process
+        stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": RETURN_TIME}))  # read at a loss
         with dask.config.set(settings):
             cluster = LocalCluster(
                 n_workers=workers,

@@ -15,8 +15,8 @@ import time
 import uuid
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -133,7 +133,9 @@ class Shards:
             return [ahead[1][number] for number in numbers]
         asked, foreseen = self._foreseen or (frozenset(), None)
         self._foreseen = None
-        replies = self._gather(numbers, call, asked, foreseen)
+        client = self._connected()
+        with self._connection(client):
+            replies = self._gather(client, numbers, call, asked, foreseen)
         for number in numbers:
             error = replies[number].error
             if error is not None:
@@ -149,10 +151,9 @@ class Shards:
     # ---- messages
 
     def _gather(
-        self, numbers: Sequence[int], call: Call, asked: frozenset[int], foreseen: Call | None
+        self, client: Client, numbers: Sequence[int], call: Call, asked: frozenset[int], foreseen: Call | None
     ) -> dict[int, Reply]:
         """Replies of all shards, however often their workers die or have lost them."""
-        client = self._connected()
         self._spread(client, numbers)
         replies: dict[int, Reply] = {}
         missing: set[int] = set()
@@ -177,18 +178,23 @@ class Shards:
         return replies
 
     def _send(self, client: Client, requests: dict[str, list[Request]], call: Call, ahead: Call | None) -> Any:
+        return client.sync(_answers, client, self._run, requests, call, ahead)
+
+    @contextmanager
+    def _connection(self, client: Client) -> Iterator[None]:
+        """ClusterError where the scheduler is gone, whatever that looks like: a client may be closed in any step."""
+        address = client.scheduler.address if client.scheduler else "its address"
+        gone = ClusterError(f"on: the connection to the scheduler at {address} was lost; what was told stands")
         if client.status != "running":
-            raise self._gone(client)
+            raise gone
         try:
-            return client.sync(_answers, client, self._run, requests, call, ahead)
+            yield
+        except ClusterError:
+            raise
         except Exception as error:
             if client.status == "running" and not isinstance(error, OSError | TimeoutError):
                 raise
-            raise self._gone(client) from error
-
-    def _gone(self, client: Client) -> ClusterError:
-        address = client.scheduler.address if client.scheduler else "its address"
-        return ClusterError(f"on: the connection to the scheduler at {address} was lost; what was told stands")
+            raise gone from error
 
     # ---- which worker has what
 
