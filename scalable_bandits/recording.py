@@ -16,12 +16,11 @@ from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.base import Mask
-from scalable_bandits.spaces import Arms, Indices, Space
+from scalable_bandits.spaces import Arms, Indices, Space, Visited
 from scalable_bandits.specification import Specification, specify
 from scalable_bandits.store import Durability, Field, ObservationStore, SpecificationDiffers, StoredRun, checkpoints
 from scalable_bandits.store.layout import CHUNK
 from scalable_bandits.store.pending import Proposals
-from scalable_bandits.visited import Visited
 
 REPLAY_BLOCK = 16_384  # rounds read at a time
 

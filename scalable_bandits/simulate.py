@@ -17,10 +17,9 @@ from scalable_bandits.environments import Environment
 from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
 from scalable_bandits.progress import progress_bar
-from scalable_bandits.spaces import Arms, FiniteSpace
+from scalable_bandits.spaces import Arms, FiniteSpace, Visited
 from scalable_bandits.specification import specify
 from scalable_bandits.trajectory import SERIES, Trajectory
-from scalable_bandits.visited import Visited
 
 if TYPE_CHECKING:
     from scalable_bandits.store import Durability

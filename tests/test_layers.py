@@ -24,7 +24,6 @@ LAYERS = (
     "specification",
     "randomness",
     "spaces",
-    "visited",
     "kernels",
     "environments",
     "priors",

@@ -22,8 +22,7 @@ from scalable_bandits.kernels import (
     TemporalDecay,
 )
 from scalable_bandits.policies import Policy
-from scalable_bandits.spaces import Arms, Box, Grid, Points
-from scalable_bandits.visited import Visited
+from scalable_bandits.spaces import Arms, Box, Grid, Points, Visited
 
 ROUNDS = 70  # after which windows were folded, tiles sleep, and cells were split
 

@@ -14,9 +14,8 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces import Box, FiniteSpace, Indices, Points, Space, availability
+from scalable_bandits.spaces import Box, FiniteSpace, Indices, Points, Space, Visited, availability
 from scalable_bandits.specification import Specification
-from scalable_bandits.visited import Visited
 
 Mask = NDArray[np.bool_]
 

@@ -18,8 +18,7 @@ from scalable_bandits.information import GreedyInformationGain
 from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.gaussian_process import IndexPolicy
 from scalable_bandits.posteriors import Acquisition, State, arrays
-from scalable_bandits.spaces import Points
-from scalable_bandits.visited import Visited
+from scalable_bandits.spaces import Points, Visited
 
 
 def _norm(_: Any, field: attrs.Attribute[Any], value: Any) -> None:

@@ -37,8 +37,7 @@ from scalable_bandits.posteriors.box import Top
 from scalable_bandits.posteriors.learning import LogNormal
 from scalable_bandits.posteriors.queried import QueriedEngine
 from scalable_bandits.posteriors.surface import SmoothIndex
-from scalable_bandits.spaces import Arms, Box, FiniteSpace, Indices, Points
-from scalable_bandits.visited import Visited
+from scalable_bandits.spaces import Arms, Box, FiniteSpace, Indices, Points, Visited
 
 ROUNDING = 1e-14  # smallest noise variance, as a fraction of the prior variance
 MEAN = UpperConfidence(width=0.0)

@@ -18,8 +18,7 @@ import attrs
 
 from scalable_bandits import checks, confidence
 from scalable_bandits.policies.confident import ConfidencePolicy
-from scalable_bandits.spaces import Box, Grid
-from scalable_bandits.visited import Visited
+from scalable_bandits.spaces import Box, Grid, Visited
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

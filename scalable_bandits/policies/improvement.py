@@ -9,7 +9,7 @@ from scalable_bandits import checks
 from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.gaussian_process import MEAN, IndexPolicy
 from scalable_bandits.posteriors import State, arrays
-from scalable_bandits.visited import Visited
+from scalable_bandits.spaces import Visited
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

@@ -37,8 +37,7 @@ from scalable_bandits.posteriors.cover import BoxCover, Cover, make_cover
 from scalable_bandits.posteriors.partition import Partition, Winner
 from scalable_bandits.posteriors.shard import FiniteShard, Shard
 from scalable_bandits.posteriors.told import Told
-from scalable_bandits.spaces import Arms, Box, Indices, Points
-from scalable_bandits.visited import Visited
+from scalable_bandits.spaces import Arms, Box, Indices, Points, Visited
 
 
 class CoverElement(NamedTuple):

@@ -12,8 +12,7 @@ from scalable_bandits.posteriors.box import Top, maximize_over_box
 from scalable_bandits.posteriors.queried import QueriedEngine
 from scalable_bandits.posteriors.surface import SmoothIndex, constant_mean, differenced
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces import Box
-from scalable_bandits.visited import Visited
+from scalable_bandits.spaces import Box, Visited
 
 LIKELY = 3  # points of largest index, and of largest mean, around which a box is looked through
 

@@ -1,0 +1,46 @@
+"""Arms without coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.base import FiniteSpace, Indices
+
+
+@attrs.frozen
+class Arms(FiniteSpace):
+    """Arms without coordinates (sensors, say): x is an arm number, the kernel a `Covariance`."""
+
+    count: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
+
+    @property
+    def dimension(self) -> int:
+        return 1
+
+    @property
+    def size(self) -> int:
+        return self.count
+
+    def points(self, candidates: ArrayLike | None = None) -> Floats:
+        numbers = np.arange(self.count) if candidates is None else np.asarray(candidates)
+        return numbers.astype(np.float64)[:, None]
+
+    def index(self, x: ArrayLike) -> Indices:
+        points, _ = self.parse(x)
+        arms = points[:, 0]
+        bad = (arms != np.floor(arms)) | (arms < 0) | (arms >= self.count)
+        if bad.any():
+            checks.refuse("x", arms[bad][0].item(), f"an arm number from 0 to {self.count - 1}")
+        return arms.astype(np.int64)
+
+    def matching(self, context: Mapping[int, float]) -> NDArray[np.bool_]:
+        checks.refuse("context", context, "none on arms: they have no coordinates")
+
+    def value(self, candidate: int) -> int:
+        return int(candidate)

@@ -1,0 +1,122 @@
+"""Regular grids: arithmetic, never an array of all points."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.base import FiniteSpace, Indices
+from scalable_bandits.spaces.box import frozen_bounds
+
+MOST_COORDINATES = 2**16  # along the sides of a grid, up to which they are kept at hand
+
+
+def _frozen_shape(value: Any) -> int | tuple[int, ...]:
+    numbers = np.asarray(value)
+    if numbers.ndim > 1 or not numbers.size or not np.issubdtype(numbers.dtype, np.integer) or (numbers < 1).any():
+        checks.refuse("shape", value, "a positive integer, or one a dimension")
+    return int(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
+
+
+def _along(bounds: tuple[float, float], side: int, steps: Indices) -> Floats:
+    """Coordinates of points by their number along a side; the last is the upper end itself, whatever rounding says."""
+    low, high = bounds
+    coordinates = low + steps * ((high - low) / max(side - 1, 1))
+    return np.where((steps == side - 1) & (side > 1), high, coordinates)
+
+
+@functools.lru_cache(maxsize=256)
+def _side(bounds: tuple[float, float], side: int) -> Floats:
+    """Coordinates of all points along a side, (side,)."""
+    return _along(bounds, side, np.arange(side))
+
+
+@attrs.frozen
+class Grid(FiniteSpace):
+    """Regular grid, both ends included; candidates are numbered with the last dimension fastest.
+
+    Nothing is stored but bounds and shape: a 30^6 grid costs as much as one of two points.
+
+    Parameters
+    ----------
+    bounds
+        (d, 2), lower and upper end of each dimension.
+    shape
+        Points along each dimension: one number, or one a dimension. A dimension of one point
+        stands at its lower end.
+
+    Examples
+    --------
+    >>> grid = Grid([[0, 1], [0, 1]], shape=3)
+    >>> grid.size, grid.points([1]).tolist(), grid.index([0.0, 0.5]).tolist()
+    (9, [[0.0, 0.5]], [1])
+    """
+
+    bounds: tuple[tuple[float, float], ...] = attrs.field(converter=frozen_bounds)
+    shape: int | tuple[int, ...] = attrs.field(converter=_frozen_shape)
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.shape, tuple) and len(self.shape) != len(self.bounds):
+            checks.refuse("shape", self.shape, f"one number, or {len(self.bounds)} (the number of bounds)")
+        if len(set(self.sides)) == 1:
+            object.__setattr__(self, "shape", self.sides[0])  # equal grids compare equal however they were written
+        if self.size >= 2**62:
+            checks.refuse("shape", self.shape, "fewer than 2^62 points")
+
+    @property
+    def dimension(self) -> int:
+        return len(self.bounds)
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Points along each dimension."""
+        return self.shape if isinstance(self.shape, tuple) else (self.shape,) * len(self.bounds)
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for side in self.sides:
+            size *= side
+        return size
+
+    def _frame(self) -> tuple[Floats, Floats, Indices]:
+        low, high = np.array(self.bounds).T
+        sides = np.array(self.sides, dtype=np.int64)
+        return low, (high - low) / np.maximum(sides - 1, 1), sides
+
+    def points(self, candidates: ArrayLike | None = None) -> Floats:
+        numbers = np.arange(self.size) if candidates is None else np.asarray(candidates, dtype=np.int64)
+        sides = self.sides
+        steps = np.unravel_index(numbers, sides)
+        points = np.empty((*numbers.shape, len(sides)))
+        short = sum(sides) <= MOST_COORDINATES
+        for j, (bounds, side) in enumerate(zip(self.bounds, sides, strict=True)):
+            points[..., j] = _side(bounds, side)[steps[j]] if short else _along(bounds, side, steps[j])
+        return points
+
+    def _coordinate(self, dimension: int, coordinate: float) -> NDArray[np.bool_]:
+        axis = Grid([self.bounds[dimension]], self.sides[dimension])
+        along = np.zeros(self.sides[dimension], dtype=np.bool_)
+        with contextlib.suppress(ValueError):  # no candidate has it
+            along[axis.index(coordinate)] = True
+        shape = [-1 if k == dimension else 1 for k in range(self.dimension)]
+        return np.broadcast_to(along.reshape(shape), self.sides).ravel()
+
+    def index(self, x: ArrayLike) -> Indices:
+        points, _ = self.parse(x)
+        low, step, sides = self._frame()
+        steps = (points - low) / step
+        nearest = np.rint(steps)
+        rounding = 4.0 * np.finfo(float).eps * np.abs(points) / step
+        bad = ((np.abs(steps - nearest) > 1e-6 + rounding) | (nearest < 0) | (nearest > sides - 1)).any(axis=1)
+        if bad.any():
+            allowed = f"a point of the grid of {'x'.join(map(str, self.sides))} points in {self.bounds}"
+            checks.refuse("x", points[bad][0].tolist(), allowed)
+        return np.ravel_multi_index(tuple(nearest.astype(np.int64).T), self.sides).astype(np.int64)
