@@ -24,7 +24,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.execution.base import Event, Execution
 from scalable_bandits.policies import Policy
-from scalable_bandits.policies.base import LARGEST
+from scalable_bandits.policies.measured import LARGEST
 
 if TYPE_CHECKING:
     from scalable_bandits.store.tickets import Change, TicketLog

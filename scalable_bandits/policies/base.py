@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import attrs
 import numpy as np
@@ -12,14 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.policies.measured import ROUNDING, Noise, measured
+from scalable_bandits.policies.recorder import Recorder
 from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces import Box, FiniteSpace, Indices, Points, Space, Visited, availability
+from scalable_bandits.spaces import Arms, Box, FiniteSpace, Indices, Points, Space, Visited, availability
 from scalable_bandits.specification import Specification
 
 Mask = NDArray[np.bool_]
 
-LARGEST = 1e100  # of y
 CANDIDATES = 1024  # of a box, where a policy needs some
 
 
@@ -29,19 +30,6 @@ class Best(NamedTuple):
     x: Any  # point (d,), or an arm number
     mean: float  # estimate of f there, in units of y
     std: float  # its standard deviation
-
-
-class Recorder(Protocol):
-    """Who keeps what a policy was asked and told (a store); what it raises leaves the policy as it was."""
-
-    def asked(self, pending: Sequence[int]) -> None:
-        """Points were asked for; all candidates now pending."""
-
-    def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
-        """Values are about to be learned."""
-
-    def told(self) -> None:
-        """They have been."""
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -107,6 +95,21 @@ class Policy(Specification):
     def _takes_whole_boxes(self) -> bool:
         return bool(vars(type(self)).get("continuous", False))
 
+    def _some_points(self) -> Floats:
+        """All points of a finite space; of a larger one and of a box a sample."""
+        if isinstance(self._finite, Visited):
+            assert isinstance(self.space, Box)
+            return self.space.candidates(256, self.seed).array
+        count = min(self._finite.size, 100_000)
+        return self._finite.points(np.linspace(0, self._finite.size - 1, count).astype(np.int64))
+
+    def _check_rounding(self, prior_variance: float) -> None:
+        """Refuse, here and in `tell`, a noise variance that is lost in the rounding of the largest prior variance."""
+        self._noise_floor = ROUNDING * prior_variance
+        if self.regularization < self._noise_floor:
+            lost = f"less is lost in the rounding of the prior variance {prior_variance:.3g}"
+            checks.refuse("regularization", self.regularization, f"at least {self._noise_floor:.3g}: {lost}")
+
     # ---- the algorithm
 
     @abstractmethod
@@ -128,8 +131,8 @@ class Policy(Specification):
         """Take in an observation of a candidate; `noise_variance` in the posterior's terms (lambda)."""
 
     @abstractmethod
-    def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
-        """Mean and standard deviation of f at x; see `GaussianProcessPolicy.posterior`."""
+    def _moments(self, points: Floats) -> tuple[Floats, Floats]:
+        """Posterior mean and variance of f at points (k, d) of the space's box, two (k,) arrays."""
 
     @abstractmethod
     def best(self) -> Best:
@@ -144,6 +147,40 @@ class Policy(Specification):
     def information_gain(self) -> float:
         """Information gain (nats) that the next round's width uses; NaN for a policy without one."""
         return float("nan")
+
+    @property
+    def round(self) -> int:
+        """t of the round to come: 1 plus the points told and pending."""
+        return self.rounds + len(self._waiting) + 1
+
+    def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
+        """Posterior mean and standard deviation of f at x; before the first `tell`, the prior's.
+
+        Parameters
+        ----------
+        x
+            (d,) or (k, d), anywhere, not only at candidates; for `Arms` an arm number or (k,) of them.
+
+        Returns
+        -------
+        mean, std : float, or ndarray (k,)
+            In units of y.
+
+        Raises
+        ------
+        ValueError
+            If x is not finite, not of the space's dimension, or not an arm.
+        """
+        return self._described(x, self._moments)
+
+    def _described(self, x: ArrayLike, moments: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Any, Any]:
+        """Mean and standard deviation at x, in its shape, from mean and variance at points (k, d)."""
+        points, single = self.space.parse(x)
+        if isinstance(self.space, Arms):
+            self.space.index(x)
+        mean, variance = moments(points)
+        std = np.sqrt(variance)
+        return (float(mean[0]), float(std[0])) if single else (mean, std)
 
     # ---- ask and tell
 
@@ -225,31 +262,17 @@ class Policy(Specification):
             If a point is not in the space, a value not finite, a noise not positive, or the
             lengths differ. Nothing has changed then.
         """
-        points, single = self.space.parse(x)
-        values = checks.finite("y", y)
-        if values.shape not in ((len(points),), ()) or (values.ndim == 0 and not single):
-            checks.refuse("y", f"shape {values.shape}", f"one value for each of the {len(points)} points")
-        if (np.abs(values) > LARGEST).any():
-            checks.refuse("y", y, f"numbers up to {LARGEST:.0e} in size: squares of larger ones overflow")
-        scales = checks.finite("noise", self.noise if noise is None else noise)
-        if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
-            checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
-        variances = np.broadcast_to(self.regularization * (scales / self.noise) ** 2, (len(points),))
-        if (variances < self._noise_floor).any():
-            least = self.noise * (self._noise_floor / self.regularization) ** 0.5
-            checks.refuse("noise", noise, f"at least {least:.3g}: less is lost in the rounding of the prior variance")
+        usual = Noise(self.noise, self.regularization, self._noise_floor)
+        points, values, own, variances = measured(self.space, x, y, noise, usual)
         before = self.__dict__.copy()
         candidates = self._locate(points)
         if self._recorder is not None:
-            own = None if noise is None else np.broadcast_to(scales, (len(points),))
             try:
-                self._recorder.tells(candidates, points, values.ravel(), own)
+                self._recorder.tells(candidates, points, values, own)
             except BaseException:
                 self.__dict__.update(before)  # without the points that were added to a box
                 raise
-        for candidate, value, variance in zip(
-            candidates.tolist(), values.ravel().tolist(), variances.tolist(), strict=True
-        ):
+        for candidate, value, variance in zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True):
             self.observe(candidate, value, variance)
         if self._recorder is not None:
             self._recorder.told()

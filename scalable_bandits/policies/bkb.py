@@ -22,7 +22,7 @@ import numpy as np
 
 from scalable_bandits.confidence import WIDTHS, budgeted, budgeted_gain
 from scalable_bandits.policies.confident import ConfidencePolicy
-from scalable_bandits.policies.gaussian_process import ROUNDING
+from scalable_bandits.policies.measured import ROUNDING
 from scalable_bandits.posteriors import State, arrays
 
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, cast
 
 import attrs
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.acquisition import UpperConfidence
@@ -37,9 +36,8 @@ from scalable_bandits.posteriors.box import Top
 from scalable_bandits.posteriors.learning import LogNormal
 from scalable_bandits.posteriors.queried import QueriedEngine
 from scalable_bandits.posteriors.surface import SmoothIndex
-from scalable_bandits.spaces import Arms, Box, FiniteSpace, Indices, Points, Visited
+from scalable_bandits.spaces import Box, FiniteSpace, Indices, Points, Visited
 
-ROUNDING = 1e-14  # smallest noise variance, as a fraction of the prior variance
 MEAN = UpperConfidence(width=0.0)
 
 
@@ -110,13 +108,7 @@ class GaussianProcessPolicy(Policy):
             self.prior_mean = means if means.ndim else float(means)
         some = self._some_points()
         self.prior_mean_at(some[:1])
-        largest = float(self.kernel.diagonal(some).max())  # a covariance of too few arms is refused here
-        self._noise_floor = ROUNDING * largest
-        if self.regularization < self._noise_floor:
-            allowed = (
-                f"at least {self._noise_floor:.3g}: less is lost in the rounding of the prior variance {largest:.3g}"
-            )
-            checks.refuse("regularization", self.regularization, allowed)
+        self._check_rounding(float(self.kernel.diagonal(some).max()))  # a covariance of too few arms is refused here
         self._queried = np.zeros(self._finite.size, dtype=np.bool_)
         if self.refit is not None:
             if self.engines or self.kernel.epsilon:
@@ -133,14 +125,6 @@ class GaussianProcessPolicy(Policy):
 
     def _takes_whole_boxes(self) -> bool:
         return super()._takes_whole_boxes() and not self.kernel.epsilon and self.engine != "sketched"
-
-    def _some_points(self) -> Floats:
-        """All points of a finite space; of a larger one and of a box a sample."""
-        if isinstance(self._finite, Visited):
-            assert isinstance(self.space, Box)
-            return self.space.candidates(256, self.seed).array
-        count = min(self._finite.size, 100_000)
-        return self._finite.points(np.linspace(0, self._finite.size - 1, count).astype(np.int64))
 
     def _checked_engine(self) -> str:
         """Name of the engine that was asked for, "auto" resolved."""
@@ -273,27 +257,11 @@ class GaussianProcessPolicy(Policy):
         """Realised information gain of the observations so far, in nats."""
         return 0.0 if self._engine is None else self._engine.information_gain
 
-    def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
-        """Posterior mean and standard deviation of f at x; before the first `tell`, the prior's.
-
-        Parameters
-        ----------
-        x
-            (d,) or (k, d), anywhere, not only at candidates; for `Arms` an arm number or (k,) of them.
-
-        Returns
-        -------
-        mean, std : float, or ndarray (k,)
-            In units of y.
-        """
-        points, single = self.space.parse(x)
-        if isinstance(self.space, Arms):
-            self.space.index(x)
+    def _moments(self, points: Floats) -> tuple[Floats, Floats]:
         if self._regression is None:
             self._regression = self._refit()
         mean, variance = self._regression.predict(points)
-        mean, std = mean + self.prior_mean_at(points), np.sqrt(variance)
-        return (float(mean[0]), float(std[0])) if single else (mean, std)
+        return mean + self.prior_mean_at(points), variance
 
     def _refit(self) -> Regression | ForgettingEngine | SketchedEngine:
         engine = self.posterior_engine
@@ -330,7 +298,7 @@ class GaussianProcessPolicy(Policy):
         assert isinstance(engine, QueriedEngine)
         assert isinstance(self.space, Box)
         known, pending = self._finite.points(np.flatnonzero(self._queried)), self._finite.points(self._waiting)
-        key = (self.seed, self.rounds + len(self._waiting) + 1)
+        key = (self.seed, self.round)
         return top_of_box(engine, self.space, cast(SmoothIndex, index), known, pending, self.regularization, key)
 
     def best(self) -> Best:
@@ -356,8 +324,3 @@ class IndexPolicy(GaussianProcessPolicy):
         if isinstance(self._finite, Visited):
             return int(self._locate(self._top(self.acquisition(None)).x[None])[0])
         return self.posterior_engine.maximize(self.acquisition(allowed), self._salt, allowed, self.reduction())[0]
-
-    @property
-    def round(self) -> int:
-        """t of the round to come: 1 plus the points told and pending."""
-        return self.rounds + len(self._waiting) + 1

@@ -176,11 +176,6 @@ class PiGPUCB(Policy):
         """log(N_t / delta)."""
         return self._log_delta + self._growth * math.log(t + 1)  # (3)
 
-    @property
-    def round(self) -> int:
-        """t of the round to come: 1 plus the points told and pending."""
-        return self.rounds + len(self._waiting) + 1
-
     # ---- the algorithm
 
     def choose(self, allowed: Mask | None = None) -> int:
@@ -231,22 +226,32 @@ class PiGPUCB(Policy):
         ----------
         x
             (d,) or (k, d), anywhere in the box around the space.
-        """
-        points, single = self.space.parse(x)
-        found = [self._posterior_at(point) for point in points]
-        mean, std = np.array(found).T
-        return (float(mean[0]), float(std[0])) if single else (mean, std)
 
-    def _posterior_at(self, point: Floats) -> tuple[float, float]:
+        Returns
+        -------
+        mean, std : float, or ndarray (k,)
+            In units of y.
+
+        Raises
+        ------
+        ValueError
+            If x is not finite, not of the space's dimension, or outside the box.
+        """
+        return super().posterior(x)
+
+    def _moments(self, points: Floats) -> tuple[Floats, Floats]:
+        mean, variance = np.array([self._moments_at(point) for point in points]).T
+        return mean, variance
+
+    def _moments_at(self, point: Floats) -> tuple[float, float]:
         partition, log_term = self._partition, self._log_term(self.round)
         best = (-math.inf, 0.0, 0.0)
         for cell in partition.cells_at(point):
             queried, averages, noise = partition.collapsed(cell)
             regression = Regression(self.kernel, self._finite.points(queried), noise, averages - self.prior_mean)
             mean, variance = (float(values[0]) for values in regression.predict(point[None]))
-            std = math.sqrt(variance)
-            index = mean + partition.width(0.0 if cell is None else cell.gain, log_term) * std
-            best = max(best, (index, mean + self.prior_mean, std))
+            index = mean + partition.width(0.0 if cell is None else cell.gain, log_term) * math.sqrt(variance)
+            best = max(best, (index, mean + self.prior_mean, variance))
         return best[1:]
 
     def best(self) -> Best:

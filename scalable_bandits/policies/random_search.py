@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 from numpy.typing import ArrayLike
 
+from scalable_bandits.checks import Floats
 from scalable_bandits.policies.base import Best, Mask, Policy
 from scalable_bandits.posteriors import Observations, State, nested, part
 from scalable_bandits.randomness import generator
@@ -28,7 +29,7 @@ class RandomSearch(Policy):
     _observed: Observations = attrs.field(init=False, factory=Observations, repr=False)
 
     def choose(self, allowed: Mask | None = None) -> int:
-        rng = generator(self.seed, "draws", self.rounds + len(self._waiting) + 1)
+        rng = generator(self.seed, "draws", self.round)
         if allowed is None:
             return int(rng.integers(self._choosable))
         return int(rng.choice(np.flatnonzero(allowed)))
@@ -45,10 +46,11 @@ class RandomSearch(Policy):
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """Average observed at x and its standard error; NaN and infinity where nothing was observed."""
-        points, single = self.space.parse(x)
+        return super().posterior(x)
+
+    def _moments(self, points: Floats) -> tuple[Floats, Floats]:
         mean, variance = np.array([self._observed.at(c) for c in self._find(points).tolist()]).T
-        std = np.sqrt(variance)
-        return (float(mean[0]), float(std[0])) if single else (mean, std)
+        return mean, variance
 
     def best(self) -> Best:
         """Point of largest average; ValueError before the first `tell`."""

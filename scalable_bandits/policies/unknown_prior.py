@@ -16,12 +16,11 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.confidence import error_allowance, unknown_prior_finite
 from scalable_bandits.policies.base import Best, Mask, Policy
-from scalable_bandits.policies.gaussian_process import ROUNDING
 from scalable_bandits.policies.shards import Execution, Place, PriorShard, Proposal, place
 from scalable_bandits.posteriors import State, arrays, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.priors import Prior
-from scalable_bandits.spaces import Arms, FiniteSpace, Points
+from scalable_bandits.spaces import FiniteSpace, Points
 
 
 class Rejection(NamedTuple):
@@ -99,20 +98,14 @@ class UnknownPriorPolicy(Policy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        some = self._finite.points(np.linspace(0, self._finite.size - 1, min(self._finite.size, 100_000)).astype(int))
+        some = self._some_points()
         if self.engine == "sketched":
             checks.refuse("engine", self.engine, "'auto', 'dense', 'blocked' or 'autoregressive': exact ones")
         for prior in self.priors:
             prior.check(self.space)
             check_engine(self.engine, self._finite.size, prior.kernel.epsilon)
             prior.mean_at(some[:1], 1, self._finite)
-        largest = max(float(prior.kernel.diagonal(some).max()) for prior in self.priors)
-        self._noise_floor = ROUNDING * largest
-        if self.regularization < self._noise_floor:
-            least = (
-                f"at least {self._noise_floor:.3g}: less is lost in the rounding of the prior variance {largest:.3g}"
-            )
-            checks.refuse("regularization", self.regularization, least)
+        self._check_rounding(max(float(prior.kernel.diagonal(some).max()) for prior in self.priors))
         count = len(self.priors)
         self._playing = list(range(count))
         self._queried = np.zeros(self._finite.size, dtype=np.bool_)
@@ -216,11 +209,6 @@ class UnknownPriorPolicy(Policy):
     # ---- what is known
 
     @property
-    def round(self) -> int:
-        """t of the round to come: 1 plus the points told and pending."""
-        return self.rounds + len(self._waiting) + 1
-
-    @property
     def width(self) -> float:
         """beta_t of the round to come."""
         return self.width_of(self.round)
@@ -289,20 +277,22 @@ class UnknownPriorPolicy(Policy):
         -------
         mean, std : float, or ndarray (k,)
             In units of y.
+
+        Raises
+        ------
+        ValueError
+            If x is not finite, not of the space's dimension, or not an arm; if the prior is not in play.
         """
-        points, single = self.space.parse(x)
-        if isinstance(self.space, Arms):
-            self.space.index(x)
         if prior is None:
-            weights = self.belief()
-        else:
-            names = [self.priors[number].name for number in self._playing]
-            if prior not in names:
-                checks.refuse("prior", prior, f"a prior in play: {', '.join(names)}")
-            weights = np.array([float(p.name == prior) for p in self.priors])
-        mean, variance = self._mixture("predict", weights, points, self.rounds + 1)
-        std = np.sqrt(variance)
-        return (float(mean[0]), float(std[0])) if single else (mean, std)
+            return super().posterior(x)
+        names = [self.priors[number].name for number in self._playing]
+        if prior not in names:
+            checks.refuse("prior", prior, f"a prior in play: {', '.join(names)}")
+        weights = np.array([float(p.name == prior) for p in self.priors])
+        return self._described(x, functools.partial(self._moments, weights=weights))
+
+    def _moments(self, points: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
+        return self._mixture("predict", self.belief() if weights is None else weights, points, self.rounds + 1)
 
     def best(self) -> Best:
         """Queried point of largest posterior mean; before the first `tell`, the candidate of largest prior mean."""

@@ -1,0 +1,51 @@
+"""What `tell` is given: checked before anything changes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces import Space
+
+LARGEST = 1e100  # of y
+ROUNDING = 1e-14  # smallest noise variance, as a fraction of the prior variance
+
+
+class Noise(NamedTuple):
+    """What a policy takes the noise to be."""
+
+    scale: float  # R, in units of y
+    variance: float  # lambda, of a measurement with noise R, in squared units of y
+    floor: float  # smallest variance that is not lost in the rounding of the prior's
+
+
+class Measured(NamedTuple):
+    """Measurements as a policy learns them."""
+
+    points: Floats  # (k, d)
+    values: Floats  # (k,) in units of y
+    noise: Floats | None  # (k,) their own, in units of y; None if it was not given
+    variances: Floats  # (k,) that the posterior takes the noise to have
+
+
+def measured(space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, usual: Noise) -> Measured:
+    """Measurements, as `Policy.tell` is given them; ValueError for what is none."""
+    points, single = space.parse(x)
+    values = checks.finite("y", y)
+    if values.shape not in ((len(points),), ()) or (values.ndim == 0 and not single):
+        checks.refuse("y", f"shape {values.shape}", f"one value for each of the {len(points)} points")
+    if (np.abs(values) > LARGEST).any():
+        checks.refuse("y", y, f"numbers up to {LARGEST:.0e} in size: squares of larger ones overflow")
+    scales = checks.finite("noise", usual.scale if noise is None else noise)
+    if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
+        checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
+    scales = np.broadcast_to(scales, (len(points),))
+    variances = usual.variance * (scales / usual.scale) ** 2
+    if (variances < usual.floor).any():
+        least = usual.scale * (usual.floor / usual.variance) ** 0.5
+        checks.refuse("noise", noise, f"at least {least:.3g}: less is lost in the rounding of the prior variance")
+    return Measured(points, values.ravel(), None if noise is None else scales, variances)
