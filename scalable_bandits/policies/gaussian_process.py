@@ -31,6 +31,7 @@ from scalable_bandits.posteriors import (
     make_engine,
     nested,
     part,
+    pending,
 )
 from scalable_bandits.posteriors.box import Top
 from scalable_bandits.posteriors.learning import LogNormal
@@ -232,25 +233,18 @@ class GaussianProcessPolicy(Policy):
         return self._engine.observed if isinstance(self._engine, ForgettingEngine) else self._queried
 
     def reduction(self) -> Floats | None:
-        """Variance (n,) that the pending points will take off; None if none is pending.
-
-        Their values are fantasised at the posterior mean, which leaves all means as they are: GP-BUCB
-        (Desautels, Krause & Burdick 2014).
-        """
-        if not self._waiting:
-            return None
-        columns, covariance = self.pending_covariance()
-        return np.einsum("ij,ij->j", columns, np.linalg.solve(covariance, columns))
+        """Variance (n,) that the pending points will take off; None if none is pending."""
+        return pending.reduction(*self.pending_covariance()) if self._waiting else None
 
     def pending_covariance(self) -> tuple[Floats, Floats]:
         """Posterior covariances of the distinct pending points with all (q, n), and of their values (q, q)."""
         held = self._pending_columns
-        distinct, counts = np.unique(np.array(self._waiting, dtype=np.int64), return_counts=True)
-        missing = [c for c in distinct.tolist() if c not in held]
+        points, counts = pending.distinct(self._waiting)
+        missing = [c for c in points.tolist() if c not in held]
         if missing:
             held.update(zip(missing, self.posterior_engine.columns(np.array(missing)), strict=True))
-        columns = np.array([held[c] for c in distinct.tolist()])
-        return columns, columns[:, distinct] + np.diag(self.regularization / counts)
+        columns = np.array([held[c] for c in points.tolist()])
+        return columns, pending.covariance_of_values(columns, points, self.regularization / counts)
 
     @property
     def information_gain(self) -> float:
@@ -297,9 +291,9 @@ class GaussianProcessPolicy(Policy):
         engine = self.posterior_engine
         assert isinstance(engine, QueriedEngine)
         assert isinstance(self.space, Box)
-        known, pending = self._finite.points(np.flatnonzero(self._queried)), self._finite.points(self._waiting)
+        known, awaited = self._finite.points(np.flatnonzero(self._queried)), self._finite.points(self._waiting)
         key = (self.seed, self.round)
-        return top_of_box(engine, self.space, cast(SmoothIndex, index), known, pending, self.regularization, key)
+        return top_of_box(engine, self.space, cast(SmoothIndex, index), known, awaited, self.regularization, key)
 
     def best(self) -> Best:
         """Queried point of largest posterior mean; where nothing is known, the candidate of largest prior mean."""

@@ -30,6 +30,7 @@ from scalable_bandits.posteriors import (
     Engine,
     Features,
     PathwiseEngine,
+    pending,
     quadrature_features,
     random_features,
 )
@@ -101,14 +102,14 @@ class GPTS(ConfidencePolicy):
         engine = self.posterior_engine
         rng = generator(self.seed, "draws", self.round)
         if isinstance(engine, PathwiseEngine):
-            pending = np.array(self._waiting, dtype=np.int64)
-            path = engine.path(rng, self.width, pending, self.regularization)  # (2)
+            awaited = np.array(self._waiting, dtype=np.int64)
+            path = engine.path(rng, self.width, awaited, self.regularization)  # (2)
             return engine.highest(path, self._salt, allowed)  # (3)
         assert isinstance(engine, DenseEngine | AutoregressiveEngine)
         deviation = engine.draw(rng)
         if self._waiting:
             columns, covariance = self.pending_covariance()
-            distinct, counts = np.unique(self._waiting, return_counts=True)
-            noise = rng.standard_normal(len(distinct)) * np.sqrt(self.regularization / counts)
-            deviation = deviation - np.linalg.solve(covariance, deviation[distinct] + noise) @ columns
+            points, counts = pending.distinct(self._waiting)
+            noise = rng.standard_normal(len(points)) * np.sqrt(self.regularization / counts)
+            deviation = deviation - np.linalg.solve(covariance, deviation[points] + noise) @ columns
         return choose(engine.mean() + self.width * deviation, self._salt, allowed)[0]  # (2), (3)

@@ -24,6 +24,7 @@ from scalable_bandits.posteriors import (
     make_engine,
     nested,
     part,
+    pending,
 )
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.priors import Prior
@@ -204,16 +205,16 @@ class PriorShard:
         return mean + prior_mean, variance
 
     def _reduction(self, waiting: Sequence[int]) -> Floats | None:
-        """Variance (n,) that the pending points will take off; None if none is pending. See GP-BUCB."""
+        """Variance (n,) that the pending points will take off; None if none is pending."""
         if not waiting:
             return None
-        distinct, counts = np.unique(np.array(waiting, dtype=np.int64), return_counts=True)
-        for c in distinct.tolist():
+        points, counts = pending.distinct(waiting)
+        for c in points.tolist():
             if c not in self._columns:  # one at a time: the last bits would follow which came together
                 self._columns[c] = self._engine.columns(np.array([c]))[0]
-        columns = np.array([self._columns[c] for c in distinct.tolist()])
-        covariance = columns[:, distinct] + np.diag(self._regularization / counts)
-        return np.einsum("ij,ij->j", columns, np.linalg.solve(covariance, columns))
+        columns = np.array([self._columns[c] for c in points.tolist()])
+        noise_variances = self._regularization / counts
+        return pending.reduction(columns, pending.covariance_of_values(columns, points, noise_variances))
 
     def take(self, state: State, size: int) -> None:
         """Know what a shard of the same prior on the first `size` candidates knew."""

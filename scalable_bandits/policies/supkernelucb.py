@@ -30,7 +30,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.confidence import independent
 from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.gaussian_process import GaussianProcessPolicy
-from scalable_bandits.posteriors import Engine, Observations, State, arrays, make_engine, nested, part
+from scalable_bandits.posteriors import Engine, Observations, State, arrays, make_engine, nested, part, pending
 from scalable_bandits.spaces import Points
 
 DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
@@ -157,13 +157,13 @@ class SupKernelUCB(GaussianProcessPolicy):
 
     def _taken(self, stage: int) -> Floats | None:
         """Variance (n,) that pending points will take off a stage's; None if none will."""
-        distinct, counts = np.unique(np.array(self._waiting, dtype=np.int64), return_counts=True)
-        joining = np.array([self._joins(c) == stage for c in distinct.tolist()], dtype=np.bool_)
+        points, counts = pending.distinct(self._waiting)
+        joining = np.array([self._joins(c) == stage for c in points.tolist()], dtype=np.bool_)
         if not joining.any():
             return None
-        columns = self._at(stage).engine.columns(distinct[joining])
-        covariance = columns[:, distinct[joining]] + np.diag(self.regularization / counts[joining])
-        return np.einsum("ij,ij->j", columns, np.linalg.solve(covariance, columns))
+        points, noise_variances = points[joining], self.regularization / counts[joining]
+        columns = self._at(stage).engine.columns(points)
+        return pending.reduction(columns, pending.covariance_of_values(columns, points, noise_variances))
 
     # ---- the stages
 
