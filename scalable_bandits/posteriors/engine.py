@@ -153,6 +153,34 @@ class Engine(ABC):
         self._information_gain += 0.5 * math.log1p(variance_before / noise_variance)
 
 
+class AskedEngine(Engine):
+    """An engine that computes the posterior where it is asked for it, and keeps it nowhere."""
+
+    @abstractmethod
+    def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Posterior mean and variance of some candidates, two (k,) arrays."""
+
+    def mean(self) -> Floats:
+        return self.at(np.arange(len(self.points)))[0]
+
+    def variance(self) -> Floats:
+        return self.at(np.arange(len(self.points)))[1]
+
+    def maximize(
+        self,
+        acquisition: Acquisition,
+        salt: int,
+        allowed: NDArray[np.bool_] | None = None,
+        reduction: Floats | None = None,
+    ) -> tuple[int, float]:
+        numbers = np.arange(len(self.points)) if allowed is None else np.flatnonzero(allowed)
+        mean, variance = self.at(numbers)
+        if reduction is not None:
+            variance = np.maximum(variance - reduction[numbers], 0.0)
+        position, index = choose(acquisition(mean, variance), salt, None, numbers)
+        return int(numbers[position]), index
+
+
 class ForgettingEngine(Engine):
     """An engine in which what was learned counts less as time goes by: it alone knows the posterior.
 

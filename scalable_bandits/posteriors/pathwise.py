@@ -19,7 +19,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
+from scalable_bandits.posteriors.engine import AskedEngine, choose
 from scalable_bandits.posteriors.features import Features
 from scalable_bandits.posteriors.observations import Observations
 from scalable_bandits.posteriors.order import spatial_order
@@ -32,7 +32,7 @@ MOST = 64  # in all
 CHUNK = 8192  # candidates evaluated at a time
 
 
-class PathwiseEngine(Engine):
+class PathwiseEngine(AskedEngine):
     """Observations and the factor of their covariance; posteriors are computed where they are asked for.
 
     See `Engine` for the interface; `mean`, `variance` and `maximize` without `allowed` go through all candidates.
@@ -128,32 +128,12 @@ class PathwiseEngine(Engine):
         self.kernel.fill(self.points[x], self.points[candidates], out)
         return out
 
-    def mean(self) -> Floats:
-        return self.at(np.arange(self.size))[0]
-
-    def variance(self) -> Floats:
-        return self.at(np.arange(self.size))[1]
-
     def columns(self, candidates: Indices) -> Floats:
         everything = np.arange(self.size)
         out = self._cross(candidates, everything)
         if len(self._x):
             out -= cho_solve(self._root(), self._cross(self._x, candidates)).T @ self._cross(self._x, everything)
         return out
-
-    def maximize(
-        self,
-        acquisition: Acquisition,
-        salt: int,
-        allowed: NDArray[np.bool_] | None = None,
-        reduction: Floats | None = None,
-    ) -> tuple[int, float]:
-        candidates = np.arange(self.size) if allowed is None else np.flatnonzero(allowed)
-        mean, variance = self.at(candidates)
-        if reduction is not None:
-            variance = np.maximum(variance - reduction[candidates], 0.0)
-        position, best = choose(acquisition(mean, variance), salt, None, candidates)
-        return int(candidates[position]), best
 
     # ---- draws
 

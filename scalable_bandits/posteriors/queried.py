@@ -13,13 +13,13 @@ from scipy.linalg.lapack import dpotrf
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
+from scalable_bandits.posteriors.engine import AskedEngine
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.posteriors.surface import PriorMean, Surface, covariances
 
 
-class QueriedEngine(Engine):
-    """Exact posterior on a list of points that grows.
+class QueriedEngine(AskedEngine):
+    """Exact posterior on a list of points that grows; its largest index is of the points known, not of the box.
 
     Candidates are rows of `points`, which its owner replaces by a longer array before it speaks of new ones.
 
@@ -130,12 +130,6 @@ class QueriedEngine(Engine):
         weights = np.append(self._surface.weights, np.zeros(len(pending)))
         return Surface(self.kernel, every, factor, weights, self._prior_mean)
 
-    def mean(self) -> Floats:
-        return self.surface().predict(self.points)[0]
-
-    def variance(self) -> Floats:
-        return self.surface().predict(self.points)[1]
-
     def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
         return self.surface().predict(self.points[candidates])
 
@@ -143,21 +137,6 @@ class QueriedEngine(Engine):
         m, x = len(self._slots), self.points[candidates]
         rows, all_ = covariances(self.kernel, self._x[:m], x), covariances(self.kernel, self._x[:m], self.points)
         return covariances(self.kernel, x, self.points) - self._solve(m, rows).T @ self._solve(m, all_)
-
-    def maximize(
-        self,
-        acquisition: Acquisition,
-        salt: int,
-        allowed: NDArray[np.bool_] | None = None,
-        reduction: Floats | None = None,
-    ) -> tuple[int, float]:
-        """The largest index of the points known, not of the box."""
-        numbers = np.arange(len(self.points)) if allowed is None else np.flatnonzero(allowed)
-        mean, variance = self.at(numbers)
-        if reduction is not None:
-            variance = np.maximum(variance - reduction[numbers], 0.0)
-        position, index = choose(acquisition(mean, variance), salt, None, numbers)
-        return int(numbers[position]), index
 
     def state(self) -> State:
         m = len(self._slots)
