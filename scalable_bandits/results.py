@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 def record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
     """Numbers of a result, JSON-ready: what was run, the table, and what is beside the published."""
-    from scalable_bandits.studies import summarize
+    from scalable_bandits.analysis import means
 
     attributes = {name: result.attrs[name] for name in ("study", "title", "source", "unit", "seed", "version")}
     published = [] if study.published is None else study.published(result)
     return {
         **attributes, "replicates": result.sizes["replicate"], "horizon": result.sizes["round"],
         "planned": {"replicates": study.replicates, "horizon": study.horizon},
-        "table": [finite(row._asdict()) for row in summarize(result)],
+        "table": [finite(row._asdict()) for row in means(result)],
         "published": [finite(row._asdict()) for row in published],
     }  # fmt: skip
 
@@ -38,10 +38,11 @@ def finite(values: Mapping[str, Any]) -> dict[str, Any]:
 def save(study: Study, result: xarray.Dataset, folder: Path, data: bool = True) -> list[Path]:
     """Write a study's result (zarr; not if `data` is unset), tables (csv) and pictures (png) into a folder."""
     from scalable_bandits import plots, store
-    from scalable_bandits.studies import Comparison, Row, summarize
+    from scalable_bandits.analysis import Mean, means
+    from scalable_bandits.studies import Comparison
 
     files = [folder / "table.csv", folder / "regret.png"]
-    _write(files[0], Row._fields, summarize(result))
+    _write(files[0], Mean._fields, means(result))
     plots.study_figure(result).savefig(files[1])
     if data:
         files.insert(0, folder / "result.zarr")
@@ -104,7 +105,7 @@ def published_table(rows: list[Comparison]) -> Table:
 
 def table_of(result: xarray.Dataset) -> Table:
     """Mean regret and standard error by policy, best first."""
-    from scalable_bandits.studies import summarize
+    from scalable_bandits.analysis import means
 
     sizes = result.sizes
     title = (
@@ -120,7 +121,7 @@ def table_of(result: xarray.Dataset) -> Table:
     for heading in ("regret", "std. error", "a round", "last tenth", "of uniform"):
         table.add_column(heading, justify="right")
     held = None
-    for row in summarize(result):
+    for row in means(result):
         if row.case != held and sizes["case"] > 1:
             table.add_section()
             table.add_row(f"[bold]{row.case}[/bold]")

@@ -16,8 +16,9 @@ from measured import DATA, NAMES
 from typer.testing import CliRunner
 
 from scalable_bandits import store
+from scalable_bandits.analysis import Mean
 from scalable_bandits.cli import app
-from scalable_bandits.studies import Comparison, Row, Study
+from scalable_bandits.studies import Comparison, Study
 
 SMALL = ("--replicates", "2", "--horizon", "20")
 
@@ -84,7 +85,7 @@ class TestRun:
         regret, uniform = np.asarray(group["regret"][...]), np.asarray(group["uniform_regret"][...])
         cases, policies = (list(map(str, group[name][...])) for name in ("case", "policy"))
         rows = ran.table()
-        assert list(rows[0]) == list(Row._fields)
+        assert list(rows[0]) == list(Mean._fields)
         assert len(rows) == len(cases) * len(policies)
         for row in rows:
             c, p = cases.index(row["case"]), policies.index(row["policy"])

@@ -16,7 +16,8 @@ from measured import DATA, NAMES
 
 import scalable_bandits as sb
 from scalable_bandits import store
-from scalable_bandits.studies import Problem, Replicate, Study, janz2020, summarize
+from scalable_bandits.analysis import means
+from scalable_bandits.studies import Problem, Replicate, Study, janz2020
 from scalable_bandits.studies.summary import beside, fraction_of, slope
 
 REPLICATES, HORIZON = 2, 20
@@ -247,45 +248,45 @@ def dataset(regret: Any, uniform: Any) -> xarray.Dataset:
     )
 
 
-class TestSummarize:
+class TestMeans:
     """Against numbers worked out by hand."""
 
     def test_by_hand(self) -> None:
         """Two policies, two replicates of ten rounds; uniform play loses 4 and 6 a round."""
         result = dataset([[[[3.0] * 10, [4.0] * 9 + [14.0]], [[1.0] * 10, [2.0] * 10]]], [[4.0, 6.0]])
-        first, second = summarize(result)
+        first, second = means(result)
         # p1: totals 10 and 20, mean 15, standard error (10 / sqrt 2) / sqrt 2 = 5; 15 of 10 x 5 is 0.3.
-        assert first[:2] == ("c0", "p1")
-        assert first[2:] == pytest.approx((15.0, 5.0, 1.5, 1.5, 0.3))
+        assert first[:3] == ("c0", "p1", 2)
+        assert first[3:5] + first[7:] == pytest.approx((15.0, 5.0, 1.5, 1.5, 0.3))
         # p0: totals 30 and 50, mean 40, standard error 10; the last round lost 3 and 14.
-        assert second[:2] == ("c0", "p0")
-        assert second[2:] == pytest.approx((40.0, 10.0, 4.0, 8.5, 0.8))
+        assert second[:3] == ("c0", "p0", 2)
+        assert second[3:5] + second[7:] == pytest.approx((40.0, 10.0, 4.0, 8.5, 0.8))
 
     def test_order_of_dimensions_does_not_matter(self) -> None:
         rng = np.random.default_rng(0)
         result = dataset(rng.random((2, 3, 4, 25)), rng.random((2, 4)))
-        assert summarize(result.transpose("round", "replicate", "policy", "case")) == summarize(result)
+        assert means(result.transpose("round", "replicate", "policy", "case")) == means(result)
 
     def test_cases_stay_in_order_and_policies_are_ranked_within(self) -> None:
         rng = np.random.default_rng(1)
-        rows = summarize(dataset(rng.random((2, 3, 4, 25)), rng.random((2, 4))))
+        rows = means(dataset(rng.random((2, 3, 4, 25)), rng.random((2, 4))))
         assert [row.case for row in rows] == ["c0"] * 3 + ["c1"] * 3
         for case in (rows[:3], rows[3:]):
             assert [row.regret for row in case] == sorted(row.regret for row in case)
 
     def test_one_replicate_has_no_standard_error(self) -> None:
-        (row,) = summarize(dataset([[[[1.0, 2.0, 3.0]]]], [[2.0]]))
+        (row,) = means(dataset([[[[1.0, 2.0, 3.0]]]], [[2.0]]))
         assert math.isnan(row.standard_error)
-        assert row[2:3] + row[4:] == pytest.approx((6.0, 2.0, 3.0, 1.0))
+        assert row[3:4] + row[7:] == pytest.approx((6.0, 2.0, 3.0, 1.0))
 
     def test_last_tenth(self) -> None:
         """The last 2 of 25 rounds."""
-        (row,) = summarize(dataset([[[[0.0] * 23 + [1.0, 3.0]]]], [[1.0]]))
+        (row,) = means(dataset([[[[0.0] * 23 + [1.0, 3.0]]]], [[1.0]]))
         assert row.last_tenth == pytest.approx(2.0)
 
     def test_uniform_play_that_loses_nothing(self) -> None:
         """A constant function: there is nothing to be a fraction of, and no warning."""
-        (row,) = summarize(dataset([[[[0.0, 0.0]]]], [[0.0]]))
+        (row,) = means(dataset([[[[0.0, 0.0]]]], [[0.0]]))
         assert math.isnan(row.fraction)
 
 

@@ -13,13 +13,12 @@ from scalable_bandits.studies import (
 )
 from scalable_bandits.studies.runs import Problem, Replicate, StudyIncomplete
 from scalable_bandits.studies.study import Study
-from scalable_bandits.studies.summary import Comparison, Row, summarize
+from scalable_bandits.studies.summary import Comparison
 
 __all__ = [
     "Comparison",
     "Problem",
     "Replicate",
-    "Row",
     "Study",
     "StudyIncomplete",
     "bogunovic2016",
@@ -27,7 +26,6 @@ __all__ = [
     "flynn2024",
     "janz2020",
     "srinivas2010",
-    "summarize",
     "zhou2021",
     "ziomek2025",
 ]
