@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ FIELDS = (
     Field("noise"),
 )
 SPECIFICATION = {"policy": {"type": "GPEI", "noise": 0.1, "space": [[0, 1], [2, 3]]}, "note": None}
+BOTH = pytest.mark.parametrize("durability", ["round", "block"])
 LAST_BITS = (np.nan, -np.nan, np.inf, -np.inf, -0.0, 5e-324, 1.7976931348623157e308, 0.1 + 0.2)
 
 
@@ -135,3 +137,41 @@ def repairs():
         warnings.simplefilter("always")
         yield said
     said += [str(warning.message) for warning in caught]
+
+
+def everything(folder):
+    """All files, but for the lock."""
+    return {
+        path: path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in ("writer.lock", "writer.json")
+    }
+
+
+def described(place):
+    """What a store says of its run."""
+    store = ObservationStore.open(place)
+    columns = {name: array.tobytes() for name, array in store.read().items()}
+    return columns, store.planned, store.pending, store.orderly, store.attributes
+
+
+class Function:
+    """Sums of sines, which may fail at some call; counts its calls."""
+
+    def __init__(self, fails=(), failure=ZeroDivisionError):
+        self.calls, self.fails, self.failure = 0, list(fails), failure
+
+    def __call__(self, x):
+        self.calls += 1
+        if self.calls in self.fails:
+            if isinstance(self.failure, float):
+                return self.failure
+            raise self.failure
+        return float(np.sin(5 * np.ravel(x)[0]) + np.cos(3 * np.ravel(x)[-1]))
+
+
+def reopened(place):
+    """A place whose writer has died, free for another one."""
+    if not isinstance(place, Path):
+        reopen(place).close(orderly=False)
+    return place
