@@ -63,6 +63,20 @@ def log_expected_improvement(mean: Floats, std: Floats, best: float, xi: float =
 def improvement_score(mean: Floats, std: Floats, best: float, xi: float = 0.0) -> Floats:
     """z = (mu - best - xi) / s, whose normal distribution function is the probability of improvement.
 
+    Parameters
+    ----------
+    mean, std
+        (k,) posterior mean and standard deviation, in units of y.
+    best
+        Incumbent, in units of y.
+    xi
+        Improvement asked beyond it, in units of y.
+
+    Returns
+    -------
+    ndarray
+        (k,) without unit.
+
     References
     ----------
     Kushner 1964.
@@ -72,7 +86,15 @@ def improvement_score(mean: Floats, std: Floats, best: float, xi: float = 0.0) -
 
 @attrs.frozen
 class UpperConfidence:
-    """mean_weight mu + width s: upper confidence bound, mean only (width 0), deviation only (weight 0)."""
+    """mean_weight mu + width s: upper confidence bound, mean only (width 0), deviation only (weight 0).
+
+    Parameters
+    ----------
+    width
+        Standard deviations that are added.
+    mean_weight
+        Factor of the mean.
+    """
 
     width: float
     mean_weight: float = 1.0
@@ -95,23 +117,35 @@ class UpperConfidence:
         return np.full(len(mean), self.mean_weight), 0.5 * self.width / np.sqrt(np.maximum(variance, LEAST))
 
     def loosened(self, scale: float) -> UpperConfidence:
+        """An index nowhere smaller, somewhat larger."""
         return attrs.evolve(self, width=1.05 * self.width)
 
     def covers(self, other: UpperConfidence) -> bool:
+        """Whether this index is nowhere smaller than another."""
         return other.mean_weight == self.mean_weight and other.width <= self.width
 
 
 @attrs.frozen
 class Improvement:
-    """Base of the indices over an incumbent, which grow as the incumbent falls."""
+    """Base of the indices over an incumbent, which grow as the incumbent falls.
+
+    Parameters
+    ----------
+    best
+        Incumbent, in units of y.
+    xi
+        Improvement asked beyond it, in units of y.
+    """
 
     best: float
     xi: float = 0.0
 
     def loosened(self, scale: float) -> Self:
+        """An index nowhere smaller, somewhat larger; `scale` is a standard deviation to go by."""
         return attrs.evolve(self, best=self.best - 0.05 * scale)
 
     def covers(self, other: Improvement) -> bool:
+        """Whether this index is nowhere smaller than another."""
         return other.best + other.xi >= self.best + self.xi
 
 
@@ -151,5 +185,6 @@ class ProbabilityOfImprovement(Improvement):
         return 1.0 / std, -0.5 * improvement_score(mean, std, self.best, self.xi) / std**2
 
     def bound(self, mean: Floats, variance: Floats) -> Floats:
+        """Largest index at means up to `mean` and variances up to `variance`, (k,)."""
         # Below the incumbent a larger deviation helps; above it a smaller one does, without limit.
         return np.where(mean - self.best - self.xi >= 0.0, np.inf, self(mean, variance))

@@ -85,6 +85,11 @@ def spread(values: Floats, level: float = LEVEL) -> Spread:
     level
         Of the interval.
 
+    Raises
+    ------
+    ValueError
+        If the level is not between 0 and 1.
+
     Examples
     --------
     >>> found = spread(np.array([1.0, 2.0, 3.0]))
@@ -93,6 +98,8 @@ def spread(values: Floats, level: float = LEVEL) -> Spread:
     """
     from scipy.special import stdtrit
 
+    if not 0.0 < level < 1.0:
+        checks.refuse("level", level, "a number between 0 and 1, both excluded")
     count, mean = len(values), np.asarray(values).mean(axis=0)
     if count < 2:
         nothing = np.full_like(mean, np.nan)
@@ -106,8 +113,18 @@ def _numbers(found: Spread) -> tuple[float, float, float, float]:
     return float(found.mean), float(found.standard_error), float(found.low), float(found.high)
 
 
+def case_of(result: xarray.Dataset, case: str | None) -> str:
+    """Name of a study's case, which need not be given where there is one; ValueError for what is none."""
+    cases = [str(name) for name in result["case"].values]
+    if case is None and len(cases) == 1:
+        return cases[0]
+    if case is None or case not in cases:
+        checks.refuse("case", case, f"one of {', '.join(cases)}")
+    return case
+
+
 def finished(result: xarray.Dataset, case: str, policy: str) -> Floats:
-    """Regret (runs, rounds) of a policy's finished runs of one case."""
+    """Regret (runs, rounds) of a policy's finished runs of one case, in units of y."""
     regret = result["regret"].sel(case=case, policy=policy).transpose("replicate", "round").values
     return regret[np.isfinite(regret).all(axis=1)]
 
@@ -156,6 +173,11 @@ def differences(result: xarray.Dataset, against: str | None = None, level: float
         a winner chosen by the same data is too optimistic: name the policy where it matters.)
     level
         Of the confidence intervals.
+
+    Raises
+    ------
+    ValueError
+        If no policy of the study has that label, or the level is not between 0 and 1.
     """
     labels = [str(policy) for policy in result["policy"].values]
     if against is not None and against not in labels:
@@ -260,6 +282,11 @@ def coverage(policy: Policy, environment: Environment, run: Trajectory, points: 
         From round 1 on.
     points
         After how many rounds to look, at the most, evenly on a logarithmic axis.
+
+    Raises
+    ------
+    ValueError
+        If the environment is on a box, or the run does not begin with round 1.
     """
     space = policy.finite_space
     if not isinstance(environment.space, FiniteSpace):
@@ -291,6 +318,11 @@ def plays_over_rounds(policy: UnknownPriorPolicy, run: Trajectory) -> tuple[Floa
         (rounds, priors) credits: 1 for the prior whose turn it was; of `FullyBayesianGPUCB` probabilities.
     UnknownPriorPolicy
         The copy, after the run.
+
+    Raises
+    ------
+    ValueError
+        If the run does not begin with round 1.
     """
     if run.first_round != 1:
         checks.refuse("run", run, "a run from round 1 on")
@@ -337,6 +369,11 @@ def lattice(policy: Policy, side: int) -> tuple[NDArray[Any], tuple[int, ...] | 
 
     A box and a grid are drawn on a lattice of `side` points along each dimension; candidates without order are
     themselves, with no shape. Arms are numbers.
+
+    Raises
+    ------
+    ValueError
+        If the space has more than two dimensions.
     """
     space: Any = policy.space
     if isinstance(space, Arms):

@@ -71,6 +71,7 @@ def _between(low: float, high: float, allowed: str, also: tuple[float, ...] = ()
     return validate
 
 
+number = _between(-math.inf, math.inf, "a finite number")
 positive = _between(0.0, math.inf, "a positive number")
 positive_or_infinite = _between(0.0, math.inf, "a positive number, or infinity", also=(math.inf,))
 nonnegative = _between(0.0, math.inf, "zero or a positive number", also=(0.0,))

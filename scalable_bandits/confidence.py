@@ -1,7 +1,36 @@
 """Confidence widths: how many standard deviations a policy looks up. Free functions of numbers.
 
-Notation: t round, g information gain (nats) of the observations so far, delta failure probability, B rkhs_norm,
-R noise, |D| size, d dimension.
+Parameters
+----------
+t
+    Round, from 1.
+gain
+    g, information gain of the observations so far, in nats.
+delta
+    Failure probability, between 0 and 1.
+rkhs_norm
+    B, bound on the RKHS norm of f.
+noise
+    R, sub-Gaussian constant of the noise, in units of y.
+regularization
+    lambda, the noise variance that the posterior takes, in squared units of y.
+size
+    |D|, number of candidates.
+dimension
+    d, of the points.
+a, b
+    Partial derivatives of f exceed L with probability at most a exp(-(L / b)^2).
+side
+    Longest side of the box.
+horizon
+    T, number of rounds.
+priors
+    |U|, how many candidate priors.
+
+Raises
+------
+ValueError
+    From every function, if delta is not between 0 and 1, or t or another count is below 1.
 """
 
 from __future__ import annotations
@@ -10,7 +39,17 @@ import math
 
 import numpy as np
 
+from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.specification import nearest
+
+
+def _check(delta: float, **counts: float) -> None:
+    if not 0.0 < delta < 1.0:
+        checks.refuse("delta", delta, "a number between 0 and 1, both excluded")
+    for name, count in counts.items():
+        if not count >= 1:
+            checks.refuse(name, count, "a positive integer")
 
 
 def srinivas_finite(t: int, size: int, delta: float) -> float:
@@ -23,6 +62,7 @@ def srinivas_finite(t: int, size: int, delta: float) -> float:
     >>> round(srinivas_finite(t=1, size=1000, delta=0.1), 3)
     19.416
     """
+    _check(delta, t=t, size=size)
     return 2.0 * math.log(size * t**2 * math.pi**2 / (6.0 * delta))
 
 
@@ -31,14 +71,23 @@ def srinivas_continuous(t: int, dimension: int, delta: float, a: float, b: float
 
     2 log(2 t^2 pi^2 / (3 delta)) + 2 d log(t^2 d b side sqrt(log(4 d a / delta))).
     Source: Srinivas et al. 2010, Theorem 2.
+
+    Raises
+    ------
+    ValueError
+        If a is not above delta / (4 d), below which the formula has no value; and as all of these functions.
     """
+    _check(delta, t=t, dimension=dimension)
     d = dimension
+    if not a > delta / (4.0 * d):
+        checks.refuse("a", a, f"a number above delta / (4 d) = {delta / (4.0 * d):.3g}")
     root = math.sqrt(math.log(4.0 * d * a / delta))
     return 2.0 * math.log(2.0 * t**2 * math.pi**2 / (3.0 * delta)) + 2.0 * d * math.log(t**2 * d * b * side * root)
 
 
 def srinivas_rkhs(t: int, gain: float, delta: float, rkhs_norm: float) -> float:
     """beta_t = 2 B^2 + 300 g log^3(t / delta) of an RKHS function. Source: Srinivas et al. 2010, Theorem 3."""
+    _check(delta, t=t)
     return 2.0 * rkhs_norm**2 + 300.0 * gain * math.log(t / delta) ** 3
 
 
@@ -52,6 +101,7 @@ def sliding_theorem(
     >>> sliding_theorem(gain=3.0, delta=100 * math.exp(-5), rkhs_norm=2.0, noise=1.0, regularization=4.0, horizon=100)
     4.0
     """
+    _check(delta, horizon=horizon)
     return rkhs_norm + noise / math.sqrt(regularization) * math.sqrt(2.0 * gain + 2.0 * math.log(horizon / delta))
 
 
@@ -65,6 +115,7 @@ def improved(gain: float, delta: float, rkhs_norm: float, noise: float) -> float
     >>> improved(gain=1.0, delta=math.exp(-6), rkhs_norm=2.0, noise=1.0)
     6.0
     """
+    _check(delta)
     return rkhs_norm + noise * math.sqrt(2.0 * (gain + 1.0 + math.log(1.0 / delta)))
 
 
@@ -74,11 +125,19 @@ def independent(intervals: int, delta: float, rkhs_norm: float, noise: float, re
     The bias at x is at most B s(x), the weights of the observations have the norm s(x) / sqrt(lambda) at the most.
     Source: Valko et al. 2013, Lemma 1 and Theorem 1 (R = 1 there), n = |D| T S.
 
+    Parameters
+    ----------
+    intervals
+        n, how many are to hold at once.
+    delta, rkhs_norm, noise, regularization
+        As of all of these functions.
+
     Examples
     --------
     >>> independent(intervals=1, delta=2 * math.exp(-8), rkhs_norm=2.0, noise=1.0, regularization=4.0)
     4.0
     """
+    _check(delta, intervals=intervals)
     return rkhs_norm + noise * math.sqrt(2.0 * math.log(2.0 * intervals / delta) / regularization)
 
 
@@ -90,6 +149,7 @@ def largest_loss(t: int, rkhs_norm: float, noise: float, regularization: float, 
     f itself has no less, and with probability 1 - delta, for all t, the squared noise sums to at most R^2 times the
     bracket (Laurent & Massart 2000, Lemma 1, whose moment bound holds for R-sub-Gaussian noise).
     """
+    _check(delta, t=t)
     u = math.log(t**2 * math.pi**2 / (6.0 * delta))
     return rkhs_norm**2 + noise**2 / regularization * (t + 2.0 * math.sqrt(t * u) + 2.0 * u)
 
@@ -104,6 +164,7 @@ def unknown_prior_finite(t: int, size: int, delta: float) -> float:
     >>> round(unknown_prior_finite(t=1, size=50, delta=0.1), 3)
     4.289
     """
+    _check(delta, t=t, size=size)
     return math.sqrt(2.0 * math.log(2.0 * size * math.pi**2 * t**2 / delta))
 
 
@@ -112,8 +173,16 @@ def unknown_prior_continuous(t: int, dimension: int, delta: float, a: float, b: 
 
     sqrt(2 log(3 pi^2 t^2 / (2 delta)) + 2 d log(d t^2 side b sqrt(log(3 d a / (2 delta))))), for a > 2 delta / (3 d).
     Source: Ziomek et al. 2025, Theorem 4.1 (B).
+
+    Raises
+    ------
+    ValueError
+        If a is not above 2 delta / (3 d), below which the formula has no value; and as all of these functions.
     """
+    _check(delta, t=t, dimension=dimension)
     d = dimension
+    if not a > 2.0 * delta / (3.0 * d):
+        checks.refuse("a", a, f"a number above 2 delta / (3 d) = {2.0 * delta / (3.0 * d):.3g}")
     root = math.sqrt(math.log(3.0 * d * a / (2.0 * delta)))
     first = 2.0 * math.log(3.0 * math.pi**2 * t**2 / (2.0 * delta))
     return math.sqrt(first + 2.0 * d * math.log(d * t**2 * side * b * root))
@@ -124,6 +193,7 @@ def error_allowance(t: int, priors: int, delta: float, noise: float) -> float:
 
     Source: Ziomek et al. 2025, Lemma 5.1 and Theorem 4.1.
     """
+    _check(delta, t=t, priors=priors)
     return 2.0 * noise**2 * math.log(priors * math.pi**2 * t**2 / delta)
 
 
@@ -140,6 +210,7 @@ def regularised(gain: float, delta: float, rkhs_norm: float, noise: float, regul
     >>> regularised(gain=1.0, delta=math.exp(-7), rkhs_norm=2.0, noise=1.0, regularization=4.0)
     4.0
     """
+    _check(delta)
     return rkhs_norm + noise * math.sqrt(2.0 * (gain + math.log(1.0 / delta)) / regularization)
 
 
@@ -159,6 +230,7 @@ def martingale_mixture(gain: float, delta: float, rkhs_norm: float, noise: float
     >>> martingale_mixture(gain=1.0, delta=math.exp(-7), rkhs_norm=3.0, noise=1.0, regularization=1.0)
     5.0
     """
+    _check(delta)
     return math.sqrt(rkhs_norm**2 + noise**2 * 2.0 * (gain + math.log(1.0 / delta)) / regularization)
 
 
@@ -188,6 +260,8 @@ def mixture_bounds(
     gram, cross, variance, y
         (n, n) and (n, k) covariances of the observed points, (k,) prior variances, (n,) observations less the prior
         mean.
+    delta, rkhs_norm, noise, regularization
+        As of all of these functions.
     ratios
         (j,) alpha / lambda to take the minimum over; 97 of them from 1e-4 to 1e4 if not given, 1 among them.
 
@@ -196,6 +270,7 @@ def mixture_bounds(
     lower, upper : ndarray
         (k,), in units of y.
     """
+    _check(delta)
     eigenvalues, vectors = np.linalg.eigh(gram)
     eigenvalues = np.maximum(eigenvalues, 0.0)
     rotated, projected = vectors.T @ y, vectors.T @ cross
@@ -218,13 +293,22 @@ def budgeted_gain(t: int, variances: float, largest: float) -> float:
     """a log(kappa^2 t) times the sum of s^2 of the points played, each before it was observed: at least 2 g; a = 3.
 
     Source: Calandriello et al. 2019, Theorem 2, where sketched variances are within a factor
-    a = (1 + e) / (1 - e) of the exact ones, e = 1/2; `variances` and kappa^2 (`largest`) are in units of lambda.
+    a = (1 + e) / (1 - e) of the exact ones, e = 1/2.
+
+    Parameters
+    ----------
+    t
+        Round, from 1.
+    variances
+        Sum of s^2, in units of lambda.
+    largest
+        kappa^2, the largest prior variance, in units of lambda.
     """
     return 3.0 * math.log(max(largest * t, 1.0)) * variances
 
 
 def budgeted(gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
-    """2 R / sqrt(lambda) sqrt(`budgeted_gain` + log(1 / delta)) + (1 + sqrt(2)) B.
+    """2 R / sqrt(lambda) sqrt(g + log(1 / delta)) + (1 + sqrt(2)) B, where g is the `budgeted_gain`.
 
     Source: Calandriello et al. 2019, Theorem 2, 1 / sqrt(1 - e) = sqrt(2).
 
@@ -233,6 +317,7 @@ def budgeted(gain: float, delta: float, rkhs_norm: float, noise: float, regulari
     >>> round(budgeted(gain=1.0, delta=math.exp(-3), rkhs_norm=1.0, noise=1.0, regularization=1.0), 4)
     6.4142
     """
+    _check(delta)
     spread = 2.0 * noise / math.sqrt(regularization)
     return spread * math.sqrt(gain + math.log(1.0 / delta)) + (1.0 + math.sqrt(2.0)) * rkhs_norm
 
@@ -241,8 +326,23 @@ WIDTHS = ("improved", "whitehouse", "flynn-reeb")
 
 
 def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
-    """Width of one of `WIDTHS`: `improved`, `regularised`, `martingale_mixture`."""
+    """Width that a policy's `confidence` names.
+
+    Parameters
+    ----------
+    name
+        "improved" (`improved`), "whitehouse" (`regularised`) or "flynn-reeb" (`martingale_mixture`).
+    gain, delta, rkhs_norm, noise, regularization
+        As of all of these functions.
+
+    Raises
+    ------
+    ValueError
+        If there is no width of that name; and as all of these functions.
+    """
     if name == "improved":
         return improved(gain, delta, rkhs_norm, noise)
+    if name not in WIDTHS:
+        checks.refuse("name", name, nearest(name, WIDTHS))
     bound = {"whitehouse": regularised, "flynn-reeb": martingale_mixture}[name]
     return bound(gain, delta, rkhs_norm, noise, regularization)

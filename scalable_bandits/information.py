@@ -27,6 +27,11 @@ class GreedyInformationGain:
     regularization
         lambda, in squared units of y.
 
+    Raises
+    ------
+    ValueError
+        If the function changes over rounds (`TemporalDecay`).
+
     Examples
     --------
     >>> from scalable_bandits import RBF, Points

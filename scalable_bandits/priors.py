@@ -88,7 +88,27 @@ class Prior(Specification):
                 checks.refuse("mean", f"shape {self.mean.shape} (prior {self.name!r})", allowed)
 
     def mean_at(self, points: Floats, t: int, space: FiniteSpace) -> Floats:
-        """Prior mean (k,) at points (k, d) in round t; a mean given by candidate is known at candidates of `space`."""
+        """Prior mean in a round.
+
+        Parameters
+        ----------
+        points
+            (k, d); a mean given by candidate is known at candidates alone.
+        t
+            Round, from 1.
+        space
+            Whose candidates.
+
+        Returns
+        -------
+        ndarray
+            (k,) in units of y.
+
+        Raises
+        ------
+        ValueError
+            If the given function returns what is not finite or not one mean a point.
+        """
         if callable(self.mean):
             means = checks.finite("mean", self.mean(points, t))
         else:

@@ -40,20 +40,25 @@ class Environment(Specification):
     Raises
     ------
     ValueError
-        From every method, for points outside the space.
+        If the space is no space, the noise no noise, or the seed negative; and from every method, for points outside
+        the space.
     """
 
     tabulated = True
     changing = False
 
     def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
+        if not isinstance(space, Space):
+            checks.refuse("space", space, "a Box, a Grid, Points or Arms")
         self.space = space
         self.seed = checks.integer("seed", seed, 0)
         self.set_noise(GaussianNoise() if noise is None else noise)
         self._table: Floats | None = None
 
     def set_noise(self, noise: Noise) -> None:
-        """Replace the noise, by one whose size follows from the function's range, say."""
+        """Replace the noise, by one whose size follows from the function's range, say; ValueError for what is none."""
+        if not isinstance(noise, Noise):
+            checks.refuse("noise", noise, "a noise, such as GaussianNoise(0.1)")
         self.noise = noise
         self._stream = RoundStream(self.seed, "noise", noise.draw)
 
@@ -82,9 +87,9 @@ class Environment(Specification):
         return points, single
 
     def mean(self, x: ArrayLike, t: int = 1) -> Any:
-        """f(x) without noise in round t: a number for one point, (k,) for many."""
+        """f(x) without noise in round t, from 1: a number for one point, (k,) for many, in units of y."""
         points, single = self._inside(x)
-        values = self.evaluate_at(points, t)
+        values = self.evaluate_at(points, checks.integer("t", t, 1))
         return float(values[0]) if single else values
 
     def noise_at(self, t: int) -> float:
@@ -92,8 +97,9 @@ class Environment(Specification):
         return self._stream[t]
 
     def observe(self, x: ArrayLike, t: int = 1) -> Any:
-        """f(x) plus the noise of round t (of rounds t, t+1, ... for many points)."""
+        """f(x) plus the noise of round t, from 1 (of rounds t, t+1, ... for many points), in units of y."""
         points, single = self._inside(x)
+        t = checks.integer("t", t, 1)
         if self.changing:
             values = np.concatenate([self.evaluate_at(points[[i]], t + i) for i in range(len(points))])
         else:
@@ -124,6 +130,23 @@ class Environment(Specification):
         """Largest f in round t, over the available candidates (mask or numbers): those given, of those there are.
 
         On a finite space it is exact. On a box it is searched: 2^14 Sobol points, the best 20 refined.
+
+        Parameters
+        ----------
+        t
+            Round, from 1.
+        available
+            A mask (size,) or candidates' numbers; all if not given.
+
+        Returns
+        -------
+        float
+            In units of y.
+
+        Raises
+        ------
+        ValueError
+            If nothing is available, or something is said to be on a box.
         """
         if isinstance(self.space, FiniteSpace):
             available = self.restricted(available, t)

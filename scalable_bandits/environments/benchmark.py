@@ -159,6 +159,11 @@ class Benchmark(Environment):
         For those defined in any dimension: rosenbrock, ackley, michalewicz.
     noise, seed
         As in `Environment`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such function, or it has another number of dimensions.
     """
 
     def __init__(
@@ -177,10 +182,10 @@ class Benchmark(Environment):
         self.name, self.function = name, FUNCTIONS[name]
         usual = len(self.function.bounds)
         d = space.dimension if space is not None else usual if dimension is None else dimension
-        if (dimension not in (None, d)) or (d != usual and not (self.function.any_dimension and d > 1)):
-            checks.refuse(
-                "dimension", d, f"{usual}, for {name}" + (" any above 1" if self.function.any_dimension else "")
-            )
+        any_other = self.function.any_dimension and checks.integer("dimension", d, 1) > 1
+        if dimension not in (None, d) or (d != usual and not any_other):
+            allowed = f"{usual}, for {name}" + (" any above 1" if self.function.any_dimension else "")
+            checks.refuse("dimension", d if dimension is None else dimension, allowed)
         self._bounds = self.function.bounds[:1] * d if self.function.any_dimension else self.function.bounds
         box = Box([[0.0, 1.0]] * d if unit_cube else self._bounds)
         super().__init__(box if space is None else space, noise, seed)

@@ -24,6 +24,11 @@ class ChangingEnvironment(Environment):
     """Base of the functions f_t, tabulated round by round.
 
     See `Environment` for the parameters; the space is finite.
+
+    Raises
+    ------
+    ValueError
+        If the space is not finite.
     """
 
     changing = True
@@ -71,6 +76,12 @@ class DriftingFunction(ChangingEnvironment):
         The largest RKHS norm of any f_t.
     variation_budget : float
         P_T, the exact sum over rounds of the RKHS norm of f_{t+1} - f_t, over all rounds.
+
+    Raises
+    ------
+    ValueError
+        If centers and weights are not finite, their shapes do not fit each other, the knots and the space, or the knots
+        do not increase from 1 on.
     """
 
     def __init__(
@@ -121,10 +132,16 @@ class DriftingFunction(ChangingEnvironment):
 
         Parameters
         ----------
+        space, kernel, noise
+            As in the class.
+        knots, slow
+            As in the class.
         rkhs_norm
             To which the function at each knot is scaled; as drawn if not given.
-
-        Others as in the class, and in `RKHSFunction.sparse`.
+        seed
+            Of the function and of the noise.
+        count
+            Of the centers; 30 d if not given.
         """
         rng = generator(seed, "function")
         centers = sparse_centers(space, 30 * space.dimension if count is None else count, rng)
@@ -175,6 +192,11 @@ class AutoregressiveProcess(ChangingEnvironment):
         k times ``TemporalDecay(epsilon)``.
     noise, seed
         As in `Environment`; the seed is the process's too.
+
+    Raises
+    ------
+    ValueError
+        If the kernel does not forget.
     """
 
     BLOCK = 1024  # rounds computed at a time
@@ -227,6 +249,11 @@ class SensorPanel(ChangingEnvironment):
         Rounds that a row lasts.
     noise, seed
         As in `Environment`.
+
+    Raises
+    ------
+    ValueError
+        If there are no readings, or one is not finite.
     """
 
     def __init__(self, readings: ArrayLike, noise: Noise | None = None, seed: int = 0, hold: int = 1):
@@ -253,6 +280,11 @@ class MovingSearchSpace(Environment):
         What answers, on a finite space; it may change too.
     available
         (k, size) masks, taken in turn: round t has row (t - 1) mod k. Or a function from t to a mask or numbers.
+
+    Raises
+    ------
+    ValueError
+        If the environment is on a box, or the masks are not of its candidates or one is empty.
     """
 
     def __init__(self, environment: Environment, available: ArrayLike | Callable[[int], ArrayLike]):

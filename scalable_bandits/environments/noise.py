@@ -30,7 +30,13 @@ class Noise(Specification):
 
 @attrs.frozen
 class GaussianNoise(Noise):
-    """Normal with standard deviation `scale`; R = scale."""
+    """Normal with standard deviation `scale`; R = scale.
+
+    Parameters
+    ----------
+    scale
+        In units of y; 0 for none.
+    """
 
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.nonnegative)
 
@@ -48,6 +54,11 @@ class UniformNoise(Noise):
 
     The uniform distribution is strictly sub-Gaussian (Arbel, Marchal & Nguyen 2020); the papers take the
     coarser half-width (Hoeffding).
+
+    Parameters
+    ----------
+    half_width
+        In units of y; 0 for none.
     """
 
     half_width: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.nonnegative)
@@ -62,7 +73,13 @@ class UniformNoise(Noise):
 
 @attrs.frozen
 class RademacherNoise(Noise):
-    """-scale or scale with equal probability; R = scale."""
+    """-scale or scale with equal probability; R = scale.
+
+    Parameters
+    ----------
+    scale
+        In units of y; 0 for none.
+    """
 
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.nonnegative)
 
@@ -77,7 +94,15 @@ class RademacherNoise(Noise):
 
 @attrs.frozen
 class StudentTNoise(Noise):
-    """Student's t with `df` degrees of freedom times `scale`: heavy tails, no sub-Gaussian constant."""
+    """Student's t with `df` degrees of freedom times `scale`: heavy tails, no sub-Gaussian constant.
+
+    Parameters
+    ----------
+    df
+        Above 1, so that there is a mean.
+    scale
+        In units of y; 0 for none.
+    """
 
     df: float = attrs.field(default=5.0, converter=checks.to_float, validator=checks.above_one)
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.nonnegative)

@@ -129,6 +129,8 @@ def load_intel_raw(
     ------
     DataMissing
         If there is no such file.
+    ValueError
+        If there is no such quantity.
     """
     import pandas
 
@@ -156,7 +158,13 @@ def reading(rows: Floats, number: int) -> Floats:
 
 
 def empirical_covariance(readings: ArrayLike) -> Floats:
-    """Covariance (n, n) of the sensors' readings (times, n) about their means, in squared units."""
+    """Covariance (n, n) of the sensors' readings (times, n) about their means, in squared units.
+
+    Raises
+    ------
+    ValueError
+        If a reading is not finite, or there are fewer than 2 times.
+    """
     array = checks.finite("readings", readings, ndim=2)
     if len(array) < 2:
         checks.refuse("readings", f"{len(array)} row(s)", "at least 2 rows (times)")

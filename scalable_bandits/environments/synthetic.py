@@ -39,10 +39,27 @@ def sparse_centers(space: Space, count: int, rng: np.random.Generator) -> Floats
 
 
 class TableEnvironment(Environment):
-    """A function given by its value at each candidate (size,), in units of y."""
+    """A function given by its value at each candidate.
+
+    Parameters
+    ----------
+    space
+        Finite.
+    values
+        (size,), in units of y.
+    noise, seed
+        As in `Environment`.
+
+    Raises
+    ------
+    ValueError
+        If there is not one finite value a candidate, or equal points have different ones.
+    """
 
     def __init__(self, space: FiniteSpace, values: ArrayLike, noise: Noise | None = None, seed: int = 0):
         super().__init__(space, noise, seed)
+        if not isinstance(space, FiniteSpace):
+            checks.refuse("space", space, "a finite space: a box has no table of candidates")
         self._table = checks.finite("values", values, ndim=1).copy()
         if self._table.shape != (space.size,):
             checks.refuse("values", f"shape {self._table.shape}", f"({space.size},), one a candidate")
@@ -80,6 +97,11 @@ class RKHSFunction(Environment):
     ----------
     rkhs_norm : float
         sqrt(weights'K weights), K the kernel matrix of the centers.
+
+    Raises
+    ------
+    ValueError
+        If centers and weights are not finite, or their shapes do not fit each other and the space.
     """
 
     def __init__(
@@ -101,10 +123,19 @@ class RKHSFunction(Environment):
     ) -> RKHSFunction:
         """Draw centers uniform on the space's bounds and weights uniform on [-1, 1].
 
-        Source: Janz et al. 2020, section 5; `count` = 30 d there and by default.
+        Source: Janz et al. 2020, section 5.
+
+        Parameters
+        ----------
+        space, kernel, noise
+            As in the class.
+        seed
+            Of the function and of the noise.
+        count
+            Of the centers; 30 d, as in the source, if not given.
         """
         rng = generator(seed, "function")
-        count = 30 * space.dimension if count is None else count
+        count = 30 * space.dimension if count is None else checks.integer("count", count, 1)
         centers = sparse_centers(space, count, rng)
         return cls(space, kernel, centers, rng.uniform(-1.0, 1.0, count), noise, seed)
 
@@ -120,9 +151,26 @@ class RKHSFunction(Environment):
     ) -> RKHSFunction:
         """Draw y from N(0, K) at the candidates; f is the posterior mean given them.
 
-        Source: Chowdhury & Gopalan 2017, section 6. `regularization` is the fit's noise variance, which
-        the paper does not state.
+        Source: Chowdhury & Gopalan 2017, section 6.
+
+        Parameters
+        ----------
+        space, kernel, noise
+            As in the class.
+        seed
+            Of the function and of the noise.
+        regularization
+            Noise variance of the fit, in squared units of y, which the paper does not state.
+
+        Raises
+        ------
+        ValueError
+            If the space is not finite, or the regularization not positive.
         """
+        if not isinstance(space, FiniteSpace):
+            checks.refuse("space", space, "a finite space: values are drawn at its candidates")
+        if not 0.0 < regularization < np.inf:
+            checks.refuse("regularization", regularization, "a positive number")
         points = space.points()
         covariance = kernel.block(points)
         y = gaussian_draw(covariance, generator(seed, "function"))
@@ -138,9 +186,28 @@ class RKHSFunction(Environment):
 
 
 class GPSample(TableEnvironment):
-    """A function drawn from GP(0, kernel) at the candidates of a finite space; `seed` is its and the noise's."""
+    """A function drawn from GP(0, kernel) at the candidates of a finite space.
+
+    Parameters
+    ----------
+    space
+        Finite.
+    kernel
+        Prior covariance, in squared units of y.
+    noise
+        As in `Environment`.
+    seed
+        Of the function and of the noise.
+
+    Raises
+    ------
+    ValueError
+        If the space is not finite.
+    """
 
     def __init__(self, space: FiniteSpace, kernel: Kernel, noise: Noise | None = None, *, seed: int = 0):
+        if not isinstance(space, FiniteSpace):
+            checks.refuse("space", space, "a finite space: values are drawn at its candidates")
         values = gaussian_draw(kernel.block(space.points()), generator(seed, "function"))
         super().__init__(space, values, noise, seed)
         self.kernel = kernel
@@ -165,6 +232,11 @@ class FunctionEnvironment(Environment):
         Of the added noise.
     optimum
         The largest value, where it is known; searched if not given, on a finite space by evaluating every candidate.
+
+    Raises
+    ------
+    ValueError
+        If the function cannot be called, or the optimum is not finite.
     """
 
     tabulated = False
@@ -178,8 +250,10 @@ class FunctionEnvironment(Environment):
         optimum: float | None = None,
     ):
         super().__init__(space, GaussianNoise(0.0) if noise is None else noise, seed)
+        if not callable(function):
+            checks.refuse("function", function, "a function from a point to a number")
         self.function = function
-        self._optimum = optimum
+        self._optimum = None if optimum is None else float(checks.finite("optimum", optimum, ndim=0))
 
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters(), "function": self.function, "optimum": self._optimum}

@@ -58,13 +58,28 @@ class Kernel(Specification):
     def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
         """Add gradients in the second point: out[j] += sum over i of weights[i, j] dk(X[i], Z[j]) / dZ[j].
 
-        X (n, d), Z (m, d), weights (n, m), out (m, d), all float64 and C-ordered. Where a kernel has a cusp (Matern
-        with nu <= 1/2, at equal points) the gradient is taken as 0.
+        Where a kernel has a cusp (Matern with nu <= 1/2, at equal points) the gradient is taken as 0.
+
+        Parameters
+        ----------
+        X
+            (n, d), float64 and C-ordered, as all of these arrays.
+        Z
+            (m, d).
+        weights
+            (n, m).
+        out
+            (m, d), added to.
+
+        Raises
+        ------
+        ValueError
+            If the kernel has no gradient: `Covariance`, whose points are arms.
         """
         checks.refuse("kernel", self, "a kernel with a gradient: of points in a box")
 
     def diagonal_slope(self, X: Floats) -> Floats:
-        """Gradients of k(x, x) at the rows of X (n, d), shape (n, d)."""
+        """Gradients of k(x, x) at the rows of X (n, d), shape (n, d); ValueError for a kernel without a gradient."""
         if self.stationary:
             return np.zeros_like(X)
         checks.refuse("kernel", self, "a kernel with a gradient: of points in a box")
@@ -190,7 +205,13 @@ class Combination(Kernel):
 
 @attrs.frozen
 class Sum(Combination):
-    """Sum of kernels: the function is a sum of independent ones."""
+    """Sum of kernels, ``k1 + k2``: the function is a sum of independent ones.
+
+    Parameters
+    ----------
+    kernels
+        At least one.
+    """
 
     combine = np.add
 
@@ -215,7 +236,13 @@ class Sum(Combination):
 
 @attrs.frozen
 class Product(Combination):
-    """Product of kernels."""
+    """Product of kernels, ``k1 * k2``.
+
+    Parameters
+    ----------
+    kernels
+        At least one.
+    """
 
     combine = np.multiply
 
@@ -246,7 +273,15 @@ class Product(Combination):
 
 @attrs.frozen
 class Scaled(Kernel):
-    """A kernel times a positive number: the function's variance."""
+    """A kernel times a positive number, ``2.0 * k``: the function's variance.
+
+    Parameters
+    ----------
+    factor
+        In squared units of the function.
+    kernel
+        Of variance 1, say.
+    """
 
     factor: float = attrs.field(converter=checks.to_float, validator=checks.positive)
     kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel))
@@ -289,7 +324,13 @@ class Scaled(Kernel):
 
 @attrs.frozen
 class Lengthscaled(Kernel):
-    """Base of the kernels with one lengthscale, or one a dimension (ARD)."""
+    """Base of the kernels with one lengthscale, or one a dimension (ARD).
+
+    Parameters
+    ----------
+    lengthscale
+        In units of x; one positive number, or one a dimension.
+    """
 
     lengthscale: float | tuple[float, ...] = attrs.field(default=1.0, converter=checks.lengthscales)
 
@@ -298,6 +339,7 @@ class Lengthscaled(Kernel):
         return True
 
     def check(self, dimension: int) -> None:
+        """Raise ValueError unless there is one lengthscale, or one for each dimension."""
         if isinstance(self.lengthscale, tuple) and len(self.lengthscale) != dimension:
             checks.refuse("lengthscale", self.lengthscale, f"one number, or {dimension} (the points' dimension)")
 

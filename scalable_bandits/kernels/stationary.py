@@ -61,7 +61,13 @@ class Stationary(Lengthscaled):
 
 @attrs.frozen
 class RBF(Stationary):
-    """Squared exponential kernel, exp(-r^2 / 2)."""
+    """Squared exponential kernel, exp(-r^2 / 2).
+
+    Parameters
+    ----------
+    lengthscale
+        In units of x; one number, or one a dimension.
+    """
 
     def radial(self, block: Floats) -> None:
         numba_kernels.rbf(block)
@@ -156,7 +162,15 @@ def _matern_of_large_order(a: Floats, nu: float) -> Floats:
 
 @attrs.frozen
 class RationalQuadratic(Stationary):
-    """Rational quadratic kernel, (1 + r^2 / (2 alpha))^-alpha: a mixture of RBF kernels."""
+    """Rational quadratic kernel, (1 + r^2 / (2 alpha))^-alpha: a mixture of RBF kernels.
+
+    Parameters
+    ----------
+    lengthscale
+        In units of x; one number, or one a dimension.
+    alpha
+        Positive; the larger, the nearer to one RBF kernel.
+    """
 
     alpha: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive, kw_only=True)
 

@@ -58,7 +58,15 @@ class Periodic(Lengthscaled):
 
 @attrs.frozen
 class Linear(Lengthscaled):
-    """Linear kernel, bias + sum over k of x_k z_k / lengthscale_k^2: Bayesian linear regression."""
+    """Linear kernel, bias + sum over k of x_k z_k / lengthscale_k^2: Bayesian linear regression.
+
+    Parameters
+    ----------
+    lengthscale
+        In units of x over those of the function; one number, or one a dimension.
+    bias
+        Variance of the function at 0, in its squared units.
+    """
 
     bias: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative, kw_only=True)
 

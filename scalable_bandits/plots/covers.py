@@ -46,6 +46,11 @@ def partition(
     ax
         Axes to draw on; new ones if not given.
 
+    Raises
+    ------
+    ValueError
+        If the space is not of two dimensions.
+
     Examples
     --------
     >>> import scalable_bandits as sb
@@ -57,12 +62,29 @@ def partition(
     >>> plots.partition(policy, function, run.candidate).get_aspect()
     1.0
     """
-    from matplotlib.patches import Rectangle
-
     if policy.space.dimension != 2:
         checks.refuse("policy", f"{policy.space.dimension} dimensions", "a policy on a space of two dimensions")
     ax = axes(ax, (6.2, 5.2))
     low, high = _image(environment, ax)
+    _cells(policy, low, high, ax)
+    if candidates is not None:
+        distinct, counts = np.unique(candidates, return_counts=True)
+        points = policy.finite_space.points(distinct)
+        sizes = 2.0 + 5.0 * np.log10(counts) ** 2
+        ax.scatter(points[:, 0], points[:, 1], s=sizes, color=COLOURS[1], edgecolor="white", linewidth=0.3, zorder=3)
+    span = high - low
+    ax.set_aspect(span[0] / span[1])
+    ax.set_xlim(low[0] - 0.01 * span[0], high[0] + 0.01 * span[0])
+    ax.set_ylim(low[1] - 0.01 * span[1], high[1] + 0.01 * span[1])
+    ax.set_xlabel("$x_1$")
+    ax.set_ylabel("$x_2$")
+    return ax
+
+
+def _cells(policy: PiGPUCB, low: Floats, high: Floats, ax: Axes) -> None:
+    """Draw the cells of the cover."""
+    from matplotlib.patches import Rectangle
+
     leaves = [element for element in policy.cover if element.split is None]
     first = next((element for element in policy.cover if element.depth == 0), None)
     if first is not None:  # the first cover, from any of its cubes
@@ -76,25 +98,6 @@ def partition(
         shade = 0.0 if not element.observations else 0.06 + 0.34 * element.depth / max(deepest, 1)
         ax.add_patch(Rectangle((x, y), width, height, facecolor=(*SHADE, shade), edgecolor="none"))
         ax.add_patch(Rectangle((x, y), width, height, fill=False, edgecolor=EDGE, linewidth=0.7))
-    if candidates is not None:
-        distinct, counts = np.unique(candidates, return_counts=True)
-        points = policy.finite_space.points(distinct)
-        ax.scatter(
-            points[:, 0],
-            points[:, 1],
-            s=2.0 + 5.0 * np.log10(counts) ** 2,
-            color=COLOURS[1],
-            edgecolor="white",
-            linewidth=0.3,
-            zorder=3,
-        )
-    span = high - low
-    ax.set_aspect(span[0] / span[1])
-    ax.set_xlim(low[0] - 0.01 * span[0], high[0] + 0.01 * span[0])
-    ax.set_ylim(low[1] - 0.01 * span[1], high[1] + 0.01 * span[1])
-    ax.set_xlabel("$x_1$")
-    ax.set_ylabel("$x_2$")
-    return ax
 
 
 def _image(environment: Environment, ax: Axes) -> tuple[Floats, Floats]:

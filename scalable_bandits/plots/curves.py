@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.analysis import DECADE, Coverage, Times, exponent, finished, spread
+from scalable_bandits.analysis import DECADE, Coverage, Times, case_of, exponent, finished, spread
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.style import COLOURS, POINTS, axes, line, plain, tidy
 from scalable_bandits.spaces import Indices
@@ -46,11 +46,7 @@ def _of_runs(runs: Mapping[str, Trajectory]) -> list[_Curves]:
 
 
 def _of_study(result: Any, case: str | None) -> list[_Curves]:
-    cases = [str(name) for name in result["case"].values]
-    if case is None and len(cases) == 1:
-        case = cases[0]
-    if case not in cases:
-        checks.refuse("case", case, f"one of {', '.join(cases)}")
+    case = case_of(result, case)
     drawn, found = _rounds(result.sizes["round"]), []
     for number, label in enumerate(map(str, result["policy"].values)):
         curves = finished(result, case, label).cumsum(axis=1)
@@ -84,6 +80,11 @@ def regret_curves(
         Both axes logarithmic; if not given, where cumulative regrets end more than a factor of 8 apart.
     fit
         Draw the power law t^b fitted to the last decade of rounds, and put b and its standard error in the label.
+
+    Raises
+    ------
+    ValueError
+        If the study has no such case, or several and none is named, or there is no such measure.
 
     Examples
     --------
@@ -179,6 +180,11 @@ def time_per_round(found: xarray.Dataset | Times | Mapping[str, Times], case: st
         Of a study; need not be given where there is one.
     ax
         Axes to draw on; new ones if not given.
+
+    Raises
+    ------
+    ValueError
+        If the study is not timed, has no such case, or several and none is named.
     """
     if not isinstance(found, Times) and hasattr(found, "attrs"):
         return _times_of_study(found, case, ax)
@@ -198,10 +204,7 @@ def time_per_round(found: xarray.Dataset | Times | Mapping[str, Times], case: st
 def _times_of_study(result: Any, case: str | None, ax: Axes | None) -> Axes:
     if "seconds" not in result:
         checks.refuse("found", f"study {result.attrs.get('study')!r}", "a timed study: one that has `seconds`")
-    cases = [str(name) for name in result["case"].values]
-    case = cases[0] if case is None and len(cases) == 1 else case
-    if case not in cases:
-        checks.refuse("case", case, f"one of {', '.join(cases)}")
+    case = case_of(result, case)
     labels = [str(label) for label in result["policy"].values]
     ax = axes(ax, (6.4, 1.2 + 0.36 * len(labels)))
     for row, label in enumerate(labels):

@@ -50,6 +50,11 @@ def posterior(
     of
         "mean" or "deviation", in two dimensions.
 
+    Raises
+    ------
+    ValueError
+        If the space has more than two dimensions, or `of` is neither.
+
     Examples
     --------
     >>> import scalable_bandits as sb

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.analysis import plays_over_rounds
+from scalable_bandits.analysis import case_of, plays_over_rounds
 from scalable_bandits.plots.style import COLOURS, axes, plain, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BINS = 240  # of a timeline, along the rounds
 
 
-def prior_histogram(result: xarray.Dataset, case: str, ax: Axes | None = None) -> Axes:
+def prior_histogram(result: xarray.Dataset, case: str | None = None, ax: Axes | None = None) -> Axes:
     """How often each policy played each prior: share of all rounds of all replicates.
 
     Parameters
@@ -29,7 +29,15 @@ def prior_histogram(result: xarray.Dataset, case: str, ax: Axes | None = None) -
         What `Study.run` gave, of a study whose policies have several priors; one without is left out.
     case, ax
         As in `regret_curves`.
+
+    Raises
+    ------
+    ValueError
+        If the study's policies have no priors, it has no such case, or several and none is named.
     """
+    if "plays" not in result:
+        checks.refuse("result", f"study {result.attrs.get('study')!r}", "a study of policies with several priors")
+    case = case_of(result, case)
     ax = axes(ax)
     shares = result["plays"].sel(case=case).mean("replicate").transpose("policy", "prior").values
     drawn = [i for i in range(len(shares)) if np.isfinite(shares[i]).all()]
@@ -58,6 +66,11 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
         What it played, from round 1 on; the policy's decisions are reconstructed from it. Without one, bars only.
     ax
         Axes to draw on; new ones if not given.
+
+    Raises
+    ------
+    ValueError
+        If the policy has no priors to choose among, or has not played, or the run does not begin with round 1.
 
     Examples
     --------

@@ -8,20 +8,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import attrs
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.measured import ROUNDING, Noise, measured
+from scalable_bandits.policies.played import Mask as Mask
+from scalable_bandits.policies.played import Played
 from scalable_bandits.policies.recorder import Recorder
 from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces import Arms, Box, FiniteSpace, Indices, Points, Space, Visited, availability
-from scalable_bandits.specification import Specification
-
-Mask = NDArray[np.bool_]
-
-CANDIDATES = 1024  # of a box, where a policy needs some
+from scalable_bandits.spaces import Arms, FiniteSpace, Points, Space, Visited
 
 
 class Best(NamedTuple):
@@ -33,7 +30,7 @@ class Best(NamedTuple):
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class Policy(Specification):
+class Policy(Played):
     """A bandit algorithm on a finite space, or on a box: on all of it, or through a candidate set.
 
     Parameters
@@ -57,9 +54,16 @@ class Policy(Specification):
     Attributes
     ----------
     rounds : int
-        Observations told so far.
+        Observations told so far; read only.
     continuous : bool
         Whether policies of this very class play a whole box; a subclass, whose posterior may differ, says so itself.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite or not in its range; the message names the argument, what was given, what is allowed.
+    TypeError
+        If the space is no space, or the kernel no kernel.
     """
 
     continuous: ClassVar[bool] = False
@@ -75,33 +79,15 @@ class Policy(Specification):
     )
     rounds: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
     _finite: FiniteSpace = attrs.field(init=False, repr=False)
+    _choosable: int = attrs.field(init=False, repr=False)
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
     _waiting: list[int] = attrs.field(init=False, factory=list, repr=False)
     _owed: list[int] = attrs.field(init=False, factory=list, repr=False)  # waiting, to be asked for again
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        whole = isinstance(self.space, Box) and self._takes_whole_boxes()
-        if self.candidates is None and not whole:
-            self.candidates = CANDIDATES
-        if isinstance(self.space, FiniteSpace):
-            self._finite = self.space
-        elif isinstance(self.space, Box):
-            count, nothing = self.candidates, np.empty((0, self.space.dimension))
-            self._finite = Visited(nothing) if count is None else self.space.candidates(count, self.seed)
-        self._choosable = self._finite.size
+        self._settle()
         self._salt = derived_seed(self.seed, "ties")
-
-    def _takes_whole_boxes(self) -> bool:
-        return bool(vars(type(self)).get("continuous", False))
-
-    def _some_points(self) -> Floats:
-        """All points of a finite space; of a larger one and of a box a sample."""
-        if isinstance(self._finite, Visited):
-            assert isinstance(self.space, Box)
-            return self.space.candidates(256, self.seed).array
-        count = min(self._finite.size, 100_000)
-        return self._finite.points(np.linspace(0, self._finite.size - 1, count).astype(np.int64))
 
     def _check_rounding(self, prior_variance: float) -> None:
         """Refuse, here and in `tell`, a noise variance that is lost in the rounding of the largest prior variance."""
@@ -297,7 +283,18 @@ class Policy(Specification):
         self.rounds += 1
 
     def abandon(self, x: ArrayLike | None = None) -> None:
-        """Give up on pending points: one at `x`, or all of them."""
+        """Give up on pending points: those at `x`, or all of them.
+
+        Parameters
+        ----------
+        x
+            (d,) or (k, d); for `Arms` an arm number or (k,) of them. A point pending twice is to be named twice.
+
+        Raises
+        ------
+        ValueError
+            If one is not pending. Nothing has changed then.
+        """
         left = [] if x is None else self._waiting.copy()
         for candidate in [] if x is None else self._find(self.space.parse(x)[0]).tolist():
             if candidate not in left:
@@ -334,59 +331,3 @@ class Policy(Specification):
         if len(state["added"]):
             assert isinstance(self._finite, Points | Visited)
             self._finite = self._finite.grown(state["added"])
-
-    def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
-        """Mask over all candidates of what may be chosen, from a mask or numbers; None if everything may."""
-        size = self._finite.size
-        if context is not None:
-            if isinstance(self.space, Box):
-                checks.refuse("context", context, "none on a box, whose candidates share no coordinates: take a Grid")
-            matching = self._finite.matching(context)
-            available = matching if available is None else availability(available, size) & matching
-        if isinstance(self._finite, Visited):
-            if available is not None:
-                checks.refuse("available", available, "None on a whole box; candidates= plays one through a finite set")
-            return None
-        if available is None and size == self._choosable:
-            return None
-        mask = np.zeros(size, dtype=np.bool_)
-        mask[: self._choosable] = True if available is None else availability(available, self._choosable)
-        return mask
-
-    def _find(self, points: Floats) -> Indices:
-        """Candidates at the points; -1 for a point of a box that is none."""
-        if not isinstance(self.space, Box):
-            return self._finite.index(points)
-        assert isinstance(self._finite, Points | Visited)
-        return self._finite.find(self.space.check(points))
-
-    def _locate(self, points: Floats) -> Indices:
-        """Candidates at the points; a box takes points in that are not of its candidate set."""
-        found = self._find(points)
-        if (found >= 0).all():
-            return found
-        assert isinstance(self._finite, Points | Visited)
-        self._extend_to(self._finite.grown(np.unique(points[found < 0], axis=0)))
-        return self._finite.index(points)
-
-    def introduce(self, candidates: Indices, points: Floats) -> None:
-        """Give points of a whole box the numbers of an earlier process; elsewhere numbers are the space's own."""
-        if isinstance(self._finite, Visited):
-            self._extend_to(self._finite.placed(candidates, points))
-
-    def untold(self) -> Indices:
-        """Numbers of the points of a whole box that were asked for and not told, given up ones among them."""
-        return np.empty(0, dtype=np.int64)
-
-    def _extend_to(self, grown: Points | Visited) -> None:
-        if isinstance(grown, Visited):
-            self.visit(grown)
-        else:
-            self.extend(grown)
-        self._finite = grown
-
-    def extend(self, grown: Points) -> None:
-        """Prepare for points that cannot be chosen, at the end of a longer candidate set; may refuse them."""
-
-    def visit(self, grown: Visited) -> None:
-        """Prepare for another list of the points visited of a whole box."""

@@ -40,6 +40,11 @@ class BBKB(BKB):
 
     Other parameters are those of `BKB`.
 
+    Raises
+    ------
+    ValueError
+        If the function changes over rounds, or the kernel or B is to be learned.
+
     Examples
     --------
     >>> import scalable_bandits as sb

@@ -54,6 +54,12 @@ class ConfidencePolicy(IndexPolicy):
         Whose width: "improved" (Chowdhury & Gopalan 2017, proven for lambda >= 1), "whitehouse" (Whitehouse et al.
         2023) or "flynn-reeb" (Flynn & Reeb 2024, the narrowest), for any lambda. Policies with a width of their own
         (`GPUCB`; `SWGPUCB` by its theorem) have that one.
+
+    Raises
+    ------
+    ValueError
+        If B is to be doubled or the gain to be bounded greedily where the function changes over rounds, or B is to be
+        doubled where the kernel is learned.
     """
 
     rkhs_norm: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)

@@ -76,6 +76,15 @@ class GaussianProcessPolicy(Policy):
 
     Other parameters are those of `Policy`.
 
+    Raises
+    ------
+    ValueError
+        If the kernel does not take the space's points, the prior mean does not fit the space, the engine is unknown or
+        not made for the kernel or so many candidates, the regularization is lost in rounding beside the prior variance,
+        or `refit` is asked for where the function changes over rounds.
+
+    Notes
+    -----
     Where the function changes over rounds (`TemporalDecay`), each observation told is a round: the i-th is of round i,
     and the posterior is that of the round to come. Pending points count as measured in the present round.
     """
@@ -139,7 +148,7 @@ class GaussianProcessPolicy(Policy):
         return self.engines[0]
 
     def prior_mean_at(self, points: Floats) -> Floats:
-        """Prior mean at points (k, d), shape (k,)."""
+        """Prior mean at points (k, d), shape (k,), in units of y; ValueError if the given function's is none."""
         if not len(points):
             return np.zeros(0)
         if callable(self.prior_mean):

@@ -36,6 +36,11 @@ class GPUCB(ConfidencePolicy):
         (a, b) of Theorem 2: partial derivatives of f exceed L with probability at most a exp(-(L / b)^2).
 
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+
+    Raises
+    ------
+    ValueError
+        If the theorem is not one for the space, or the constants are not positive, a above delta / (4 d).
     """
 
     continuous: ClassVar[bool] = True

@@ -55,6 +55,11 @@ class MemoryPolicy(ConfidencePolicy):
         P_T, for "auto": the sum over rounds of the RKHS norm of f_{t+1} - f_t. Taken as 1 if not given.
 
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+
+    Raises
+    ------
+    ValueError
+        If `memory="auto"` lacks its horizon or a gain of a kernel that forgets, or B is to be learned.
     """
 
     memory: int | str = attrs.field(default="auto", converter=checks.to_int, validator=_length)

@@ -76,6 +76,11 @@ class PiGPUCB(Policy):
     its index over its own cube: a scrambled Sobol set, refined by exact gradients; `evaluations` says how many points
     that took.
 
+    Raises
+    ------
+    ValueError
+        If the space has no coordinates, the kernel forgets, nu is not positive, or `theory` lacks its horizon.
+
     Examples
     --------
     >>> import scalable_bandits as sb
@@ -89,7 +94,7 @@ class PiGPUCB(Policy):
 
     kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel))
     rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
-    prior_mean: float = attrs.field(default=0.0, converter=checks.to_float)
+    prior_mean: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.number)
     theory: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
     tightening: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
     nu: float | None = attrs.field(default=None)
@@ -102,7 +107,6 @@ class PiGPUCB(Policy):
         self.kernel.check(self.space.dimension)
         if self.kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: cells do not forget")
-        checks.finite("prior_mean", self.prior_mean)
         if self.theory:
             if self.horizon is None:
                 checks.refuse("horizon", None, "a number, for the theorem's regularization 1 + 2 / T")

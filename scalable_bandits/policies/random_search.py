@@ -22,7 +22,12 @@ from scalable_bandits.randomness import generator
 class RandomSearch(Policy):
     """Uniform play; keeps averages of what it observed and no model, so that any space will do.
 
-    Parameters are those of `Policy`; a kernel is accepted, as by every policy, and not used.
+    Parameters
+    ----------
+    kernel
+        Accepted, as by every policy, and not used.
+
+    Other parameters are those of `Policy`.
     """
 
     kernel: Any = attrs.field(kw_only=False, default=None, repr=False)

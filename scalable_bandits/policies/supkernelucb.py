@@ -67,6 +67,11 @@ class SupKernelUCB(GaussianProcessPolicy):
 
     Other parameters are those of `GaussianProcessPolicy` and `Policy`. Each stage in use holds an engine.
 
+    Raises
+    ------
+    ValueError
+        If there is no horizon, the kernel forgets, or the engine is not an exact one.
+
     Examples
     --------
     >>> import scalable_bandits as sb

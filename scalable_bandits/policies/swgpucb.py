@@ -42,6 +42,11 @@ class SWGPUCB(MemoryPolicy):
 
     Other parameters are those of `MemoryPolicy`, `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
 
+    Raises
+    ------
+    ValueError
+        If the theorem's width lacks its horizon, or the window on so many candidates would take more than 8 GB.
+
     Examples
     --------
     >>> import scalable_bandits as sb

@@ -30,6 +30,11 @@ class TVGPUCB(GPUCB):
 
     Other parameters are those of `GPUCB`.
 
+    Raises
+    ------
+    ValueError
+        If the kernel does not forget.
+
     Examples
     --------
     >>> import scalable_bandits as sb

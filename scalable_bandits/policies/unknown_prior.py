@@ -76,6 +76,12 @@ class UnknownPriorPolicy(Policy):
 
     Other parameters are those of `Policy`.
 
+    Raises
+    ------
+    ValueError
+        If two priors have one name, a prior does not fit the space, the engine is not one for it, or the regularization
+        is lost in rounding beside the prior variance.
+
     Attributes
     ----------
     plays : dict
@@ -184,7 +190,19 @@ class UnknownPriorPolicy(Policy):
         self._shards.foresee(priors, method, self.width_of(t + len(self._waiting)), t, *arguments)
 
     def book(self, prior: int, amount: float, slack: float, share: float) -> None:
-        """Credit a prior with a play."""
+        """Credit a prior with a play.
+
+        Parameters
+        ----------
+        prior
+            Its number.
+        amount
+            Added to its sum, in units of y.
+        slack
+            Added to its sum of beta s, in units of y.
+        share
+            Of an observation that it counts for: its noise variance over lambda.
+        """
         self._counts[prior] += 1.0
         self._sums[prior] += amount
         self._slacks[prior] += slack

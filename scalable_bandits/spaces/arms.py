@@ -15,7 +15,13 @@ from scalable_bandits.spaces.base import FiniteSpace, Indices
 
 @attrs.frozen
 class Arms(FiniteSpace):
-    """Arms without coordinates (sensors, say): x is an arm number, the kernel a `Covariance`."""
+    """Arms without coordinates (sensors, say): x is an arm number, the kernel a `Covariance`.
+
+    Parameters
+    ----------
+    count
+        How many; they are numbered from 0.
+    """
 
     count: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
 
@@ -40,6 +46,7 @@ class Arms(FiniteSpace):
         return arms.astype(np.int64)
 
     def matching(self, context: Mapping[int, float]) -> NDArray[np.bool_]:
+        """Raise ValueError: arms have no coordinates."""
         checks.refuse("context", context, "none on arms: they have no coordinates")
 
     def value(self, candidate: int) -> int:

@@ -21,7 +21,25 @@ Indices = NDArray[np.int64]
 
 
 def availability(available: ArrayLike, size: int) -> NDArray[np.bool_]:
-    """Mask (size,) of an availability set given as a mask or as candidates' numbers; an empty one is refused."""
+    """Mask of an availability set.
+
+    Parameters
+    ----------
+    available
+        A mask (size,), or candidates' numbers.
+    size
+        Number of candidates.
+
+    Returns
+    -------
+    ndarray
+        (size,), with a True in it.
+
+    Raises
+    ------
+    ValueError
+        If it is empty, or no set of the candidates.
+    """
     given = np.asarray(available)
     if given.dtype == np.bool_ and given.shape == (size,) and given.any():
         return given
@@ -47,12 +65,22 @@ class Space(Specification):
     def parse(self, x: ArrayLike) -> tuple[Floats, bool]:
         """Check the shape of one point or many.
 
+        Parameters
+        ----------
+        x
+            (d,) or (k, d); where d = 1 also a number, or (k,) of them.
+
         Returns
         -------
         points : ndarray
             (k, d).
         single : bool
             Whether `x` was one point: (d,), or a number where d = 1.
+
+        Raises
+        ------
+        ValueError
+            If x is not finite, empty, or of another shape.
         """
         array = checks.finite("x", x)
         if not array.size:

@@ -52,6 +52,12 @@ class Grid(FiniteSpace):
         Points along each dimension: one number, or one a dimension. A dimension of one point
         stands at its lower end.
 
+    Raises
+    ------
+    ValueError
+        If a lower end is not below its upper end, the numbers of `bounds` and `shape` differ, or there would be 2^62
+        points or more.
+
     Examples
     --------
     >>> grid = Grid([[0, 1], [0, 1]], shape=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 from numpy.typing import NDArray
 
@@ -82,6 +82,8 @@ class ObservationStore(RunWriter):
             If something is there.
         StoreLocked
             If another process is making it.
+        ValueError
+            If two fields have one name, or the chunk or the durability is none.
         """
         location = locate(place)
         _check_durability(durability)
@@ -120,10 +122,12 @@ class ObservationStore(RunWriter):
 
         Parameters
         ----------
-        place, durability
+        place
             As in `create`.
         mode
             "r" or "a".
+        durability
+            As in `create`.
         recover
             Where committed rounds cannot be read: go on from the last one before the first damage. The files as they
             are are copied to a folder beside them first.
@@ -138,6 +142,8 @@ class ObservationStore(RunWriter):
             If another process writes it; the message names that process.
         StoreDamaged
             If what was committed cannot be read; the message says which rounds can.
+        ValueError
+            If the mode or the durability is neither of the two.
         """
         if mode not in ("r", "a"):
             checks.refuse("mode", mode, "'r' or 'a'")
@@ -150,14 +156,7 @@ class ObservationStore(RunWriter):
                 return cls._in_memory(location, earlier)
             attributes = cls._upgrade(location, earlier)
         if attributes is None:
-            if not location.occupied() or location.unfinished():
-                raise FileNotFoundError(f"store: there is no run in {location.name}")
-            if not location.marked():
-                raise FileExistsError(f"store: {location.name} exists already and is no run; name another place")
-            raise StoreDamaged(
-                f"store {location.name}: it is no run, or both copies of its attributes (zarr.json and "
-                f"{COMMITTED}/zarr.json) are damaged; the arrays that can be read are there for zarr.open_group"
-            )
+            cls._refuse_to_open(location)
         check_schema(location.name, attributes)
         if mode == "r":
             store = cls(location, attributes, durability, writable=False)
@@ -177,6 +176,18 @@ class ObservationStore(RunWriter):
         if store.repairs:
             warnings.warn(f"store {location.name}: {'; '.join(store.repairs)}", stacklevel=2)
         return store
+
+    @staticmethod
+    def _refuse_to_open(location: Location) -> NoReturn:
+        """Say what a place without readable attributes is."""
+        if not location.occupied() or location.unfinished():
+            raise FileNotFoundError(f"store: there is no run in {location.name}")
+        if not location.marked():
+            raise FileExistsError(f"store: {location.name} exists already and is no run; name another place")
+        raise StoreDamaged(
+            f"store {location.name}: it is no run, or both copies of its attributes (zarr.json and "
+            f"{COMMITTED}/zarr.json) are damaged; the arrays that can be read are there for zarr.open_group"
+        )
 
     @classmethod
     def _in_memory(cls, location: Location, earlier: Earlier) -> Self:

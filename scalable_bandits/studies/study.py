@@ -250,7 +250,21 @@ class Study:
     def replicate(
         self, case: str, number: int, horizon: int, seed: int = 0, data: str | Path | None = None
     ) -> Replicate:
-        """A replicate of a case, with the seed that `run` gives it."""
+        """A replicate of a case, with the seed that `run` gives it.
+
+        Parameters
+        ----------
+        case
+            Name of one of `cases`.
+        number
+            Of the replicate, from 0.
+        horizon
+            Rounds.
+        seed
+            Of the study.
+        data
+            Folder of measured files.
+        """
         own = derived_seed(seed, self.name, case, number)
         return Replicate(case, number, own, horizon, None if data is None else Path(data))
 
