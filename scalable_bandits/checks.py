@@ -26,6 +26,12 @@ def refuse(name: str, given: Any, allowed: str) -> NoReturn:
     raise ValueError(f"{name}: got {shown}; allowed: {allowed}")
 
 
+def kind(name: str, value: Any, expected: type[Any] | tuple[type[Any], ...], allowed: str) -> None:
+    """Refuse a value that is no instance of a class, which may be abstract, or of one of several."""
+    if not isinstance(value, expected):
+        refuse(name, value, allowed)
+
+
 def integer(name: str, value: Any, minimum: int) -> int:
     """Check a whole number of Python's or numpy's (a truth value is none) and its lower bound."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < minimum:
@@ -108,9 +114,9 @@ def covariance(name: str, value: ArrayLike) -> Floats:
     return matrix
 
 
-def lengthscales(value: Any) -> float | tuple[float, ...]:
-    """Converter: one positive lengthscale, or one a dimension."""
-    array = finite("lengthscale", value)
+def lengths(name: str, value: Any) -> float | tuple[float, ...]:
+    """Convert one positive number, or one a dimension."""
+    array = finite(name, value)
     if array.ndim > 1 or not array.size or (array <= 0).any():
-        refuse("lengthscale", value, "a positive number, or one a dimension")
+        refuse(name, value, "a positive number, or one a dimension")
     return float(array) if array.ndim == 0 else tuple(array.tolist())

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.acquisition import UpperConfidence
-from scalable_bandits.checks import Floats, refuse
+from scalable_bandits.checks import Floats, finite, integer, kind, refuse, to_float
 from scalable_bandits.kernels import RBF, Kernel, Linear, Matern
 from scalable_bandits.posteriors import make_engine
 from scalable_bandits.spaces import FiniteSpace
@@ -30,7 +30,8 @@ class GreedyInformationGain:
     Raises
     ------
     ValueError
-        If the function changes over rounds (`TemporalDecay`).
+        If the function changes over rounds (`TemporalDecay`), the space is not finite, or the regularization not
+        positive.
 
     Examples
     --------
@@ -41,6 +42,10 @@ class GreedyInformationGain:
     """
 
     def __init__(self, kernel: Kernel, space: FiniteSpace, regularization: float):
+        kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
+        kind("space", space, FiniteSpace, "a Grid, Points or Arms")
+        if not finite("regularization", regularization, ndim=0) > 0.0:
+            refuse("regularization", regularization, "a positive number")
         if kernel.epsilon:
             refuse("kernel", kernel, "one without TemporalDecay: the bound is for a function that stays as it is")
         self._engine = make_engine("auto", kernel, space.points(), np.zeros(space.size))
@@ -73,14 +78,14 @@ def growth_rate(kernel: Kernel, t: int | NDArray[Any], dimension: int) -> float 
     Raises
     ------
     ValueError
-        For a kernel that the theorem does not treat.
+        For a kernel that the theorem does not treat, or a dimension below 1.
 
     References
     ----------
     Srinivas et al. 2010, Theorem 5.
     """
-    log_t = np.log(np.maximum(t, 1))
-    d = dimension
+    log_t = np.log(np.maximum(finite("t", t), 1))
+    d = integer("dimension", dimension, 1)
     if isinstance(kernel, Linear):
         rate = d * log_t
     elif isinstance(kernel, RBF):
@@ -96,7 +101,14 @@ def improved_matern_rate(nu: float, t: int | NDArray[Any], dimension: int) -> fl
     """Sharper growth for the Matern kernel, t^(d (d + 1) / (d (d + 2) + 2 nu)), up to logarithms.
 
     Source: Janz et al. 2020, Theorem 4 (nu > 1).
+
+    Raises
+    ------
+    ValueError
+        If nu is not above 1, or the dimension below 1.
     """
-    d = dimension
-    rate = np.maximum(t, 1) ** (d * (d + 1) / (d * (d + 2) + 2 * nu))
+    d, smoothness = integer("dimension", dimension, 1), to_float(nu)
+    if not isinstance(smoothness, float) or not smoothness > 1.0:
+        refuse("nu", nu, "a number above 1")
+    rate = np.maximum(finite("t", t), 1) ** (d * (d + 1) / (d * (d + 2) + 2 * nu))
     return float(rate) if np.ndim(rate) == 0 else rate

@@ -142,6 +142,7 @@ class _Run:
     progress: bool
 
     def __attrs_post_init__(self) -> None:
+        checks.kind("policy", self.policy, Policy, "a policy, such as IGPUCB(space, kernel)")
         self.budget = checks.integer("budget", self.budget, 1)
         self.retries = checks.integer("retries", self.retries, 0)
         self.parallel = None if self.parallel is None else checks.integer("parallel", self.parallel, 1)

@@ -84,12 +84,7 @@ def simulate(
     True
     """
     horizon = checks.integer("horizon", horizon, 1)
-    if environment.space != policy.space:
-        checks.refuse("environment", f"space {environment.space}", f"the policy's space {policy.space}")
-    if policy.pending:
-        checks.refuse("policy", f"pending points {policy.pending}", "none pending: tell or abandon them first")
-    if available is not None and not isinstance(environment.space, FiniteSpace):
-        checks.refuse("available", available, "None on a box: what is available of it has no known optimum")
+    _check(policy, environment, available)
     play = Play(policy, environment, available)
     if store is not None:
         return _stored(play, horizon, progress, store, durability)
@@ -98,6 +93,19 @@ def simulate(
         series = play.rounds(first, horizon, advance=advance)
     series["cumulative_regret"] = np.cumsum(series["regret"])
     return Trajectory(policy.finite_space, first, series, specify(_parts(play))[0])
+
+
+def _check(policy: Policy, environment: Environment, available: Available | None) -> None:
+    checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
+    checks.kind("environment", environment, Environment, "an environment")
+    if environment.space != policy.space:
+        checks.refuse("environment", f"space {environment.space}", f"the policy's space {policy.space}")
+    if policy.pending:
+        checks.refuse("policy", f"pending points {policy.pending}", "none pending: tell or abandon them first")
+    if available is not None and not callable(available):
+        checks.refuse("available", available, "a function from the round to an availability set")
+    if available is not None and not isinstance(environment.space, FiniteSpace):
+        checks.refuse("available", available, "None on a box: what is available of it has no known optimum")
 
 
 class Play:

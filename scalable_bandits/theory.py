@@ -44,7 +44,7 @@ def partition_exponents(nu: float, dimension: int) -> PartitionExponents:
 
 def cells_rate(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floats:
     """T^q, the growth of the number of cells that pi-GP-UCB ever makes. Source: Janz et al. 2020, Lemma 2."""
-    rate = np.maximum(t, 1.0) ** partition_exponents(nu, dimension).q
+    rate = np.maximum(checks.finite("t", t), 1.0) ** partition_exponents(nu, dimension).q
     return float(rate) if np.ndim(rate) == 0 else rate
 
 
@@ -53,7 +53,7 @@ def cell_gain_rate(t: int | NDArray[Any]) -> float | Floats:
 
     Zero up to T = e. Source: Janz et al. 2020, Lemma 1.
     """
-    logarithm = np.log(np.maximum(t, math.e))
+    logarithm = np.log(np.maximum(checks.finite("t", t), math.e))
     rate = logarithm * np.log(logarithm)
     return float(rate) if np.ndim(rate) == 0 else rate
 
@@ -63,7 +63,7 @@ def most_cells(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floa
 
     Source: Janz et al. 2020, Lemma 6.
     """
-    bound = 4.0 * (np.asarray(t) + 1.0) ** (partition_exponents(nu, dimension).b * dimension)
+    bound = 4.0 * (checks.finite("t", t) + 1.0) ** (partition_exponents(nu, dimension).b * dimension)
     return float(bound) if np.ndim(bound) == 0 else bound
 
 

@@ -48,8 +48,7 @@ class Environment(Specification):
     changing = False
 
     def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
-        if not isinstance(space, Space):
-            checks.refuse("space", space, "a Box, a Grid, Points or Arms")
+        checks.kind("space", space, Space, "a Box, a Grid, Points or Arms")
         self.space = space
         self.seed = checks.integer("seed", seed, 0)
         self.set_noise(GaussianNoise() if noise is None else noise)
@@ -57,8 +56,7 @@ class Environment(Specification):
 
     def set_noise(self, noise: Noise) -> None:
         """Replace the noise, by one whose size follows from the function's range, say; ValueError for what is none."""
-        if not isinstance(noise, Noise):
-            checks.refuse("noise", noise, "a noise, such as GaussianNoise(0.1)")
+        checks.kind("noise", noise, Noise, "a noise, such as GaussianNoise(0.1)")
         self.noise = noise
         self._stream = RoundStream(self.seed, "noise", noise.draw)
 

@@ -177,8 +177,10 @@ class Benchmark(Environment):
         dimension: int | None = None,
         seed: int = 0,
     ):
-        if name not in FUNCTIONS:
-            checks.refuse("name", name, nearest(name, FUNCTIONS))
+        if not isinstance(name, str) or name not in FUNCTIONS:
+            checks.refuse("name", name, nearest(str(name), FUNCTIONS))
+        if space is not None:
+            checks.kind("space", space, Space, "a Box, a Grid or Points")
         self.name, self.function = name, FUNCTIONS[name]
         usual = len(self.function.bounds)
         d = space.dimension if space is not None else usual if dimension is None else dimension

@@ -96,9 +96,11 @@ class DriftingFunction(ChangingEnvironment):
         seed: int = 0,
     ):
         super().__init__(space, noise, seed)
+        checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
         self.kernel, self.slow = kernel, bool(slow)
         self.centers = checks.finite("centers", centers, ndim=2)
         self.weights = checks.finite("weights", weights, ndim=2)
+        _check_knots(knots)
         self.knots = tuple(checks.integer("knots", knot, 1) for knot in knots)
         if self.centers.shape[1] != space.dimension:
             checks.refuse("centers", f"shape {self.centers.shape}", f"(m, {space.dimension})")
@@ -142,11 +144,20 @@ class DriftingFunction(ChangingEnvironment):
             Of the function and of the noise.
         count
             Of the centers; 30 d if not given.
+
+        Raises
+        ------
+        ValueError
+            If there are no knots, or the norm is not positive; and as the class.
         """
-        rng = generator(seed, "function")
-        centers = sparse_centers(space, 30 * space.dimension if count is None else count, rng)
+        checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
+        _check_knots(knots)
+        rng = generator(checks.integer("seed", seed, 0), "function")
+        centers = sparse_centers(space, count, rng)
         weights = rng.uniform(-1.0, 1.0, (len(knots), len(centers)))
         if rkhs_norm is not None:
+            if not checks.finite("rkhs_norm", rkhs_norm, ndim=0) > 0.0:
+                checks.refuse("rkhs_norm", rkhs_norm, "a positive number")
             gram = kernel.block(centers)
             weights *= np.array([rkhs_norm / _norm(gram, w) for w in weights])[:, None]
         return cls(space, kernel, centers, weights, knots, slow, noise, seed)
@@ -171,6 +182,11 @@ class DriftingFunction(ChangingEnvironment):
             return self._tables[i]
         share = (t - self.knots[i]) / (self.knots[i + 1] - self.knots[i])
         return (1.0 - share) * self._tables[i] + share * self._tables[i + 1]
+
+
+def _check_knots(knots: Sequence[int]) -> None:
+    if not isinstance(knots, Sequence | np.ndarray) or not len(knots):
+        checks.refuse("knots", knots, "increasing rounds, the first one 1")
 
 
 def _norm(gram: Floats, weights: Floats) -> float:
@@ -203,6 +219,7 @@ class AutoregressiveProcess(ChangingEnvironment):
 
     def __init__(self, space: Space, kernel: Kernel, noise: Noise | None = None, *, seed: int = 0):
         super().__init__(space, noise, seed)
+        checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
         if not kernel.epsilon:
             checks.refuse("kernel", kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")
         self.kernel = kernel
@@ -288,6 +305,7 @@ class MovingSearchSpace(Environment):
     """
 
     def __init__(self, environment: Environment, available: ArrayLike | Callable[[int], ArrayLike]):
+        checks.kind("environment", environment, Environment, "an environment on a finite space")
         if not isinstance(environment.space, FiniteSpace):
             checks.refuse("environment", f"space {environment.space}", "one on a finite space")
         self.environment = environment

@@ -28,14 +28,25 @@ def gaussian_draw(covariance: Floats, rng: np.random.Generator) -> Floats:
     return vectors @ (np.sqrt(np.maximum(values, 0.0)) * coefficients)
 
 
-def sparse_centers(space: Space, count: int, rng: np.random.Generator) -> Floats:
-    """Points (count, d) uniform on a space's bounds, or among its candidates where it has no bounds."""
+def sparse_centers(space: Space, count: int | None, rng: np.random.Generator) -> Floats:
+    """Points (count, d), 30 d if not said, uniform on a space's bounds, or among its candidates where it has none."""
+    checks.kind("space", space, Space, "a Box, a Grid, Points or Arms")
+    count = 30 * space.dimension if count is None else checks.integer("count", count, 1)
     if isinstance(space, Box | Grid):
         low, high = np.array(space.bounds).T
         centers: Floats = low + (high - low) * rng.random((count, space.dimension))
         return centers
     assert isinstance(space, FiniteSpace)
     return space.points(rng.integers(space.size, size=count))
+
+
+def _drawn(space: FiniteSpace, kernel: Kernel, seed: int) -> tuple[Floats, Floats, Floats]:
+    """The candidates (n, d), their covariance (n, n), and a draw of GP(0, kernel) there (n,)."""
+    checks.kind("space", space, FiniteSpace, "a finite space: values are drawn at its candidates")
+    checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
+    points = space.points()
+    covariance = kernel.block(points)
+    return points, covariance, gaussian_draw(covariance, generator(checks.integer("seed", seed, 0), "function"))
 
 
 class TableEnvironment(Environment):
@@ -58,8 +69,7 @@ class TableEnvironment(Environment):
 
     def __init__(self, space: FiniteSpace, values: ArrayLike, noise: Noise | None = None, seed: int = 0):
         super().__init__(space, noise, seed)
-        if not isinstance(space, FiniteSpace):
-            checks.refuse("space", space, "a finite space: a box has no table of candidates")
+        checks.kind("space", space, FiniteSpace, "a finite space: a box has no table of candidates")
         self._table = checks.finite("values", values, ndim=1).copy()
         if self._table.shape != (space.size,):
             checks.refuse("values", f"shape {self._table.shape}", f"({space.size},), one a candidate")
@@ -108,6 +118,7 @@ class RKHSFunction(Environment):
         self, space: Space, kernel: Kernel, centers: Floats, weights: Floats, noise: Noise | None = None, seed: int = 0
     ):
         super().__init__(space, noise, seed)
+        checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
         self.kernel = kernel
         self.centers = checks.finite("centers", centers, ndim=2)
         self.weights = checks.finite("weights", weights, ndim=1)
@@ -134,10 +145,9 @@ class RKHSFunction(Environment):
         count
             Of the centers; 30 d, as in the source, if not given.
         """
-        rng = generator(seed, "function")
-        count = 30 * space.dimension if count is None else checks.integer("count", count, 1)
+        rng = generator(checks.integer("seed", seed, 0), "function")
         centers = sparse_centers(space, count, rng)
-        return cls(space, kernel, centers, rng.uniform(-1.0, 1.0, count), noise, seed)
+        return cls(space, kernel, centers, rng.uniform(-1.0, 1.0, len(centers)), noise, seed)
 
     @classmethod
     def posterior_mean(
@@ -167,13 +177,9 @@ class RKHSFunction(Environment):
         ValueError
             If the space is not finite, or the regularization not positive.
         """
-        if not isinstance(space, FiniteSpace):
-            checks.refuse("space", space, "a finite space: values are drawn at its candidates")
-        if not 0.0 < regularization < np.inf:
+        if not checks.finite("regularization", regularization, ndim=0) > 0.0:
             checks.refuse("regularization", regularization, "a positive number")
-        points = space.points()
-        covariance = kernel.block(points)
-        y = gaussian_draw(covariance, generator(seed, "function"))
+        points, covariance, y = _drawn(space, kernel, seed)
         factor = cholesky(covariance + regularization * np.eye(len(points)), lower=True)
         return cls(space, kernel, points, cho_solve((factor, True), y), noise, seed)
 
@@ -206,10 +212,7 @@ class GPSample(TableEnvironment):
     """
 
     def __init__(self, space: FiniteSpace, kernel: Kernel, noise: Noise | None = None, *, seed: int = 0):
-        if not isinstance(space, FiniteSpace):
-            checks.refuse("space", space, "a finite space: values are drawn at its candidates")
-        values = gaussian_draw(kernel.block(space.points()), generator(seed, "function"))
-        super().__init__(space, values, noise, seed)
+        super().__init__(space, _drawn(space, kernel, seed)[2], noise, seed)
         self.kernel = kernel
 
     def parameters(self) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class Kernel(Specification):
         Raises
         ------
         ValueError
-            If a point is not finite, or the dimensions do not fit.
+            If there is no point, one is not finite, or the dimensions do not fit.
 
         Examples
         --------
@@ -151,8 +151,8 @@ class Kernel(Specification):
 
 def _points(name: str, value: ArrayLike) -> Floats:
     array = checks.finite(name, value)
-    if array.ndim not in (1, 2):
-        checks.refuse(name, f"an array of shape {array.shape}", "(n, d) or (n,)")
+    if array.ndim not in (1, 2) or not array.size:
+        checks.refuse(name, f"an array of shape {array.shape}", "(n, d) or (n,), at least one point")
     return np.ascontiguousarray(array.reshape(len(array), -1))
 
 
@@ -322,6 +322,10 @@ class Scaled(Kernel):
         return np.append((scaled * self.kernel.block(X)).sum(), self.kernel.sensitivity(X, scaled))
 
 
+def _lengthscales(value: Any) -> float | tuple[float, ...]:
+    return checks.lengths("lengthscale", value)
+
+
 @attrs.frozen
 class Lengthscaled(Kernel):
     """Base of the kernels with one lengthscale, or one a dimension (ARD).
@@ -332,7 +336,7 @@ class Lengthscaled(Kernel):
         In units of x; one positive number, or one a dimension.
     """
 
-    lengthscale: float | tuple[float, ...] = attrs.field(default=1.0, converter=checks.lengthscales)
+    lengthscale: float | tuple[float, ...] = attrs.field(default=1.0, converter=_lengthscales)
 
     @property
     def stationary(self) -> bool:

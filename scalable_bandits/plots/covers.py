@@ -49,7 +49,7 @@ def partition(
     Raises
     ------
     ValueError
-        If the space is not of two dimensions.
+        If the policy has no cover, or its space is not of two dimensions.
 
     Examples
     --------
@@ -62,6 +62,8 @@ def partition(
     >>> plots.partition(policy, function, run.candidate).get_aspect()
     1.0
     """
+    checks.kind("policy", policy, PiGPUCB, "a PiGPUCB")
+    checks.kind("environment", environment, Environment, "an environment on the policy's space")
     if policy.space.dimension != 2:
         checks.refuse("policy", f"{policy.space.dimension} dimensions", "a policy on a space of two dimensions")
     ax = axes(ax, (6.2, 5.2))

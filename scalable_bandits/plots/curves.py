@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+T = TypeVar("T")
+
+
 class _Curves(NamedTuple):
     """Cumulative regret of one policy."""
 
@@ -26,6 +29,13 @@ class _Curves(NamedTuple):
     label: str
     rounds: Indices  # (k,)
     values: Floats  # (runs, k)
+
+
+def _named(argument: str, given: Any, kind: type[T]) -> Mapping[str, T]:
+    """Several of a kind by their labels; ValueError for anything else."""
+    if not isinstance(given, Mapping) or not all(isinstance(one, kind) for one in given.values()):
+        checks.refuse(argument, given, f"a {kind.__name__}, several by their labels, or a study's result")
+    return given
 
 
 def _rounds(horizon: int) -> Indices:
@@ -98,7 +108,7 @@ def regret_curves(
     if isinstance(result, Trajectory):
         result = {str(result.specification.get("policy", {}).get("type", "run")): result}
     attributes = getattr(result, "attrs", {})
-    curves = _of_study(result, case) if hasattr(result, "attrs") else _of_runs(result)
+    curves = _of_study(result, case) if hasattr(result, "attrs") else _of_runs(_named("result", result, Trajectory))
     measure = str(attributes.get("measure", "cumulative")) if measure is None else measure
     if measure not in ("cumulative", "average"):
         checks.refuse("measure", measure, "'cumulative' or 'average'")
@@ -150,10 +160,15 @@ def coverage(found: Coverage | Mapping[str, Coverage], ax: Axes | None = None) -
         What `analysis.coverage` gave; several by their labels.
     ax
         Axes to draw on; new ones if not given.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these.
     """
+    drawn = {"": found} if isinstance(found, Coverage) else _named("found", found, Coverage)
     ax = axes(ax)
-    named = {"": found} if isinstance(found, Coverage) else found
-    for number, (label, one) in enumerate(named.items()):
+    for number, (label, one) in enumerate(drawn.items()):
         colour, before = COLOURS[number % len(COLOURS)], f"{plain(label)}: " if label else ""
         if np.isfinite(one.confidence).any():
             ax.plot(one.round, one.confidence, color=colour, linewidth=1.8, label=f"{before}confidence width")
@@ -188,15 +203,15 @@ def time_per_round(found: xarray.Dataset | Times | Mapping[str, Times], case: st
     """
     if not isinstance(found, Times) and hasattr(found, "attrs"):
         return _times_of_study(found, case, ax)
+    drawn = {"": found} if isinstance(found, Times) else _named("found", found, Times)
     ax = axes(ax)
-    named = {"": found} if isinstance(found, Times) else found
-    for number, (label, one) in enumerate(named.items()):
+    for number, (label, one) in enumerate(drawn.items()):
         ax.plot(one.round, 1e3 * one.seconds, label=plain(label), marker="o", markersize=3, **line(number))
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("round")
     ax.set_ylabel("time per round (ms)")
-    if any(named):
+    if any(drawn):
         ax.legend(frameon=False)
     return tidy(ax)
 

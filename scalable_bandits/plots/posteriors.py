@@ -67,9 +67,11 @@ def posterior(
     """
     if of not in ("mean", "deviation"):
         checks.refuse("of", of, "'mean' or 'deviation'")
-    dimension = 1 if isinstance(policy.space, Arms) else policy.space.dimension
-    points, shape = lattice(policy, SIDES.get(dimension, 1))
-    if dimension == 2:
+    _check_drawn(policy, run)
+    if environment is not None:
+        checks.kind("environment", environment, Environment, "an environment, or None")
+    points, shape = lattice(policy, SIDES.get(policy.space.dimension, 1))
+    if policy.space.dimension == 2:
         mean, std = policy.posterior(points)
         ax = axes(ax, (6.2, 5.0))
         _surface(points, shape, mean if of == "mean" else std, f"posterior {of}", ax)
@@ -83,6 +85,12 @@ def posterior(
     return _line(policy, points, environment, run, axes(ax))
 
 
+def _check_drawn(policy: Policy, run: Trajectory | None) -> None:
+    checks.kind("policy", policy, Policy, "a policy")
+    if run is not None:
+        checks.kind("run", run, Trajectory, "a run (what simulate gave), or None")
+
+
 def index(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None) -> Axes:
     """Index of a policy in the round to come, in one or two dimensions, and where it is largest.
 
@@ -94,16 +102,21 @@ def index(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None)
         Where it played is drawn as dots.
     ax
         Axes to draw on; new ones if not given.
+
+    Raises
+    ------
+    ValueError
+        If the space has more than two dimensions, or the policy maximises no index over it.
     """
-    dimension = 1 if isinstance(policy.space, Arms) else policy.space.dimension
-    points, shape = lattice(policy, SIDES.get(dimension, 1))
+    _check_drawn(policy, run)
+    points, shape = lattice(policy, SIDES.get(policy.space.dimension, 1))
     values = index_of(policy, points)
     acquisition: Any = getattr(policy, "acquisition", None)
     name = LOGARITHMS.get(type(acquisition(None)).__name__, "index") if acquisition else "index"
     top = int(np.argmax(values))
     if name != "index":
         values = np.maximum(values, values[top] - DEPTH)
-    if dimension == 2:
+    if policy.space.dimension == 2:
         ax = axes(ax, (6.2, 5.0))
         _surface(points, shape, values, name, ax)
         _dots(policy, run, ax)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from scalable_bandits import checks
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -15,8 +17,10 @@ LONGEST = 30  # characters of a name in a picture
 
 
 def axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2)) -> Axes:
-    """The given axes, or those of a new figure."""
+    """The given axes, or those of a new figure; ValueError for what is none."""
     if ax is not None:
+        if not hasattr(ax, "get_xaxis_transform"):
+            checks.refuse("ax", ax, "matplotlib axes, or None")
         return ax
     import matplotlib.pyplot as plt
 

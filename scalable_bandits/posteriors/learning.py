@@ -10,7 +10,7 @@ stands at its optimum given the kernel (generalised least squares), so that the 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -27,6 +27,10 @@ REACH = 1e4  # a hyperparameter stays within this factor of where it began
 AROUND = 10.0  # starts are within this factor, where no prior says more
 
 
+def _medians(value: Any) -> float | tuple[float, ...]:
+    return checks.lengths("median", value)
+
+
 @attrs.frozen
 class LogNormal(Specification):
     """Prior on lengthscales: their logarithms are normal.
@@ -39,7 +43,7 @@ class LogNormal(Specification):
         Standard deviation of the logarithm.
     """
 
-    median: float | tuple[float, ...] = attrs.field(converter=checks.lengthscales)
+    median: float | tuple[float, ...] = attrs.field(converter=_medians)
     spread: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
 
     @classmethod
@@ -174,7 +178,8 @@ def learn_kernel(
     Raises
     ------
     ValueError
-        If the numbers of points, values and noise variances differ, or the kernel has nothing to learn.
+        If the numbers of points, values and noise variances differ, the kernel has nothing to learn, or another begins
+        from something of another form.
 
     Examples
     --------
@@ -185,11 +190,11 @@ def learn_kernel(
     True
     """
     points, values, noise = _checked(kernel, x, y, noise_variance)
-    checks.integer("restarts", restarts, 0)
+    _check_options(kernel, prior_mean, lengthscale_prior, restarts, also)
     target = Likelihood(kernel, points, values, noise, prior_mean, lengthscale_prior)
     begin = np.log([p.value for p in kernel.hyperparameters])
     others = [np.log([p.value for p in k.hyperparameters]) for k in also]
-    rng = generator(seed, "learn", len(values))
+    rng = generator(checks.integer("seed", seed, 0), "learn", len(values))
     starts = [begin, *others, *(_start(kernel, begin, values, lengthscale_prior, rng) for _ in range(restarts))]
     best = max((_climb(target, begin, start) for start in starts), key=lambda end: target(end)[0])
     likelihood, _ = target.likelihood(best)
@@ -198,18 +203,33 @@ def learn_kernel(
 
 def _checked(kernel: Kernel, x: ArrayLike, y: ArrayLike, noise_variance: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Points (m, d), values (m,) and noise variances (m,), or a refusal."""
+    checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
     points = checks.finite("x", x)
+    if points.ndim not in (1, 2) or not points.size:
+        checks.refuse("x", f"shape {points.shape}", "(m, d) or (m,), at least one point")
     points = np.ascontiguousarray(points.reshape(len(points), -1))
     values = checks.finite("y", y, ndim=1)
     noise = checks.finite("noise_variance", noise_variance)
-    if len(values) != len(points) or not len(points):
-        checks.refuse("y", f"shape {values.shape}", f"({len(points)},), one for each of one or more points")
+    if len(values) != len(points):
+        checks.refuse("y", f"shape {values.shape}", f"({len(points)},), one for each point")
     if noise.shape not in ((), values.shape) or (noise <= 0).any():
         checks.refuse("noise_variance", noise_variance, f"a positive number, or {len(values)} of them")
     kernel.check(points.shape[1])
     if not kernel.hyperparameters:
         checks.refuse("kernel", kernel, "a kernel with hyperparameters")
     return points, values, np.broadcast_to(noise, values.shape)
+
+
+def _check_options(
+    kernel: Kernel, prior_mean: float | None, lengthscale_prior: LogNormal | None, restarts: int, also: Any
+) -> None:
+    checks.integer("restarts", restarts, 0)
+    if prior_mean is not None:
+        checks.finite("prior_mean", prior_mean, ndim=0)
+    if lengthscale_prior is not None:
+        checks.kind("lengthscale_prior", lengthscale_prior, LogNormal, "a LogNormal, or None")
+    if not isinstance(also, tuple | list) or [type(other) for other in also] != [type(kernel)] * len(also):
+        checks.refuse("also", also, f"kernels of the form of {kernel}")
 
 
 def _start(kernel: Kernel, begin: Floats, y: Floats, prior: LogNormal | None, rng: np.random.Generator) -> Floats:

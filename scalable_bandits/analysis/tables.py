@@ -1,30 +1,20 @@
-"""What came of runs and studies, in numbers: means, paired differences, exponents, coverage, time per round."""
+"""What came of a study, in numbers: means, paired differences, exponents of growth."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments import Environment
-from scalable_bandits.policies import PEGPUCB, Policy
-from scalable_bandits.policies.gaussian_process import IndexPolicy
-from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
-from scalable_bandits.simulate import simulate
-from scalable_bandits.spaces import Arms, FiniteSpace, Grid, Indices
-from scalable_bandits.trajectory import Trajectory
+from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
     import xarray
 
 LEVEL = 0.95  # of confidence intervals
 DECADE = 10  # exponents are fitted to the rounds from T / DECADE on
-NORMAL = 1.959964  # standard deviations to either side that hold 95 % of a normal distribution
 
 
 class Mean(NamedTuple):
@@ -98,13 +88,16 @@ def spread(values: Floats, level: float = LEVEL) -> Spread:
     """
     from scipy.special import stdtrit
 
-    if not 0.0 < level < 1.0:
+    values = checks.finite("values", values)
+    if not values.ndim:
+        checks.refuse("values", values, "an array (n, ...)")
+    if not 0.0 < checks.finite("level", level, ndim=0) < 1.0:
         checks.refuse("level", level, "a number between 0 and 1, both excluded")
-    count, mean = len(values), np.asarray(values).mean(axis=0)
+    count, mean = len(values), values.mean(axis=0)
     if count < 2:
         nothing = np.full_like(mean, np.nan)
         return Spread(mean, nothing, nothing, nothing)
-    error = np.asarray(values).std(axis=0, ddof=1) / np.sqrt(count)
+    error = values.std(axis=0, ddof=1) / np.sqrt(count)
     half = float(stdtrit(count - 1, 0.5 + level / 2.0)) * error
     return Spread(mean, error, mean - half, mean + half)
 
@@ -208,14 +201,22 @@ def exponent(rounds: Indices, curves: Floats) -> Spread:
     curves
         (n, k) cumulative regret; one that is not positive there has no exponent and is left out.
 
+    Raises
+    ------
+    ValueError
+        If a number is not finite, or there is not one value a round.
+
     Examples
     --------
     >>> t = np.arange(1, 1001)
     >>> round(float(exponent(t, np.array([3.0 * t**0.5])).mean), 6)
     0.5
     """
-    late = rounds >= max(rounds[-1] / DECADE, 1.0)
-    t, values = rounds[late], np.asarray(curves)[:, late]
+    t, values = checks.finite("rounds", rounds, ndim=1), checks.finite("curves", curves, ndim=2)
+    if not len(t) or values.shape[1] != len(t):
+        checks.refuse("curves", f"shape {values.shape}", f"(n, {len(t)}), one value a round, of at least one")
+    late = t >= max(t[-1] / DECADE, 1.0)
+    t, values = t[late], values[:, late]
     picked = np.unique(np.searchsorted(t, np.geomspace(t[0], t[-1], 200)))  # evenly on the logarithmic axis
     t, values = t[picked], values[:, picked]
     values = values[(values > 0.0).all(axis=1)]
@@ -234,156 +235,3 @@ def exponents(result: xarray.Dataset) -> list[Exponent]:
             found = exponent(rounds, curves)
             rows.append(Exponent(case, policy, len(curves), float(found.mean), float(found.standard_error)))
     return rows
-
-
-def indexed(policy: Policy) -> bool:
-    """Whether a policy maximises an index over its space that `index_of` knows."""
-    if isinstance(policy, PEGPUCB):
-        return True
-    return isinstance(policy, IndexPolicy) and type(policy).choose is IndexPolicy.choose
-
-
-def index_of(policy: Policy, points: Floats) -> Floats:
-    """Index of the round to come at points (k, d): what the policy maximises, pending points apart.
-
-    Raises
-    ------
-    ValueError
-        If the policy has no such function: it draws, or keeps an index a cell or a stage.
-    """
-    if indexed(policy) and isinstance(policy, IndexPolicy):
-        mean, std = policy.posterior(points)
-        return policy.acquisition(None)(mean, std**2)
-    if isinstance(policy, PEGPUCB):
-        names = policy.surviving or (policy.priors[-1].name,)
-        pairs = [policy.posterior(points, prior=name) for name in names]
-        return np.max([mean + policy.width * std for mean, std in pairs], axis=0)
-    checks.refuse("policy", type(policy).__name__, "a policy that maximises an index over its space, or PEGPUCB")
-
-
-class Coverage(NamedTuple):
-    """Share of the candidates at which f lies within a policy's intervals, after some rounds."""
-
-    round: Indices  # (k,)
-    confidence: Floats  # (k,) within mean +- width x deviation; NaN for a policy without a width
-    normal: Floats  # (k,) within mean +- 1.96 deviations, which holds 95 % where the prior is true
-
-
-def coverage(policy: Policy, environment: Environment, run: Trajectory, points: int = 40) -> Coverage:
-    """How often a policy's intervals held, by telling a fresh copy of it what a run observed.
-
-    Parameters
-    ----------
-    policy
-        That played; it is left as it is.
-    environment
-        What it played, whose f is known on a finite space.
-    run
-        From round 1 on.
-    points
-        After how many rounds to look, at the most, evenly on a logarithmic axis.
-
-    Raises
-    ------
-    ValueError
-        If the environment is on a box, or the run does not begin with round 1.
-    """
-    space = policy.finite_space
-    if not isinstance(environment.space, FiniteSpace):
-        checks.refuse("environment", environment, "one on a finite space")
-    if run.first_round != 1:
-        checks.refuse("run", run, "a run from round 1 on")
-    rounds = np.unique(np.rint(np.geomspace(1, len(run), points)).astype(np.int64))
-    fresh, found, before = attrs.evolve(policy), [], 0
-    arms = isinstance(space, Arms)
-    x, y = run.candidate if arms else space.points(run.candidate), run.y
-    everywhere = np.arange(space.size) if arms else space.points()
-    for t in rounds:
-        fresh.tell(x[before:t], y[before:t])
-        before = int(t)
-        mean, std = fresh.posterior(everywhere)
-        error = np.abs(environment.table(before + 1 if environment.changing else 1) - mean)
-        wide = (error <= fresh.width * std).mean() if np.isfinite(fresh.width) else np.nan
-        found.append((wide, (error <= NORMAL * std).mean()))
-    confidence, normal = np.array(found, dtype=np.float64).T
-    return Coverage(rounds, confidence, normal)
-
-
-def plays_over_rounds(policy: UnknownPriorPolicy, run: Trajectory) -> tuple[Floats, UnknownPriorPolicy]:
-    """Which prior each round of a run was credited to, by telling a fresh copy of the policy what was observed.
-
-    Returns
-    -------
-    ndarray
-        (rounds, priors) credits: 1 for the prior whose turn it was; of `FullyBayesianGPUCB` probabilities.
-    UnknownPriorPolicy
-        The copy, after the run.
-
-    Raises
-    ------
-    ValueError
-        If the run does not begin with round 1.
-    """
-    if run.first_round != 1:
-        checks.refuse("run", run, "a run from round 1 on")
-    fresh = attrs.evolve(policy)
-    x = run.candidate if isinstance(policy.space, Arms) else policy.finite_space.points(run.candidate)
-    totals = [list(fresh.plays.values())]
-    for point, y in zip(x, run.y, strict=True):
-        fresh.tell(point, float(y))
-        totals.append(list(fresh.plays.values()))
-    return np.diff(np.array(totals, dtype=np.float64), axis=0), fresh
-
-
-class Times(NamedTuple):
-    """Time per round, block by block of a run."""
-
-    round: Indices  # (k,) last of each block
-    seconds: Floats  # (k,) a round, mean over the block
-
-
-def time_rounds(policy: Policy, environment: Environment, horizon: int, blocks: int = 30) -> Times:
-    """Play a policy and measure how long its rounds take; the first block has compilation and loading in it.
-
-    Parameters
-    ----------
-    policy
-        It is played, and goes on from where it is.
-    environment, horizon
-        As in `simulate`.
-    blocks
-        How many to measure, at the most; evenly on a logarithmic axis.
-    """
-    ends = np.unique(np.rint(np.geomspace(min(10, horizon), horizon, blocks)).astype(np.int64))
-    seconds, before = [], 0
-    for end in ends:
-        started = time.perf_counter()
-        simulate(policy, environment, int(end) - before)
-        seconds.append((time.perf_counter() - started) / (int(end) - before))
-        before = int(end)
-    return Times(ends, np.array(seconds))
-
-
-def lattice(policy: Policy, side: int) -> tuple[NDArray[Any], tuple[int, ...] | None]:
-    """Points at which to draw a function on a policy's space of one or two dimensions, and their shape as an image.
-
-    A box and a grid are drawn on a lattice of `side` points along each dimension; candidates without order are
-    themselves, with no shape. Arms are numbers.
-
-    Raises
-    ------
-    ValueError
-        If the space has more than two dimensions.
-    """
-    space: Any = policy.space
-    if isinstance(space, Arms):
-        return np.arange(space.size), None
-    if space.dimension not in (1, 2):
-        checks.refuse(
-            "policy", f"{space.dimension} dimensions", "a policy on a space of one or two dimensions, or arms"
-        )
-    if isinstance(space, FiniteSpace) and not isinstance(space, Grid):
-        points = space.points()
-        return (np.sort(points, axis=0) if space.dimension == 1 else points), None
-    drawn = Grid(space.bounds, side)
-    return drawn.points(), drawn.sides

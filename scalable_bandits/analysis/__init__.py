@@ -1,0 +1,53 @@
+"""What came of runs and studies, in numbers: means, paired differences, exponents, coverage, time per round."""
+
+from scalable_bandits.analysis.played import (
+    NORMAL,
+    Coverage,
+    Times,
+    coverage,
+    index_of,
+    indexed,
+    lattice,
+    plays_over_rounds,
+    time_rounds,
+)
+from scalable_bandits.analysis.tables import (
+    DECADE,
+    LEVEL,
+    Difference,
+    Exponent,
+    Mean,
+    Spread,
+    case_of,
+    differences,
+    exponent,
+    exponents,
+    finished,
+    means,
+    spread,
+)
+
+__all__ = [
+    "DECADE",
+    "LEVEL",
+    "NORMAL",
+    "Coverage",
+    "Difference",
+    "Exponent",
+    "Mean",
+    "Spread",
+    "Times",
+    "case_of",
+    "coverage",
+    "differences",
+    "exponent",
+    "exponents",
+    "finished",
+    "index_of",
+    "indexed",
+    "lattice",
+    "means",
+    "plays_over_rounds",
+    "spread",
+    "time_rounds",
+]
