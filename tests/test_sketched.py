@@ -12,6 +12,7 @@ from naive.sketched import SketchedGP
 import scalable_bandits as sb
 from scalable_bandits.acquisition import UpperConfidence
 from scalable_bandits.posteriors import BlockedEngine, DenseEngine, Sketch, SketchedEngine, sketched, tiles
+from scalable_bandits.posteriors import _numba_guess as numba_guess
 from scalable_bandits.randomness import generator
 
 SIDE = 14
@@ -155,6 +156,23 @@ def test_bbkb_plays_the_algorithm(engine, gram):
     assert max(sizes[-5:]) > max(sizes[:3])  # batches grow
     mean = policy.posterior_engine.mean()
     np.testing.assert_allclose(mean, at_feedback[0], atol=1e-8)
+
+
+def test_guess_of_what_is_played_next():
+    """Against conditioning on each point in turn; known points are played too, but not told."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        root = rng.standard_normal((12, 6))
+        covariance, scores, noise, steepness = root @ root.T, 3.0 * rng.standard_normal(12), 0.3, 2.0
+        known = rng.random(12) < 0.3
+        chosen = numba_guess.sequence(covariance, scores, steepness, noise, known, 7, 4, 9)
+        std, played = np.sqrt(covariance.diagonal()), [7]
+        for _ in range(8):
+            inside = covariance[np.ix_(played, played)] + noise * np.eye(len(played))
+            left = covariance - covariance[:, played] @ np.linalg.solve(inside, covariance[played])
+            played.append(int(np.argmax(scores - steepness * (std - np.sqrt(np.maximum(left.diagonal(), 0.0))))))
+        new = [p for p in dict.fromkeys(played) if not known[p]][:4]
+        assert chosen.tolist() == new
 
 
 def test_bbkb_counts_pending_points_in():

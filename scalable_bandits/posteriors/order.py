@@ -42,3 +42,23 @@ def spatial_order(points: Floats, width: int) -> Indices:
         order = np.argsort(held[:, longest], kind="stable")
         open_parts += [part[order[half:]], part[order[:half]]]
     return np.concatenate(done)
+
+
+def best_of_neighbours(scores: Floats, groups: int, count: int) -> Indices:
+    """The best of each of so many groups of neighbours: of two, playing one makes the other less promising.
+
+    Parameters
+    ----------
+    scores
+        (n,), in spatial order; -inf: not to be taken.
+    groups
+        Into which the candidates are cut.
+    count
+        Candidates wanted, of the best groups; fewer are found where fewer may be taken.
+    """
+    starts = np.arange(0, len(scores), max(1, len(scores) // groups))
+    tops = np.maximum.reduceat(scores, starts)
+    count = min(count, int((tops > -np.inf).sum()))
+    best = np.argpartition(-tops, count - 1)[:count]
+    stops = np.append(starts[1:], len(scores))
+    return np.array([starts[g] + np.argmax(scores[starts[g] : stops[g]]) for g in best.tolist()])

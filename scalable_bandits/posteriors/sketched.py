@@ -11,7 +11,9 @@ Source: Calandriello et al. 2019, section 3 (BKB), and 2020, section 4 (BBKB).
         s^2(x) = k(x, x) - z(x)' (I - V^-1) z(x)                                                       (5)
 
 noise_i is the noise variance of the average at x_i. A sketch is one fold of the tiles (`tiles.py`): its points are S,
-its coordinates L, its gram I - V^-1; so rows follow the dictionary, and cost n |S| a round, whatever t.
+its coordinates the triangular T whose rows T^-1 k_S(x) have the products z(x)' (I - V^-1) z(x'); so rows follow the
+dictionary, and cost n |S| a round, whatever t. Columns of covariances are computed for the points that would come
+next if all values were as expected, many at a time.
 
 Differs from the papers in: what was observed since a sketch is not projected on its dictionary but kept, which leaves
 the accuracy of the sketch to all rounds in between (the papers draw anew in every round or batch, and lose the part
@@ -25,20 +27,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError
-from scipy.linalg.blas import dsyrk, dtrsm, dtrsv
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, qr
+from scipy.linalg.blas import dgemm, dsyrk, dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors import _numba_guess as numba_guess
 from scalable_bandits.posteriors.blocked import BlockedEngine
+from scalable_bandits.posteriors.engine import Acquisition
+from scalable_bandits.posteriors.order import best_of_neighbours
 from scalable_bandits.posteriors.state import State, arrays
-from scalable_bandits.posteriors.tiles import Fold, Tiles
+from scalable_bandits.posteriors.tiles import Tiles
+from scalable_bandits.posteriors.window import Fold
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Indices
 
 SPAN = 1e-12  # of the prior variance: a dictionary point with less left over by the others adds nothing
 RIDGES = (0.0, 1e-15, 1e-14, 1e-13)  # on the gram matrix, where rounding made it indefinite
+POOL = 256  # candidates among which the next ones to be played are guessed
 GROWTH = 1.0  # rows since the last sketch, as a fraction of its dictionary, before the next
 
 
@@ -60,13 +68,14 @@ class SketchedTiles(Tiles):
         Positions (m,) in the last one.
     """
 
-    ahead = 16  # rows are few, and a column not played costs more than a small product
-    groups = 512
+    ahead = 32
+    kept = 64
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, sketch: Sketch):
         super().__init__(kernel, points, prior_mean)
         self._sketch = sketch
         self.sketches = 0
+        self.steepness = 0.0  # of the index in the standard deviation, at the last choice; the engine keeps it
 
     @property
     def dictionary(self) -> Indices:
@@ -75,6 +84,12 @@ class SketchedTiles(Tiles):
     def outgrown(self) -> bool:
         kept = len(self.dictionary)
         return self._height - kept > GROWTH * kept + self.window.capacity
+
+    def _left(self) -> int:
+        """New points that will be observed before the next sketch, for which columns are computed anew."""
+        kept, capacity = len(self.dictionary), self.window.capacity
+        folds = int((kept + GROWTH * kept + capacity - self._height) // capacity) + 1
+        return max(folds * capacity - self.window.rank, 1)
 
     def _rebuild(self) -> None:
         promise = self.promise.copy()
@@ -100,7 +115,28 @@ class SketchedTiles(Tiles):
         shift = features @ residuals
         for transposed in (0, 1):
             shift = np.asarray(dtrsv(root, shift, lower=1, trans=transposed))  # (4)
-        return Fold(points, coordinates, gram, shift, 0)
+        # Rows gram' L^-1 k_S, turned so that one triangular matrix makes them: L gram^-T = turned Q, Q'Q = I.
+        turned = qr(dtrsm(1.0, gram, coordinates, side=1, lower=1, trans_a=1).T, mode="r", overwrite_a=True)[0].T
+        shift = np.asarray(turned.T @ dtrsv(coordinates, shift, lower=1, trans=1), dtype=np.float64)
+        return Fold(points, np.asfortranarray(turned), None, shift, 0)
+
+    def _likely(self, p: int, noise_variance: float) -> Indices:
+        """p, and what would be played after it if all values were as expected, as far as it is not cached."""
+        scores = np.where(self.spread(self.asleep), -np.inf, self.promise)
+        scores[p] = np.inf
+        pool = best_of_neighbours(scores, self.groups, POOL)
+        across = self._across(pool, self._height)
+        covariance = np.empty((len(pool), len(pool)))
+        self.kernel.fill(self.points[pool], self.points[pool], covariance)
+        dgemm(-1.0, across.T, across.T, trans_a=1, beta=1.0, c=covariance.T, overwrite_c=1)
+        rank, rows_at = self.window.rank, self._window_rows(pool)
+        covariance -= rows_at @ self.window.gram[:rank, :rank] @ rows_at.T
+        known = np.array([q in self._slots or q in self.window.points for q in pool.tolist()])
+        steps = numba_guess.sequence(
+            covariance, self.promise[pool], self.steepness, noise_variance, known, int(np.flatnonzero(pool == p)[0]),
+            min(self._batch_size(), self._left()), 4 * self._most,
+        )  # fmt: skip
+        return pool[steps]
 
     def _drawn(self, positions: Indices, chance: Floats) -> Indices:
         """Positions kept, each with its chance, by one random number: where the running sum of chances steps up."""
@@ -119,11 +155,11 @@ class SketchedTiles(Tiles):
         return points[pivots[:rank] - 1], np.asfortranarray(np.tril(lower[:rank, :rank]))
 
     def state(self) -> State:
-        return {**super().state(), **arrays(sketches=self.sketches)}
+        return {**super().state(), **arrays(sketches=self.sketches, steepness=self.steepness)}
 
     def restore(self, state: State) -> None:
         super().restore(state)
-        self.sketches = int(state["sketches"])
+        self.sketches, self.steepness = int(state["sketches"]), float(state.get("steepness", 0.0))
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         """Posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
@@ -185,6 +221,21 @@ class SketchedEngine(BlockedEngine):
 
     def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
         return SketchedTiles(self.kernel, points, prior_mean, self.sketch)
+
+    def maximize(
+        self,
+        acquisition: Acquisition,
+        salt: int,
+        allowed: NDArray[np.bool_] | None = None,
+        reduction: Floats | None = None,
+    ) -> tuple[int, float]:
+        candidate, best = super().maximize(acquisition, salt, allowed, reduction)
+        mean, variance = (each[self._position[[candidate]]] for each in (self._tiles.mean, self._tiles.variance))
+        if variance[0] > 0.0:
+            fall = acquisition(mean, variance) - acquisition(mean, 0.25 * variance)
+            assert isinstance(self._tiles, SketchedTiles)
+            self._tiles.steepness = float(2.0 * fall[0] / np.sqrt(variance[0]))
+        return candidate, best
 
     @property
     def dictionary(self) -> Indices:

@@ -8,7 +8,7 @@ it had when the last window it saw the beginning of was opened (its base).
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,24 +20,15 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_window as numba_window
 from scalable_bandits.posteriors.drift import Drift
 from scalable_bandits.posteriors.observations import Observations
+from scalable_bandits.posteriors.order import best_of_neighbours
 from scalable_bandits.posteriors.state import State, arrays, nested, part
-from scalable_bandits.posteriors.window import Window
+from scalable_bandits.posteriors.window import Fold, Window
 from scalable_bandits.spaces import Indices
 
 TILE = 1024  # candidates; a multiple of 64, so that BLAS cuts no tile differently
 WINDOW = 64
 BATCH = 64  # covariance columns computed at a time, at the most, in any kind of tiles
 CACHE_BYTES = 256 * 2**20
-
-
-class Fold(NamedTuple):
-    """A window that was closed: what a tile needs to make up for it."""
-
-    points: Indices  # (r,) positions
-    coordinates: Floats  # (r, r) lower triangular
-    root: Floats | None  # (r, r) lower, chol(gram); None for the identity
-    shift: Floats  # (r,)
-    height: int  # rows before it
 
 
 class Tiles:
@@ -61,6 +52,9 @@ class Tiles:
 
     ahead: ClassVar[int] = 64  # covariance columns computed at a time, at the most
     groups: ClassVar[int] = 2048  # parts of the space that these come from
+    kept: ClassVar[int] = (
+        1 << 30
+    )  # of those not played, how many at the most are brought forward as the window is folded
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         self.kernel, self.points, self.size = kernel, points, len(points)
@@ -151,7 +145,7 @@ class Tiles:
             self._fold()
         tile, offset = divmod(p, TILE)
         self.wake(tile)
-        columns = self._columns_of(p) if slot < 0 else self._cache[0]
+        columns = self._columns_of(p, noise_variance) if slot < 0 else self._cache[0]
         rows_at = self._rows[tile, :, offset]
         numba_window.project(window.gram, window.coordinates, window.rank, slot, rows_at, window.weights)
         before = float(window.weights[: window.rank] @ rows_at[: window.rank])
@@ -173,7 +167,7 @@ class Tiles:
     def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
         """mean += weights' K(positions, .), for points in slots of the window: what changes of their values do."""
         window, rank = self.window, self.window.rank
-        rows_at = np.array([self._rows[p // TILE, :rank, p % TILE] for p in positions.tolist()]).reshape(-1, rank)
+        rows_at = self._window_rows(positions)
         move = weights @ (window.coordinates[slots, :rank] - rows_at @ window.gram[:rank, :rank])
         window.shift[:rank] += move
         for tile in np.flatnonzero(~self.asleep).tolist():
@@ -189,6 +183,10 @@ class Tiles:
             row[:] = self._tile_rows[p // TILE][start:stop, p % TILE]
         return out
 
+    def _window_rows(self, positions: Indices) -> Floats:
+        """Rows R of the open window at some points awake, (k, rank)."""
+        return self._rows[positions // TILE, : self.window.rank, positions % TILE]
+
     def _covariances(self, positions: Indices, across: Floats, tile: int) -> Floats:
         """Columns k(p, x) - W(p)'W(x) at the candidates x of a tile, (k, width)."""
         span = self.span(tile)
@@ -201,10 +199,10 @@ class Tiles:
             dgemm(-1.0, rows.T, across.T, beta=1.0, c=out.T, overwrite_c=1)
         return out
 
-    def _columns_of(self, p: int) -> Floats:
+    def _columns_of(self, p: int, noise_variance: float) -> Floats:
         """K_l(p, .) on all tiles awake, (tiles, TILE): from the cache, computed where it is missing."""
         if p not in self._slots:
-            self._load(p)
+            self._load(self._likely(p, noise_variance))
         slot = self._slots[p]
         missing = np.flatnonzero(~self.asleep & ~self._fresh[slot]).tolist()
         if missing:
@@ -215,22 +213,17 @@ class Tiles:
             self._fresh[slot, missing] = True
         return self._cache[slot]
 
-    def _load(self, p: int) -> None:
-        """Compute the columns of p and of the most promising candidates awake that are not yet cached."""
-        scores = self.promise.copy()
-        scores[self.spread(self.asleep)] = -np.inf
+    def _likely(self, p: int, noise_variance: float) -> Indices:
+        """p and the most promising candidates awake that are neither cached nor in the window."""
+        scores = np.where(self.spread(self.asleep), -np.inf, self.promise)
         scores[np.fromiter((*self._slots, *self.window.points), dtype=np.int64)] = -np.inf
         scores[p] = np.inf
-        # The best of each group of neighbours: of two neighbours, playing one makes the other less promising.
-        starts = np.arange(0, self.size, max(1, self.size // self.groups))
-        tops = np.maximum.reduceat(scores, starts)
-        count = min(self._batch_size(), int((tops > -np.inf).sum()))
-        groups = np.argpartition(-tops, count - 1)[:count]
-        stops = np.append(starts[1:], self.size)
-        chosen = np.array([starts[g] + np.argmax(scores[starts[g] : stops[g]]) for g in groups.tolist()])
-        if len(self._free) < count:
-            worst = sorted(self._slots, key=lambda q: (self.promise[q], q))
-            self._evict(worst[: count - len(self._free)])
+        return best_of_neighbours(scores, self.groups, self._batch_size())
+
+    def _load(self, chosen: Indices) -> None:
+        """Compute the columns of some candidates."""
+        count = len(chosen)
+        self._evict_worst(count - len(self._free))
         slots = [self._free.pop() for _ in range(count)]
         self._slots.update(zip(chosen.tolist(), slots, strict=True))
         self._fresh[slots] = ~self.asleep
@@ -252,6 +245,10 @@ class Tiles:
     def _evict(self, positions: list[int]) -> None:
         self._free += [self._slots.pop(p) for p in positions]
 
+    def _evict_worst(self, count: int) -> None:
+        if count > 0:
+            self._evict(sorted(self._slots, key=lambda q: (self.promise[q], q))[:count])
+
     # ---- folding
 
     def _fold(self) -> None:
@@ -268,6 +265,7 @@ class Tiles:
             self._set_base(tile)
         self._height += rank
         self._evict([p for p in self._slots if p in window.points or self.asleep[p // TILE]])
+        self._evict_worst(len(self._slots) - self.kept)
         window.clear()
         self._bring_forward(rank)
         if self.outgrown():
@@ -330,8 +328,7 @@ class Tiles:
         self._folds, self._height = [fold], len(fold.points)
         self.sleep(~self.asleep)
         self._base = self._prior[0].copy(), self._prior[1].copy()
-        self._done[:] = self._known[:] = 0
-        self._tile_rows = [np.empty((0, TILE)) for _ in self._tile_rows]
+        self._done[:] = self._known[:] = 0  # the rows' room stays
 
     # ---- sleeping and waking
 
@@ -391,8 +388,7 @@ class Tiles:
         window = self.window
         rank = window.rank
         across = self._across(positions, self._height)
-        rows_at = np.array([self._rows[p // TILE, :rank, p % TILE] for p in positions]).reshape(len(positions), rank)
-        weights = rows_at @ window.gram[:rank, :rank]
+        weights = self._window_rows(positions) @ window.gram[:rank, :rank]
         out = np.empty((len(positions), self.size))
         for tile in range(len(self.asleep)):
             block = self._covariances(positions, across, tile)

@@ -17,12 +17,15 @@ K -= F'F with F = chol(S)'R, in BLAS 3.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors import _numba_window as numba_window
 from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.spaces import Indices
 
 
 class Window:
@@ -86,3 +89,13 @@ class Window:
     def clear(self) -> None:
         """Open anew, empty."""
         self.points.clear()
+
+
+class Fold(NamedTuple):
+    """A window that was closed: what a tile needs to make up for it."""
+
+    points: Indices  # (r,) positions
+    coordinates: Floats  # (r, r) lower triangular
+    root: Floats | None  # (r, r) lower, chol(gram); None for the identity
+    shift: Floats  # (r,)
+    height: int  # rows before it
