@@ -18,7 +18,8 @@ from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, 
 from scalable_bandits.execution.versions import check_versions
 
 CLUSTER = Path(__file__).parents[1] / "cluster"
-RECIPES = sorted(path for path in CLUSTER.rglob("*.yaml") if path.name != "daskcluster.yaml")
+MANIFEST = CLUSTER / "kubernetes" / "daskcluster.yaml"
+RECIPES = sorted(path for path in CLUSTER.rglob("*.yaml") if path != MANIFEST)
 
 
 def square(x):
@@ -305,29 +306,34 @@ class TestRecipes:
         assert all(option in known for option in options)
 
     def test_kubernetes(self):
-        """By the schema of the operator itself, and the names that hang together."""
+        """By the schema that the operator installs in the cluster."""
         pytest.importorskip("dask_kubernetes", reason="dask-kubernetes is not installed")
         jsonschema = pytest.importorskip("jsonschema")
-        file = resources.files("dask_kubernetes") / "operator" / "customresources" / "daskcluster.yaml"
-        (version,) = yaml.safe_load(file.read_text())["spec"]["versions"]
-        manifest = yaml.safe_load((CLUSTER / "kubernetes" / "daskcluster.yaml").read_text())
-        referencing = pytest.importorskip("referencing")
-
-        def retrieve(uri):
-            """Part of a schema, by its place in a package."""
-            package, _, path = uri.removeprefix("python://").partition("/")
-            pytest.importorskip(package, reason="the operator's schema refers to one that is not installed")
-            contents = yaml.safe_load(resources.files(package).joinpath(path).read_text())
-            return referencing.Resource(contents, referencing.jsonschema.DRAFT202012)
-
-        schema, registry = version["schema"]["openAPIV3Schema"], referencing.Registry(retrieve=retrieve)
-        jsonschema.Draft202012Validator(schema, registry=registry).validate(manifest)
+        chart = resources.files("dask_kubernetes") / "operator" / "deployment" / "helm" / "dask-kubernetes-operator"
+        (version,) = yaml.safe_load((chart / "crds" / "daskcluster.yaml").read_text())["spec"]["versions"]
+        check = jsonschema.Draft202012Validator(version["schema"]["openAPIV3Schema"]).validate
+        manifest = yaml.safe_load(MANIFEST.read_text())
+        check(manifest)
         assert manifest["apiVersion"] == f"kubernetes.dask.org/{version['name']}"
+        manifest["spec"]["worker"]["replicas"] = "many"
+        with pytest.raises(jsonschema.ValidationError, match="'many' is not of type 'integer'"):
+            check(manifest)
+
+    def test_what_kubernetes_starts(self):
+        """Names that hang together, programs and options that there are."""
+        manifest = yaml.safe_load(MANIFEST.read_text())
         selector = manifest["spec"]["scheduler"]["service"]["selector"]
         assert selector["dask.org/cluster-name"] == manifest["metadata"]["name"]
         for part in ("worker", "scheduler"):
             (container,) = manifest["spec"][part]["spec"]["containers"]
             assert container["resources"]["requests"] == container["resources"]["limits"]
+            program, name, *options = container["args"]  # of this environment, as of the image
+            command = [Path(sys.executable).with_name(program), name, "--help"]
+            known = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            assert name == part
+            assert all(option in known for option in options if option.startswith("--"))
+            # the operator makes Deployments of it, whose pods are always restarted: Kubernetes takes nothing else
+            assert manifest["spec"][part]["spec"].get("restartPolicy", "Always") == "Always"
 
 
 class TestWarmup:
