@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import scipy.stats
+import xarray
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -91,6 +93,68 @@ def test_runs_are_drawn_whole_with_their_exponent():
     power = sb.analysis.exponent(np.arange(1, 301), run.cumulative_regret[None]).mean
     assert curve.get_label() == f"a \\$\\none\\$: t^({power:.2f})"
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+
+
+def study(replicates, horizon=60, cases=("a", "b", "c")):
+    """Two policies whose regrets differ from replicate to replicate by a factor."""
+    sizes = {"case": len(cases), "policy": 2, "replicate": replicates, "round": horizon}
+    rng = np.random.default_rng(0)
+    regret = rng.exponential(2.0, tuple(sizes.values())) * 3.0 ** rng.standard_normal((len(cases), 2, replicates, 1))
+    labels = {"case": list(cases), "policy": ["one", "two"], "round": np.arange(1, horizon + 1)}
+    attributes = {"title": "A study", "unit": "units of y", "study": "made", "measure": "cumulative"}
+    return xarray.Dataset({"regret": (tuple(sizes), regret)}, labels, attributes)
+
+
+def test_few_replicates_are_drawn_one_by_one():
+    """A band of Student's t with one degree of freedom would be 12.7 standard errors wide."""
+    made = study(3)
+    ax = plots.regret_curves(made, "b", Figure().subplots())
+    assert not ax.collections
+    thin = [line.get_ydata() for line in ax.lines if line.get_linewidth() < 1]
+    np.testing.assert_allclose(thin, made["regret"].sel(case="b").values.cumsum(axis=-1).reshape(6, -1))
+    assert ax.get_legend_handles_labels()[1] == ["one", "two"]
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_a_band_is_the_students_interval_and_stays_above_zero_on_logarithmic_axes(log):
+    made = study(5)
+    ax = plots.regret_curves(made, "a", Figure().subplots(), log=log)
+    curves = made["regret"].sel(case="a").values.cumsum(axis=-1)  # (policy, replicate, round)
+    mean = curves.mean(axis=1)
+    half = scipy.stats.t.ppf(0.975, 4) * curves.std(axis=1, ddof=1) / np.sqrt(5)
+    assert (half > mean).any()  # a band of mean - half would leave the logarithmic picture
+    bands = [collection.get_paths()[0].vertices for collection in ax.collections]
+    assert len(bands) == 2
+    for band, m, h in zip(bands, mean, half, strict=True):
+        low, high = (m * np.exp(-h / m), m * np.exp(h / m)) if log else (m - h, m + h)
+        for t in (1, 30, 60):
+            at = band[band[:, 0] == t, 1]
+            np.testing.assert_allclose((at.min(), at.max()), (low[t - 1], high[t - 1]))
+
+
+def test_a_study_of_one_round_shows_its_points():
+    ax = plots.regret_curves(study(4, horizon=1), "a", Figure().subplots())
+    low, high = ax.get_xlim()
+    assert all(low < line.get_xdata()[0] < high and line.get_marker() == "o" for line in ax.lines)
+
+
+def test_the_legend_takes_the_panel_that_is_left_over():
+    three, two = plots.study_figure(study(4)), plots.study_figure(study(4, cases=("a", "b")))
+    assert [ax.get_legend() is not None for ax in three.axes] == [False, False, False, True]
+    assert not three.axes[-1].axison
+    assert not three.legends
+    assert len(two.legends) == 1
+    assert "95 % confidence band" in three.get_suptitle()
+    assert "each a thin line" in plots.study_figure(study(2)).get_suptitle()
+
+
+def test_plays_do_not_hide_the_colours_of_points():
+    space = SPACES["points"]
+    policy = sb.GPUCB(space, sb.RBF(1.0), **OPTIONS)
+    run = sb.simulate(policy, sb.GPSample(space, sb.RBF(1.0), sb.GaussianNoise(0.1)), 20)
+    rings = plots.posterior(policy, run=run, ax=Figure().subplots()).collections[-1]
+    np.testing.assert_allclose(rings.get_offsets(), space.points(np.unique(run.candidate)))
+    assert rings.get_facecolor().size == 0
 
 
 def test_the_posterior_in_one_dimension_is_the_policys():

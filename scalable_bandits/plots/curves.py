@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
 
+FEW = 4  # runs: of fewer, each is drawn, and no band
+
 
 T = TypeVar("T")
 
@@ -76,6 +78,9 @@ def regret_curves(
 ) -> Axes:
     """Regret of each policy over rounds: mean over replicates with a 95 % confidence band (Student's t, by round).
 
+    On logarithmic axes the band is the mean times and over exp(half width / mean), so that it stays above 0. Of fewer
+    than four replicates, whose band would fill the picture, each is a thin line instead.
+
     Parameters
     ----------
     result
@@ -113,13 +118,19 @@ def regret_curves(
     if measure not in ("cumulative", "average"):
         checks.refuse("measure", measure, "'cumulative' or 'average'")
     ax = axes(ax)
-    ends = [_draw(one, measure, fit, ax) for one in curves]
+    scaled = [one.values / (one.rounds if measure == "average" else 1.0) for one in curves]
+    ends = [float(values[:, -1].mean()) for values in scaled]
+    apart = measure == "cumulative" and len(ends) > 0 and max(ends) > 8.0 * min(ends) > 0.0
+    logarithmic = (apart if log is None else log) and any(end > 0.0 for end in ends)
+    for one, values in zip(curves, scaled, strict=True):
+        _draw(one, values, ax, logarithmic)
+        if fit:
+            _fit(one, values.mean(axis=0), measure, ax)
     ax.set_xlabel("round")
     ax.set_ylabel(f"{measure} regret\n({attributes.get('unit', 'units of y')})")
     last = max((int(one.rounds[-1]) for one in curves), default=2)
-    ax.set_xlim(1, max(2, last))
-    apart = measure == "cumulative" and len(ends) > 0 and max(ends) > 8.0 * min(ends) > 0.0
-    if (apart if log is None else log) and any(end > 0.0 for end in ends):
+    ax.set_xlim(*((1, last) if last > 1 else (0.5, 1.5)))
+    if logarithmic:
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_ylim(bottom=0.03 * min(end for end in ends if end > 0.0))
@@ -128,24 +139,32 @@ def regret_curves(
     return tidy(ax)
 
 
-def _draw(one: _Curves, measure: str, fit: bool, ax: Axes) -> float:
-    """One policy's curve and band; tells where it ends."""
-    label, values = plain(one.label), one.values / (one.rounds if measure == "average" else 1.0)
+def _draw(one: _Curves, values: Floats, ax: Axes, logarithmic: bool) -> None:
+    """One policy's mean (runs, k), and how far its runs are from it."""
     mean, _, low, high = spread(values)
     style = line(one.number)
-    if fit:
-        power = exponent(one.rounds, one.values)
-        if np.isfinite(power.mean):
-            error = f" ± {power.standard_error:.2f}" if np.isfinite(power.standard_error) else ""
-            label += f": t^({power.mean:.2f}{error})"
-            slope = float(power.mean) - (measure == "average")
-            late = one.rounds[one.rounds >= one.rounds[-1] / DECADE]
-            level = np.exp(np.log(np.maximum(mean[-len(late) :], 1e-300)).mean() - slope * np.log(late).mean())
-            ax.plot(late, 1.25 * level * late**slope, color=style["color"], linewidth=0.9, linestyle=":")
-    ax.plot(one.rounds, mean, label=label, **style)
-    if len(values) > 1:
+    ax.plot(one.rounds, mean, label=plain(one.label), marker="o" if len(one.rounds) == 1 else "", **style)
+    if FEW > len(values) > 1:
+        ax.plot(one.rounds, values.T, color=style["color"], alpha=0.35, linewidth=0.7, label="_")
+    elif len(values) > 1:
+        if logarithmic:
+            factor = np.exp(np.divide(high - mean, mean, out=np.zeros_like(mean), where=mean > 0.0))
+            low, high = mean / factor, mean * factor
         ax.fill_between(one.rounds, low, high, color=style["color"], alpha=0.18, linewidth=0)
-    return float(mean[-1])
+
+
+def _fit(one: _Curves, mean: Floats, measure: str, ax: Axes) -> None:
+    """The fitted power law, above the curve that was drawn last, and its exponent in that curve's label."""
+    power = exponent(one.rounds, one.values)
+    if not np.isfinite(power.mean):
+        return
+    error = f" ± {power.standard_error:.2f}" if np.isfinite(power.standard_error) else ""
+    drawn = next(curve for curve in reversed(ax.lines) if curve.get_label() == plain(one.label))
+    drawn.set_label(f"{plain(one.label)}: t^({power.mean:.2f}{error})")
+    slope = float(power.mean) - (measure == "average")
+    late = one.rounds[one.rounds >= one.rounds[-1] / DECADE]
+    level = np.exp(np.log(np.maximum(mean[-len(late) :], 1e-300)).mean() - slope * np.log(late).mean())
+    ax.plot(late, 1.25 * level * late**slope, color=drawn.get_color(), linewidth=0.9, linestyle=":")
 
 
 def coverage(found: Coverage | Mapping[str, Coverage], ax: Axes | None = None) -> Axes:

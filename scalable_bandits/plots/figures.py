@@ -9,7 +9,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.covers import Played, partition
-from scalable_bandits.plots.curves import regret_curves
+from scalable_bandits.plots.curves import FEW, regret_curves
 from scalable_bandits.plots.priors import prior_histogram
 from scalable_bandits.plots.style import COLOURS, POINTS, STYLES, tidy
 from scalable_bandits.spaces import Indices
@@ -30,18 +30,23 @@ def study_figure(result: xarray.Dataset) -> Figure:
     panels = [(case, draw) for case in cases for draw in (regret_curves, prior_histogram)[: 1 + ("plays" in result)]]
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(5.2 * columns + 1.2, 3.7 * rows + 0.5), layout="constrained", dpi=130)
+    beside = columns * rows == len(panels)  # no panel is left over: the legend goes beside them
+    figure = Figure(figsize=(5.2 * columns + 1.2 * beside, 3.7 * rows + 0.5), layout="constrained", dpi=130)
     axes = figure.subplots(rows, columns, squeeze=False)
     for ax, (case, draw) in zip(axes.flat, panels, strict=False):
         draw(result, case, ax)
         ax.set_title(case if len(cases) > 1 else "", fontsize=10)
-    for ax in axes.flat[len(panels) :]:
-        ax.set_visible(False)
     handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False)
+    if beside:
+        figure.legend(handles, labels, loc="outside right center", frameon=False)
+    else:
+        axes.flat[-1].set_axis_off()
+        axes.flat[-1].legend(handles, labels, loc="center", frameon=False)
     replicates = result.sizes["replicate"]
-    note = f"{result.attrs['title']}\nmean of {replicates} replicate{'s' if replicates > 1 else ''}"
-    figure.suptitle(note + (", 95 % confidence band" if replicates > 1 else ""), fontsize=11)
+    spread = ", 95 % confidence band" if replicates >= FEW else ", each a thin line" if replicates > 1 else ""
+    figure.suptitle(
+        f"{result.attrs['title']}\nmean of {replicates} replicate{'s' * (replicates > 1)}{spread}", fontsize=11
+    )
     return figure
 
 

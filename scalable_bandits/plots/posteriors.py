@@ -13,7 +13,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.plots.style import COLOURS, axes, tidy
 from scalable_bandits.policies import Policy
-from scalable_bandits.spaces import Arms, FiniteSpace, Grid
+from scalable_bandits.spaces import Arms, FiniteSpace, Grid, Points
 from scalable_bandits.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def posterior(
     environment
         Its f is drawn too (in two dimensions as contours), at the policy's round.
     run
-        Its observations are drawn as dots (in two dimensions where they were).
+        Its observations are drawn as dots (in two dimensions where they were: the larger, the more often; on `Points`
+        as rings).
     ax
         Axes to draw on; new ones if not given.
     of
@@ -192,7 +193,7 @@ def _surface(points: Floats, shape: tuple[int, ...] | None, values: Floats, name
     """Image of a function, or coloured points, with a scale beside it."""
     drawn: Any
     if shape is None:
-        drawn = ax.scatter(points[:, 0], points[:, 1], c=values, cmap="viridis", s=18, linewidth=0)
+        drawn = ax.scatter(points[:, 0], points[:, 1], c=values, cmap="viridis", s=30, linewidth=0)
     else:
         drawn = ax.pcolormesh(*_along(points, shape), values.reshape(shape).T, cmap="viridis", shading="gouraud")
     figure: Any = ax.figure
@@ -209,5 +210,10 @@ def _dots(policy: Policy, run: Trajectory | None, ax: Axes) -> None:
         return
     distinct, counts = np.unique(run.candidate, return_counts=True)
     played = policy.finite_space.points(distinct)
-    ax.scatter(played[:, 0], played[:, 1], s=10.0 + 14.0 * np.log10(counts) ** 2, color=COLOURS[1], edgecolor="white",
-               linewidth=0.5, zorder=3)  # fmt: skip
+    sizes = 10.0 + 14.0 * np.log10(counts) ** 2
+    if isinstance(policy.space, Points):  # rings, for the points' own colours are the picture
+        ax.scatter(
+            played[:, 0], played[:, 1], s=sizes + 45.0, facecolor="none", edgecolor=COLOURS[1], linewidth=1.4, zorder=3
+        )
+    else:
+        ax.scatter(played[:, 0], played[:, 1], s=sizes, color=COLOURS[1], edgecolor="white", linewidth=0.5, zorder=3)
