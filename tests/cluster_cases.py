@@ -3,15 +3,18 @@
 import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 
 import scalable_bandits as sb
+from scalable_bandits.execution.clusters import local
 from scalable_bandits.studies import Problem, Study
 
 QUIET = {
@@ -79,6 +82,76 @@ def until(condition, seconds=60):
     while not condition():
         assert time.monotonic() < stop, "it never came"
         time.sleep(0.02)
+
+
+# ---- workers that are killed, and come back
+
+
+class Standing:
+    """A cluster of four worker processes, which come back when they are killed; a new one where they do not."""
+
+    def __init__(self):
+        self.stack = self.client = None
+
+    def __call__(self):
+        if self.client is not None:
+            try:
+                self.client.wait_for_workers(4, timeout=20)
+            except TimeoutError:
+                self.close()
+        if self.client is None:
+            self.stack = contextlib.ExitStack()
+            self.client = self.stack.enter_context(local(4))
+        return self.client
+
+    def close(self):
+        if self.client is not None:
+            with contextlib.suppress(KeyError):  # of distributed, where a killed worker is taken off its list twice
+                self.stack.close()
+        self.client = None
+
+
+class Killer:
+    """Kills workers at random rounds, just before a round or in the middle of it."""
+
+    def __init__(self, client, seed, horizon, kills=5):
+        self.client, self.random = client, random.Random(seed)
+        self.aimed = set()
+        self.rounds = set(self.random.sample(range(2, horizon), kills))
+        self.killed = []
+        self.threads = []
+
+    def __call__(self, t):
+        if t not in self.rounds:
+            return
+        while len(alive := self.pids()) < 2:  # one that is left keeps the run going while the others come back
+            time.sleep(0.05)
+        pid = self.random.choice(alive)
+        self.aimed.add(pid)
+        delay = self.random.choice([0.0, 0.001, 0.003])
+        thread = threading.Thread(target=self.kill, args=(pid, delay))
+        thread.start()
+        self.threads.append(thread)
+        if not delay:
+            thread.join()
+
+    def pids(self):
+        """Of the workers that are there."""
+        nannies = self.client.cluster.workers.values()
+        there = self.client.nthreads()
+        return [nanny.pid for nanny in nannies if nanny.worker_address in there and nanny.pid not in self.aimed]
+
+    def kill(self, pid, delay):
+        time.sleep(delay)
+        os.kill(pid, signal.SIGKILL)
+        self.killed.append(pid)
+
+    def ended(self):
+        """Who was killed, once all are."""
+        for thread in self.threads:
+            thread.join()
+        assert len(self.killed) == len(set(self.killed))
+        return self.killed
 
 
 # ---- functions to maximise

@@ -31,6 +31,22 @@ def client():
         yield found
 
 
+@pytest.fixture(scope="session")
+def standing():
+    """A cluster of four worker processes whose workers may be killed; one for all tests of a session."""
+    from cluster_cases import Standing
+
+    found = Standing()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def four(standing):
+    """Four worker processes."""
+    return standing()
+
+
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Tiles, windows and batches so small that a few hundred candidates fold, sleep, wake and rebuild."""

@@ -3,20 +3,16 @@
 import functools
 import gc
 import importlib
-import os
 import pickle
-import random
-import signal
 import subprocess
 import sys
-import threading
 import time
-from contextlib import ExitStack, suppress
 
 import numpy as np
 import psutil
 import pytest
 import threadpoolctl
+from cluster_cases import Killer
 
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, shards
@@ -28,43 +24,6 @@ KINDS = (sb.PEGPUCB, sb.MLEGPUCB, sb.FullyBayesianGPUCB, sb.RegretBalancing)
 SPACE = sb.Grid([[0, 1]], 90)
 HORIZON = 40
 every_kind = pytest.mark.parametrize("kind", KINDS)
-
-
-class Standing:
-    """A cluster of four worker processes, which come back when they are killed; a new one where they do not."""
-
-    def __init__(self):
-        self.stack = self.client = None
-
-    def __call__(self):
-        if self.client is not None:
-            try:
-                self.client.wait_for_workers(4, timeout=20)
-            except TimeoutError:
-                self.close()
-        if self.client is None:
-            self.stack = ExitStack()
-            self.client = self.stack.enter_context(local(4))
-        return self.client
-
-    def close(self):
-        if self.client is not None:
-            with suppress(KeyError):  # of distributed, where a killed worker is taken off its list twice
-                self.stack.close()
-        self.client = None
-
-
-@pytest.fixture(scope="module")
-def standing():
-    found = Standing()
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def four(standing):
-    """Four worker processes."""
-    return standing()
 
 
 @pytest.fixture(autouse=True)
@@ -171,52 +130,14 @@ def tiles_are(sizes):
     return before
 
 
-class Killer:
-    """Kills workers at random rounds, just before a round or in the middle of it."""
-
-    def __init__(self, client, seed, kills=5):
-        self.client, self.random = client, random.Random(seed)
-        self.aimed = set()
-        self.rounds = set(self.random.sample(range(2, HORIZON), kills))
-        self.killed = []
-        self.threads = []
-
-    def __call__(self, t):
-        if t not in self.rounds:
-            return
-        while len(alive := self.pids()) < 2:  # one that is left keeps the run going while the others come back
-            time.sleep(0.05)
-        pid = self.random.choice(alive)
-        self.aimed.add(pid)
-        delay = self.random.choice([0.0, 0.001, 0.003])
-        thread = threading.Thread(target=self.kill, args=(pid, delay))
-        thread.start()
-        self.threads.append(thread)
-        if not delay:
-            thread.join()
-
-    def pids(self):
-        """Of the workers that are there."""
-        nannies = self.client.cluster.workers.values()
-        there = self.client.nthreads()
-        return [nanny.pid for nanny in nannies if nanny.worker_address in there and nanny.pid not in self.aimed]
-
-    def kill(self, pid, delay):
-        time.sleep(delay)
-        os.kill(pid, signal.SIGKILL)
-        self.killed.append(pid)
-
-
 class TestDeaths:
     @every_kind
     def test_the_run_goes_on(self, kind, four):
         """Twenty kills in all; the same numbers, and every one of them hit a worker."""
-        killer = Killer(four, KINDS.index(kind))
+        killer = Killer(four, KINDS.index(kind), HORIZON)
         policy = policy_of(kind, four)
         found = play(policy, killer)
-        for thread in killer.threads:
-            thread.join()
-        assert len(killer.killed) == len(set(killer.killed)) == 5
+        assert len(killer.ended()) == 5
         assert found == alone(kind)
 
     def test_a_worker_added_late(self, four, monkeypatch):

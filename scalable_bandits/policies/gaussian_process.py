@@ -13,11 +13,13 @@ from scalable_bandits import checks
 from scalable_bandits.acquisition import UpperConfidence
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.policies.base import Best, Mask, Policy
+from scalable_bandits.policies.base import Best, Mask
+from scalable_bandits.policies.held import HeldPolicy
 from scalable_bandits.policies.learned_prior import LearnedPrior, usual_lengthscales
 from scalable_bandits.policies.whole_box import box_engine, top_of_box
 from scalable_bandits.posteriors import (
     Acquisition,
+    BlockedEngine,
     Engine,
     ForgettingEngine,
     Observations,
@@ -48,7 +50,7 @@ def _prior(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class GaussianProcessPolicy(Policy):
+class GaussianProcessPolicy(HeldPolicy):
     """A policy with a posterior.
 
     Parameters
@@ -74,7 +76,8 @@ class GaussianProcessPolicy(Policy):
         Prior on the lengthscales as they are learned: a `LogNormal`; None: flat; "auto": a wide one around lengthscales
         that go with the space's sides (`LogNormal.of_sides`).
 
-    Other parameters are those of `Policy`.
+    Other parameters are those of `HeldPolicy` (`on`: where the candidates of the blocked engine are, block by block)
+    and `Policy`.
 
     Raises
     ------
@@ -109,6 +112,9 @@ class GaussianProcessPolicy(Policy):
         super().__attrs_post_init__()
         self.kernel.check(self.space.dimension)
         self.engine = self._checked_engine()
+        if self.on is not None and (self.engine != "blocked" or isinstance(self._finite, Visited)):
+            allowed = f"None for the engine {self.engine!r}: the blocked one's candidates can be held elsewhere"
+            checks.refuse("on", self.on, allowed)
         if not callable(self.prior_mean):
             means = checks.finite("prior_mean", self.prior_mean)
             sizes = [(), (self._finite.size,)] if isinstance(self.space, FiniteSpace) else [()]
@@ -178,7 +184,11 @@ class GaussianProcessPolicy(Policy):
 
     def fresh_engine(self, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine that has seen nothing: what it forgets, the policy forgets."""
-        return make_engine(self.engine, self.present_kernel, points, prior_mean, Sketch(self.oversampling, self.seed))
+        sketch = Sketch(self.oversampling, self.seed)
+        if self.on is None:
+            return make_engine(self.engine, self.present_kernel, points, prior_mean, sketch)
+        space = self._finite if self._finite.size == len(points) else Points(points)
+        return BlockedEngine(self.present_kernel, points, prior_mean, self._place, space)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         engine = self.posterior_engine

@@ -30,7 +30,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.confidence import independent
 from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.gaussian_process import GaussianProcessPolicy
-from scalable_bandits.posteriors import Engine, Observations, State, arrays, make_engine, nested, part, pending
+from scalable_bandits.posteriors import Engine, Observations, State, arrays, nested, part, pending
 from scalable_bandits.spaces import Points
 
 DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
@@ -176,7 +176,7 @@ class SupKernelUCB(GaussianProcessPolicy):
         """A stage, made when it is first reached."""
         while len(self._stages) < stage:
             points = self._finite.points()
-            engine = make_engine(self.engine, self.kernel, points, self.prior_mean_at(points))
+            engine = self.fresh_engine(points, self.prior_mean_at(points))
             self._stages.append(Stage(engine, Observations()))
         return self._stages[stage - 1]
 
@@ -184,7 +184,7 @@ class SupKernelUCB(GaussianProcessPolicy):
         super().extend(grown)
         points, stages = grown.points(), []
         for _, observed in self._stages:
-            engine = make_engine(self.engine, self.kernel, points, self.prior_mean_at(points))
+            engine = self.fresh_engine(points, self.prior_mean_at(points))
             if len(observed):
                 for row in zip(*map(np.ndarray.tolist, observed.collapsed()), strict=True):
                     engine.observe(*row)

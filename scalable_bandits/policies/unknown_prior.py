@@ -6,7 +6,7 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -15,10 +15,12 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.confidence import error_allowance, unknown_prior_finite
-from scalable_bandits.policies.base import Best, Mask, Policy
-from scalable_bandits.policies.shards import Execution, Place, PriorShard, Proposal, place
+from scalable_bandits.policies.base import Best, Mask
+from scalable_bandits.policies.held import HeldPolicy
+from scalable_bandits.policies.shards import PriorShard, Proposal
 from scalable_bandits.posteriors import State, arrays, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.posteriors.places import Execution
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import FiniteSpace, Points
 
@@ -57,7 +59,7 @@ def _priors(value: Any) -> tuple[Prior, ...]:
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class UnknownPriorPolicy(Policy):
+class UnknownPriorPolicy(HeldPolicy):
     """A policy whose priors all learn every observation; subclasses say which of them plays.
 
     An observation is credited to the prior whose turn it was, whether or not its point was asked for: what a policy
@@ -69,12 +71,8 @@ class UnknownPriorPolicy(Policy):
         U, the candidate priors.
     engine
         As in `GaussianProcessPolicy`, without "sketched".
-    on
-        Where the priors' posteriors are held: None (this process), "local:4" (worker processes of this machine), the
-        address of a Dask scheduler, a `distributed.Client`, or a recipe. The numbers are the same, and `on` is not
-        part of the specification. A cluster that was started ends with the policy, or with `close`.
 
-    Other parameters are those of `Policy`.
+    Other parameters are those of `HeldPolicy` (`on`: where the priors' posteriors are) and `Policy`.
 
     Raises
     ------
@@ -96,8 +94,6 @@ class UnknownPriorPolicy(Policy):
 
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
     engine: str = attrs.field(default="auto")
-    on: Any = attrs.field(default=None, repr=False)
-    _place: Place = attrs.field(init=False, repr=False)
     _shards: Execution = attrs.field(init=False, repr=False)
     _playing: list[int] = attrs.field(init=False, repr=False)  # priors that learn and may play
     _rejected: dict[int, Rejection] = attrs.field(init=False, factory=dict, repr=False)
@@ -119,7 +115,6 @@ class UnknownPriorPolicy(Policy):
         # y), of beta s, and of the shares.
         self._evidence, self._counts, self._sums, self._slacks, self._weights = np.zeros((5, count))
         self._asked = 0  # round whose means all priors in play have evaluated
-        self._place = place(self.on)
         self._shards = self._make_shards(self._finite)
         self._reports: dict[int, tuple[float, bool]] = {}
 
@@ -136,24 +131,6 @@ class UnknownPriorPolicy(Policy):
         moving = [number for number in self._playing if self.priors[number].moving]
         if moving and (shards is not self._shards or self._asked != self.rounds + 1):
             shards.each(moving, "prepare", self.rounds + 1)
-
-    def parameters(self) -> dict[str, Any]:
-        return {name: value for name, value in super().parameters().items() if name != "on"}
-
-    # ---- where the priors are
-
-    def close(self) -> None:
-        """End a cluster that was started for this policy; it is started again if the policy goes on.
-
-        ``with sb.PEGPUCB(..., on="local:4") as policy:`` does so at the end. Your own client stays open.
-        """
-        self._place.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # ---- for subclasses
 

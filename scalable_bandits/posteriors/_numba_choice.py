@@ -39,3 +39,41 @@ def first_of_ties(index, allowed, floor, numbers, salt):
                 smallest = h
                 first = number
     return chosen
+
+
+@njit(cache=True, nogil=True)
+def finalists(index, floor, numbers, salt):
+    """Positions of those with index >= floor whom nobody of smaller hash (then number) reaches in index.
+
+    Whatever floor is put above this one later, the candidate of smallest hash among those that reach it is here.
+    """
+    chosen = np.empty(16, dtype=np.int64)
+    count = 0
+    for i in range(index.shape[0]):
+        if index[i] < floor:
+            continue
+        h = tie_hash(numbers[i], salt)
+        beaten = False
+        for j in range(count):
+            other = tie_hash(numbers[chosen[j]], salt)
+            before = other < h or (other == h and numbers[chosen[j]] < numbers[i])
+            if before and index[chosen[j]] >= index[i]:
+                beaten = True
+                break
+        if beaten:
+            continue
+        kept = 0
+        for j in range(count):
+            other = tie_hash(numbers[chosen[j]], salt)
+            after = h < other or (h == other and numbers[i] < numbers[chosen[j]])
+            if not (after and index[i] >= index[chosen[j]]):
+                chosen[kept] = chosen[j]
+                kept += 1
+        count = kept
+        if count == chosen.shape[0]:
+            grown = np.empty(2 * count, dtype=np.int64)
+            grown[:count] = chosen
+            chosen = grown
+        chosen[count] = i
+        count += 1
+    return chosen[:count]

@@ -26,9 +26,11 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import tiles as tiling
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE, Acquisition, Engine, choose
 from scalable_bandits.posteriors.order import spatial_order
+from scalable_bandits.posteriors.places import Place
+from scalable_bandits.posteriors.spread import SpreadTiles
 from scalable_bandits.posteriors.state import State, arrays, nested, part
 from scalable_bandits.posteriors.tiles import Tiles
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import FiniteSpace, Indices, Points
 
 SLACK = 1e-9  # relative room for rounding in upper bounds
 PATIENCE = 32  # choices between two looks at which tiles might sleep
@@ -46,13 +48,24 @@ class Tops(NamedTuple):
 class BlockedEngine(Engine):
     """Exact posterior in row blocks and sleeping tiles: O(n m) memory for m distinct points.
 
-    See `Engine` for the parameters and the interface.
+    See `Engine` for the other parameters and the interface.
+
+    Parameters
+    ----------
+    place
+        Where blocks of candidates are held (`spread.py`); in this process, in one piece, if not given.
+    space
+        Whose candidates these are, for whoever holds some of them: a grid takes less to say than its points.
     """
 
     asks_matter = True
 
-    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
+    def __init__(
+        self, kernel: Kernel, points: Floats, prior_mean: Floats, place: Place | None = None,
+        space: FiniteSpace | None = None,
+    ):  # fmt: skip
         super().__init__(kernel, points, prior_mean)
+        self._place, self._space = place, space
         self._numbers = spatial_order(points, tiling.TILE)  # of the candidates, in the tiles' order
         self._position = np.empty_like(self._numbers)
         self._position[self._numbers] = np.arange(self.size)
@@ -61,12 +74,16 @@ class BlockedEngine(Engine):
         self._calls = 0
         self._drift_before = 0.0
         self._pace = 0.0  # drift between the last two looks
-        self._open: tuple[int, Indices] = (-1, self._starts)  # positions awake, and when they were
         self._tops: dict[str, Tops] = {}  # by kind of index
 
     def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
         """The tiles, of points in their order."""
-        return Tiles(self.kernel, points, prior_mean)
+        if self._place is None:
+            return Tiles(self.kernel, points, prior_mean)
+        space = Points(self.points) if self._space is None else self._space
+        means = np.empty(self.size)
+        means[self._numbers] = prior_mean
+        return SpreadTiles(self.kernel, points, prior_mean, space, means, self._place)
 
     def state(self) -> State:
         held = arrays(calls=self._calls, drift_before=self._drift_before, pace=self._pace)
@@ -82,7 +99,6 @@ class BlockedEngine(Engine):
         for kind in {name.partition(".")[0] for name in held}:
             tops = part(held, kind)
             self._tops[kind] = Tops(int(tops["naps"]), tops["parameters"], float(tops["drift"]), tops["bounds"])
-        self._open = -1, self._starts
 
     @property
     def asleep(self) -> NDArray[np.bool_]:
@@ -94,15 +110,18 @@ class BlockedEngine(Engine):
         self.floored = self._tiles.floored
 
     def mean(self) -> Floats:
-        self._tiles.wake_all()
-        return self._tiles.mean[self._position]
+        return self._everything()[0][self._position]
 
     def variance(self) -> Floats:
+        return self._everything()[1][self._position]
+
+    def _everything(self) -> tuple[Floats, Floats]:
+        """Mean and variance at all positions, two (n,) arrays."""
         self._tiles.wake_all()
-        return self._tiles.variance[self._position]
+        return self._tiles.moments(slice(None))
 
     def variance_bound(self) -> Floats:
-        return self._tiles.variance[self._position]
+        return self._tiles.moments(slice(None))[1][self._position]
 
     def revise(self, candidates: Indices, changes: Floats, noise_variances: Floats) -> None:
         positions = self._position[candidates]
@@ -114,9 +133,8 @@ class BlockedEngine(Engine):
 
     def at(self, candidates: Indices) -> tuple[Floats, Floats]:
         positions = self._position[candidates]
-        for tile in np.unique(positions // tiling.TILE).tolist():
-            self._tiles.wake(tile)
-        return self._tiles.mean[positions], self._tiles.variance[positions]
+        self._tiles.rouse(np.unique(positions // tiling.TILE).tolist())
+        return self._tiles.moments(positions)
 
     def columns(self, candidates: Indices) -> Floats:
         return self._tiles.columns(self._position[candidates])[:, self._position]
@@ -131,48 +149,35 @@ class BlockedEngine(Engine):
         tiles = self._tiles
         mask = None if allowed is None else allowed[self._numbers]
         if reduction is not None:  # whoever computed it asked for whole columns, so that all tiles are awake
-            tiles.wake_all()
-            scores = acquisition(tiles.mean, np.maximum(tiles.variance - reduction[self._numbers], 0.0))
+            mean, variance = self._everything()
+            scores = acquisition(mean, np.maximum(variance - reduction[self._numbers], 0.0))
             position, best = choose(scores, salt, mask, self._numbers)
             return int(self._numbers[position]), best
-        awake = self._awake(mask)
-        scores = acquisition(tiles.mean[awake], tiles.variance[awake])
-        if tiles.asleep.any() and self._wake_winners(acquisition, mask, float(scores.max(initial=-np.inf))):
-            awake = self._awake(mask)
-            scores = acquisition(tiles.mean[awake], tiles.variance[awake])
-        tiles.promise[awake] = scores
-        position, best = choose(scores, salt, None, self._numbers[awake])
+        best = tiles.score(acquisition, mask, salt)
+        if tiles.asleep.any():
+            self._wake_winners(acquisition, mask, best, salt)
+        position, best = tiles.leader(salt, self._numbers, mask)
         if mask is None or 2 * mask.sum() > self.size:
             self._consider_sleep(acquisition, best)
-        return int(self._numbers[awake][position]), best
-
-    def _awake(self, mask: NDArray[np.bool_] | None) -> slice | Indices:
-        """Positions that are awake and allowed."""
-        if not self._tiles.asleep.any():
-            return slice(None) if mask is None else np.flatnonzero(mask)
-        if self._open[0] != self._tiles.changes:
-            self._open = self._tiles.changes, np.flatnonzero(~self._tiles.spread(self._tiles.asleep))
-        return self._open[1] if mask is None else self._open[1][mask[self._open[1]]]
+        return int(self._numbers[position]), best
 
     # ---- which tiles sleep
 
-    def _wake_winners(self, acquisition: Acquisition, mask: NDArray[np.bool_] | None, best: float) -> bool:
-        """Wake the tiles that could hold the largest index; tells whether there were any."""
+    def _wake_winners(self, acquisition: Acquisition, mask: NDArray[np.bool_] | None, best: float, salt: int) -> None:
+        """Wake the tiles that could hold the largest index: the likeliest first, then twice as many at a time."""
         tiles = self._tiles
         tops = self._bounds(acquisition, mask).copy()
         tops[~tiles.asleep] = -np.inf
-        woken = False
+        count = 1
         while True:
-            tile = int(np.argmax(tops))
             reach = best - (TIE_TOLERANCE + SLACK) * abs(best) if np.isfinite(best) else best
-            if tops[tile] < reach or tops[tile] == -np.inf:
-                return woken
-            tiles.wake(tile)
-            woken = True
-            span = tiles.span(tile)
-            scores = acquisition(tiles.mean[span], tiles.variance[span])
-            best = max(best, float(np.max(scores, where=True if mask is None else mask[span], initial=-np.inf)))
-            tops[tile] = -np.inf
+            likely = np.flatnonzero((tops >= reach) & (tops > -np.inf))
+            if not len(likely):
+                return
+            chosen = likely[np.argsort(-tops[likely], kind="stable")[:count]]
+            best = max(best, tiles.roused(chosen.tolist(), acquisition, mask, salt))
+            tops[chosen] = -np.inf
+            count *= 2
 
     def _bounds(self, acquisition: Acquisition, mask: NDArray[np.bool_] | None) -> Floats:
         """Upper bounds (tiles,) of the index in the tiles asleep; -inf where nothing is allowed.
@@ -216,7 +221,6 @@ class BlockedEngine(Engine):
         tiles = self._tiles
         self._pace = tiles.drift.total - self._drift_before
         self._drift_before = tiles.drift.total
-        bounds = acquisition.bound(tiles.mean + self._pace * np.sqrt(tiles.variance), tiles.variance)
-        weak = ~tiles.asleep & (np.maximum.reduceat(bounds, self._starts) < best)
+        weak = ~tiles.asleep & (tiles.tops(acquisition, self._pace) < best)
         if weak.any():
             tiles.sleep(weak)

@@ -207,5 +207,14 @@ def choose(
     """Position of the largest index, ties broken by a hash of the candidates' numbers, and the index."""
     mask = _ALL if allowed is None else allowed
     best = numba_choice.largest(index, mask)
-    floor = best - TIE_TOLERANCE * abs(best) if math.isfinite(best) else best
-    return numba_choice.first_of_ties(index, mask, floor, numbers, np.uint64(salt)), best
+    return numba_choice.first_of_ties(index, mask, _floor(best), numbers, np.uint64(salt)), best
+
+
+def finalists(index: Floats, salt: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions (k,) of the candidates that `choose` could choose if there were others beside them, of any index."""
+    return numba_choice.finalists(index, _floor(float(index.max(initial=-np.inf))), numbers, np.uint64(salt))
+
+
+def _floor(best: float) -> float:
+    """Index from which on candidates are tied with the best."""
+    return best - TIE_TOLERANCE * abs(best) if math.isfinite(best) else best

@@ -44,21 +44,36 @@ def spatial_order(points: Floats, width: int) -> Indices:
     return np.concatenate(done)
 
 
-def best_of_neighbours(scores: Floats, groups: int, count: int) -> Indices:
-    """The best of each of so many groups of neighbours: of two, playing one makes the other less promising.
+def best_of_neighbours(scores: Floats, width: int, start: int = 0) -> tuple[int, Floats, Indices]:
+    """The best of each group of neighbours: of two, playing one makes the other less promising.
 
     Parameters
     ----------
     scores
         (n,), in spatial order; -inf: not to be taken.
-    groups
-        Into which the candidates are cut.
-    count
-        Candidates wanted, of the best groups; fewer are found where fewer may be taken.
+    width
+        Candidates in a group.
+    start
+        Position of the first of these candidates; groups are cut from position 0 on.
+
+    Returns
+    -------
+    first : int
+        Number of the first group.
+    tops : ndarray
+        (groups,) largest score in each.
+    where : ndarray
+        (groups,) position of the candidate that has it.
     """
-    starts = np.arange(0, len(scores), max(1, len(scores) // groups))
-    tops = np.maximum.reduceat(scores, starts)
+    first, last = start // width, -(-(start + len(scores)) // width)
+    padded = np.full((last - first) * width, -np.inf)
+    padded[start - first * width :][: len(scores)] = scores
+    groups = padded.reshape(-1, width)
+    best, numbers = groups.argmax(axis=1), np.arange(last - first)
+    return first, groups[numbers, best], (first + numbers) * width + best
+
+
+def best_of_groups(tops: Floats, where: Indices, count: int) -> Indices:
+    """Of the best of each group, with these scores, the best (count,); fewer where fewer may be taken."""
     count = min(count, int((tops > -np.inf).sum()))
-    best = np.argpartition(-tops, count - 1)[:count]
-    stops = np.append(starts[1:], len(scores))
-    return np.array([starts[g] + np.argmax(scores[starts[g] : stops[g]]) for g in best.tolist()])
+    return where[np.argpartition(-tops, count - 1)[:count]]

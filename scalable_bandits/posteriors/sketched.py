@@ -37,7 +37,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_guess as numba_guess
 from scalable_bandits.posteriors.blocked import BlockedEngine
 from scalable_bandits.posteriors.engine import Acquisition
-from scalable_bandits.posteriors.order import best_of_neighbours
+from scalable_bandits.posteriors.order import best_of_groups, best_of_neighbours
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.posteriors.tiles import Tiles
 from scalable_bandits.posteriors.window import Fold
@@ -124,17 +124,17 @@ class SketchedTiles(Tiles):
         """p, and what would be played after it if all values were as expected, as far as it is not cached."""
         scores = np.where(self.spread(self.asleep), -np.inf, self.promise)
         scores[p] = np.inf
-        pool = best_of_neighbours(scores, self.groups, POOL)
+        pool = best_of_groups(*best_of_neighbours(scores, max(1, self.size // self.groups))[1:], POOL)
         across = self._across(pool, self._height)
         covariance = np.empty((len(pool), len(pool)))
         self.kernel.fill(self.points[pool], self.points[pool], covariance)
         dgemm(-1.0, across.T, across.T, trans_a=1, beta=1.0, c=covariance.T, overwrite_c=1)
         rank, rows_at = self.window.rank, self._window_rows(pool)
         covariance -= rows_at @ self.window.gram[:rank, :rank] @ rows_at.T
-        known = np.array([q in self._slots or q in self.window.points for q in pool.tolist()])
+        known = np.array([q in self._ahead.slots or q in self.window.points for q in pool.tolist()])
         steps = numba_guess.sequence(
             covariance, self.promise[pool], self.steepness, noise_variance, known, int(np.flatnonzero(pool == p)[0]),
-            min(self._batch_size(), self._left()), 4 * self._most,
+            min(self._ahead.batch_size(self._observed), self._left()), 4 * self._ahead.most,
         )  # fmt: skip
         return pool[steps]
 

@@ -18,11 +18,13 @@ from scipy.linalg.lapack import dpotrf
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_window as numba_window
+from scalable_bandits.posteriors.ahead import Ahead
 from scalable_bandits.posteriors.drift import Drift
 from scalable_bandits.posteriors.observations import Observations
-from scalable_bandits.posteriors.order import best_of_neighbours
+from scalable_bandits.posteriors.order import best_of_groups, best_of_neighbours
+from scalable_bandits.posteriors.standing import Standing
 from scalable_bandits.posteriors.state import State, arrays, nested, part
-from scalable_bandits.posteriors.window import Fold, Window
+from scalable_bandits.posteriors.window import Fold, Seen, Window
 from scalable_bandits.spaces import Indices
 
 TILE = 1024  # candidates; a multiple of 64, so that BLAS cuts no tile differently
@@ -31,7 +33,7 @@ BATCH = 64  # covariance columns computed at a time, at the most, in any kind of
 CACHE_BYTES = 256 * 2**20
 
 
-class Tiles:
+class Tiles(Standing):
     """The tiles. Candidates are named by their position in the tiles' order.
 
     Attributes
@@ -42,6 +44,8 @@ class Tiles:
         (n,) last known index; the columns of the largest are computed ahead. The engine keeps it.
     asleep : ndarray
         (tiles,) bool.
+    own : ndarray
+        (tiles,) bool: tiles whose numbers are held here; of the others only whether they sleep.
     changes, naps : int
         How often tiles fell asleep or woke, and how often they fell asleep.
     drift : Drift
@@ -52,63 +56,53 @@ class Tiles:
 
     ahead: ClassVar[int] = 64  # covariance columns computed at a time, at the most
     groups: ClassVar[int] = 2048  # parts of the space that these come from
-    kept: ClassVar[int] = (
-        1 << 30
-    )  # of those not played, how many at the most are brought forward as the window is folded
+    kept: ClassVar[int] = 1 << 30  # columns not played that are brought forward as the window is folded, at the most
 
-    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
-        self.kernel, self.points, self.size = kernel, points, len(points)
+    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, first: int = 0, stop: int | None = None):
+        self.kernel, self.points = kernel, points
         self._prior = prior_mean, kernel.diagonal(points).astype(np.float64)
-        self.mean, self.variance = self._prior[0].copy(), self._prior[1].copy()
+        super().__init__(TILE, *self._prior, first, stop)
         self._base = self._prior[0].copy(), self._prior[1].copy()
-        self.promise = self.variance.copy()
-        count = -(-self.size // TILE)
-        self.asleep = np.zeros(count, dtype=np.bool_)
-        self.changes = self.naps = 0
-        self.drift, self.floored = Drift(count), 0
+        count, here = len(self.asleep), self.stop - self.first
+        self.drift, self.floored, self.naps = Drift(count), 0, 0
         self.window = Window(min(WINDOW, self.size))
-        self._rows = np.empty((count, self.window.capacity, TILE))
+        self._rows = np.empty((here, self.window.capacity, TILE))
         self._column = np.empty(TILE)
         self._folds: list[Fold] = []
         self._height = 0
         self._tile_rows = [np.empty((0, TILE)) for _ in range(count)]
-        self._done = np.zeros(count, dtype=np.int64)  # folds whose rows a tile has
-        self._known = np.zeros(count, dtype=np.int64)  # folds that its base includes
+        self._done, self._known = np.zeros((2, count), dtype=np.int64)  # folds whose rows, and mean, a tile has
         slots = int(np.clip(CACHE_BYTES // (8 * TILE * count), BATCH, 8 * BATCH))
-        self._cache = np.empty((slots, count, TILE))
-        self._fresh = np.zeros((slots, count), dtype=np.bool_)
-        self._slots: dict[int, int] = {}
-        self._free = list(range(slots))
-        self._most = min(self.ahead, BATCH)
-        self._batch = max(self._most // 4, 1)
-        self._guessed: set[int] = set()  # the last batch
+        self._ahead = Ahead(slots, here, TILE, min(self.ahead, BATCH))
         self._observed = Observations()
         self._refit = True
 
     def state(self) -> State:
         """All that is held, as arrays."""
-        used = list(self._slots.values())
+        block, own = self.block, slice(self.first, self.stop)
         held = arrays(
-            mean=self.mean, variance=self.variance, base_mean=self._base[0], base_variance=self._base[1],
-            promise=self.promise, asleep=self.asleep, changes=self.changes, naps=self.naps, floored=self.floored,
-            height=self._height, done=self._done, known=self._known, rows=self._rows[:, : self.window.rank],
-            cache=self._cache[used], fresh=self._fresh[used], cached=list(self._slots), slots=used, free=self._free,
-            batch=self._batch, guessed=sorted(self._guessed), refit=self._refit, folds=len(self._folds),
+            mean=self.mean[block], variance=self.variance[block], base_mean=self._base[0][block],
+            base_variance=self._base[1][block], promise=self.promise[block], asleep=self.asleep, changes=self.changes,
+            naps=self.naps, floored=self.floored, height=self._height, done=self._done[own], known=self._known[own],
+            rows=self._rows[:, : self.window.rank], refit=self._refit, folds=len(self._folds),
         )  # fmt: skip
         parts = {"window": self.window.state(), "drift": self.drift.state(), "observed": self._observed.state()}
         folds = {
             str(i): arrays(**{k: v for k, v in f._asdict().items() if v is not None}) for i, f in enumerate(self._folds)
         }
-        tiles = {str(i): rows[: self._height_of(i)] for i, rows in enumerate(self._tile_rows)}
-        return {**held, **nested(**parts, fold=nested(**folds), tile_rows=tiles)}
+        tiles = {str(i): self._tile_rows[i][: self._height_of(i)] for i in range(self.first, self.stop)}
+        return {**held, **self._ahead.state(), **nested(**parts, fold=nested(**folds), tile_rows=tiles)}
 
     def restore(self, state: State) -> None:
         """Hold what `state` gave."""
-        self.mean[:], self.variance[:], self.promise[:] = state["mean"], state["variance"], state["promise"]
-        self._base = state["base_mean"].copy(), state["base_variance"].copy()
-        self.asleep[:], self._done[:], self._known[:] = state["asleep"], state["done"], state["known"]
+        block, own = self.block, slice(self.first, self.stop)
+        self.mean[block], self.variance[block] = state["mean"], state["variance"]
+        self._base[0][block], self._base[1][block] = state["base_mean"], state["base_variance"]
+        self.promise[block], self.asleep[:] = state["promise"], state["asleep"]
+        self._done[own], self._known[own] = state["done"], state["known"]
         self.changes, self.naps, self.floored = (int(state[name]) for name in ("changes", "naps", "floored"))
-        self._height, self._batch, self._refit = int(state["height"]), int(state["batch"]), bool(state["refit"])
+        self._height, self._refit = int(state["height"]), bool(state["refit"])
+        self._ahead.restore(state)
         self.window.restore(part(state, "window"))
         self.drift.restore(part(state, "drift"))
         self._observed.restore(part(state, "observed"))
@@ -116,48 +110,56 @@ class Tiles:
         folds = [part(state, f"fold.{i}") for i in range(int(state["folds"]))]
         self._folds = [Fold(f["points"], f["coordinates"], f.get("root"), f["shift"], int(f["height"])) for f in folds]
         held = part(state, "tile_rows")
-        self._tile_rows = [held[str(i)] for i in range(len(self._tile_rows))]
-        slots = state["slots"].tolist()
-        self._slots = dict(zip(state["cached"].astype(np.int64).tolist(), slots, strict=True))
-        self._cache[slots], self._fresh[slots] = state["cache"], state["fresh"]
-        self._free, self._guessed = state["free"].tolist(), set(state["guessed"].astype(np.int64).tolist())
+        for i in range(self.first, self.stop):
+            self._tile_rows[i] = held[str(i)]
+        self._open = -1, self._open[1]
 
     def _height_of(self, tile: int) -> int:
         """Rows that a tile has."""
         done = int(self._done[tile])
         return self._folds[done].height if done < len(self._folds) else self._height
 
-    def span(self, tile: int) -> slice:
-        """Positions of a tile."""
-        return slice(tile * TILE, min((tile + 1) * TILE, self.size))
-
-    def spread(self, per_tile: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Mask (n,) of the positions in the tiles of a mask."""
-        return np.repeat(per_tile, TILE)[: self.size]
-
     # ---- observing
 
     def observe(self, p: int, y: float, noise_variance: float) -> float:
         """Condition on y observed at p; returns the variance there before."""
         window = self.window
-        slot = window.slot(p)
-        if slot < 0 and window.rank == window.capacity:
+        new = window.slot(p) < 0
+        if new and window.rank == window.capacity:
             self._fold()
+        self.rouse([p // TILE])
+        if new and p not in self._ahead.slots:
+            self._load(self._likely(p, noise_variance))
+        return self.take(p, y, noise_variance, self.seen(p))
+
+    def seen(self, p: int) -> Seen:
+        """What is known of p, on a tile awake, whose column is at hand unless p is in the window."""
+        inside = self.window.slot(p) >= 0
+        return self._seen(p, 0.0 if inside else float(self._column_at(p)[p // TILE - self.first, p % TILE]))
+
+    def _seen(self, p: int, covariance: float) -> Seen:
         tile, offset = divmod(p, TILE)
-        self.wake(tile)
-        columns = self._columns_of(p, noise_variance) if slot < 0 else self._cache[0]
-        rows_at = self._rows[tile, :, offset]
-        numba_window.project(window.gram, window.coordinates, window.rank, slot, rows_at, window.weights)
-        before = float(window.weights[: window.rank] @ rows_at[: window.rank])
-        before = max(before + (float(columns[tile, offset]) if slot < 0 else 0.0), 0.0)
-        residual, total = y - float(self.mean[p]), before + noise_variance
+        return Seen(self._rows[tile - self.first, : self.window.rank, offset].copy(), covariance, float(self.mean[p]))
+
+    def _window_rows(self, positions: Indices) -> Floats:
+        """Rows R of the open window at some points awake, (k, rank)."""
+        return self._rows[positions // TILE - self.first, : self.window.rank, positions % TILE]
+
+    def take(self, p: int, y: float, noise_variance: float, seen: Seen) -> float:
+        """`observe`, by what is known of p."""
+        window = self.window
+        slot, rank = window.slot(p), window.rank
+        columns = self._column_at(p) if slot < 0 else self._ahead.cache[0]
+        numba_window.project(window.gram, window.coordinates, rank, slot, seen.rows, window.weights)
+        before = max(float(window.weights[:rank] @ seen.rows) + seen.covariance, 0.0)
+        residual, total = y - seen.mean, before + noise_variance
         numba_window.record(
-            window.gram, window.coordinates, window.opening, window.shift, window.rank, slot, window.weights,
-            rows_at, before, residual, total,
+            window.gram, window.coordinates, window.opening, window.shift, rank, slot, window.weights, seen.rows,
+            before, residual, total,
         )  # fmt: skip
         self.floored += numba_window.tiles_observe(
-            np.flatnonzero(~self.asleep), TILE, columns, self._rows, window.rank, slot, window.weights,
-            residual, total, self.mean, self.variance, self._column,
+            np.flatnonzero(~self.asleep[self.first : self.stop]), TILE, columns, self._rows, rank, slot,
+            window.weights, residual, total, self.mean[self.block], self.variance[self.block], self._column,
         )  # fmt: skip
         window.admit(p, slot, noise_variance)
         self.drift.move(abs(residual) * before**0.5 / total)
@@ -170,7 +172,7 @@ class Tiles:
         rows_at = self._window_rows(positions)
         move = weights @ (window.coordinates[slots, :rank] - rows_at @ window.gram[:rank, :rank])
         window.shift[:rank] += move
-        for tile in np.flatnonzero(~self.asleep).tolist():
+        for tile in self._at_work:
             span = self.span(tile)
             self.mean[span] += move @ self._rows[tile, :rank, : span.stop - span.start]
         self.drift.move(float(np.abs(weights) @ np.sqrt(self.variance[positions])))
@@ -182,10 +184,6 @@ class Tiles:
         for row, p in zip(out, positions.tolist(), strict=True):
             row[:] = self._tile_rows[p // TILE][start:stop, p % TILE]
         return out
-
-    def _window_rows(self, positions: Indices) -> Floats:
-        """Rows R of the open window at some points awake, (k, rank)."""
-        return self._rows[positions // TILE, : self.window.rank, positions % TILE]
 
     def _covariances(self, positions: Indices, across: Floats, tile: int) -> Floats:
         """Columns k(p, x) - W(p)'W(x) at the candidates x of a tile, (k, width)."""
@@ -199,75 +197,86 @@ class Tiles:
             dgemm(-1.0, rows.T, across.T, beta=1.0, c=out.T, overwrite_c=1)
         return out
 
-    def _columns_of(self, p: int, noise_variance: float) -> Floats:
-        """K_l(p, .) on all tiles awake, (tiles, TILE): from the cache, computed where it is missing."""
-        if p not in self._slots:
-            self._load(self._likely(p, noise_variance))
-        slot = self._slots[p]
-        missing = np.flatnonzero(~self.asleep & ~self._fresh[slot]).tolist()
+    def _column_at(self, p: int) -> Floats:
+        """K_l(p, .) on all tiles awake, (tiles, TILE), of a column at hand: computed where it is missing."""
+        ahead = self._ahead
+        slot = ahead.slots[p]
+        missing = np.flatnonzero(~self.asleep[self.first : self.stop] & ~ahead.fresh[slot]).tolist()
         if missing:
             across = self._across(np.array([p]), self._height)
             for tile in missing:
-                block = self._covariances(np.array([p]), across, tile)
-                self._cache[slot, tile, : block.shape[1]] = block[0]
-            self._fresh[slot, missing] = True
-        return self._cache[slot]
+                block = self._covariances(np.array([p]), across, self.first + tile)
+                ahead.cache[slot, tile, : block.shape[1]] = block[0]
+            ahead.fresh[slot, missing] = True
+        return ahead.cache[slot]
 
     def _likely(self, p: int, noise_variance: float) -> Indices:
         """p and the most promising candidates awake that are neither cached nor in the window."""
-        scores = np.where(self.spread(self.asleep), -np.inf, self.promise)
-        scores[np.fromiter((*self._slots, *self.window.points), dtype=np.int64)] = -np.inf
-        scores[p] = np.inf
-        return best_of_neighbours(scores, self.groups, self._batch_size())
+        return best_of_groups(*self.promising(p)[1:], self._ahead.batch_size(self._observed))
+
+    def promising(self, p: int) -> tuple[int, Floats, Indices]:
+        """Of each group of neighbours, from some group on, the largest promise among these, and whose it is."""
+        block = self.block
+        scores = np.where(self.spread(self.asleep)[block], -np.inf, self.promise[block])
+        known = np.fromiter((*self._ahead.slots, *self.window.points), dtype=np.int64) - block.start
+        scores[known[(known >= 0) & (known < len(scores))]] = -np.inf
+        if block.start <= p < block.stop:
+            scores[p - block.start] = np.inf
+        return best_of_neighbours(scores, max(1, self.size // self.groups), block.start)
 
     def _load(self, chosen: Indices) -> None:
         """Compute the columns of some candidates."""
-        count = len(chosen)
-        self._evict_worst(count - len(self._free))
-        slots = [self._free.pop() for _ in range(count)]
-        self._slots.update(zip(chosen.tolist(), slots, strict=True))
-        self._fresh[slots] = ~self.asleep
-        self._guessed = set(chosen.tolist())
-        across = self._across(chosen, self._height)
-        for tile in np.flatnonzero(~self.asleep).tolist():
+        worst = self._ahead.worst(len(chosen) - self._ahead.free, self.promise.item)
+        self.load(chosen, self._across(chosen, self._height), worst)
+
+    def load(self, chosen: Indices, across: Floats, worst: list[int]) -> None:
+        """Compute columns of positions, whose rows so far are `across` (k, height), in the place of the worst."""
+        ahead = self._ahead
+        ahead.evict(worst)
+        slots = ahead.book(chosen, ~self.asleep[self.first : self.stop])
+        for tile in self._at_work:
             block = self._covariances(chosen, across, tile)
-            self._cache[slots, tile, : block.shape[1]] = block
-
-    def _batch_size(self) -> int:
-        """Twice as many columns if most of the last batch were played since, half as many if few were."""
-        played = sum(p in self._observed for p in self._guessed)
-        if 2 * played > len(self._guessed):
-            self._batch = min(2 * self._batch, self._most)
-        elif 8 * played < len(self._guessed):
-            self._batch = max(self._batch // 2, self._most // 8)
-        return self._batch
-
-    def _evict(self, positions: list[int]) -> None:
-        self._free += [self._slots.pop(p) for p in positions]
-
-    def _evict_worst(self, count: int) -> None:
-        if count > 0:
-            self._evict(sorted(self._slots, key=lambda q: (self.promise[q], q))[:count])
+            ahead.cache[slots, tile - self.first, : block.shape[1]] = block
 
     # ---- folding
 
     def _fold(self) -> None:
+        self.close()
+        self.bring_forward(self.newest())
+
+    def close(self) -> None:
+        """Fold the open window into the rows, and open it anew."""
         window = self.window
         rank, root = window.rank, window.root()
         points = np.fromiter(window.points, dtype=np.int64, count=rank)
         coordinates, shift = window.coordinates[:rank, :rank].copy(), window.shift[:rank].copy()
         self._folds.append(Fold(points, coordinates, root, shift, self._height))
         self.drift.fold(window.drift())
-        for tile in np.flatnonzero(~self.asleep).tolist():
+        for tile in self._at_work:
             span = self.span(tile)
-            rows = self._rows[tile, :rank, : span.stop - span.start]
+            rows = self._rows[tile - self.first, :rank, : span.stop - span.start]
             self._append(tile, np.asarray(dtrmm(1.0, root, rows.T, side=1, lower=1)).T)
             self._set_base(tile)
         self._height += rank
-        self._evict([p for p in self._slots if p in window.points or self.asleep[p // TILE]])
-        self._evict_worst(len(self._slots) - self.kept)
+        self._ahead.evict([p for p in self._ahead.slots if p in window.points or self.asleep[p // TILE]])
+        self._ahead.evict(self._ahead.worst(len(self._ahead.slots) - self.kept, self.promise.item))
         window.clear()
-        self._bring_forward(rank)
+
+    def newest(self) -> Floats:
+        """Rows of the fold just made at the candidates whose columns are at hand, (k, rank)."""
+        return self._across(self._ahead.positions, self._height, self._folds[-1].height)
+
+    def bring_forward(self, newest: Floats) -> None:
+        """Take the newest fold's rows, `newest` at the candidates of cached columns, off these."""
+        ahead, rank = self._ahead, newest.shape[1]
+        ahead.fresh[:, self.asleep[self.first : self.stop]] = False
+        slots = list(ahead.slots.values())
+        for tile in self._at_work if slots else ():
+            width = self.span(tile).stop - self.span(tile).start
+            block = ahead.cache[slots, tile - self.first, :width]
+            rows = self._tile_rows[tile][self._height - rank : self._height, :width]
+            dgemm(-1.0, rows.T, newest.T, beta=1.0, c=block.T, overwrite_c=1)
+            ahead.cache[slots, tile - self.first, :width] = block
         if self.outgrown():
             self._rebuild()
 
@@ -287,21 +296,6 @@ class Tiles:
             self._tile_rows[tile] = held = grown
         held[start:stop, : rows.shape[1]] = rows
         self._done[tile] += 1
-
-    def _bring_forward(self, rank: int) -> None:
-        """Take the newest fold's rows off the cached columns."""
-        self._fresh[:, self.asleep] = False
-        if not self._slots:
-            return
-        positions = np.fromiter(self._slots, dtype=np.int64)
-        slots = np.fromiter(self._slots.values(), dtype=np.int64)
-        newest = self._across(positions, self._height, self._height - rank)
-        for tile in np.flatnonzero(~self.asleep).tolist():
-            width = self.span(tile).stop - self.span(tile).start
-            block = self._cache[slots, tile, :width]
-            rows = self._tile_rows[tile][self._height - rank : self._height, :width]
-            dgemm(-1.0, rows.T, newest.T, beta=1.0, c=block.T, overwrite_c=1)
-            self._cache[slots, tile, :width] = block
 
     def outgrown(self) -> bool:
         """Whether the rows are many more than one fold of the distinct points would have."""
@@ -324,7 +318,7 @@ class Tiles:
         if fold is None:  # too ill-conditioned to refit in one piece: the rows there are serve as well
             self._refit = False
             return
-        self._evict(list(self._slots))
+        self._ahead.evict(list(self._ahead.slots))
         self._folds, self._height = [fold], len(fold.points)
         self.sleep(~self.asleep)
         self._base = self._prior[0].copy(), self._prior[1].copy()
@@ -343,6 +337,10 @@ class Tiles:
     def wake(self, tile: int) -> None:
         """Bring a tile up to the present."""
         if not self.asleep[tile]:
+            return
+        self.asleep[tile] = False
+        self.changes += 1
+        if not self.own[tile]:
             return
         span = self.span(tile)
         mean, variance = self._base[0][span].copy(), self._base[1][span].copy()
@@ -365,17 +363,10 @@ class Tiles:
         if rank:
             points = np.fromiter(window.points, dtype=np.int64, count=rank)
             rows = self._solved(points, window.coordinates[:rank, :rank], self._height, tile)
-            self._rows[tile, :rank, : rows.shape[1]] = rows
+            self._rows[tile - self.first, :rank, : rows.shape[1]] = rows
             variance -= np.einsum("ij,ij->j", rows, window.gram[:rank, :rank] @ rows)
             self.mean[span] += window.shift[:rank] @ rows
             self.variance[span] = np.maximum(variance, 0.0)
-        self.asleep[tile] = False
-        self.changes += 1
-
-    def wake_all(self) -> None:
-        """Bring every tile up to the present."""
-        for tile in np.flatnonzero(self.asleep).tolist():
-            self.wake(tile)
 
     def _solved(self, points: Indices, coordinates: Floats, height: int, tile: int) -> Floats:
         """Rows R = coordinates^-1 K_l(P, .) of a window on a tile that slept through some of it."""
@@ -385,12 +376,18 @@ class Tiles:
     def columns(self, positions: Indices) -> Floats:
         """Posterior covariances of some candidates with all, (k, n)."""
         self.wake_all()
-        window = self.window
-        rank = window.rank
-        across = self._across(positions, self._height)
-        weights = self._window_rows(positions) @ window.gram[:rank, :rank]
+        return self.covariances(positions, *self.placed(positions))
+
+    def placed(self, positions: Indices) -> tuple[Floats, Floats]:
+        """Rows of some candidates: those so far (k, height), and of the open window (k, rank)."""
+        return self._across(positions, self._height), np.ascontiguousarray(self._window_rows(positions))
+
+    def covariances(self, positions: Indices, across: Floats, rows_at: Floats) -> Floats:
+        """Posterior covariances of candidates of these rows with all on the tiles here, (k, n)."""
+        rank = self.window.rank
+        weights = rows_at @ self.window.gram[:rank, :rank]
         out = np.empty((len(positions), self.size))
-        for tile in range(len(self.asleep)):
+        for tile in self._at_work:
             block = self._covariances(positions, across, tile)
-            out[:, self.span(tile)] = block - weights @ self._rows[tile, :rank, : block.shape[1]]
+            out[:, self.span(tile)] = block - weights @ self._rows[tile - self.first, :rank, : block.shape[1]]
         return out

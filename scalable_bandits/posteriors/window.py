@@ -91,6 +91,14 @@ class Window:
         self.points.clear()
 
 
+class Seen(NamedTuple):
+    """What is known of a candidate as it is observed: what an observation does to all others follows from it."""
+
+    rows: Floats  # (rank,) of the open window
+    covariance: float  # its own, as the window opened; 0 for one that is in the window
+    mean: float
+
+
 class Fold(NamedTuple):
     """A window that was closed: what a tile needs to make up for it."""
 

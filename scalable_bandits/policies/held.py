@@ -1,0 +1,48 @@
+"""Policies whose shards may be held by the workers of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import attrs
+
+from scalable_bandits.policies.base import Policy
+from scalable_bandits.posteriors.places import Place, place
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class HeldPolicy(Policy):
+    """A policy that says where its shards are held.
+
+    Parameters
+    ----------
+    on
+        None (this process), "local:4" (worker processes of this machine), the address of a Dask scheduler, a
+        `distributed.Client`, or a recipe. The numbers are the same, and `on` is not part of the specification. A
+        cluster that was started ends with the policy, or with `close`.
+
+    Other parameters are those of `Policy`.
+    """
+
+    on: Any = attrs.field(default=None, repr=False)
+    _place: Place = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._place = place(self.on)
+
+    def parameters(self) -> dict[str, Any]:
+        return {name: value for name, value in super().parameters().items() if name != "on"}
+
+    def close(self) -> None:
+        """End a cluster that was started for this policy; it is started again if the policy goes on.
+
+        ``with sb.PEGPUCB(..., on="local:4") as policy:`` does so at the end. Your own client stays open.
+        """
+        self._place.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
