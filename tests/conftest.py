@@ -34,17 +34,21 @@ def client():
 @pytest.fixture(scope="session")
 def standing():
     """A cluster of four worker processes whose workers may be killed; one for all tests of a session."""
-    from cluster_cases import Standing
+    from cluster_cases import Standing, forked
 
     found = Standing()
     yield found
-    found.close()
+    with forked():
+        found.close()
 
 
 @pytest.fixture
 def four(standing):
     """Four worker processes."""
-    return standing()
+    from cluster_cases import forked
+
+    with forked():
+        yield standing()
 
 
 @pytest.fixture
