@@ -32,6 +32,12 @@ def kind(name: str, value: Any, expected: type[Any] | tuple[type[Any], ...], all
         refuse(name, value, allowed)
 
 
+def flag(name: str, value: Any) -> bool:
+    """Check a truth value of Python's or numpy's."""
+    kind(name, value, (bool, np.bool_), "True or False")
+    return bool(value)
+
+
 def integer(name: str, value: Any, minimum: int) -> int:
     """Check a whole number of Python's or numpy's (a truth value is none) and its lower bound."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < minimum:

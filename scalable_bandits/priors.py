@@ -205,6 +205,7 @@ def prior_from_panel(
     """
     from scipy.optimize import minimize_scalar
 
+    standardised, zero_mean = checks.flag("standardised", standardised), checks.flag("zero_mean", zero_mean)
     panel = checks.finite("readings", readings, ndim=2)
     if len(panel) < 3:
         checks.refuse("readings", f"{len(panel)} row(s)", "at least 3 rows (times)")

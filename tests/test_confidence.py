@@ -196,3 +196,21 @@ def test_the_noises_are_sub_gaussian_with_their_constants(noise):
     draws = noise.draw(np.random.default_rng(0), 100_000)
     assert draws.std() == pytest.approx(R, rel=0.02)
     assert abs(draws.mean()) < 5 * R / math.sqrt(100_000)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: confidence.improved(1.0, 1.0, 2.0, 1.0), "delta: got 1.0; allowed: a number between 0 and 1"),
+        (lambda: confidence.srinivas_finite(0, 10, 0.1), "t: got 0; allowed: a positive integer"),
+        (lambda: confidence.srinivas_finite(1, 0, 0.1), "size: got 0; allowed: a positive integer"),
+        (lambda: confidence.srinivas_continuous(1, 2, 0.1, 0.0125, 1.0, 1.0), r"a: got 0.0125; .*= 0.0125"),
+        (lambda: confidence.unknown_prior_continuous(1, 2, 0.375, 0.125, 1.0, 1.0), "a: got 0.125; .*= 0.125"),
+        (lambda: confidence.error_allowance(1, 0, 0.1, 1.0), "priors: got 0; allowed: a positive integer"),
+        (lambda: confidence.width("flyn-reeb", 1.0, 0.1, 1.0, 1.0, 1.0), "name: got 'flyn-reeb'; .*'flynn-reeb'"),
+    ],
+)
+def test_refusals(call, message):
+    """Where a formula has no value, or another meaning than its paper's."""
+    with pytest.raises(ValueError, match=f"^{message}"):
+        call()

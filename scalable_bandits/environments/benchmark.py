@@ -191,7 +191,7 @@ class Benchmark(Environment):
         self._bounds = self.function.bounds[:1] * d if self.function.any_dimension else self.function.bounds
         box = Box([[0.0, 1.0]] * d if unit_cube else self._bounds)
         super().__init__(box if space is None else space, noise, seed)
-        self._unit_cube, self._scaled = unit_cube, scaled
+        self._unit_cube, self._scaled = checks.flag("unit_cube", unit_cube), checks.flag("scaled", scaled)
         self._center, self._scale = 0.0, 1.0
         if scaled:
             low, high = self._extremes()

@@ -97,7 +97,7 @@ class DriftingFunction(ChangingEnvironment):
     ):
         super().__init__(space, noise, seed)
         checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
-        self.kernel, self.slow = kernel, bool(slow)
+        self.kernel, self.slow = kernel, checks.flag("slow", slow)
         self.centers = checks.finite("centers", centers, ndim=2)
         self.weights = checks.finite("weights", weights, ndim=2)
         _check_knots(knots)

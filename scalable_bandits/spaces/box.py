@@ -50,13 +50,13 @@ class Box(Space):
         return points
 
     def candidates(self, count: int, seed: int = 0) -> Points:
-        """`count` points of a scrambled Sobol sequence, spread evenly over the box.
+        """`count` points of a scrambled Sobol sequence, spread evenly over the box; ValueError if it is no number.
 
         Source: Owen 1998 (scrambling), by `scipy.stats.qmc`.
         """
         from scipy.stats import qmc
 
-        count = checks.integer("count", count, 1)
+        count, seed = checks.integer("count", count, 1), checks.integer("seed", seed, 0)
         rng = np.random.default_rng(derived_seed(seed, "candidates"))  # Sobol spawns from it: Philox by key cannot
         sobol = qmc.Sobol(self.dimension, scramble=True, rng=rng)
         unit = sobol.random_base2(max(0, int(np.ceil(np.log2(count)))))[:count]

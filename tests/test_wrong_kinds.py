@@ -1,0 +1,179 @@
+"""An argument of a wrong kind is refused by its name, wherever a user may hand one in: nothing fails further down."""
+
+import inspect
+import math
+import re
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import scalable_bandits as sb
+
+mpl.use("Agg")
+
+GRID, KERNEL = sb.Grid([[0, 1]], 5), sb.RBF(0.3)
+DRIFTING = KERNEL * sb.TemporalDecay(0.1)
+PRIORS = [sb.Prior("a", KERNEL), sb.Prior("b", KERNEL, 1.0)]
+TABLE = sb.TableEnvironment(GRID, np.arange(5.0), sb.GaussianNoise(0.1))
+SQUARE = sb.Grid([[0, 1], [0, 1]], 5)
+
+
+def fresh():
+    return sb.IGPUCB(GRID, KERNEL)
+
+
+def told():
+    policy = sb.PEGPUCB(GRID, PRIORS)
+    return policy, sb.simulate(policy, TABLE, 5)
+
+
+RUN = sb.simulate(fresh(), TABLE, 20)
+UNSURE, UNSURE_RUN = told()
+PARTITIONED = sb.PiGPUCB(SQUARE, sb.Matern(0.3), horizon=10)
+COVERAGE = sb.analysis.coverage(fresh(), TABLE, RUN)
+TIMES = sb.analysis.time_rounds(fresh(), TABLE, 5)
+POLICY = {"space": GRID, "kernel": KERNEL}
+
+# What is called, with arguments that are fine, and the names of those that may be anything.
+CALLS = {
+    **{name: (getattr(sb, name), POLICY, ()) for name in (
+        "IGPUCB", "GPUCB", "GPTS", "GPEI", "GPPI", "MeanOnly", "VarianceOnly", "BKB", "BBKB", "WGPUCB"
+    )},
+    "RandomSearch": (sb.RandomSearch, POLICY, ("kernel",)),
+    "SupKernelUCB": (sb.SupKernelUCB, {**POLICY, "horizon": 10}, ()),
+    "RGPUCB": (sb.RGPUCB, {**POLICY, "memory": 3}, ()),
+    "SWGPUCB": (sb.SWGPUCB, {**POLICY, "memory": 3}, ()),
+    "TVGPUCB": (sb.TVGPUCB, {"space": GRID, "kernel": DRIFTING}, ()),
+    "PiGPUCB": (sb.PiGPUCB, {"space": GRID, "kernel": sb.Matern(0.3)}, ()),
+    **{name: (getattr(sb, name), {"space": GRID, "priors": PRIORS}, ()) for name in (
+        "PEGPUCB", "MLEGPUCB", "FullyBayesianGPUCB", "RegretBalancing"
+    )},
+    "Box": (sb.Box, {"bounds": [[0, 1]]}, ()),
+    "Box.candidates": (sb.Box([[0, 1]]).candidates, {"count": 3}, ()),
+    "Grid": (sb.Grid, {"bounds": [[0, 1]], "shape": 3}, ()),
+    "Grid.index": (GRID.index, {"x": [0.0]}, ()),
+    "Grid.matching": (GRID.matching, {"context": {0: 0.5}}, ()),
+    "Points": (sb.Points, {"array": [[0.0], [1.0]]}, ()),
+    "Arms": (sb.Arms, {"count": 2}, ()),
+    **{name: (getattr(sb, name), {}, ()) for name in ("RBF", "Matern", "RationalQuadratic", "Periodic", "Linear")},
+    "Covariance": (sb.Covariance, {"matrix": np.eye(2)}, ()),
+    "TemporalDecay": (sb.TemporalDecay, {"epsilon": 0.1}, ()),
+    "Kernel.block": (KERNEL.block, {"X": [[0.0]]}, ()),
+    **{name: (getattr(sb, name), {}, ()) for name in (
+        "GaussianNoise", "UniformNoise", "RademacherNoise", "StudentTNoise"
+    )},
+    "Prior": (sb.Prior, {"name": "a", "kernel": KERNEL}, ()),
+    "prior_from_panel": (sb.prior_from_panel, {"readings": [[0.0, 1.0], [2.0, 1.5], [1.0, 1.0]]}, ()),
+    "LogNormal": (sb.LogNormal, {"median": 1.0}, ()),
+    "learn_kernel": (
+        sb.learn_kernel, {"kernel": KERNEL, "x": [0.0, 1.0], "y": [0.0, 1.0], "noise_variance": 0.1}, ()
+    ),
+    "TableEnvironment": (sb.TableEnvironment, {"space": GRID, "values": np.zeros(5)}, ()),
+    "FunctionEnvironment": (sb.FunctionEnvironment, {"space": GRID, "function": math.fsum}, ()),
+    "RKHSFunction": (
+        sb.RKHSFunction, {"space": GRID, "kernel": KERNEL, "centers": [[0.1]], "weights": [1.0]}, ()
+    ),
+    "RKHSFunction.sparse": (sb.RKHSFunction.sparse, POLICY, ()),
+    "RKHSFunction.posterior_mean": (sb.RKHSFunction.posterior_mean, POLICY, ()),
+    "GPSample": (sb.GPSample, POLICY, ()),
+    "Benchmark": (sb.Benchmark, {"name": "forrester"}, ()),
+    "DriftingFunction": (
+        sb.DriftingFunction,
+        {"space": GRID, "kernel": KERNEL, "centers": [[0.1]], "weights": [[1.0]], "knots": [1]},
+        (),
+    ),
+    "DriftingFunction.sparse": (sb.DriftingFunction.sparse, {**POLICY, "knots": [1, 5]}, ()),
+    "AutoregressiveProcess": (sb.AutoregressiveProcess, {"space": GRID, "kernel": DRIFTING}, ()),
+    "SensorPanel": (sb.SensorPanel, {"readings": np.zeros((3, 2))}, ()),
+    "MovingSearchSpace": (sb.MovingSearchSpace, {"environment": TABLE, "available": np.ones((2, 5), bool)}, ()),
+    "Environment.mean": (TABLE.mean, {"x": [0.0]}, ()),
+    "Environment.observe": (TABLE.observe, {"x": [0.0]}, ()),
+    "Environment.set_noise": (TABLE.set_noise, {"noise": TABLE.noise}, ()),
+    "GreedyInformationGain": (sb.GreedyInformationGain, {**POLICY, "regularization": 1.0}, ()),
+    "growth_rate": (sb.growth_rate, {"kernel": KERNEL, "t": 10, "dimension": 1}, ()),
+    "improved_matern_rate": (sb.improved_matern_rate, {"nu": 1.5, "t": 10, "dimension": 1}, ()),
+    "cells_rate": (sb.cells_rate, {"nu": 1.5, "t": 10, "dimension": 1}, ()),
+    "cell_gain_rate": (sb.cell_gain_rate, {"t": 10}, ()),
+    "partition_exponents": (sb.partition_exponents, {"nu": 1.5, "dimension": 1}, ()),
+    "partition_regret_exponent": (sb.partition_regret_exponent, {"nu": 1.5, "dimension": 1}, ()),
+    "ask": (fresh().ask, {}, ()),
+    "tell": (fresh().tell, {"x": [0.0], "y": 1.0}, ()),
+    "posterior": (fresh().posterior, {"x": [0.0]}, ()),
+    "abandon": (fresh().abandon, {}, ()),
+    "posterior of a prior": (UNSURE.posterior, {"x": [0.0]}, ()),
+    "simulate": (
+        sb.simulate, {"policy": fresh(), "environment": TABLE, "horizon": 2}, ("progress", "store", "durability")
+    ),
+    "maximize": (
+        sb.maximize, {"function": math.fsum, "policy": fresh(), "budget": 2}, ("progress", "store", "durability")
+    ),
+    "Trajectory.curve": (RUN.curve, {}, ("log",)),
+    "spread": (sb.analysis.spread, {"values": [1.0, 2.0]}, ()),
+    "exponent": (sb.analysis.exponent, {"rounds": np.arange(1, 21), "curves": np.ones((1, 20)).cumsum(1)}, ()),
+    "index_of": (sb.analysis.index_of, {"policy": fresh(), "points": GRID.points()}, ("points",)),
+    "coverage": (sb.analysis.coverage, {"policy": fresh(), "environment": TABLE, "run": RUN}, ()),
+    "plays_over_rounds": (sb.analysis.plays_over_rounds, {"policy": UNSURE, "run": UNSURE_RUN}, ()),
+    "time_rounds": (sb.analysis.time_rounds, {"policy": fresh(), "environment": TABLE, "horizon": 3}, ()),
+    "lattice": (sb.analysis.lattice, {"policy": fresh(), "side": 5}, ()),
+    "plots.regret_curves": (sb.plots.regret_curves, {"result": RUN}, ("case", "log", "fit")),
+    "plots.posterior": (sb.plots.posterior, {"policy": fresh()}, ()),
+    "plots.index": (sb.plots.index, {"policy": fresh()}, ()),
+    "plots.partition": (
+        sb.plots.partition,
+        {"policy": PARTITIONED, "environment": sb.Benchmark("cosines", SQUARE)},
+        ("candidates",),
+    ),
+    "plots.prior_timeline": (sb.plots.prior_timeline, {"policy": UNSURE}, ()),
+    "plots.coverage": (sb.plots.coverage, {"found": COVERAGE}, ()),
+    "plots.time_per_round": (sb.plots.time_per_round, {"found": TIMES}, ("case",)),
+}  # fmt: skip
+
+
+def arguments():
+    for name, (function, _, anything) in CALLS.items():
+        for argument in inspect.signature(function).parameters:
+            if argument not in anything:
+                yield name, argument
+
+
+@pytest.mark.filterwarnings("ignore:PiGPUCB's guarantee")
+@pytest.mark.parametrize(("name", "argument"), list(arguments()))
+def test_refused_by_name(name, argument):
+    """ValueError, or the TypeError of attrs: the message begins with, or quotes, the name."""
+    function, fine, _ = CALLS[name]
+    with pytest.raises((ValueError, TypeError), match=rf"^{re.escape(argument)}: |'{re.escape(argument)}' must be"):
+        function(**{**fine, argument: object()})
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_fine_as_it_stands(name):
+    """What the table calls fine is."""
+    function, fine, _ = CALLS[name]
+    if name in ("simulate", "maximize", "time_rounds"):
+        fine = {**fine, "policy": fresh()}
+    if name == "maximize":
+        fine = {**fine, "function": lambda x: 0.0}
+    function(**fine)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sb.RKHSFunction.sparse(GRID, KERNEL, count=0), "count: got 0; allowed: a positive integer"),
+        (lambda: sb.RKHSFunction.posterior_mean(GRID, KERNEL, regularization=0.0), "regularization: got 0.0; allowed"),
+        (lambda: sb.DriftingFunction.sparse(GRID, KERNEL, knots=[]), r"knots: got \[\]; allowed: increasing rounds"),
+        (lambda: sb.DriftingFunction.sparse(GRID, KERNEL, knots=[1], rkhs_norm=-1.0), "rkhs_norm: got -1.0; allowed"),
+        (lambda: TABLE.observe([0.0], 0), "t: got 0; allowed: a positive integer"),
+        (lambda: sb.analysis.spread([1.0, 2.0], level=1.0), "level: got 1.0; allowed: a number between 0 and 1"),
+        (lambda: sb.analysis.exponent(np.arange(1, 4), np.ones((2, 5))), r"curves: got 'shape \(2, 5\)'; allowed"),
+        (lambda: sb.plots.prior_histogram(RUN.dataset()), "result: got 'study None'; allowed: a study of policies"),
+        (lambda: sb.PiGPUCB(GRID, sb.Matern(0.3, nu=1.5), prior_mean=[1.0, 2.0]), "prior_mean: got .*a finite number"),
+        (lambda: KERNEL.block([]), r"X: got 'an array of shape \(0,\)'; allowed: .*at least one point"),
+        (lambda: sb.improved_matern_rate(1.0, 10, 1), "nu: got 1.0; allowed: a number above 1"),
+        (lambda: sb.growth_rate(KERNEL, 10, 0), "dimension: got 0; allowed: a positive integer"),
+    ],
+)
+def test_values(call, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        call()
