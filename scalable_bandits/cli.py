@@ -143,9 +143,7 @@ def _run_all(studies: list[Study], folder: Path, options: dict[str, Any], quick:
             records.append(_run_study(study, folder / study.name, None, _small(study, options, quick), json, True))
         except DataMissing as error:
             skipped.append(study.name)
-            errors.print(
-                f"[yellow]skipped:[/yellow] {study.name}: {escape(str(error))}", highlight=False, soft_wrap=True
-            )
+            _say("skipped", f"{study.name}: {error}", "yellow")
         except typer.Exit as left:
             if left.exit_code != 1:
                 raise
@@ -153,7 +151,7 @@ def _run_all(studies: list[Study], folder: Path, options: dict[str, Any], quick:
     if json:
         _print_json({"studies": records, "skipped": skipped, "failed": failed})
     if failed:
-        errors.print(f"[red]failed:[/red] {', '.join(failed)}", highlight=False, soft_wrap=True)
+        _say("failed", ", ".join(failed))
         raise typer.Exit(1)
 
 
@@ -204,7 +202,7 @@ def _leave(error: BaseException, store: str | None) -> None:
     from scalable_bandits.studies import StudyIncomplete
 
     if isinstance(error, StudyIncomplete | ClusterError):
-        errors.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        _say("error", error)
         raise typer.Exit(1) from None
     if isinstance(error, KeyboardInterrupt) and store is not None:
         again = f"scalable-bandits resume {store}"
@@ -284,13 +282,11 @@ def resume_run(
             parallel=parallel,
         )  # fmt: skip
     for repair in repairs:
-        errors.print(f"[yellow]note:[/yellow] {repair.message}", highlight=False, soft_wrap=True)
+        _say("note", repair.message, "yellow")
     show_status(path)
     failed = getattr(found, "failed", None)
     if failed:
-        errors.print(
-            f"[red]failed:[/red] {escape(', '.join(str(ticket) for ticket in failed))}", highlight=False, soft_wrap=True
-        )
+        _say("failed", ", ".join(map(str, failed)))
         raise typer.Exit(1)
 
 
@@ -327,15 +323,26 @@ def write_page(
 
 @contextmanager
 def _refusals(let: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Print what is refused, without a traceback, and leave with code 2; what is `let` through goes on."""
+    """Print what is refused, without a traceback, and leave with code 2; what failed as it ran, with code 1.
+
+    What is `let` through goes on.
+    """
     through: tuple[type[Exception], ...] = (typer.Exit, *let)  # typer's is a RuntimeError too
     try:
         yield
     except through:
         raise
     except (ValueError, OSError, RuntimeError) as error:
-        errors.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from None
+        from scalable_bandits.store import StoreError
+
+        _say("error", error)
+        failed = isinstance(error, RuntimeError) and not isinstance(error, StoreError)
+        raise typer.Exit(1 if failed else 2) from None
+
+
+def _say(heading: str, what: object, colour: str = "red") -> None:
+    """On standard error."""
+    errors.print(f"[{colour}]{heading}:[/{colour}] {escape(str(what))}", highlight=False, soft_wrap=True)
 
 
 def _print_json(value: Any) -> None:

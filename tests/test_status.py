@@ -203,3 +203,17 @@ def test_resume_by_command(tmp_path):
     result = command("resume", tmp_path / "run.zarr")
     assert result.exit_code == 2
     assert "mine:f" in result.stderr
+
+
+def fails(x):
+    raise ArithmeticError(f"nothing at {x}")
+
+
+def test_what_failed_as_it_ran_leaves_with_1(tmp_path):
+    """All evaluations of the budget had failed, for good: there is no bad usage in that."""
+    policy = sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.3))
+    with pytest.raises(RuntimeError, match="all 2 evaluations failed"):
+        sb.maximize(fails, policy, 2, store=tmp_path / "run.zarr", parallel=1, retries=0)
+    result = command("resume", tmp_path / "run.zarr", "--function", f"{__name__}:fails", "--parallel", 1)
+    assert result.exit_code == 1
+    assert "error: function: all 2 evaluations failed" in result.stderr
