@@ -117,7 +117,7 @@ class Policy(Played):
         """Take in an observation of a candidate; `noise_variance` in the posterior's terms (lambda)."""
 
     @abstractmethod
-    def _moments(self, points: Floats) -> tuple[Floats, Floats]:
+    def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Posterior mean and variance of f at points (k, d) of the space's box, two (k,) arrays."""
 
     @abstractmethod
@@ -157,7 +157,7 @@ class Policy(Played):
         ValueError
             If x is not finite, not of the space's dimension, or not an arm.
         """
-        return self._described(x, self._moments)
+        return self._described(x, self.moments)
 
     def _described(self, x: ArrayLike, moments: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Any, Any]:
         """Mean and standard deviation at x, in its shape, from mean and variance at points (k, d)."""

@@ -270,7 +270,7 @@ class GaussianProcessPolicy(HeldPolicy):
         """Realised information gain of the observations so far, in nats."""
         return 0.0 if self._engine is None else self._engine.information_gain
 
-    def _moments(self, points: Floats) -> tuple[Floats, Floats]:
+    def moments(self, points: Floats) -> tuple[Floats, Floats]:
         if self._regression is None:
             self._regression = self._refit()
         mean, variance = self._regression.predict(points)

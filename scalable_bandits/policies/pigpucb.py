@@ -224,26 +224,10 @@ class PiGPUCB(Policy):
         return CoverElement(cell.number, cell.depth, lower, upper, cell.held, cell.born, split, parent)
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
-        """Posterior mean and standard deviation of f at x, in the cell where its index is largest.
-
-        Parameters
-        ----------
-        x
-            (d,) or (k, d), anywhere in the box around the space.
-
-        Returns
-        -------
-        mean, std : float, or ndarray (k,)
-            In units of y.
-
-        Raises
-        ------
-        ValueError
-            If x is not finite, not of the space's dimension, or outside the box.
-        """
+        """As `Policy.posterior`, in the cell where the index is largest; outside of the space, in the nearest cell."""
         return super().posterior(x)
 
-    def _moments(self, points: Floats) -> tuple[Floats, Floats]:
+    def moments(self, points: Floats) -> tuple[Floats, Floats]:
         mean, variance = np.array([self._moments_at(point) for point in points]).T
         return mean, variance
 

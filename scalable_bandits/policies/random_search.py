@@ -53,7 +53,7 @@ class RandomSearch(Policy):
         """Average observed at x and its standard error; NaN and infinity where nothing was observed."""
         return super().posterior(x)
 
-    def _moments(self, points: Floats) -> tuple[Floats, Floats]:
+    def moments(self, points: Floats) -> tuple[Floats, Floats]:
         mean, variance = np.array([self._observed.at(c) for c in self._find(points).tolist()]).T
         return mean, variance
 

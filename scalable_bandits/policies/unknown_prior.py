@@ -284,9 +284,9 @@ class UnknownPriorPolicy(HeldPolicy):
         if prior not in names:
             checks.refuse("prior", prior, f"a prior in play: {', '.join(names)}")
         weights = np.array([float(p.name == prior) for p in self.priors])
-        return self._described(x, functools.partial(self._moments, weights=weights))
+        return self._described(x, functools.partial(self.moments, weights=weights))
 
-    def _moments(self, points: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
+    def moments(self, points: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         return self._mixture("predict", self.belief() if weights is None else weights, points, self.rounds + 1)
 
     def best(self) -> Best:
