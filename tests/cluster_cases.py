@@ -5,6 +5,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -167,6 +168,13 @@ class Killer:
             thread.join()
         assert len(self.killed) == len(set(self.killed))
         return self.killed
+
+
+def free_port():
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 # ---- functions to maximise

@@ -14,7 +14,7 @@ import yaml
 from cluster_cases import by_hand, make_policy, parabola, until
 
 import scalable_bandits as sb
-from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, connect, executing, places, recipes
+from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, connect, executing, recipes
 from scalable_bandits.execution.versions import check_versions
 
 CLUSTER = Path(__file__).parents[1] / "cluster"
@@ -86,14 +86,14 @@ class TestPlaces:
             sb.maximize(parabola, make_policy(), 3, on="tcp://127.0.0.1:9")
 
     def test_no_workers(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(places, "WORKER_SECONDS", 0.5)
+        monkeypatch.setattr(clusters, "WORKER_SECONDS", 0.5)
         with by_hand(tmp_path / "cluster", 0) as cluster:
             with pytest.raises(ClusterError, match="has no workers, and none came"), connect(cluster.address):
                 pass
             recipe = tmp_path / "recipe.yaml"  # once one is there, all ways lead to it
             recipe.write_text(yaml.safe_dump({"kind": "address", "scheduler-file": str(cluster.file)}))
             cluster.worker("--preload", "scalable_bandits.execution.preload")
-            monkeypatch.setattr(places, "WORKER_SECONDS", 60.0)
+            monkeypatch.setattr(clusters, "WORKER_SECONDS", 60.0)
             for on in (recipe, str(recipe), cluster.address):
                 with connect(on) as client:
                     assert len(client.nthreads()) == 1
@@ -249,6 +249,7 @@ class TestRecipes:
             ("kind: local\nworker: 3", r"^key of .*: got 'worker'; allowed: did you mean 'workers'"),
             ("kind: local\nworkers: 0", r"workers: got 0; allowed: a positive integer"),
             ("kind: local\nworkers: many", r"workers: got 'many'; allowed: a positive integer"),
+            ("kind: local\nwait: 1.5", r"wait: got 1.5; allowed: a positive integer"),
             ("kind: local\nencrypted: 1", r"encrypted: got 1; allowed: yes or no"),
             ("kind: ssh\nscheduler: a", r"keys of .*: got \['scheduler'\]; allowed: also hosts"),
             ("- a list", r"^on: got .*allowed: a recipe"),
@@ -294,6 +295,13 @@ class TestRecipes:
         for part in ("#SBATCH -p normal", "--nthreads 1", "--nworkers 16", "NUMBA_NUM_THREADS=1", "#SBATCH -t 04:00:00",
                      "--preload scalable_bandits.execution.preload", "--lifetime 225m"):  # fmt: skip
             assert part in script
+
+    def test_an_option_that_slurm_jobs_do_not_have(self, tmp_path):
+        pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+        path = tmp_path / "recipe.yaml"
+        path.write_text("kind: slurm\noptions: {corse: 3}")
+        with pytest.raises(ValueError, match=r"options: got 'corse'; allowed: did you mean 'cores'"), connect(path):
+            pass
 
     @pytest.mark.parametrize("name", ["scheduler.sbatch", "jobs.sbatch"])
     def test_job_scripts(self, name):

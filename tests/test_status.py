@@ -217,3 +217,42 @@ def test_what_failed_as_it_ran_leaves_with_1(tmp_path):
     result = command("resume", tmp_path / "run.zarr", "--function", f"{__name__}:fails", "--parallel", 1)
     assert result.exit_code == 1
     assert "error: function: all 2 evaluations failed" in result.stderr
+
+
+SCRIPT = """
+import scalable_bandits as sb
+
+def experiment(x):
+    return -float((x[0] - 0.3) ** 2)
+
+def policy():
+    return sb.GPEI(sb.Grid([[0, 1]], 40), sb.RBF(0.2), noise=0.1, regularization=0.01)
+
+if __name__ == "__main__":
+    print(len(sb.maximize(experiment, policy(), 6, store="run.zarr")))
+"""
+
+
+@pytest.mark.parametrize("start", [["tune.py"], ["-m", "tune"], ["-c", f"__name__ = '__main__'\n{SCRIPT}"]], ids=len)
+def test_a_script_is_resumed_by_its_name(tmp_path, start):
+    """What a script stores while it runs is what others import it by; typed in, its functions go by their names."""
+    (tmp_path / "tune.py").write_text(SCRIPT)
+
+    def call(*arguments):
+        paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+        return subprocess.run(
+            [sys.executable, *arguments], cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}, text=True,
+            capture_output=True, check=False,
+        )  # fmt: skip
+
+    assert call(*start).stdout == "6\n"
+    named = sb.ObservationStore.open(tmp_path / "run.zarr").specification["function"]["function"]
+    assert named == ("__main__:experiment" if start[0] == "-c" else "tune:experiment")
+    program = "from scalable_bandits.cli import app; app()"
+    done = call("-c", program, "resume", "run.zarr", "--function", "tune:experiment", "--rounds", "8")
+    assert done.returncode == 0, done.stderr
+    again = call("-c", program, "resume", "run.zarr", "--function", "tune:policy", "--rounds", "9")
+    assert again.returncode == 2
+    assert "given 'tune:policy'" in again.stderr
+    assert call(*start).stdout == "8\n"  # what there is, is there
+    assert len(sb.ObservationStore.open(tmp_path / "run.zarr")) == 8

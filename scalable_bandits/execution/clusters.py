@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10.0  # to wait for an answer from an address
 RETURN_TIME = "15 minutes"  # for a worker that died to come back; distributed's 15 s are short on a busy machine
+WORKER_SECONDS = 60.0  # to wait for the first worker
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalable_bandits import checks
 from scalable_bandits.execution import clusters
@@ -18,12 +19,14 @@ from scalable_bandits.execution.versions import check_versions
 if TYPE_CHECKING:
     from distributed import Client
 
+logger = logging.getLogger(__name__)
+
 ALLOWED = (
     "None, 'local', 'local:4' (worker processes of this machine), the address of a scheduler ('tcp://host:port', "
     "'tls://host:port'), a distributed.Client, or a recipe (a .yaml file, see cluster/)"
 )
 SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "inproc://")
-WORKER_SECONDS = 60.0  # to wait for the first worker
+PATIENCE_SECONDS = 10.0  # of which it is said that there is no worker yet
 
 
 @contextmanager
@@ -70,27 +73,35 @@ def connect(on: Any) -> Iterator[Client]:
         If nobody answers there, no worker comes, or the workers have other versions.
     """
     place = resolve(on)
-    with place() as client:
-        await_worker(client)
+    with place.connect() as client:
+        await_worker(client, place.wait)
         check_versions(client)
         yield client
 
 
-def resolve(on: Any) -> Callable[[], Any]:
-    """What makes a context manager of the client; ValueError if `on` names nothing."""
+class Place(NamedTuple):
+    """What `on` names."""
+
+    connect: Callable[[], Any]  # gives a context manager of the client
+    wait: float | None = None  # seconds for the first worker; `WORKER_SECONDS` if not given
+
+
+def resolve(on: Any) -> Place:
+    """What `on` names; ValueError if that is nothing."""
     if isinstance(on, str):
         head, _, count = on.partition(":")
         if head == "local" and (on == "local" or (count.isdecimal() and int(count) > 0)):
-            return lambda: clusters.local(int(count) if count else clusters.cores())
+            return Place(lambda: clusters.local(int(count) if count else clusters.cores()))
         if on.startswith(SCHEMES):
-            return lambda: clusters.at(on)
+            return Place(lambda: clusters.at(on))
     if isinstance(on, str | os.PathLike) and Path(on).suffix in (".yaml", ".yml"):
-        return read(Path(on)).connect
+        recipe = read(Path(on))
+        return Place(recipe.connect, recipe.wait)
     if "distributed" in sys.modules:
         from distributed import Client
 
         if isinstance(on, Client):
-            return lambda: _given(on)
+            return Place(lambda: _given(on))
     checks.refuse("on", on, ALLOWED)
 
 
@@ -104,13 +115,25 @@ def _given(client: Client) -> Iterator[Client]:
     yield client
 
 
-def await_worker(client: Client) -> None:
-    """Wait for the first worker; ClusterError if none comes."""
+def await_worker(client: Client, seconds: float | None = None) -> None:
+    """Wait for the first worker, so many seconds; ClusterError if none comes."""
     if client.scheduler_info(n_workers=-1)["workers"]:
         return
+    seconds = clusters.WORKER_SECONDS if seconds is None else seconds
+    address = client.scheduler.address if client.scheduler else "?"
+    text = f"on: the scheduler at {address} has no workers"
+    soon = min(PATIENCE_SECONDS, seconds)
+    if not _came(client, soon):
+        if seconds > soon:
+            logger.warning("%s yet; waiting up to %.0f s for the first", text, seconds)
+        if not _came(client, seconds - soon):
+            raise ClusterError(f"{text}, and none came in {seconds:.0f} s (a recipe may say `wait:`)")
+
+
+def _came(client: Client, seconds: float) -> bool:
+    """Whether a worker came in time."""
     try:
-        client.wait_for_workers(1, timeout=WORKER_SECONDS)
+        client.wait_for_workers(1, timeout=max(seconds, 0.01))
     except TimeoutError:
-        address = client.scheduler.address if client.scheduler else "?"
-        text = f"on: the scheduler at {address} has no workers, and none came in {WORKER_SECONDS:.0f} s"
-        raise ClusterError(text) from None
+        return False
+    return True

@@ -1,19 +1,23 @@
 """Recipes: files that say how a cluster is started or found (`cluster/`); every one is something `on=` reads.
 
-A recipe is YAML: its ``kind``, and what that kind needs. A key it does not know is refused, with the nearest one.
+A recipe is YAML: its ``kind``, and what that kind needs; in all of them ``wait``, the seconds in which the first worker
+has to come. A key it does not know is refused, with the nearest one.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalable_bandits import checks
 from scalable_bandits.execution import clusters
 from scalable_bandits.execution.base import ClusterError
+from scalable_bandits.execution.jobs import renewed
 from scalable_bandits.specification import nearest
 
 if TYPE_CHECKING:
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from distributed.security import Security
 
 TLS = {"ca": str, "cert": str, "key": str}
+QUEUE_SECONDS = 3600.0  # to wait for the first worker where it has to be given a place, or its image fetched
 PRELOAD = "scalable_bandits.execution.preload"
 
 
@@ -43,6 +48,7 @@ class Recipe:
         self.kind: str = kind
         self._settings = {key: value for key, value in given.items() if key != "kind"}
         _check(str(path), self._settings, KINDS[kind])
+        self.wait: float = self.get("wait", KINDS[kind].wait)
 
     @contextmanager
     def connect(self) -> Iterator[Client]:
@@ -63,7 +69,7 @@ class Recipe:
         given = self.get("tls")
         if given is None:
             return None
-        _check(f"{self.path}, tls", given, Kind(clusters.at, TLS))
+        _check(f"{self.path}, tls", given, Kind(clusters.at, TLS, wait=None))
         files = {key: self.file(name) for key, name in given.items()}
         for key, file in files.items():
             if not file.is_file():
@@ -97,7 +103,7 @@ def read(path: Path) -> Recipe:
 
 
 def _check(name: str, given: Mapping[str, Any], kind: Kind) -> None:
-    known = {**kind.required, **kind.optional}
+    known = {**kind.required, **kind.optional, **({} if kind.wait is None else {"wait": int})}
     for key, value in given.items():
         if key not in known:
             checks.refuse(f"key of {name}", key, nearest(str(key), known))
@@ -115,6 +121,26 @@ def _check(name: str, given: Mapping[str, Any], kind: Kind) -> None:
     for key in kind.required:
         if key not in given:
             checks.refuse(f"keys of {name}", sorted(given), f"also {key}")
+
+
+@contextmanager
+def _starting(recipe: Recipe, logger: str | None = None) -> Iterator[None]:
+    """ClusterError where a cluster does not start; with a logger's last words, where the error does not say why."""
+    said: list[str] = []
+    listener = logging.Handler(logging.INFO)
+    listener.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    speaker, callbacks = logging.getLogger(logger), logging.getLogger("tornado.application")
+    if logger is not None:
+        speaker.addHandler(listener)
+    before, callbacks.disabled = callbacks.disabled, True  # the same error is raised here
+    try:
+        yield
+    except Exception as error:
+        why = "; ".join(" ".join(text.split()) for text in (*said[-1:], f"{type(error).__name__}: {error}"))
+        raise ClusterError(f"on: the cluster of {recipe.path} does not start: {why}") from error
+    finally:
+        callbacks.disabled = before
+        speaker.removeHandler(listener)
 
 
 # ---- the kinds
@@ -152,11 +178,12 @@ def _ssh(recipe: Recipe) -> Iterator[Client]:
         "nthreads": 1, "n_workers": recipe.get("workers", 1), "preload": [PRELOAD],
         "env": dict.fromkeys(clusters.THREADS, str(recipe.get("threads", 1))), **recipe.get("worker-options", {}),
     }  # fmt: skip
-    cluster = SSHCluster(
-        [recipe.get("scheduler"), *recipe.get("hosts")], connect_options=recipe.get("connect", {}),
-        worker_options=options, scheduler_options=recipe.get("scheduler-options", {}),
-        remote_python=recipe.get("python"),
-    )  # fmt: skip
+    with _starting(recipe, "distributed.deploy.ssh"):
+        cluster = SSHCluster(
+            [recipe.get("scheduler"), *recipe.get("hosts")], connect_options=recipe.get("connect", {}),
+            worker_options=options, scheduler_options=recipe.get("scheduler-options", {}),
+            remote_python=recipe.get("python"),
+        )  # fmt: skip
     with cluster, clusters.at_cluster(cluster) as client:
         yield client
 
@@ -167,16 +194,25 @@ def slurm_cluster(recipe: Recipe) -> Any:
         from dask_jobqueue import SLURMCluster
     except ImportError as error:
         raise ClusterError(f"on: {recipe.path} needs dask-jobqueue: pip install dask-jobqueue") from error
-    return SLURMCluster(**recipe.get("options"))
+    makers = (*SLURMCluster.__mro__, *SLURMCluster.job_cls.__mro__)
+    parameters = (each for maker in makers for each in inspect.signature(maker.__init__).parameters.values())
+    loose = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
+    known = {each.name for each in parameters if each.name != "self" and each.kind not in loose}
+    for key in recipe.get("options"):
+        if key not in known:
+            checks.refuse(f"key of {recipe.path}, options", key, nearest(str(key), known))
+    with _starting(recipe):
+        return SLURMCluster(**recipe.get("options"))
 
 
 @contextmanager
 def _slurm(recipe: Recipe) -> Iterator[Client]:
-    """Jobs of a SLURM cluster."""
-    with slurm_cluster(recipe) as cluster:
-        cluster.scale(jobs=recipe.get("jobs", 1))
-        with clusters.at_cluster(cluster) as client:
-            yield client
+    """Jobs of a SLURM cluster; for one whose time is up another is submitted."""
+    with ExitStack() as stack:
+        cluster = stack.enter_context(slurm_cluster(recipe))
+        with _starting(recipe):
+            stack.enter_context(renewed(cluster, recipe.get("jobs", 1)))
+        yield stack.enter_context(clusters.at_cluster(cluster))
 
 
 @contextmanager
@@ -186,11 +222,10 @@ def _kubernetes(recipe: Recipe) -> Iterator[Client]:
         from dask_kubernetes.operator import KubeCluster
     except ImportError as error:
         raise ClusterError(f"on: {recipe.path} needs dask-kubernetes: pip install dask-kubernetes") from error
-    namespace = recipe.get("namespace")
-    with (
-        KubeCluster(custom_cluster_spec=str(recipe.file(recipe.get("manifest"))), namespace=namespace) as cluster,
-        clusters.at_cluster(cluster) as client,
-    ):
+    manifest, namespace = str(recipe.file(recipe.get("manifest"))), recipe.get("namespace")
+    with _starting(recipe):
+        cluster = KubeCluster(custom_cluster_spec=manifest, namespace=namespace)
+    with cluster, clusters.at_cluster(cluster) as client:
         yield client
 
 
@@ -200,6 +235,7 @@ class Kind(NamedTuple):
     connect: Callable[..., Any]
     required: Mapping[str, type] = {}
     optional: Mapping[str, type] = {}
+    wait: float | None = clusters.WORKER_SECONDS
 
 
 KINDS = {
@@ -213,6 +249,6 @@ KINDS = {
             "scheduler-options": dict,
         },
     ),
-    "slurm": Kind(_slurm, {"options": dict}, {"jobs": int}),
-    "kubernetes": Kind(_kubernetes, {"manifest": str}, {"namespace": str}),
+    "slurm": Kind(_slurm, {"options": dict}, {"jobs": int}, QUEUE_SECONDS),
+    "kubernetes": Kind(_kubernetes, {"manifest": str}, {"namespace": str}, QUEUE_SECONDS),
 }  # fmt: skip

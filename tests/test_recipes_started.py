@@ -1,0 +1,252 @@
+"""Recipes of other machines, really started: a Slurm of one node, an ssh server on loopback."""
+
+import getpass
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from cluster_cases import Builder, free_port, toy, until
+from slurm_cases import MISSING, PATH, slurm
+from test_cluster_studies import same
+
+from scalable_bandits.execution import ClusterError, connect, jobs
+
+CLUSTER = Path(__file__).parents[1] / "cluster"
+HERE = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+SSHD = shutil.which("sshd", path=PATH)
+
+
+def recipe(name, folder, **changes):
+    """A recipe of `cluster/` with other values, as a file in a folder."""
+    given = yaml.safe_load((CLUSTER / name).read_text())
+    for key, value in changes.items():
+        given[key] = {**given[key], **value} if isinstance(value, dict) else value
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(given))
+    return folder / "recipe.yaml"
+
+
+class Cluster:
+    """What a `Renewal` sees of a cluster of dask-jobqueue: jobs of two workers each."""
+
+    def __init__(self):
+        self.worker_spec, self.observed, self.downs = {}, set(), []
+
+    def scale(self, jobs):
+        for number in range(jobs):
+            if len(self.worker_spec) < jobs:
+                self.worker_spec.setdefault(f"job-{number}", {"group": ["-0", "-1"]})
+
+    async def scale_down(self, gone):
+        self.downs.append(sorted(gone))
+        for job in gone:
+            del self.worker_spec[job]
+
+
+async def look(renewal, times=1):
+    for _ in range(times):
+        await renewal.look()
+
+
+def test_jobs_that_end_are_renewed():
+    """Those whose workers came, when all of these have been missing twice; by the same name again, if need be."""
+    import asyncio
+
+    cluster = Cluster()
+    renewal = jobs.Renewal(cluster, 2)
+    cluster.scale(2)
+    asyncio.run(look(renewal, 9))  # queued
+    assert cluster.downs == []
+    cluster.observed = {"job-0-0", "job-0-1", "job-1-0", "job-1-1"}
+    asyncio.run(look(renewal, 9))
+    cluster.observed = {"job-0-1", "job-1-0"}  # one worker of each is left
+    asyncio.run(look(renewal, 9))
+    assert cluster.downs == []
+    cluster.observed = {"job-1-0"}
+    asyncio.run(look(renewal))
+    cluster.observed = {"job-0-0", "job-1-0"}  # was started again by its nanny
+    asyncio.run(look(renewal))
+    cluster.observed = {"job-1-0"}
+    asyncio.run(look(renewal))
+    assert cluster.downs == []
+    asyncio.run(look(renewal))
+    assert cluster.downs == [["job-0"]]
+    assert set(cluster.worker_spec) == {"job-0", "job-1"}
+    asyncio.run(look(renewal, 9))  # the new one is queued
+    assert cluster.downs == [["job-0"]]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A Slurm for all tests."""
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+    with slurm(tmp_path_factory.mktemp("slurm")) as found:
+        if found is None:
+            pytest.skip("slurmd does not start here: see slurmd.out in the test's folder")
+        yield found
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"no {', '.join(MISSING)} (apt-get install slurm-wlm munge)")
+class TestSlurm:
+    @pytest.fixture(autouse=True)
+    def environment(self, cluster, tmp_path, monkeypatch):
+        """Of whoever submits, which Slurm hands to the jobs."""
+        monkeypatch.chdir(tmp_path)  # logs of the jobs
+        for name, value in {**cluster.environment, "PYTHONPATH": HERE}.items():
+            monkeypatch.setenv(name, value)
+
+    def recipe(self, folder, *arguments, number=1):
+        """The recipe as it is, for this small machine."""
+        given = yaml.safe_load((CLUSTER / "slurm" / "slurm.yaml").read_text())["options"]["worker_extra_args"]
+        sizes = {"cores": 2, "processes": 2, "memory": "2GB", "interface": "lo"}
+        return recipe(
+            "slurm/slurm.yaml", folder, jobs=number, options={**sizes, "worker_extra_args": [*given, *arguments]}
+        )
+
+    def test_the_recipe(self, cluster, tmp_path):
+        """Two jobs of two workers, the same numbers, and nothing is left in the queue."""
+        with connect(self.recipe(tmp_path, number=2)) as client:
+            until(lambda: len(client.nthreads()) == 4, 300)
+            assert len(cluster.jobs()) == 2
+            limits = client.run(lambda: [os.environ[name] for name in ("SLURM_JOB_ID", "NUMBA_NUM_THREADS")])
+            assert {job for job, _ in limits.values()} == set(cluster.jobs())
+            assert {threads for _, threads in limits.values()} == {"1"}
+            same(toy().run(on=client, store=tmp_path / "study"))
+        until(lambda: not cluster.jobs())
+        assert "distributed.preloading" in "".join(log.read_text() for log in (tmp_path / "logs").glob("*.err"))
+
+    def test_jobs_whose_time_is_up(self, cluster, tmp_path, monkeypatch):
+        """Are followed by others, in which the study goes on."""
+        monkeypatch.setattr(jobs, "PULSE_SECONDS", 0.5)
+        (tmp_path / "notes").mkdir()
+        given = self.recipe(tmp_path, "--lifetime", "12s", "--lifetime-stagger", "0s")
+        study = toy(Builder(str(tmp_path / "notes"), seconds=2.0), replicates=6)
+        same(study.run(on=given, store=tmp_path / "study"), toy(replicates=6).run())
+        assert len(list((tmp_path / "logs").glob("*.err"))) >= 2
+        until(lambda: not cluster.jobs())
+
+    def test_a_queue_that_does_not_move(self, cluster, tmp_path, caplog):
+        """Nobody waits for ever; while somebody does, it is said."""
+        cluster("sbatch", "--cpus-per-task=8", "--mem=1G", "--wrap=sleep 300")
+        given = recipe(self.recipe(tmp_path), tmp_path, wait=12)
+        with pytest.raises(ClusterError, match=r"has no workers, and none came in 12 s \(a recipe may"), connect(given):
+            pass
+        assert "no workers yet; waiting up to 12 s" in caplog.text
+        (other,) = cluster.jobs()
+        cluster("scancel", other)
+        until(lambda: not cluster.jobs())
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"queue": "nowhere"}, "invalid partition"),
+            ({"walltime": "soon"}, "Invalid --time"),
+            ({"interface": "ib7"}, "'ib7' is not a valid network interface"),
+        ],
+        ids=lambda given: str(*given) if isinstance(given, dict) else "",
+    )
+    def test_what_is_refused(self, tmp_path, options, message):
+        """At once, by Slurm's own words."""
+        given = recipe("slurm/slurm.yaml", tmp_path, options={"interface": "lo", **options})
+        with pytest.raises(ClusterError, match=f"(?si)^on: .*recipe.yaml does not start: .*{message}"), connect(given):
+            pass
+
+    def test_no_slurm(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+        given = recipe("slurm/slurm.yaml", tmp_path, options={"interface": "lo"})
+        with pytest.raises(ClusterError, match=r"No such file.*sbatch"), connect(given):
+            pass
+
+    def test_the_job_scripts(self, cluster, tmp_path):
+        """A scheduler and workers as jobs, found by the scheduler's file."""
+        file = tmp_path / "scheduler.json"
+        own = {"SCHEDULER_FILE": str(file), "INTERFACE": "lo", "PYTHONPATH": HERE}
+        own["PATH"] = f"{Path(sys.executable).parent}:{PATH}"
+        scripts = CLUSTER / "slurm"
+        assert "Submitted" in cluster("sbatch", "--mem=1G", scripts / "scheduler.sbatch", **own)
+        sizes = ("--nodes=1", "--cpus-per-task=2", "--mem=2G")
+        assert "Submitted" in cluster("sbatch", *sizes, scripts / "jobs.sbatch", **own)
+        until(file.exists, 120)
+        (tmp_path / "recipe.yaml").write_text(yaml.safe_dump({"kind": "address", "scheduler-file": str(file)}))
+        with connect(tmp_path / "recipe.yaml") as client:
+            until(lambda: len(client.nthreads()) == 2, 300)
+            workers = client.scheduler_info(n_workers=-1)["workers"].values()
+            assert {worker["nthreads"] for worker in workers} == {1}
+            assert {round(worker["memory_limit"] / 1e6) for worker in workers} == {1024}
+            same(toy().run(on=client))
+        for job in cluster.jobs():
+            cluster("scancel", job)
+        until(lambda: not cluster.jobs())
+
+
+@pytest.mark.skipif(SSHD is None, reason="no sshd (apt-get install openssh-server)")
+class TestSsh:
+    @pytest.fixture
+    def server(self, tmp_path):
+        """What `asyncssh.connect` has to be told of a server of this user alone."""
+        pytest.importorskip("asyncssh", reason="asyncssh is not installed")
+        folder, port = tmp_path / "ssh", free_port()
+        folder.mkdir(mode=0o700)
+        for name in ("host", "user"):
+            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name]
+            subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+        cache = os.environ.get("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+        (folder / "sshd_config").write_text(
+            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
+            f"PidFile {folder}/pid\nUsePAM no\nStrictModes no\nPasswordAuthentication no\nPermitRootLogin yes\n"
+            f'SetEnv "PYTHONPATH={HERE}" "NUMBA_CACHE_DIR={cache}"\n'
+        )
+        if os.getuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)  # where it separates privileges
+        with (folder / "log").open("w") as log:
+            process = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "sshd_config"], stderr=log)
+        host = (folder / "host.pub").read_text().split()[:2]
+        (folder / "known").write_text(" ".join([f"[127.0.0.1]:{port}", *host]) + "\n")
+        try:
+            until(lambda: "listening" in (folder / "log").read_text() or process.poll() is not None, 20)
+            if process.poll() is not None:
+                pytest.skip(f"sshd does not start here: {(folder / 'log').read_text()}")
+            yield {
+                "port": port, "username": getpass.getuser(), "client_keys": [str(folder / "user")],
+                "known_hosts": str(folder / "known"), "config": [],
+            }  # fmt: skip
+        finally:
+            process.kill()
+            process.wait()
+
+    def given(self, server, folder, **changes):
+        own = {"scheduler": "127.0.0.1", "hosts": ["127.0.0.1"], "workers": 2, "python": sys.executable}
+        options = {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}
+        return recipe("ssh.yaml", folder, **{**own, "connect": server, "scheduler-options": options, **changes})
+
+    def test_the_recipe(self, server, tmp_path):
+        """The same numbers; one thread a worker; nothing is left."""
+        with connect(self.given(server, tmp_path)) as client:
+            until(lambda: len(client.nthreads()) == 2, 300)
+            assert set(client.nthreads().values()) == {1}
+            found = client.run(lambda: (os.getpid(), os.environ["NUMBA_NUM_THREADS"], "SSH_CONNECTION" in os.environ))
+            assert {about[1:] for about in found.values()} == {("1", True)}
+            same(toy().run(on=client, store=tmp_path / "study"))
+        until(lambda: not any(Path(f"/proc/{about[0]}").exists() for about in found.values()))
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"python": "/nowhere/python"}, "/nowhere/python.: No such file"),
+            ({"connect": {"client_keys": []}}, "[Pp]ermission denied"),
+            ({"connect": {"port": 1}}, "[Cc]onnect"),
+        ],
+        ids=["python", "key", "port"],
+    )
+    def test_what_goes_wrong(self, server, tmp_path, changes, message):
+        """It is said in one error, and no cluster is left half made."""
+        if "connect" in changes:
+            changes = {"connect": {**server, **changes["connect"]}}
+        with (
+            pytest.raises(ClusterError, match=f"^on: the cluster of .*recipe.yaml does not start: .*{message}"),
+            connect(self.given(server, tmp_path, **changes)),
+        ):
+            pass
