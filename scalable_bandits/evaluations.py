@@ -86,8 +86,8 @@ def tickets_of(changes: Iterable[Change]) -> dict[int, Ticket]:
     return found
 
 
-def parse_value(result: Any) -> float:
-    """What a function returned, as a finite number.
+def parse_value(result: Any, x: Any) -> float:
+    """What a function returned at x, as a number that can be told.
 
     Raises
     ------
@@ -96,9 +96,9 @@ def parse_value(result: Any) -> float:
     """
     y = checks.to_float(result)
     if not isinstance(y, float):
-        checks.refuse("function", result, "a function that returns a number")
+        checks.refuse("function", f"{result!r} at {x}", "a function that returns a number")
     if not math.isfinite(y) or abs(y) > LARGEST:
-        checks.refuse("function", y, "a function that returns finite numbers")
+        checks.refuse("function", f"{y} at {x}", f"a function that returns finite numbers, up to {LARGEST:.0e} in size")
     return y
 
 
@@ -208,12 +208,12 @@ class Flight:
         elif event.kind == "failed":
             self._fail(ticket, event)
         else:
+            x = self._policy.finite_space.value(ticket.candidate)
             try:
-                y = parse_value(event.value)
+                y = parse_value(event.value, x)
             except ValueError as error:
                 self._fail(ticket, event._replace(error=str(error), trace=f"{error}\n"))
                 return
-            x = self._policy.finite_space.value(ticket.candidate)
             self._policy.tell(x, y)
             del self._open[event.key]
             self._in_a_row[ticket.candidate] = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,9 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.evaluations import Flight, Ticket
+from scalable_bandits.evaluations import Flight, Ticket, parse_value
 from scalable_bandits.policies import Best, Policy
+from scalable_bandits.policies.base import check_fresh
 from scalable_bandits.progress import progress_bar
 from scalable_bandits.specification import function_name
 
@@ -142,7 +142,7 @@ class _Run:
     progress: bool
 
     def __attrs_post_init__(self) -> None:
-        checks.kind("policy", self.policy, Policy, "a policy, such as IGPUCB(space, kernel)")
+        check_fresh(self.policy)
         self.budget = checks.integer("budget", self.budget, 1)
         self.retries = checks.integer("retries", self.retries, 0)
         self.parallel = None if self.parallel is None else checks.integer("parallel", self.parallel, 1)
@@ -150,8 +150,6 @@ class _Run:
             checks.refuse("seconds", self.seconds, "a positive number, or None")
         if not callable(self.function):
             checks.refuse("function", self.function, "a function from a point to a number")
-        if self.policy.rounds or self.policy.pending:
-            checks.refuse("policy", f"one that was told {self.policy.rounds} rounds", "a fresh one")
         if self.on is not None:
             from scalable_bandits.execution import resolve
 
@@ -183,12 +181,7 @@ class _Run:
         with progress_bar(self.progress, type(policy).__name__, self.budget, len(ys)) as advance:
             while len(ys) < self.budget and (self.seconds is None or time.monotonic() < began + self.seconds):
                 x = policy.ask()
-                result = self.function(x)
-                y = checks.to_float(result)
-                if not isinstance(y, float):
-                    checks.refuse("function", f"{result!r} at {x}", "a function that returns a number")
-                if not math.isfinite(y):
-                    checks.refuse("function", f"{y} at {x}", "a function that returns finite numbers")
+                y = parse_value(self.function(x), x)
                 policy.tell(x, y)
                 xs.append(x)
                 ys.append(y)

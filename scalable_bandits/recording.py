@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Policy
-from scalable_bandits.policies.base import Mask
+from scalable_bandits.policies.base import Mask, check_fresh
 from scalable_bandits.spaces import Arms, Indices, Space, Visited
 from scalable_bandits.specification import Specification, specify
 from scalable_bandits.store import Durability, Field, ObservationStore, SpecificationDiffers, StoredRun, checkpoints
@@ -168,13 +168,6 @@ class Checkpoints:
         rounds, state = found
         self.policy.restore(state)
         return rounds
-
-
-def check_fresh(policy: Policy) -> None:
-    """ValueError unless a policy was neither asked nor told: a store brings it up to date itself."""
-    if policy.rounds or policy.pending:
-        given = f"one that was told {policy.rounds} rounds and has {len(policy.pending)} pending"
-        checks.refuse("policy", given, "a fresh one: the store brings it up to date")
 
 
 def replay(
@@ -343,6 +336,8 @@ def record(
 
     Raises
     ------
+    ValueError
+        If the policy was asked or told before, or is none.
     SpecificationDiffers
         If the store holds a run of something else.
     StoreLocked
@@ -364,6 +359,7 @@ def record(
     2
     """
     check_fresh(policy)
+    planned = None if planned is None else checks.integer("planned", planned, 1)
     candidate, x = point_fields(policy.space)
     fields = (Field("call", "int64"), candidate, x, Field("y"), Field("noise"), Field("time"))
     held = open_run(store, kind, fields, {"policy": policy, **(parts or {})}, planned, durability)

@@ -16,6 +16,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
+from scalable_bandits.policies.base import check_fresh
 from scalable_bandits.progress import progress_bar
 from scalable_bandits.spaces import Arms, FiniteSpace, Visited
 from scalable_bandits.specification import specify
@@ -206,7 +207,7 @@ def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Du
     from scalable_bandits.store import Field, ObservationStore
 
     policy = play.policy
-    recording.check_fresh(policy)
+    check_fresh(policy)
     fields = (*recording.point_fields(policy.space), *(Field(name) for name in SERIES))
     store = recording.open_run(place, "simulate", fields, _parts(play), horizon, durability)
     with store:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from engine_cases import assert_posterior
 from hypothesis import given
 from hypothesis import strategies as st
 from kernel_cases import KERNEL_CASES
@@ -28,15 +29,6 @@ def rebuilds(monkeypatch):
     rebuild = Tiles._rebuild
     monkeypatch.setattr(Tiles, "_rebuild", lambda self: (seen.append(self), rebuild(self)))
     return seen
-
-
-def assert_posterior(engine, gp, atol=1e-8):
-    """Mean, deviation and information gain are the oracle's."""
-    mean, variance = gp.mean_variance()
-    np.testing.assert_allclose(engine.mean(), mean, rtol=0, atol=atol)
-    assert engine.variance().min() >= 0
-    np.testing.assert_allclose(np.sqrt(engine.variance()), np.sqrt(np.maximum(variance, 0)), rtol=0, atol=atol)
-    assert engine.information_gain == pytest.approx(gp.information_gain(), abs=atol)
 
 
 class Observations:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from engine_cases import assert_posterior
 from kernel_cases import KERNEL_CASES
 from naive import kernels as naive
 from naive.drifting import DriftingGP, SlidingGP, WeightedGP
@@ -11,16 +12,6 @@ from naive.normals import impulse_responses
 import scalable_bandits as sb
 from scalable_bandits.acquisition import UpperConfidence
 from scalable_bandits.posteriors import AutoregressiveEngine, DenseEngine, SlidingEngine, WeightedEngine
-
-
-def assert_posterior(engine, gp, atol=1e-8):
-    """Mean, deviation and information gain are the oracle's."""
-    mean, variance = gp.mean_variance()
-    np.testing.assert_allclose(engine.mean(), mean, rtol=0, atol=atol)
-    assert engine.variance().min() >= 0
-    np.testing.assert_allclose(np.sqrt(engine.variance()), np.sqrt(np.maximum(variance, 0)), rtol=0, atol=atol)
-    assert engine.information_gain == pytest.approx(gp.information_gain(), abs=atol)
-
 
 SIZE, ROUNDS = 60, 80
 

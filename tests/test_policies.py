@@ -312,6 +312,20 @@ def test_thompson_sampling_takes_pending_points_for_observed():
     assert (np.abs(counts / SEEDS - expected) <= 5 * np.sqrt(expected * (1 - expected) / SEEDS) + 0.002).all()
 
 
+def assert_draws_have(covariance, policy, mean, width, monkeypatch):
+    """A draw is linear in its normal numbers, and the responses to them give the covariance of draws over the width."""
+    drawn = []
+    monkeypatch.setattr(gpts, "choose", lambda index, *_: drawn.append(index) or (0, 0.0))
+
+    def draw(normals):
+        monkeypatch.setattr(gpts, "generator", lambda *_: normals)
+        policy.choose()
+        return (drawn.pop() - mean) / width
+
+    responses = impulse_responses(draw)
+    np.testing.assert_allclose(responses.T @ responses, covariance, rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("pending", [[], [7], [3, 3, 3], [1, 7, 1, 20, 7, 1]])
 def test_thompson_samples_have_the_covariance_given_the_pending_points(pending, monkeypatch):
     """Exactly: v_t^2 times the posterior covariance, each pending point observed as often as it is pending."""
@@ -325,16 +339,7 @@ def test_thompson_samples_have_the_covariance_given_the_pending_points(pending, 
         policy.ask(available=[arm])
     mean, covariance = gp.with_fantasies(pending, 0.4).mean_covariance()
     v = naive.gpts_width(gp.information_gain(), NORM, NOISE, DELTA)
-    drawn = []
-    monkeypatch.setattr(gpts, "choose", lambda index, *_: drawn.append(index) or (0, 0.0))
-
-    def draw(normals):
-        monkeypatch.setattr(gpts, "generator", lambda *_: normals)
-        policy.choose()
-        return (drawn.pop() - mean) / v
-
-    responses = impulse_responses(draw)
-    np.testing.assert_allclose(responses.T @ responses, covariance, rtol=0, atol=1e-9)
+    assert_draws_have(covariance, policy, mean, v, monkeypatch)
 
 
 def test_thompson_sampling_is_a_function_of_its_seed():
@@ -366,16 +371,7 @@ def test_thompson_sampling_of_a_function_that_forgets(monkeypatch):
         gp.observe(number, 1.0, REGULARIZATION)
     mean, covariance = gp.mean_covariance()
     v = naive.gpts_width(gp.information_gain(), NORM, NOISE, DELTA)
-    drawn = []
-    monkeypatch.setattr(gpts, "choose", lambda index, *_: drawn.append(index) or (0, 0.0))
-
-    def draw(normals):
-        monkeypatch.setattr(gpts, "generator", lambda *_: normals)
-        policy.choose()
-        return (drawn.pop() - mean) / v
-
-    responses = impulse_responses(draw)
-    np.testing.assert_allclose(responses.T @ responses, covariance, rtol=0, atol=1e-9)
+    assert_draws_have(covariance, policy, mean, v, monkeypatch)
 
 
 # ---- memory

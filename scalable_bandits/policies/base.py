@@ -29,6 +29,14 @@ class Best(NamedTuple):
     std: float  # its standard deviation
 
 
+def check_fresh(policy: Policy) -> None:
+    """ValueError unless it is a policy that was neither asked nor told: whoever plays it brings it up to date."""
+    checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
+    if policy.rounds or policy.pending:
+        given = f"one that was told {policy.rounds} rounds and has {len(policy.pending)} pending"
+        checks.refuse("policy", given, "a fresh one, neither asked nor told")
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class Policy(Played):
     """A bandit algorithm on a finite space, or on a box: on all of it, or through a candidate set.
