@@ -212,6 +212,18 @@ class TestRunner:
         xarray.testing.assert_identical(Study.open(tmp_path / "result.zarr").load(), result.load())
         xarray.testing.assert_identical(TOY.run(replicates=1, horizon=3), result)
 
+    def test_policies_with_names_alike_have_stores_of_their_own(self, tmp_path: Path) -> None:
+        """Folders are named by letters and digits alone."""
+        names = ["ucb", "UCB", "ucb-1", "u/c b"]
+        study = Study.from_dict({
+            "name": "alike", "horizon": 5, "replicates": 1,
+            "environments": {"a": {"type": "GPSample", "space": sb.Grid([[0, 1]], 30), "kernel": sb.RBF(0.1)}},
+            "policies": {name: {"type": "GPUCB", "scale": float(1 + i)} for i, name in enumerate(names)},
+        })  # fmt: skip
+        kept = study.run(store=tmp_path / "study").load()
+        xarray.testing.assert_identical(kept, study.run())
+        assert len({tuple(curve) for curve in kept["width"].values[0, :, 0].tolist()}) == len(names)
+
     def test_overwrites_nothing(self, tmp_path: Path) -> None:
         """Refused before anything is played."""
         (tmp_path / "mine.txt").write_text("mine")

@@ -110,10 +110,6 @@ class Rows:
         end = self._count if stop is None else min(stop, self._count)
         return {name: array[start:end] for name, array in self._held.items()}
 
-    def truncate(self, count: int) -> None:
-        """Keep the first `count` rows."""
-        self._count = min(count, self._count)
-
     def drop(self, count: int) -> None:
         """Remove rows at the beginning."""
         left = self._count - count

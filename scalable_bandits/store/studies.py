@@ -313,4 +313,10 @@ def study_record(place: str | Path) -> dict[str, Any] | None:
 def _slugs(labels: Sequence[str]) -> list[str]:
     """Names for folders: letters, digits and dots, each once."""
     found = [re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-") or "run" for label in labels]
-    return [name if found.count(name) == 1 else f"{name}-{i}" for i, name in enumerate(found)]
+    names: list[str] = []
+    for i, name in enumerate(found):
+        own = name if found.count(name) == 1 else f"{name}-{i}"
+        while own in names:  # of "a", "A" and "a-1" the second has taken what the third is called
+            own = f"{own}-{i}"
+        names.append(own)
+    return names

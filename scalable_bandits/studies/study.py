@@ -220,6 +220,8 @@ class Study:
 
         Raises
         ------
+        ValueError
+            If a number is out of its range, or there is no case or policy of that name.
         DataMissing
             If a measured file is not there.
         StudyIncomplete, ClusterError, SpecificationDiffers
