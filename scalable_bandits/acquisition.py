@@ -113,7 +113,7 @@ class UpperConfidence:
     bound = __call__
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Derivatives in mean and variance."""
+        """Derivatives (k,) in mean and variance."""
         return np.full(len(mean), self.mean_weight), 0.5 * self.width / np.sqrt(np.maximum(variance, LEAST))
 
     def loosened(self, scale: float) -> UpperConfidence:
@@ -159,7 +159,7 @@ class ExpectedImprovement(Improvement):
     bound = __call__
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Derivatives in mean and variance: Phi(z) and phi(z) / (2 s), over the expected improvement."""
+        """Derivatives (k,) in mean and variance: Phi(z) and phi(z) / (2 s), over the expected improvement."""
         from scipy.special import log_ndtr
 
         std = np.sqrt(np.maximum(variance, LEAST))
@@ -180,7 +180,7 @@ class ProbabilityOfImprovement(Improvement):
         return improvement_score(mean, np.sqrt(variance), self.best, self.xi)
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Derivatives in mean and variance: 1 / s and -z / (2 s^2)."""
+        """Derivatives (k,) in mean and variance: 1 / s and -z / (2 s^2)."""
         std = np.sqrt(np.maximum(variance, LEAST))
         return 1.0 / std, -0.5 * improvement_score(mean, std, self.best, self.xi) / std**2
 

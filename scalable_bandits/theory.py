@@ -43,15 +43,18 @@ def partition_exponents(nu: float, dimension: int) -> PartitionExponents:
 
 
 def cells_rate(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floats:
-    """T^q, the growth of the number of cells that pi-GP-UCB ever makes. Source: Janz et al. 2020, Lemma 2."""
+    """T^q, the growth of the number of cells that pi-GP-UCB ever makes, at one horizon or at many, of the same shape.
+
+    Source: Janz et al. 2020, Lemma 2.
+    """
     rate = np.maximum(checks.finite("t", t), 1.0) ** partition_exponents(nu, dimension).q
     return float(rate) if np.ndim(rate) == 0 else rate
 
 
 def cell_gain_rate(t: int | NDArray[Any]) -> float | Floats:
-    """log T log log T, the growth of the information gain in any one cell, all logarithms included.
+    """log T log log T (nats), the growth of the information gain in any one cell, all logarithms included.
 
-    Zero up to T = e. Source: Janz et al. 2020, Lemma 1.
+    At one horizon or at many, of the same shape. Zero up to T = e. Source: Janz et al. 2020, Lemma 1.
     """
     logarithm = np.log(np.maximum(checks.finite("t", t), math.e))
     rate = logarithm * np.log(logarithm)

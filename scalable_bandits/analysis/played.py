@@ -173,6 +173,20 @@ def lattice(policy: Policy, side: int) -> tuple[NDArray[Any], tuple[int, ...] | 
     A box and a grid are drawn on a lattice of `side` points along each dimension; candidates without order are
     themselves, with no shape. Arms are numbers.
 
+    Parameters
+    ----------
+    policy
+        On whose space.
+    side
+        Points along each dimension, at least 1.
+
+    Returns
+    -------
+    points : ndarray
+        (k, d), or arm numbers (k,).
+    shape : tuple or None
+        Points along each dimension, of a lattice.
+
     Raises
     ------
     ValueError

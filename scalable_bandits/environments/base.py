@@ -95,7 +95,7 @@ class Environment(Specification):
         return self._stream[t]
 
     def observe(self, x: ArrayLike, t: int = 1) -> Any:
-        """f(x) plus the noise of round t, from 1 (of rounds t, t+1, ... for many points), in units of y."""
+        """f(x) plus noise, in units of y: a number in round t, from 1; for many points (k,), in rounds t, t+1, ..."""
         points, single = self._inside(x)
         t = checks.integer("t", t, 1)
         if self.changing:
@@ -115,7 +115,7 @@ class Environment(Specification):
         return self._table
 
     def restricted(self, available: ArrayLike | None, t: int) -> ArrayLike | None:
-        """Availability set (mask or numbers) without what cannot be chosen in round t; ValueError if none is left."""
+        """Availability set, a mask (size,) or numbers, without what round t has not; ValueError if none is left."""
         own = self.available(t)
         if own is None or available is None:
             return own if available is None else available

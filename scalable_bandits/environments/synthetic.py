@@ -262,7 +262,7 @@ class FunctionEnvironment(Environment):
         return {**super().parameters(), "function": self.function, "optimum": self._optimum}
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
-        """Largest value, as given or searched."""
+        """As `Environment.optimum`: the largest value, as given or searched, in units of y."""
         if available is None and self._optimum is not None:
             return self._optimum
         return super().optimum(t, available)

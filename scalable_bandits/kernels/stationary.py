@@ -34,11 +34,11 @@ class Stationary(Lengthscaled):
 
     @abstractmethod
     def radial(self, block: Floats) -> None:
-        """Turn squared scaled distances into covariances, in place."""
+        """Turn squared scaled distances (n, m) into covariances, in place."""
 
     @abstractmethod
     def radial_slope(self, block: Floats) -> None:
-        """Turn squared scaled distances into the covariances' derivatives in them, in place."""
+        """Turn squared scaled distances (n, m) into the covariances' derivatives in them, in place."""
 
     def _slopes(self, X: Floats, Z: Floats) -> tuple[Floats, Floats]:
         inverse, block = self.inverse(X.shape[1]), np.empty((len(X), len(Z)))

@@ -35,7 +35,7 @@ class TemporalDecay(Kernel):
     epsilon: float = attrs.field(converter=checks.to_float, validator=checks.fraction)
 
     def between(self, t: ArrayLike, other: ArrayLike) -> Floats:
-        """Correlations of the function in rounds `t` with that in rounds `other`, which broadcast."""
+        """Correlations of the function in rounds `t` with that in rounds `other`; shapes broadcast."""
         lag = np.abs(np.asarray(t, dtype=np.float64) - np.asarray(other, dtype=np.float64))
         result: Floats = np.power(1.0 - self.epsilon, lag / 2.0)
         return result

@@ -183,7 +183,7 @@ class GaussianProcessPolicy(HeldPolicy):
         return box_engine(self.present_kernel, self.space, space, given)
 
     def fresh_engine(self, points: Floats, prior_mean: Floats) -> Engine:
-        """Make an engine that has seen nothing: what it forgets, the policy forgets."""
+        """Make an engine of points (n, d) and prior means (n,) that has seen nothing; the policy forgets as it does."""
         sketch = Sketch(self.oversampling, self.seed)
         if self.on is None:
             return make_engine(self.engine, self.present_kernel, points, prior_mean, sketch)

@@ -50,7 +50,7 @@ class Played(Specification):
         return self._finite.points(np.linspace(0, self._finite.size - 1, count).astype(np.int64))
 
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
-        """Mask over all candidates of what may be chosen; None if everything may.
+        """Mask (size,) over all candidates of what may be chosen; None if everything may.
 
         Parameters
         ----------
@@ -95,12 +95,12 @@ class Played(Specification):
         return self._finite.index(points)
 
     def introduce(self, candidates: Indices, points: Floats) -> None:
-        """Give points of a whole box the numbers of an earlier process; elsewhere numbers are the space's own."""
+        """Give points (k, d) of a whole box the numbers (k,) of an earlier process; other spaces have their own."""
         if isinstance(self._finite, Visited):
             self._extend_to(self._finite.placed(candidates, points))
 
     def untold(self) -> Indices:
-        """Numbers of the points of a whole box that were asked for and not told, given up ones among them."""
+        """Numbers (k,) of a whole box's points that were asked for and not told, given up ones among them."""
         return np.empty(0, dtype=np.int64)
 
     def _extend_to(self, grown: Points | Visited) -> None:

@@ -44,7 +44,7 @@ class Listed(FiniteSpace):
 
     @abstractmethod
     def grown(self, points: Floats) -> Listed:
-        """These candidates, and more points after them."""
+        """These candidates, and more points (k, d) after them."""
 
     def index(self, x: ArrayLike) -> Indices:
         points, _ = self.parse(x)
@@ -137,7 +137,7 @@ class Visited(Listed):
         return found
 
     def placed(self, numbers: Indices, points: Floats) -> Visited:
-        """These points, and more under given numbers; numbers left out in between are rows of NaN."""
+        """These points, and more (k, d) under given numbers (k,); numbers left out in between are rows of NaN."""
         array = np.full((max(self.size, int(np.max(numbers, initial=-1)) + 1), self.dimension), np.nan)
         array[: self.size] = self.array
         array[numbers] = points + 0.0

@@ -140,7 +140,7 @@ class StoredRun:
         return xarray.Dataset(variables, coords={ROUND.name: pandas.RangeIndex(1, len(self) + 1)})
 
     def input(self, digest: str) -> NDArray[Any]:
-        """Array that the specification speaks of; StoreDamaged if it cannot be read."""
+        """Array that the specification speaks of, of the shape it says there; StoreDamaged if it cannot be read."""
         try:
             return np.asarray(self.location.complete()[f"{INPUTS}/{digest}"][...])  # type: ignore[index]
         except Exception as error:
