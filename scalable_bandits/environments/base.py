@@ -106,7 +106,7 @@ class Environment(Specification):
         return float(values[0]) if single else values
 
     def table(self, t: int = 1) -> Floats:
-        """f at every candidate of a finite space, (size,); ValueError on a box."""
+        """f at every candidate of a finite space, (size,), in units of y; ValueError on a box."""
         if not isinstance(self.space, FiniteSpace):
             checks.refuse("space", self.space, "a finite space: a box has no table of candidates")
         if self._table is None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -212,12 +213,12 @@ class Benchmark(Environment):
             points = low + points * (high - low)
         return (self.function.evaluate(points) - self._center) / self._scale
 
-    def optimum(self, t: int = 1, available: object = None) -> float:
-        """Largest value: exact on a finite space, the literature's on the usual box, searched otherwise."""
+    def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
+        """Largest value, in units of y: exact on a finite space, the literature's on the usual box, else searched."""
         usual = Box([[0.0, 1.0]] * len(self._bounds) if self._unit_cube else self._bounds)
         known = self.function.optimum
         if self.name == "michalewicz" and len(self._bounds) != 2:
             known = _michalewicz_optimum(len(self._bounds))
         if self.space == usual and known is not None and available is None:
             return (known - self._center) / self._scale
-        return super().optimum(t, available)  # type: ignore[arg-type]
+        return super().optimum(t, available)

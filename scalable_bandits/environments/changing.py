@@ -40,10 +40,10 @@ class ChangingEnvironment(Environment):
 
     @abstractmethod
     def table(self, t: int = 1) -> Floats:
-        """f_t at every candidate, (size,)."""
+        """f_t at every candidate, (size,), in units of y."""
 
     def evaluate(self, points: Floats) -> Floats:
-        """f_1 at points (k, d), shape (k,)."""
+        """f_1 at points (k, d), shape (k,), in units of y."""
         return self.evaluate_at(points, 1)
 
     def evaluate_at(self, points: Floats, t: int) -> Floats:

@@ -25,7 +25,7 @@ class Noise(Specification):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
-        """Draw (count,) values."""
+        """Draw (count,) values, in units of y."""
 
 
 @attrs.frozen

@@ -41,7 +41,7 @@ class Kernel(Specification):
 
     @abstractmethod
     def diagonal(self, X: Floats) -> Floats:
-        """Prior variances k(x, x) of the rows of X (n, d), shape (n,)."""
+        """Prior variances k(x, x) of the rows of X (n, d), shape (n,), in squared units of the function."""
 
     @property
     def stationary(self) -> bool:
@@ -348,7 +348,7 @@ class Lengthscaled(Kernel):
             checks.refuse("lengthscale", self.lengthscale, f"one number, or {dimension} (the points' dimension)")
 
     def inverse(self, dimension: int) -> Floats:
-        """1 / lengthscale, shape (d,)."""
+        """1 / lengthscale, shape (d,), per unit of x."""
         return _inverses(self.lengthscale, dimension)
 
     @property

@@ -252,7 +252,7 @@ class GaussianProcessPolicy(HeldPolicy):
         return self._engine.observed if isinstance(self._engine, ForgettingEngine) else self._queried
 
     def reduction(self) -> Floats | None:
-        """Variance (n,) that the pending points will take off; None if none is pending."""
+        """Variance (n,), in squared units of y, that the pending points will take off; None if none is pending."""
         return pending.reduction(*self.pending_covariance()) if self._waiting else None
 
     def pending_covariance(self) -> tuple[Floats, Floats]:

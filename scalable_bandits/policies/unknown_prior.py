@@ -139,11 +139,11 @@ class UnknownPriorPolicy(HeldPolicy):
         """Book an observation on the prior whose turn it was, and reject what it speaks against."""
 
     def width_of(self, t: int) -> float:
-        """beta_t, the same for all priors."""
+        """beta_t of a round, in standard deviations; the same for all priors."""
         return unknown_prior_finite(t, self._choosable, self.delta)
 
     def allowance(self, t: int) -> float:
-        """xi_t."""
+        """xi_t of a round, in squared units of y; see `confidence.error_allowance`."""
         return error_allowance(t, len(self.priors), self.delta, self.noise)
 
     def proposals(self, priors: Sequence[int], allowed: Mask | None) -> list[Proposal]:

@@ -58,7 +58,7 @@ class LogNormal(Specification):
         return cls(math.exp(math.sqrt(2.0) - 3.0) * math.sqrt(len(scale)) * scale, math.sqrt(3.0))
 
     def log_median(self, parameter: Hyperparameter) -> float:
-        """Of one lengthscale; of one that stands for all dimensions the average."""
+        """Logarithm of the median of one lengthscale; of one that stands for all dimensions the average."""
         medians = np.log(np.atleast_1d(self.median))
         return float(
             medians.mean() if parameter.dimension is None or len(medians) == 1 else medians[parameter.dimension]

@@ -105,7 +105,7 @@ class FiniteSpace(Space):
 
     @abstractmethod
     def points(self, candidates: ArrayLike | None = None) -> Floats:
-        """Coordinates of some candidates (of all, if none are named), (k, d) float64."""
+        """Coordinates of some candidates (of all, if none are named), (k, d) float64, in units of x."""
 
     @abstractmethod
     def index(self, x: ArrayLike) -> Indices:

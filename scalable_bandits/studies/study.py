@@ -220,16 +220,14 @@ class Study:
 
         Raises
         ------
-        ValueError
-            If a number is out of its range, or there is no case or policy of that name.
-        DataMissing
-            If a measured file is not there.
+        ValueError, DataMissing
+            If a number is out of its range or a name unknown; a measured file is not there.
         StudyIncomplete, ClusterError, SpecificationDiffers
             If runs failed twice (all others are there); the cluster is lost; the store holds another study.
         """
-        count = checks.integer("replicates", self.replicates if replicates is None else replicates, 1)
-        rounds = checks.integer("horizon", self.horizon if horizon is None else horizon, 1)
-        seed = checks.integer("seed", self.seed if seed is None else seed, 0)
+        count = checks.integer("replicates", _first(replicates, self.replicates), 1)
+        rounds = checks.integer("horizon", _first(horizon, self.horizon), 1)
+        seed = checks.integer("seed", _first(seed, self.seed), 0)
         data, on, store = _first(data, self.data), _first(on, self.on), _first(store, self.store)
         folder = None if data is None else Path(data).resolve()
         _ = on is None or resolve(on)  # refused before anything is made
