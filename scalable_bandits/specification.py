@@ -213,8 +213,9 @@ class Specification(ABC):  # noqa: B024 - what its subclasses compute is theirs 
 
 
 def _is_value(kind: type) -> bool:
-    """Whether a class can be made: not one of the abstract bases."""
-    return not inspect.isabstract(kind) and kind is not Specification
+    """Whether a class can be made from plain data: it has parameters, and is not one of the abstract bases."""
+    described = attrs.has(kind) or getattr(kind, "parameters", None) is not Specification.parameters
+    return described and not inspect.isabstract(kind) and kind is not Specification
 
 
 def _rebuild(value: Any) -> Any:

@@ -106,9 +106,12 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"^type: got "):
             Specification.from_dict({"type": kind})
 
-    @pytest.mark.parametrize("kind", ["Specification", "Kernel", "Space", "FiniteSpace", "Noise", "Stationary"])
+    @pytest.mark.parametrize(
+        "kind",
+        ["Specification", "Kernel", "Combination", "Space", "FiniteSpace", "Listed", "Visited", "Noise", "Stationary"],
+    )
     def test_no_abstract_class(self, kind: str) -> None:
-        """Base classes are not values, and are not among the known names."""
+        """Base classes, and what is no value, are refused, and are not among the known names."""
         with pytest.raises(ValueError, match=rf"^type: got '{kind}'") as refused:
             Specification.from_dict({"type": kind})
         assert f" {kind}," not in str(refused.value)

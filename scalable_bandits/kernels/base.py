@@ -176,6 +176,11 @@ class Combination(Kernel):
         return cls(tuple(k for part in parts for k in (part.kernels if isinstance(part, cls) else (part,))))
 
     @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """What the combined function forgets from one round to the next."""
+
+    @property
     def stationary(self) -> bool:
         return all(kernel.stationary for kernel in self.kernels)
 
