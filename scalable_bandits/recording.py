@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
+from scalable_bandits.environments import Environment
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.base import Mask, check_fresh
 from scalable_bandits.spaces import Arms, Indices, Space, Visited
-from scalable_bandits.specification import Specification, specify
+from scalable_bandits.specification import specify
 from scalable_bandits.store import Durability, Field, ObservationStore, SpecificationDiffers, StoredRun, checkpoints
 from scalable_bandits.store.layout import CHUNK
 from scalable_bandits.store.pending import Proposals
@@ -25,14 +26,24 @@ from scalable_bandits.store.pending import Proposals
 REPLAY_BLOCK = 16_384  # rounds read at a time
 
 
-def rebuild(run: StoredRun, name: str) -> Any:
-    """Make one part of a run's specification anew.
+def policy_of(run: StoredRun) -> Policy:
+    """Make a run's policy anew, fresh.
 
     Raises
     ------
     ValueError
-        If it holds a function or an object that is no specification: code is not kept in a store.
+        If it is no policy, or holds a function or an object that is no specification: code is not kept in a store.
     """
+    return Policy.from_dict(_plain(run, "policy"))
+
+
+def environment_of(run: StoredRun) -> Environment:
+    """Make a simulated run's environment anew; ValueError as of `policy_of`."""
+    return Environment.from_dict(_plain(run, "environment"))
+
+
+def _plain(run: StoredRun, name: str) -> Any:
+    """One part of a run's specification, with the arrays that it speaks of."""
 
     def fill(value: Any, place: str) -> Any:
         if isinstance(value, Mapping):
@@ -44,7 +55,7 @@ def rebuild(run: StoredRun, name: str) -> Any:
             return {key: fill(v, f"{place}.{key}") for key, v in value.items()}
         return [fill(v, place) for v in value] if isinstance(value, list) else value
 
-    return Specification.from_dict(fill(run.specification[name], name))
+    return fill(run.specification[name], name)
 
 
 def point_fields(space: Space) -> tuple[Field, Field]:

@@ -12,8 +12,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.maximize import Maximum, maximize
-from scalable_bandits.policies import Policy
-from scalable_bandits.recording import rebuild
+from scalable_bandits.recording import environment_of, policy_of
 from scalable_bandits.simulate import simulate
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.locations import COMMITTED
@@ -155,8 +154,7 @@ def resume(
         checks.refuse("store", f"{run.location.name}, of kind {kind!r}", allowed)
     if target is None:
         checks.refuse("rounds", None, "how many rounds the run is to have: the store does not say")
-    policy = rebuild(run, "policy")
-    assert isinstance(policy, Policy)
+    policy = policy_of(run)
     if kind == "maximize":
         known = run.specification["function"].get("function", "")
         if function is None:
@@ -166,4 +164,4 @@ def resume(
         checks.refuse("on, parallel", (on, parallel), "None: a simulation runs in this process")
     if "available" in run.specification:
         checks.refuse("store", "availability sets by a function", "a run without: run the script that made it again")
-    return simulate(policy, rebuild(run, "environment"), target, store=place, progress=progress)
+    return simulate(policy, environment_of(run), target, store=place, progress=progress)

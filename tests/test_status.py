@@ -119,6 +119,16 @@ def test_a_strangers_store_runs_no_code(tmp_path):
         resume(place, rounds=5)
 
 
+def test_a_strangers_store_of_something_else(tmp_path):
+    """What should be a policy is a kernel: refused, not played."""
+    sb.simulate(sb.RandomSearch(sb.Arms(3)), sb.TableEnvironment(sb.Arms(3), np.zeros(3)), 5, store=tmp_path / "a.zarr")
+    for file in tmp_path.rglob("zarr.json"):
+        text = file.read_text()
+        file.write_text(text.replace('"RandomSearch"', '"RBF"'))
+    with pytest.raises(ValueError, match=r"^type: got 'RBF'; allowed: .*RandomSearch"):
+        resume(tmp_path / "a.zarr", rounds=9)
+
+
 class TestStatus:
     @pytest.fixture
     def folder(self, tmp_path):

@@ -12,11 +12,10 @@ import numpy as np
 
 from scalable_bandits import plots
 from scalable_bandits.analysis import exponent, indexed
-from scalable_bandits.environments import Environment
 from scalable_bandits.plots.style import COLOURS, POINTS, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
-from scalable_bandits.recording import rebuild
+from scalable_bandits.recording import environment_of, policy_of
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, number, picture
 from scalable_bandits.report.machine import machine
 from scalable_bandits.spaces import Arms
@@ -134,10 +133,9 @@ def _belief(run: StoredRun) -> Section:
     if isinstance(policy.space, Arms) or policy.space.dimension <= 2:
         flat = isinstance(policy.space, Arms) or policy.space.dimension == 1
         try:
-            environment = rebuild(run, "environment") if "environment" in run.specification else None
+            environment = environment_of(run) if "environment" in run.specification else None
         except ValueError:
             environment = None
-        environment = environment if isinstance(environment, Environment) else None
         dots = whole if len(run) <= TOLD else None
         axes = plots.posterior(policy, environment, dots, new_axes())
         drawn.append(picture(axes, "Posterior after the run", "posterior after the last round", image=not flat))
@@ -153,8 +151,7 @@ def _told(run: StoredRun) -> Policy:
     """The policy of a run, told again what was observed."""
     if len(run) > TOLD:
         raise ValueError(f"The run has more than {TOLD:,} rounds.")
-    policy = rebuild(run, "policy")
-    assert isinstance(policy, Policy)
+    policy = policy_of(run)
     columns = run.read()
     noise = columns.get("noise")
     for t in range(len(run)):
