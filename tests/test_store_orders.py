@@ -239,6 +239,23 @@ class TestRefusals:
     """What a store does not take; it is as it was afterwards."""
 
     @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"names": ["z"]}, "names: got 'z'; allowed: known: candidate, noise, round, x, y"),
+            ({"names": ["nois"]}, "names: got 'nois'; allowed: did you mean 'noise'"),
+            ({"start": -1}, "start: got -1; allowed: a non-negative integer"),
+            ({"stop": -1}, "stop: got -1; allowed: a non-negative integer"),
+            ({"start": 1.5}, "start: got 1.5; allowed"),
+        ],
+    )
+    def test_reading(self, tmp_path, arguments, message):
+        """What is no field is not taken for a damaged one."""
+        with create(tmp_path / "run.zarr", 40) as store:
+            for run in (store, ObservationStore.open(tmp_path / "run.zarr")):
+                with pytest.raises(ValueError, match=f"^{message}"):
+                    run.read(**arguments)
+
+    @pytest.mark.parametrize(
         "change",
         [
             {"y": None},

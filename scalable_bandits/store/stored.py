@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalable_bandits import checks
+from scalable_bandits.specification import nearest
 from scalable_bandits.store import journal as journals
 from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.errors import StoreDamaged, StoreError
@@ -90,17 +92,30 @@ class StoredRun:
     def read(self, start: int = 0, stop: int | None = None, names: Sequence[str] | None = None) -> Columns:
         """Columns of rounds start + 1 to stop: arrays over rounds by field.
 
+        Parameters
+        ----------
+        start, stop
+            How many rounds are left out before, and which is the last; the run's last if not given.
+        names
+            Fields, "round" among them; all but the round if not given.
+
         Raises
         ------
+        ValueError
+            If a number is negative, or there is no such field.
         StoreDamaged
             If a chunk is missing or its checksum wrong; the message says which rounds are readable.
         """
-        end = len(self) if stop is None else min(stop, len(self))
-        start = min(start, end)
+        end = len(self) if stop is None else min(checks.integer("stop", stop, 0), len(self))
+        start = min(checks.integer("start", start, 0), end)
+        fields = [field.name for field in self.fields]
+        for name in fields if names is None else names:
+            if name not in (ROUND.name, *fields):
+                checks.refuse("names", name, nearest(str(name), (ROUND.name, *fields)))
         folded = min(end, self._folded)
         tail = self._rows.view(max(start - self._folded, 0), max(end - self._folded, 0))
         columns: Columns = {}
-        for name in [field.name for field in self.fields] if names is None else names:
+        for name in fields if names is None else names:
             if name == ROUND.name:
                 columns[name] = np.arange(start + 1, end + 1)
             elif start >= folded:
@@ -112,7 +127,7 @@ class StoredRun:
         return columns
 
     def sample(self, name: str, rounds: np.ndarray) -> np.ndarray:
-        """One field at some rounds (ascending, from 1), a chunk at a time: never more than one is in memory."""
+        """One field at some rounds (k,), ascending from 1: (k, ...), with never more than a chunk in memory."""
         pieces = []
         positions = np.asarray(rounds) - 1
         for first in range(0, len(self), self.chunk):

@@ -33,9 +33,8 @@ from scalable_bandits.store.rows import Columns
 from scalable_bandits.store.stored import StoredRun
 
 BLOCK_SECONDS = 1.0  # durability "block": the longest stretch of rounds that a crash may cost
-BLOCK_BYTES = (
-    2**25
-)  # of rows held back to be written at once: one chunk at a time is half as fast (benchmarks, "store")
+# Of rows held back to be written at once: one chunk at a time is half as fast (benchmarks, "store").
+BLOCK_BYTES = 2**25
 THREADS = 4  # that write the fields of a chunk
 
 Durability = Literal["round", "block"]
