@@ -224,6 +224,9 @@ def show_status(
     if json:
         _print_json([finite({**run._asdict(), "name": _short(run.name, path)}) for run in found])
         return
+    if not found:
+        console.print(f"{path}: a study of which no run has begun", highlight=False, soft_wrap=True)
+        return
     columns: dict[str, list[str]] = {
         "run": [_short(run.name, path) for run in found],
         "policy": [run.policy for run in found],

@@ -16,6 +16,7 @@ from scalable_bandits.recording import environment_of, policy_of
 from scalable_bandits.simulate import simulate
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.locations import COMMITTED
+from scalable_bandits.store.studies import study_record
 from scalable_bandits.trajectory import Trajectory
 
 
@@ -35,7 +36,7 @@ class Status(NamedTuple):
 
 
 def runs_in(place: Any) -> Iterator[Any]:
-    """Places of the runs in a folder and below, itself included; a URL or a zarr store is one run.
+    """Places of the runs in a folder and below, itself included; a URL or a zarr store is one run. None of a new study.
 
     Raises
     ------
@@ -46,6 +47,8 @@ def runs_in(place: Any) -> Iterator[Any]:
         yield place
         return
     found = sorted(file.parent.parent for file in Path(place).rglob(f"{COMMITTED}/zarr.json"))
+    if not found and study_record(place) is not None:
+        return
     if not found:
         ObservationStore.open(place)  # raises what is the matter, or it is a run of an earlier version
         found = [Path(place)]

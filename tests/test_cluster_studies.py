@@ -20,8 +20,9 @@ import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.execution import ClusterError
 from scalable_bandits.status import runs_in, status
-from scalable_bandits.store import SpecificationDiffers
+from scalable_bandits.store import SpecificationDiffers, StoreError
 from scalable_bandits.studies import Study, StudyIncomplete
+from scalable_bandits.studies.runs import Player
 
 REFERENCE = toy().run().load()
 
@@ -58,6 +59,26 @@ class TestSameNumbers:
         for policy, folder in enumerate(("u-c-b", "random")):
             run = sb.ObservationStore.open(tmp_path / "study" / "b" / folder / "0002").read()
             np.testing.assert_array_equal(run["regret"], REFERENCE["regret"].values[1, policy, 2])
+
+    def test_workers_that_were_started_elsewhere(self, tmp_path, monkeypatch):
+        """A folder that is named from where the study is started is that folder for all."""
+        (tmp_path / "here").mkdir()
+        with by_hand(tmp_path / "cluster") as cluster:  # whose working folder is that of the tests
+            monkeypatch.chdir(tmp_path / "here")
+            same(toy().run(on=cluster.address, store="study"))
+        assert len(list(runs_in("study"))) == 12
+
+    def test_workers_without_the_folder(self, tmp_path):
+        """It is said which machine has not got what, once for all runs."""
+        study = toy()
+        player = Player(study.build)
+        with pytest.raises(
+            StoreError, match=rf"^store: .*, which plays the run, has no {tmp_path}/study: it has to be"
+        ):
+            player(study.replicate("a", 0, 12), "random", str(tmp_path / "study" / "a" / "random" / "0000"))
+        assert not (tmp_path / "study").exists()
+        failed = StudyIncomplete("toy", {"one": "trace\n", "two": "other\n", "three": "trace\n"}, None, True)
+        assert str(failed).endswith("plays these again: one:\nthree:\ntrace\n\ntwo:\nother")
 
     def test_a_lazy_dataset(self, tmp_path):
         """A chunk a run; opened by itself, also before it is complete."""

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -190,6 +191,17 @@ class TestStatus:
         result = command("status", tmp_path / name)
         assert result.exit_code == 2
         assert "error: store" in result.stderr
+
+
+def test_a_study_of_which_nothing_was_played(tmp_path):
+    from cluster_cases import toy
+
+    toy().run(store=tmp_path / "study")
+    for run in list(runs_in(tmp_path / "study")):
+        shutil.rmtree(run)
+    done = command("status", tmp_path / "study")
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/study: a study of which no run has begun\n")
+    assert json.loads(command("status", tmp_path / "study", "--json").stdout) == []
 
 
 def test_resume_by_command(tmp_path):

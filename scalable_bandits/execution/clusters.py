@@ -37,8 +37,10 @@ def at(address: str, security: Any = None) -> Iterator[Client]:
     client, problem = None, ""
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False, security=security)
-    except (OSError, TypeError, ValueError) as error:  # TypeError: tls without certificates
+    except (OSError, TypeError, ValueError) as error:
         problem = str(error)
+        if address.startswith("tls://") and isinstance(error, TypeError):
+            problem = "it asks for certificates: a recipe names them, see cluster/tls.yaml"
     if client is None:
         gc.collect()  # the client that was half made: its end blocks whichever thread it comes in
         raise ClusterError(f"on: no scheduler can be reached at {address}: {problem}")

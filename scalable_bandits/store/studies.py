@@ -49,7 +49,7 @@ class StudyStore:
     """
 
     def __init__(self, place: str | Path, record: Mapping[str, Any]):
-        self.place, self.record = place, dict(record)
+        self.place, self.record = _absolute(place), dict(record)
         self.shape = _shape(record)
         self._location = locate(place)
         self._names = [_slugs(record[name]) for name in ("cases", "policies")]
@@ -248,6 +248,11 @@ class StudyInMemory:
     def dataset(self) -> xarray.Dataset:
         """The study; NaN (candidate: -1) where a run has not been."""
         return study_dataset(self.record, self._series, self.uniform, self._more)
+
+
+def _absolute(place: str | Path) -> str | Path:
+    """A folder by its whole name, for workers were started elsewhere; a URL is one already."""
+    return place if "://" in str(place) else Path(place).absolute()
 
 
 def _shape(record: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +15,7 @@ from scalable_bandits.execution.threads import blas_threads
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.simulate import simulate
-from scalable_bandits.store import StoreLocked
+from scalable_bandits.store import StoreError, StoreLocked
 from scalable_bandits.store.studies import RUN, SERIES
 from scalable_bandits.trajectory import Trajectory
 
@@ -63,7 +64,10 @@ class StudyIncomplete(RuntimeError):
     """
 
     def __init__(self, name: str, failed: dict[str, str], result: xarray.Dataset, stored: bool):
-        listed = "".join(f"\n\n{run}:\n{trace.rstrip()}" for run, trace in failed.items())
+        alike: dict[str, list[str]] = {}
+        for run, trace in failed.items():
+            alike.setdefault(trace.rstrip(), []).append(run)
+        listed = "".join("\n\n" + "".join(f"{run}:\n" for run in runs) + trace for trace, runs in alike.items())
         hint = "; the same call plays these again" if stored else ""
         super().__init__(f"study {name}: {len(failed)} runs failed, all others are there{hint}: {listed.lstrip()}")
         self.failed, self.result = failed, result
@@ -90,6 +94,10 @@ class Player:
 
     def __call__(self, replicate: Replicate, label: str, place: str | None) -> Played:
         """Play a policy in a replicate; in a store, if there is a place for it."""
+        if place is not None and "://" not in place and not Path(place).parent.is_dir():
+            folder, machine = Path(place).parents[2], socket.gethostname()
+            reached = "a folder that all workers reach by this name, or a URL"
+            raise StoreError(f"store: {machine}, which plays the run, has no {folder}: it has to be {reached}")
         with blas_threads():
             environment, policy = self._problem(replicate, label)
             uniform = uniform_regret(environment, replicate.horizon)
