@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 import attrs
@@ -56,6 +56,17 @@ def whole(minimum: int, below: float = math.inf, optional: bool = False) -> Vali
         if (value is None and optional) or integer(field.name, value, minimum) < below:
             return
         refuse(field.name, value, f"a whole number below {below:.3g}")
+
+    return validate
+
+
+def one_of(known: Collection[Any]) -> Validator:
+    """Validator of a value that is one of a few."""
+
+    def validate(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+        plain = value.item() if isinstance(value, np.generic) else value
+        if not any(type(plain) is type(each) and plain == each for each in known):
+            refuse(field.name, value, ", ".join(map(repr, known)))
 
     return validate
 

@@ -53,6 +53,6 @@ def progress_bar(
             bar.advance(task, count)
             speed = bar.tasks[0].speed
             if speed is not None:
-                bar.update(task, rate=f"{speed:,.3g}{unit}/s")
+                bar.update(task, rate=f"{speed:>6,.3g}{unit}/s")
 
         yield advance

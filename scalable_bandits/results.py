@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from scalable_bandits.numerals import significant
+
 if TYPE_CHECKING:
     import xarray
 
@@ -98,8 +100,9 @@ def published_table(rows: list[Comparison]) -> Table:
         if before is not None and before.case != row.case:
             table.add_section()
         same = before is not None and before[:2] == row[:2]
-        error = "" if math.isnan(row.standard_error) else f" +- {row.standard_error:.2g}"
-        table.add_row(*(("", "") if same else row[:2]), row.quantity, f"{row.ours:.3g}{error}", row.published)
+        error = "" if math.isnan(row.standard_error) else f" +- {significant(row.standard_error, 2)}"
+        ours = f"{significant(row.ours, 3)}{error}"
+        table.add_row(*(("", "") if same else row[:2]), row.quantity, ours, row.published)
     return table
 
 
@@ -108,13 +111,13 @@ def table_of(result: xarray.Dataset) -> Table:
     from scalable_bandits.analysis import means
 
     sizes = result.sizes
-    title = (
-        f"{result.attrs['title']}\n{result.attrs['source']}; {sizes['replicate']} replicates x {sizes['round']} rounds"
-    )
+    count = f"{sizes['replicate']} replicate{'s' * (sizes['replicate'] > 1)} x {sizes['round']:,} rounds"
+    title = f"{result.attrs['title']}\n{result.attrs['source']}; {count}"
     table = Table(
         title=title,
         title_justify="left",
-        caption=f"regret: sum over the rounds, in {result.attrs['unit']}",
+        caption=f"regret: sum over the rounds, in {result.attrs['unit']}; a round, last tenth: mean over all rounds, "
+        "over the last tenth of them; of uniform: share of what uniform play loses",
         caption_justify="left",
     )
     table.add_column("policy", no_wrap=True)
@@ -126,6 +129,6 @@ def table_of(result: xarray.Dataset) -> Table:
             table.add_section()
             table.add_row(f"[bold]{row.case}[/bold]")
         held = row.case
-        numbers = (row.regret, row.standard_error, row.average, row.last_tenth)
-        table.add_row(row.policy, *(f"{number:.4g}" for number in numbers), f"{row.fraction:.3f}")
+        digits = (row.regret, 4), (row.standard_error, 2), (row.average, 3), (row.last_tenth, 3)
+        table.add_row(row.policy, *(significant(*each) for each in digits), f"{row.fraction:.3f}")
     return table

@@ -24,7 +24,7 @@ from scalable_bandits.checks import refuse
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Half a sentence for an error message: the nearest known word, and all of them."""
-    names = sorted(known)
+    names = sorted(set(known))
     close = difflib.get_close_matches(word, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}known: {', '.join(names)}"

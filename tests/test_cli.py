@@ -239,3 +239,19 @@ class TestRefusals:
         result = command()
         assert "list" in result.output
         assert "run" in result.output
+
+
+def test_numbers_have_their_digits(tmp_path):
+    """Errors two, regrets four with their zeros; one replicate is one."""
+    done = CliRunner(env={"COLUMNS": "100"}).invoke(
+        app, ["run", "srinivas2010-synthetic", "--replicates", "2", "--horizon", "20", "--out", str(tmp_path / "out")]
+    )
+    rows = [line.split("│")[1:-1] for line in done.stdout.splitlines() if line.startswith("│")]
+    assert len(rows) == 6
+    for _, regret, error, *_ in rows:
+        assert sum(map(str.isdigit, regret.strip("0. "))) <= 4
+        assert len(error.strip().lstrip("0.").replace(".", "")) in (1, 2)
+    one = CliRunner().invoke(
+        app, ["run", "srinivas2010-synthetic", "--replicates", "1", "--horizon", "5", "--out", str(tmp_path / "one")]
+    )
+    assert "; 1 replicate x 5 rounds" in one.stdout

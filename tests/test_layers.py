@@ -38,6 +38,7 @@ LAYERS = (
     "execution",
     "trajectory",
     "progress",
+    "numerals",
     "simulate",
     "evaluations",
     "maximize",

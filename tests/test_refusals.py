@@ -365,6 +365,21 @@ class TestRefusedPolicies:
         with pytest.raises((ValueError, TypeError), match=argument):
             make(name, **{argument: value})
 
+    @pytest.mark.parametrize(
+        ("name", "argument", "value", "allowed"),
+        [
+            *[("GPUCB", "theorem", value, "1, 2, 3, None") for value in (0, 4, "1", 1.0, True)],
+            ("IGPUCB", "confidence", "imprved", "'improved', .*'flynn-reeb'.*"),
+            ("GPTS", "samples", "al", "'auto', 'exact', 'pathwise'"),
+            ("GPTS", "basis", None, "'fourier', 'quadrature'"),
+            ("GPEI", "incumbent", "max", "'mean', 'observation'"),
+        ],
+    )
+    def test_one_of_a_few(self, name: str, argument: str, value: object, allowed: str) -> None:
+        """In one line that says which."""
+        with pytest.raises(ValueError, match=rf"^{argument}: got {value!r}; allowed: {allowed}$"):
+            make(name, **{argument: value})
+
     @pytest.mark.parametrize("name", NAMES)
     def test_unknown_argument(self, name: str) -> None:
         with pytest.raises(TypeError, match="lenghtscale"):

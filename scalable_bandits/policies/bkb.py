@@ -20,6 +20,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
+from scalable_bandits import checks
 from scalable_bandits.confidence import WIDTHS, budgeted, budgeted_gain
 from scalable_bandits.policies.confident import ConfidencePolicy
 from scalable_bandits.policies.measured import ROUNDING
@@ -50,7 +51,7 @@ class BKB(ConfidencePolicy):
     """
 
     engine: str = attrs.field(default="sketched")
-    confidence: str = attrs.field(default="improved", validator=attrs.validators.in_((*WIDTHS, "budgeted")))
+    confidence: str = attrs.field(default="improved", validator=checks.one_of((*WIDTHS, "budgeted")))
     _variances: float = attrs.field(default=0.0, init=False, repr=False)  # sum of those played, in units of lambda
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:

@@ -64,7 +64,7 @@ class ConfidencePolicy(IndexPolicy):
 
     rkhs_norm: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)
     _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
-    confidence: str = attrs.field(default="improved", validator=attrs.validators.in_(WIDTHS))
+    confidence: str = attrs.field(default="improved", validator=checks.one_of(WIDTHS))
     _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None, repr=False)
     _loss: float = attrs.field(init=False, default=0.0, repr=False)
 

@@ -56,9 +56,9 @@ class GPTS(ConfidencePolicy):
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
     """
 
-    samples: str = attrs.field(default="auto", validator=attrs.validators.in_(("auto", "exact", "pathwise")))
+    samples: str = attrs.field(default="auto", validator=checks.one_of(("auto", "exact", "pathwise")))
     features: int = attrs.field(default=512, converter=checks.to_int, validator=checks.whole(1))
-    basis: str = attrs.field(default="fourier", validator=attrs.validators.in_(("fourier", "quadrature")))
+    basis: str = attrs.field(default="fourier", validator=checks.one_of(("fourier", "quadrature")))
 
     def _checked_engine(self) -> str:
         forgets, size = bool(self.kernel.epsilon), self._finite.size

@@ -44,7 +44,7 @@ class GPUCB(ConfidencePolicy):
     """
 
     continuous: ClassVar[bool] = True
-    theorem: int | None = attrs.field(default=None, validator=attrs.validators.in_((1, 2, 3, None)))
+    theorem: int | None = attrs.field(default=None, validator=checks.one_of((1, 2, 3, None)))
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     constants: tuple[float, float] = attrs.field(default=(1.0, 1.0))
 

@@ -26,7 +26,7 @@ class ImprovementPolicy(IndexPolicy):
     """
 
     xi: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative)
-    incumbent: str = attrs.field(default="mean", validator=attrs.validators.in_(("mean", "observation")))
+    incumbent: str = attrs.field(default="mean", validator=checks.one_of(("mean", "observation")))
     _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:

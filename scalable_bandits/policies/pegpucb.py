@@ -22,6 +22,7 @@ import warnings
 
 import attrs
 
+from scalable_bandits import checks
 from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.unknown_prior import Outcome, Rejection, UnknownPriorPolicy
 
@@ -52,7 +53,7 @@ class PEGPUCB(UnknownPriorPolicy):
     (('low',), 1)
     """
 
-    on_exhaustion: str = attrs.field(default="raise", validator=attrs.validators.in_(("raise", "warn")))
+    on_exhaustion: str = attrs.field(default="raise", validator=checks.one_of(("raise", "warn")))
 
     def choose(self, allowed: Mask | None = None) -> int:
         if self.exhausted and self.on_exhaustion == "raise":

@@ -8,6 +8,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from scalable_bandits.numerals import significant
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -57,14 +59,14 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Block:
     return Block("facts", rows=[(name, str(value)) for name, value in pairs if value is not None])
 
 
-def number(value: float) -> str:
-    """Four digits; a dash where there is none."""
-    return NOTHING if math.isnan(value) else f"{value:.4g}"
+def number(value: float, digits: int = 4) -> str:
+    """So many digits; a dash where there is no number."""
+    return NOTHING if math.isnan(value) else significant(value, digits)
 
 
 def interval(low: float, high: float) -> str:
     """A confidence interval."""
-    return NOTHING if math.isnan(low) else f"{low:.3g} to {high:.3g}"
+    return NOTHING if math.isnan(low) else f"{number(low, 3)} to {number(high, 3)}"
 
 
 def new_axes(width: float = SIZE[0], height: float = SIZE[1]) -> Axes:

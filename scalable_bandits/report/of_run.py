@@ -138,10 +138,20 @@ def _belief(run: StoredRun) -> Section:
             environment = None
         dots = whole if len(run) <= TOLD else None
         axes = plots.posterior(policy, environment, dots, new_axes())
-        drawn.append(picture(axes, "Posterior after the run", "posterior after the last round", image=not flat))
+        told = "" if dots is None else "; dots: what was measured" if flat else "; dots: where it measured"
+        lines = "" if environment is None or flat else "; white lines: f"
+        note = f"posterior after the last round{lines}{told}"
+        drawn.append(picture(axes, "Posterior after the run", note, image=not flat))
         if indexed(policy):
             axes = plots.index(policy, dots, new_axes())
-            drawn.append(picture(axes, "Index of the round to come", "index of the round to come", image=not flat))
+            drawn.append(
+                picture(
+                    axes,
+                    "Index of the round to come",
+                    "index of the round to come; star: where it is largest",
+                    image=not flat,
+                )
+            )
     if not drawn:
         return Section("What the policy believes", [Block("text", text="Not drawn: more than two dimensions.")])
     return Section("What the policy believes", [Block("figures", figures=drawn)])

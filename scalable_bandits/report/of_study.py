@@ -75,8 +75,11 @@ def _panels(result: xarray.Dataset, draw: Callable[[xarray.Dataset, str], Pictur
 
 
 def _curves(result: xarray.Dataset) -> Section:
-    note = "Mean over the finished runs, with a 95 % confidence band (Student's t, round by round). Log-log: dotted, a "
-    note += "power of t fitted to the last decade of rounds, run by run; its exponent ± standard error in the legend."
+    note = "Mean over the finished runs, with a 95 % confidence band (Student's t, round by round; of fewer than four "
+    note += (
+        "replicates each is a thin line instead). Log-log: dotted, a power of t fitted to the last decade of rounds, "
+    )
+    note += "run by run; its exponent ± standard error in the legend."
 
     def linear(result: xarray.Dataset, case: str) -> Picture:
         ax = plots.regret_curves(result, case, new_axes(), log=False)
@@ -92,18 +95,20 @@ def _curves(result: xarray.Dataset) -> Section:
 
 def _tables(result: xarray.Dataset) -> Section:
     found = [
-        (r.case, r.policy, str(r.runs), number(r.regret), number(r.standard_error), interval(r.low, r.high),
-         number(r.average), number(r.last_tenth), number(r.fraction))
+        (r.case, r.policy, str(r.runs), number(r.regret), number(r.standard_error, 2),
+         interval(r.low, r.high), number(r.average, 3), number(r.last_tenth, 3), number(r.fraction, 3))
         for r in means(result)
     ]  # fmt: skip
     heads = ("case", "policy", "runs", "regret", "std. error", "95 % interval", "a round", "last tenth", "of uniform")
     pairs = [
-        (r.case, r.policy, r.against, str(r.runs), number(r.difference), number(r.standard_error),
+        (r.case, r.policy, r.against, str(r.runs), number(r.difference), number(r.standard_error, 2),
          interval(r.low, r.high), f"{r.wins:.0%}")
         for r in differences(result)
     ]  # fmt: skip
     pair_heads = ("case", "policy", "against", "pairs", "difference", "std. error", "95 % interval", "wins")
-    powers = [(r.case, r.policy, str(r.runs), number(r.exponent), number(r.standard_error)) for r in exponents(result)]
+    powers = [
+        (r.case, r.policy, str(r.runs), number(r.exponent, 3), number(r.standard_error, 2)) for r in exponents(result)
+    ]
     note = "Of the same replicates, against the policy of least mean regret in each case. An interval without 0 is a "
     note += "difference beyond chance, but for the winner having been chosen by the same data."
     blocks = [Block("table", "Cumulative regret", heads, found, 7)]
@@ -132,7 +137,7 @@ def _published(result: xarray.Dataset) -> list[Section]:
     sections = []
     if study is not None and study.published is not None:
         rows = [
-            (r.case, r.policy, r.quantity, number(r.ours), number(r.standard_error), r.published)
+            (r.case, r.policy, r.quantity, number(r.ours, 3), number(r.standard_error, 2), r.published)
             for r in study.published(result)
         ]
         heads = ("case", "policy", "quantity", "ours", "std. error", "published")
@@ -161,7 +166,7 @@ def _again(result: xarray.Dataset, place: str, record: dict[str, Any] | None) ->
     name, blocks = str(attributes["study"]), []
     if name in Study.registry:
         study = Study.registry[name]
-        words = ["scalable-bandits run", shlex.quote(name), f"--replicates {sizes['replicate']}"]
+        words = [f"scalable-bandits run {shlex.quote(name)}", f"--replicates {sizes['replicate']}"]
         words += [f"--horizon {sizes['round']}", f"--seed {attributes['seed']}"]
         cases = [str(case) for case in result["case"].values]
         if cases != list(study.cases):
