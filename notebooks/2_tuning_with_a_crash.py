@@ -169,7 +169,7 @@ number = np.arange(1, len(y) + 1)
 lives = {"first life": number <= 12, "second": (number > 12) & (number <= 22), "third": number > 22}
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained", width_ratios=(1.15, 1))
-levels = np.linspace(0.0, landscape.max(), 15)
+levels = np.arange(0.0, landscape.max() + 0.1, 0.1)
 filled = left.contourf(axis1, axis2, landscape, levels=levels, cmap="Greys_r", extend="min")
 figure.colorbar(filled, ax=left, label="quality: minus log10 of the error", pad=0.01)
 for colour, (life, mine) in zip(COLOURS[1:], lives.items(), strict=False):
