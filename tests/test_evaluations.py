@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cluster_cases import SPACE, Deadly, by_hand, make_policy, parabola, until
+from distributed import Client, Status
 from store_cases import PLACES
 
 import scalable_bandits as sb
@@ -289,15 +290,25 @@ class TestOnACluster:
         until(lambda: len(client.nthreads()) == 2)  # its nanny has made a new one
 
     def test_a_deadly_point_and_a_late_worker(self, tmp_path):
-        """One point kills whatever evaluates it: given up, the others go on, also on workers that come late."""
+        """One point kills whatever evaluates it: given up, the others go on; then on a worker that came late.
+
+        The workers of the beginning take no more evaluations once it is there, and finish those that they have.
+        """
         (tmp_path / "calls").mkdir()
-        gate = tmp_path / "gate"
+        gate, late = tmp_path / "gate", []
         deadly = Deadly(tmp_path / "calls", at=beyond, gate=str(gate))
         with by_hand(tmp_path / "cluster", 4) as cluster:
 
             def come_late():
-                until(lambda: len(list((tmp_path / "calls").iterdir())) >= 20)
-                cluster.worker("--preload", f"import pathlib; pathlib.Path({str(gate)!r}).touch()")
+                until(lambda: len(list((tmp_path / "calls").iterdir())) == 22)  # two wait at the gate
+                with Client(cluster.address, set_as_default=False) as client:
+                    early = set(client.nthreads())
+                    client.run(pause)
+                    cluster.worker()
+                    until(lambda: len(client.nthreads()) == len(early) + 1)
+                    late.extend(set(client.nthreads()) - early)
+                    until(lambda: {each for each, status in statuses(client).items() if status == "paused"} == early)
+                gate.touch()
 
             thread = threading.Thread(target=come_late)
             thread.start()
@@ -308,6 +319,9 @@ class TestOnACluster:
         assert 1 <= len(found.failed) <= 3
         assert "KilledWorker" in found.failed[0].error
         assert len(found) == 60 - len(found.failed)
+        first, last = ({ticket.where for ticket in part} for part in (found.tickets[:20], found.tickets[22:]))
+        assert {where.split()[0] for where in last} == set(late)
+        assert not first & last
 
     def test_the_scheduler_is_lost(self, tmp_path):
         """An error that says so; the store has what was told, and the run goes on without the cluster."""
@@ -329,6 +343,15 @@ class TestOnACluster:
         assert 8 <= before < 500
         found = sb.maximize(slow, make_policy(), before + 6, parallel=2, store=place)
         assert len(found) == before + 6
+
+
+def pause(dask_worker):
+    dask_worker.status = Status.paused
+
+
+def statuses(client):
+    """Of the workers, as the scheduler sees them."""
+    return {address: found["status"] for address, found in client.scheduler_info(n_workers=-1)["workers"].items()}
 
 
 def beyond(x):

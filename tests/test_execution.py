@@ -1,5 +1,6 @@
 """`on=`: what it names, who gets in, what is left behind; recipes; compiled code on workers."""
 
+import gc
 import json
 import os
 import re
@@ -120,13 +121,16 @@ class TestPlaces:
 
     def test_own_client(self, client):
         """Used, and left as it was."""
-        before = client.status, client.run(plugins), len(client.futures)
+        gc.collect()
+        until(lambda: not client.futures)  # those of earlier tests
+        before = client.status, client.run(plugins)
         with executing(client, square, "square") as execution:
             execution.submit("square-1", 2)
             execution.submit("square-2", 3)
             gathered(execution, 1)
             assert client.run(plugins) != before[1]
-        until(lambda: (client.status, client.run(plugins)) == before[:2] and len(client.futures) <= before[2])
+            assert client.futures
+        until(lambda: (client.status, client.run(plugins), set(client.futures)) == (*before, set()))
 
     def test_closed_client(self, client):
         from distributed import Client
