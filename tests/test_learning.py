@@ -51,6 +51,28 @@ def test_the_prior_is_on_lengthscales_alone():
     assert prior - flat == pytest.approx(-0.5 * 2 * (np.log(2) / 0.5) ** 2)
 
 
+def test_a_prior_on_factors_is_on_them_alone():
+    kernel = 3.0 * sb.RBF([0.5, 2.0])
+    x, y, noise = data_of(KERNEL_CASES["rbf"])
+    logs = np.log([p.value for p in kernel.hyperparameters])
+    flat, prior = (Likelihood(kernel, x, y, noise, factor_prior=f)(logs) for f in (None, sb.LogNormal(1.5, 0.5)))
+    assert prior[0] - flat[0] == pytest.approx(-0.5 * (np.log(2) / 0.5) ** 2)
+    changed = [p.name == "factor" for p in kernel.hyperparameters]
+    np.testing.assert_allclose(prior[1] - flat[1], np.where(changed, -np.log(2) / 0.5**2, 0.0), atol=1e-9)
+
+
+def test_refitting_does_not_take_a_noisy_function_for_a_constant():
+    """Observations of little more than noise are likeliest under a factor near zero; a policy's stays near their
+    variance."""
+    x = sb.Box([[0, 1]] * 2).candidates(12, 3).array
+    y = 0.3 * np.sin(6 * x[:, 0]) + np.random.default_rng(1).standard_normal(12)
+    likeliest = sb.learn_kernel(1.0 * sb.Matern(0.3), x, y, 1.0, prior_mean=None).kernel
+    policy = sb.GPEI(sb.Box([[0, 1]] * 2), 1.0 * sb.Matern(0.3), regularization=1.0, refit=12)
+    policy.tell(x, y)
+    assert likeliest.factor < 0.01 * y.var()
+    assert policy.present_kernel.factor > 0.2 * y.var()
+
+
 def test_the_usual_prior_is_the_published_density():
     """In the lengthscale l itself: -(log l - m)^2 / (2 s^2) - log l, up to a constant."""
     prior, d = sb.LogNormal.of_sides([1.0, 2.0, 3.0]), 3
@@ -200,6 +222,7 @@ def test_guarantees_assume_a_known_kernel():
         ({"refit": 0}, "refit: got 0"),
         ({"refit": 2.5}, "refit: got 2.5"),
         ({"lengthscale_prior": "wide"}, "lengthscale_prior: got 'wide'"),
+        ({"factor_prior": 2.0}, "factor_prior: got 2.0"),
         ({"refit": 3, "kernel": sb.Covariance(np.eye(4)), "space": sb.Arms(4)}, "refit: got 3; allowed: None"),
         ({"rkhs_norm": "triple"}, "rkhs_norm: got 'triple'; allowed: a positive number, or 'double'"),
         ({"rkhs_norm": 0.0}, "rkhs_norm: got 0.0"),

@@ -70,11 +70,11 @@ class GaussianProcessPolicy(HeldPolicy):
         Infinite: all enter, and the posterior is exact.
     refit
         None: the kernel is what was given. k: its hyperparameters are learned from the observations every k rounds, by
-        maximum likelihood from several starts, and so is the prior mean, if it is a number. Guarantees
-        assume a known kernel.
+        maximum likelihood from several starts, and so is the prior mean, if it is a number. A factor of the kernel is
+        held near the variance of the observations (log-normal, spread 0.5). Guarantees assume a known kernel.
     lengthscale_prior
-        Prior on the lengthscales as they are learned: a `LogNormal`; None: flat; "auto": a wide one around lengthscales
-        that go with the space's sides (`LogNormal.of_sides`).
+        Prior on the lengthscales as they are learned: a `LogNormal`; None: flat; "auto": one of spread 1 around
+        lengthscales that go with the space's sides (the median of `LogNormal.of_sides`).
 
     Other parameters are those of `HeldPolicy` (`on`: where the candidates of the blocked engine are, block by block)
     and `Policy`.
@@ -242,8 +242,7 @@ class GaussianProcessPolicy(HeldPolicy):
     def _rebuilt(self, space: FiniteSpace) -> Engine:
         """A new engine that knows the collapsed observations."""
         engine = self._new_engine(space)
-        for candidate, average, noise_variance in zip(*map(np.ndarray.tolist, self._observed.collapsed()), strict=True):
-            engine.observe(candidate, average, noise_variance)
+        engine.observe_all(*self._observed.collapsed())
         return engine
 
     @property

@@ -1,9 +1,16 @@
-"""The prior of a policy that learns it: the kernel and a constant mean, by maximum likelihood every k rounds."""
+"""The prior of a policy that learns it: the kernel and a constant mean, by maximum likelihood every k rounds.
+
+A few noisy observations are often likeliest as nothing but noise, and observations that gather at one top say little
+of the function elsewhere: factor and lengthscales shrink, and the policy is sure that no other top is higher. So
+factors have a prior of their own, around the variance of the observations, and that of the lengthscales is narrower
+than the published one.
+"""
 
 from __future__ import annotations
 
 import math
 
+import attrs
 import numpy as np
 
 from scalable_bandits import checks
@@ -13,18 +20,22 @@ from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.posteriors.learning import LogNormal, learn_kernel
 from scalable_bandits.spaces import Arms, Box, Grid, Points, Space
 
-RESTARTS = 2  # beside the kernel given and the one learned last
+RESTARTS = 1  # beside the kernel given and the one learned last
+FACTOR_SPREAD = 0.5  # of the logarithm of a factor
+LENGTHSCALE_SPREAD = 1.0  # of the logarithm of a lengthscale
 
 
 def usual_lengthscales(space: Space) -> LogNormal | None:
     """Prior on lengthscales that goes with a space's sides; None for arms."""
     if isinstance(space, Box | Grid):
-        return LogNormal.of_sides([high - low for low, high in space.bounds])
-    if isinstance(space, Points):
+        sides = np.array([high - low for low, high in space.bounds])
+    elif isinstance(space, Points):
         sides = np.ptp(space.array, axis=0)
-        return LogNormal.of_sides(np.where(sides > 0.0, sides, 1.0))
-    assert isinstance(space, Arms)
-    return None
+        sides[sides == 0.0] = 1.0
+    else:
+        assert isinstance(space, Arms)
+        return None
+    return attrs.evolve(LogNormal.of_sides(sides), spread=LENGTHSCALE_SPREAD)
 
 
 class LearnedPrior:
@@ -56,9 +67,12 @@ class LearnedPrior:
 
     def learn(self, points: Floats, residuals: Floats, noise_variance: Floats) -> None:
         """Fit to observations; residuals are y, less the prior mean where that is not learned."""
+        spread = float(residuals.var())
+        factors = LogNormal(spread, FACTOR_SPREAD) if spread > 0.0 else None
         found = learn_kernel(
             self._given, points, residuals, noise_variance, prior_mean=0.0 if self.mean is None else None,
-            lengthscale_prior=self._lengthscales, restarts=RESTARTS, seed=self._seed, also=(self.kernel,),
+            lengthscale_prior=self._lengthscales, factor_prior=factors, restarts=RESTARTS, seed=self._seed,
+            also=(self.kernel,),
         )  # fmt: skip
         if math.isfinite(found.log_likelihood):
             self.kernel = found.kernel

@@ -14,19 +14,22 @@ import functools
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors import _numba_ascent as numba_ascent
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.surface import Searched, SmoothIndex
-from scalable_bandits.randomness import derived_seed, generator
+from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Box, Indices
 
 SCAN, STARTS = 1024, 12
 STEPS = 30  # evaluations of a start, at the most
 REACH = 0.25  # of the box' sides: the longest step
 PRECISION = 1e-11  # relative gain under which a start has arrived
-FLAT = 1e-8  # projected slope, in units of the index over a side, that needs no finish
+FLAT = 1e-5  # projected slope, in units of the index over a side, that needs no finish
+HOPE = 10.0  # times the rise that the slope promises for the next step: a start that falls short of the best gives up
+TRIALS = 5  # before it may
 SPREADS = (0.1, 0.03, 0.01, 0.003)  # of the box' sides: standard deviations around the likely points
 AROUND = 16  # points around each, for every spread
 
@@ -80,7 +83,7 @@ def maximize_over_box(
     u, value, slope, used = _climb(surface, index, bounds, cube[chosen])
     first = int(np.argmax(value))
     x, best = _outside(u[[first]], bounds)[0], float(value[first])
-    if np.abs(np.clip(u[first] + slope[first], 0.0, 1.0) - u[first]).max() > FLAT * max(1.0, abs(best)):
+    if not _flat(u, value, slope)[first]:
         x, best, more = _finish(surface, index, bounds, u[first], best)
         used += more
     # What was there before goes first among equals, so that a point asked for again is the same point.
@@ -93,7 +96,7 @@ def maximize_over_box(
 def _scan(bounds: Floats, seed: int, likely: Floats, count: int) -> Floats:
     """Likely points, points around them, and Sobol points, in the unit cube."""
     d = len(bounds)
-    sobol = _sobol(d, count, derived_seed(seed, "scan"))
+    sobol = (_sobol(d, count) + generator(seed, "scan").random(d)) % 1.0  # moved round the cube as a whole
     if not len(likely):
         return sobol
     rng = generator(seed, "around")
@@ -104,9 +107,9 @@ def _scan(bounds: Floats, seed: int, likely: Floats, count: int) -> Floats:
 
 
 @functools.lru_cache(maxsize=4)
-def _sobol(dimension: int, count: int, seed: int) -> Floats:
-    """A scrambled Sobol set in the unit cube."""
-    return Box([[0.0, 1.0]] * dimension).candidates(count, seed).array
+def _sobol(dimension: int, count: int) -> Floats:
+    """A scrambled Sobol set in the unit cube, the same for all seeds."""
+    return Box([[0.0, 1.0]] * dimension).candidates(count, 0).array
 
 
 def _outside(cube: Floats, bounds: Floats) -> Floats:
@@ -143,7 +146,15 @@ def _climb(surface: Searched, index: SmoothIndex, bounds: Floats, u: Floats) -> 
         numba_ascent.advance(
             u, value, slope, inverse, direction, step, trial, trial_value, trial_slope, calm, left, REACH, PRECISION
         )
+        hopeless = value + HOPE * np.einsum("ij,ij->i", slope, direction) < value.max()
+        left[_flat(u, value, slope) | (hopeless & (left < STEPS - TRIALS))] = 0
     return u, value, slope, used
+
+
+def _flat(u: Floats, value: Floats, slope: Floats) -> NDArray[np.bool_]:
+    """Which points (k,) of the unit cube have no slope left but out of it."""
+    uphill = np.minimum(np.maximum(u + slope, 0.0), 1.0) - u
+    return np.asarray(np.abs(uphill).max(axis=1) <= FLAT * np.maximum(1.0, np.abs(value)))
 
 
 def _finish(

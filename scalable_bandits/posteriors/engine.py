@@ -75,6 +75,11 @@ class Engine(ABC):
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         """Condition on y observed at a candidate with Gaussian noise of this variance."""
 
+    def observe_all(self, candidates: NDArray[np.int64], ys: Floats, noise_variances: Floats) -> None:
+        """Condition on observations at distinct candidates, one after the other."""
+        for candidate, y, noise in zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True):
+            self.observe(candidate, y, noise)
+
     def revise(self, candidates: NDArray[np.int64], changes: Floats, noise_variances: Floats) -> None:
         """Change values observed before, each with its noise variance: mean += K(., x) change / noise."""
         for x, change, noise in zip(candidates.tolist(), changes.tolist(), noise_variances.tolist(), strict=True):

@@ -33,12 +33,12 @@ def _medians(value: Any) -> float | tuple[float, ...]:
 
 @attrs.frozen
 class LogNormal(Specification):
-    """Prior on lengthscales: their logarithms are normal.
+    """Prior on lengthscales, or on factors: their logarithms are normal.
 
     Parameters
     ----------
     median
-        In units of x; one number, or one a dimension.
+        Of lengthscales in units of x, one number or one a dimension; of factors in squared units of y.
     spread
         Standard deviation of the logarithm.
     """
@@ -89,20 +89,19 @@ class Likelihood:
         (m,) of each y.
     prior_mean
         A number, or None: learned.
-    lengthscale_prior
+    lengthscale_prior, factor_prior
         None: flat.
     """
 
     def __init__(
         self, kernel: Kernel, x: Floats, y: Floats, noise_variance: Floats, prior_mean: float | None = None,
-        lengthscale_prior: LogNormal | None = None,
+        lengthscale_prior: LogNormal | None = None, factor_prior: LogNormal | None = None,
     ):  # fmt: skip
         self.kernel, self.x, self.y, self.noise, self.prior_mean = kernel, x, y, noise_variance, prior_mean
         names = kernel.hyperparameters
-        self._lengthscales = np.array([p.name == "lengthscale" for p in names], dtype=bool)
-        prior = lengthscale_prior
-        self._centers = np.array([prior.log_median(p) if prior and p.name == "lengthscale" else 0.0 for p in names])
-        self._precision = self._lengthscales / prior.spread**2 if prior else np.zeros(len(names))
+        priors = [{"lengthscale": lengthscale_prior, "factor": factor_prior}.get(p.name) for p in names]
+        self._centers = np.array([f.log_median(p) if f else 0.0 for f, p in zip(priors, names, strict=True)])
+        self._precision = np.array([1.0 / f.spread**2 if f else 0.0 for f in priors])
         self.evaluations = 0
         self.mean = 0.0 if prior_mean is None else prior_mean
 
@@ -142,6 +141,7 @@ def learn_kernel(
     *,
     prior_mean: float | None = 0.0,
     lengthscale_prior: LogNormal | None = None,
+    factor_prior: LogNormal | None = None,
     restarts: int = 4,
     seed: int = 0,
     also: tuple[Kernel, ...] = (),
@@ -161,7 +161,7 @@ def learn_kernel(
         Of the observations: a number, or (m,).
     prior_mean
         A number, or None: a constant is learned with the kernel.
-    lengthscale_prior
+    lengthscale_prior, factor_prior
         Log-normal, or None: flat.
     restarts
         Random starts beside the given one.
@@ -190,8 +190,9 @@ def learn_kernel(
     True
     """
     points, values, noise = _checked(kernel, x, y, noise_variance)
-    _check_options(kernel, prior_mean, lengthscale_prior, restarts, also)
-    target = Likelihood(kernel, points, values, noise, prior_mean, lengthscale_prior)
+    _check_options(kernel, prior_mean, {"lengthscale_prior": lengthscale_prior, "factor_prior": factor_prior}, also)
+    checks.integer("restarts", restarts, 0)
+    target = Likelihood(kernel, points, values, noise, prior_mean, lengthscale_prior, factor_prior)
     begin = np.log([p.value for p in kernel.hyperparameters])
     others = [np.log([p.value for p in k.hyperparameters]) for k in also]
     rng = generator(checks.integer("seed", seed, 0), "learn", len(values))
@@ -220,14 +221,12 @@ def _checked(kernel: Kernel, x: ArrayLike, y: ArrayLike, noise_variance: ArrayLi
     return points, values, np.broadcast_to(noise, values.shape)
 
 
-def _check_options(
-    kernel: Kernel, prior_mean: float | None, lengthscale_prior: LogNormal | None, restarts: int, also: Any
-) -> None:
-    checks.integer("restarts", restarts, 0)
+def _check_options(kernel: Kernel, prior_mean: float | None, priors: dict[str, LogNormal | None], also: Any) -> None:
     if prior_mean is not None:
         checks.finite("prior_mean", prior_mean, ndim=0)
-    if lengthscale_prior is not None:
-        checks.kind("lengthscale_prior", lengthscale_prior, LogNormal, "a LogNormal, or None")
+    for name, prior in priors.items():
+        if prior is not None:
+            checks.kind(name, prior, LogNormal, "a LogNormal, or None")
     if not isinstance(also, tuple | list) or [type(other) for other in also] != [type(kernel)] * len(also):
         checks.refuse("also", also, f"kernels of the form of {kernel}")
 

@@ -62,6 +62,22 @@ class QueriedEngine(AskedEngine):
         self._gain(before, noise_variance)
         self._surface = None
 
+    def observe_all(self, candidates: NDArray[np.int64], ys: Floats, noise_variances: Floats) -> None:
+        m = len(candidates)
+        if self._slots or not m:
+            return super().observe_all(candidates, ys, noise_variances)
+        self._reserve(m)
+        self._slots = {candidate: slot for slot, candidate in enumerate(candidates.tolist())}
+        self._x[:m], self._sums[:m] = (
+            self.points[candidates],
+            np.column_stack([np.ones(m), ys]) / noise_variances[:, None],
+        )
+        self._matrix[:m, :m] = covariances(self.kernel, self._x[:m], self._x[:m])
+        self._factorize()
+        roots = self._factor.diagonal()[:m] / np.sqrt(noise_variances)
+        self._information_gain += float(np.log(roots).sum())  # 1/2 log(1 + s^2 / noise) of each, given those before
+        self._surface = None
+
     @property
     def observed(self) -> list[int]:
         """Candidates that were observed, in order."""
