@@ -126,6 +126,7 @@ def test_lengthscales_are_found_again():
         ({"kernel": sb.Covariance(np.eye(3))}, "kernel: got"),
         ({"x": [[np.nan, 0.0]] * 3}, "x: got"),
         ({"restarts": -1}, "restarts: got"),
+        ({"factor_prior": 2.0}, "factor_prior: got 2.0"),
         ({"kernel": sb.RBF([1.0, 1.0, 1.0])}, "lengthscale: got"),
     ],
 )
@@ -222,7 +223,6 @@ def test_guarantees_assume_a_known_kernel():
         ({"refit": 0}, "refit: got 0"),
         ({"refit": 2.5}, "refit: got 2.5"),
         ({"lengthscale_prior": "wide"}, "lengthscale_prior: got 'wide'"),
-        ({"factor_prior": 2.0}, "factor_prior: got 2.0"),
         ({"refit": 3, "kernel": sb.Covariance(np.eye(4)), "space": sb.Arms(4)}, "refit: got 3; allowed: None"),
         ({"rkhs_norm": "triple"}, "rkhs_norm: got 'triple'; allowed: a positive number, or 'double'"),
         ({"rkhs_norm": 0.0}, "rkhs_norm: got 0.0"),
