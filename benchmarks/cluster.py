@@ -11,17 +11,16 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
 
 import numpy as np
 
 import scalable_bandits as sb
 from benchmarks.measure import Line, timed
 from benchmarks.problems import policy, problem
+from benchmarks.sharded import sharded
 from benchmarks.stores import folder
 from scalable_bandits.execution import executing
 from scalable_bandits.execution.clusters import local
-from scalable_bandits.policies.shards import PriorShard
 from scalable_bandits.studies import Problem, Replicate, Study
 from scalable_bandits.studies.runs import Player
 
@@ -66,7 +65,7 @@ def our_seconds(workers: int, rounds: int) -> float:
 
 def studies(quick: bool) -> Iterator[Line]:
     """16 runs on 2 workers against 1."""
-    rounds, repeats = (100, 1) if quick else (60_000, 3)
+    rounds, repeats = (100, 1) if quick else (30_000, 3)
     kinds: dict[str, tuple[Callable[[int, int], float], list[float], list[float]]] = {
         "ours": (our_seconds, [], []),
         "bare": (bare_seconds, [], []),
@@ -147,88 +146,6 @@ def in_flight(quick: bool) -> Iterator[Line]:
     )  # fmt: skip
 
 
-PRIORS, ARMS = 8, 3_000
-
-
-def eight_priors(arms: int, on: object = None) -> tuple[sb.PEGPUCB, sb.Environment]:
-    """PE-GP-UCB whose priors all stay, and a function."""
-    space, kernel, lengthscales = sb.Grid([[0, 1]], arms), sb.Matern(0.1, nu=2.5), np.linspace(0.08, 0.15, PRIORS)
-    named = [sb.Prior(f"{scale:.2f}", sb.Matern(float(scale), nu=2.5)) for scale in lengthscales]
-    policy = sb.PEGPUCB(space, named, noise=0.2, regularization=0.04, on=on)
-    return policy, sb.GPSample(space, kernel, sb.GaussianNoise(0.2), seed=1)
-
-
-def round_times(arms: int, on: object, rounds: int) -> list[float]:
-    """Seconds of every round, after some that make the shards."""
-    policy, function = eight_priors(arms, on)
-    taken = []
-    for t in range(1, rounds + 11):
-        started = time.perf_counter()
-        x = policy.ask()
-        policy.tell(x, float(function.evaluate(x[None])[0] + function.noise_at(t)))
-        taken.append(time.perf_counter() - started)
-    assert len(policy.surviving) == PRIORS
-    return taken[10:]
-
-
-def bare_priors(arms: int, numbers: list[int], rounds: int, meet: Any, out: Any) -> None:
-    """Shards of some priors on their own, in a process that knows nothing of Dask; the time goes to a queue."""
-    policy, _ = eight_priors(arms)
-    space = policy.finite_space
-    shards = [PriorShard(policy.priors[n], space, "auto", policy.regularization, 1) for n in numbers]
-    candidates = np.random.default_rng(0).integers(0, arms, rounds + 10)
-    for t, candidate in enumerate(candidates.tolist(), start=1):
-        if t == 11:
-            meet.wait()
-            started = time.perf_counter()
-        for shard in shards:
-            shard.observe(candidate, 0.1, 0.04, t)
-            shard.propose(5.0, t + 1, None, [])
-    out.put(time.perf_counter() - started)
-
-
-def bare_priors_seconds(processes: int, arms: int, rounds: int) -> float:
-    """Time of all priors' rounds, shared out to so many processes that do not talk."""
-    context = multiprocessing.get_context("spawn")
-    meet, out = context.Barrier(processes), context.Queue()
-    parts = [list(range(first, PRIORS, processes)) for first in range(processes)]
-    started = [context.Process(target=bare_priors, args=(arms, part, rounds, meet, out)) for part in parts]
-    for process in started:
-        process.start()
-    seconds = max(out.get() for _ in started)
-    for process in started:
-        process.join()
-    return seconds
-
-
-def prior_shards(quick: bool) -> Iterator[Line]:
-    """PE-GP-UCB on 2 workers against 1, what a message costs, and from which size on it pays."""
-    arms, rounds, repeats = (300, 20, 1) if quick else (ARMS, 300, 3)
-    found: dict[str, list[float]] = {name: [] for name in ("one", "two", "bare one", "bare two")}
-    with local(1) as one, local(2) as two:
-        for _ in range(repeats):
-            found["two"].append(sum(round_times(arms, two, rounds)))
-            found["one"].append(sum(round_times(arms, one, rounds)))
-            found["bare two"].append(bare_priors_seconds(2, arms, rounds))
-            found["bare one"].append(bare_priors_seconds(1, arms, rounds))
-        seconds = {name: statistics.median(each) for name, each in found.items()}
-        ours, best = seconds["one"] / seconds["two"], seconds["bare one"] / seconds["bare two"]
-        yield Line(
-            f"PE-GP-UCB, {PRIORS} priors, {arms:,} candidates, {rounds} rounds, 2 workers", f"{seconds['two']:.2f} s",
-            f"1 worker {seconds['one']:.2f} s; bare processes {seconds['bare two']:.2f} s, "
-            f"{seconds['bare one']:.2f} s", "", "",
-        )  # fmt: skip
-        yield Line("... speed-up", f"{ours:.2f}", f"bare processes {best:.2f}", f"{ours / best:.2f}", ">= 0.9")
-        for size in (30, 100) if quick else (30, 300, 1_000, 2_000, 3_000):
-            here, there = (1e3 * statistics.median(round_times(size, on, rounds)) for on in (None, two))
-            single = 1e3 * statistics.median(round_times(size, one, rounds))
-            yield Line(
-                f"... a round, {size:,} candidates, 2 workers", f"{there:.1f} ms", f"here {here:.1f} ms",
-                f"{here / there:.2f}", "",
-            )  # fmt: skip
-            yield Line("... 1 worker over here", f"{single - here:.1f} ms", "", "", "< 5 ms")
-
-
 def nothing(x: int) -> int:
     """A task that costs nothing."""
     return x
@@ -248,6 +165,6 @@ def round_trip(quick: bool) -> Iterator[Line]:
 
 
 def cluster(quick: bool) -> Iterator[Line]:
-    """Studies, evaluations and tasks on worker processes."""
-    for part in (studies, prior_shards, in_flight, round_trip):
+    """Studies, sharded policies, evaluations and tasks on worker processes."""
+    for part in (studies, sharded, in_flight, round_trip):
         yield from part(quick)

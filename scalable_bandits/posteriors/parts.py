@@ -38,7 +38,24 @@ class Finalist(NamedTuple):
 
     position: int
     score: float
-    seen: Seen | None  # what is known of it, if its column is at hand
+    seen: Seen
+
+
+class Promised(NamedTuple):
+    """Of which candidates held at one place columns might be computed, and which others may be given up."""
+
+    group: int  # the first
+    tops: Floats  # (groups,)
+    where: Indices  # (groups,)
+    cached: Floats  # promises of those whose columns are at hand
+
+
+class Answer(NamedTuple):
+    """What is said at one place about the candidates there."""
+
+    finalists: list[Finalist]
+    promised: Promised
+    floored: int
 
 
 class PartialTiles(Tiles):
@@ -102,20 +119,11 @@ class PartialTiles(Tiles):
             self.promise[where] = index(self.mean[where], self.variance[where])
         best = finalists(self.promise[where], salt, numbers[where])
         best = best + where.start if isinstance(where, slice) else where[best]
-        return [Finalist(p, float(self.promise[p]), self._glimpse(p)) for p in best.tolist()]
+        return [Finalist(p, float(self.promise[p]), self.seen(p)) for p in best.tolist()]
 
-    def _glimpse(self, p: int) -> Seen | None:
-        """What is known of p, unless there is something to compute first."""
-        tile, offset = divmod(p, self.width)
-        slot = self._ahead.slots.get(p, -1)
-        inside = self.window.slot(p) >= 0
-        if not inside and (slot < 0 or not self._ahead.fresh[slot, tile - self.first]):
-            return None
-        return self._seen(p, 0.0 if inside else float(self._ahead.cache[slot, tile - self.first, offset]))
-
-    def promised(self, p: int) -> tuple[int, Floats, Indices, Floats]:
+    def promised(self) -> Promised:
         """`promising`, and the promises of those held here whose columns are at hand."""
-        return *self.promising(p), self.promise[self.here(self._ahead.positions)]
+        return Promised(*self.promising(), self.promise[self.here(self._ahead.positions)])
 
     def rows_of(self, positions: Indices) -> Floats:
         """Rows so far of those held here, (k, height)."""
@@ -203,10 +211,11 @@ class TilesShard:
 
     def contest(
         self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int, tiles: Sequence[int] | None
-    ) -> tuple[list[Finalist], int]:
-        """`PartialTiles.contest` among those allowed (a mask in bits), and how many variances were floored so far."""
+    ) -> Answer:
+        """`PartialTiles.contest` among those allowed (a mask in bits)."""
         mask = None if allowed is None else np.unpackbits(allowed, count=len(self._numbers)).astype(np.bool_)
-        return self._tiles.contest(index, mask, salt, self._numbers, tiles), self._tiles.floored
+        finalists = self._tiles.contest(index, mask, salt, self._numbers, tiles)
+        return Answer(finalists, self._tiles.promised(), self._tiles.floored)
 
     def restore(self, state: State, guests: dict[int, Floats]) -> None:
         """Hold what `cut` gave."""

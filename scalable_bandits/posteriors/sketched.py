@@ -124,7 +124,7 @@ class SketchedTiles(Tiles):
         """p, and what would be played after it if all values were as expected, as far as it is not cached."""
         scores = np.where(self.spread(self.asleep), -np.inf, self.promise)
         scores[p] = np.inf
-        pool = best_of_groups(*best_of_neighbours(scores, max(1, self.size // self.groups))[1:], POOL)
+        pool = best_of_groups(*best_of_neighbours(scores, self._neighbours)[1:], POOL)
         across = self._across(pool, self._height)
         covariance = np.empty((len(pool), len(pool)))
         self.kernel.fill(self.points[pool], self.points[pool], covariance)

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Acquisition, choose
-from scalable_bandits.posteriors.order import best_of_groups
-from scalable_bandits.posteriors.parts import Finalist, Order, PartialTiles, TilesShard, cut, whole
+from scalable_bandits.posteriors.parts import Finalist, Order, PartialTiles, Promised, TilesShard, cut, whole
 from scalable_bandits.posteriors.places import Place
 from scalable_bandits.posteriors.state import State
 from scalable_bandits.posteriors.window import Seen
@@ -69,7 +68,9 @@ class SpreadTiles(PartialTiles):
         self._inside = False  # an order
         self._floors = [0] * self.parts
         self._finalists: list[Finalist] = []
-        self._hint: tuple[int, Finalist] | None = None  # the winner, and how many orders there were then
+        self._promised: dict[int, Promised] = {}  # by part, as they said with their finalists
+        self._finalist: Finalist | None = None  # the best of them
+        self._current = False  # whether they would say the same now
 
     @property
     def parts(self) -> int:
@@ -87,6 +88,9 @@ class SpreadTiles(PartialTiles):
             self._inside = outer
         if not outer:
             self._orders.append((method, given))
+            self._current &= method == "rouse"
+            if method not in ("rouse", "sleep", "load"):
+                self._finalist = None
         return result
 
     def _ask(self, parts: Sequence[int], query: str, *arguments: Any) -> list[Any]:
@@ -128,27 +132,25 @@ class SpreadTiles(PartialTiles):
         return before
 
     def seen(self, p: int) -> Seen:
-        if self._hint is not None:
-            orders, finalist = self._hint
-            if finalist.position == p and finalist.seen and orders == self._dropped + len(self._orders):
-                return finalist.seen
+        if self._finalist is not None and self._finalist.position == p:
+            return self._finalist.seen
         found: Seen = self._ask([int(self._part_of[p // self.width])], "seen", p)[0]
         return found
 
     def _likely(self, p: int, noise_variance: float) -> Indices:
-        parts = self._awake()
-        answers = self._ask(parts, "promised", p)
-        count = -(-self.size // max(1, self.size // self.groups))
+        if not self._current:
+            parts = self._awake()
+            self._promised = dict(zip(parts, self._ask(parts, "promised"), strict=True))
+        count = -(-self.size // self._neighbours)
         tops, where = np.full(count, -np.inf), np.zeros(count, dtype=np.int64)
-        for start, more, positions, _ in answers:
-            groups = slice(start, start + len(more))
-            where[groups] = np.where(more > tops[groups], positions, where[groups])
-            np.maximum(tops[groups], more, out=tops[groups])
         held = self._ahead.positions
         owners = self._part_of[held // self.width]
-        for part, (*_, promises) in zip(parts, answers, strict=True):
-            self.promise[held[owners == part]] = promises
-        return best_of_groups(tops, where, self._ahead.batch_size(self._observed))
+        for part, (first, more, positions, cached) in self._promised.items():
+            groups = slice(first, first + len(more))
+            where[groups] = np.where(more > tops[groups], positions, where[groups])
+            np.maximum(tops[groups], more, out=tops[groups])
+            self.promise[held[owners == part]] = cached
+        return self._chosen(p, tops, where)
 
     def _load(self, chosen: Indices) -> None:
         worst = self._ahead.worst(len(chosen) - self._ahead.free, self.promise.item)
@@ -183,7 +185,7 @@ class SpreadTiles(PartialTiles):
     # ---- asked about
 
     def score(self, index: Acquisition, mask: NDArray[np.bool_] | None, salt: int) -> float:
-        self._finalists = []
+        self._finalists, self._promised = [], {}
         return self._contest(self._awake(), index, mask, salt, None)
 
     def roused(self, tiles: Sequence[int], index: Acquisition, mask: NDArray[np.bool_] | None, salt: int) -> float:
@@ -195,17 +197,18 @@ class SpreadTiles(PartialTiles):
     ) -> float:
         allowed = None if mask is None else np.packbits(mask)
         answers = self._ask(parts, "contest", index, allowed, salt, tiles)
-        for part, (_, floored) in zip(parts, answers, strict=True):
-            self._floors[part] = floored
+        for part, answer in zip(parts, answers, strict=True):
+            self._floors[part], self._promised[part] = answer.floored, answer.promised
         self.floored = sum(self._floors)
-        found = [finalist for finalists, _ in answers for finalist in finalists]
+        found = [finalist for answer in answers for finalist in answer.finalists]
         self._finalists += found
+        self._current = True
         return max((finalist.score for finalist in found), default=-np.inf)
 
     def leader(self, salt: int, numbers: Indices, mask: NDArray[np.bool_] | None) -> tuple[int, float]:
         positions, indices, _ = zip(*self._finalists, strict=True)
         chosen, best = choose(np.array(indices), salt, None, numbers[list(positions)])
-        self._hint = self._dropped + len(self._orders), self._finalists[chosen]
+        self._finalist = self._finalists[chosen]
         return positions[chosen], best
 
     def tops(self, index: Acquisition, pace: float) -> Floats:
@@ -234,7 +237,7 @@ class SpreadTiles(PartialTiles):
     def restore(self, state: State) -> None:
         super().restore(cut(state, self.width, 0, 0))
         self.mean[:], self.variance[:] = state["mean"], state["variance"]
-        self._orders, self._dropped, self._sent, self._hint = [], 0, [0] * self.parts, None
+        self._orders, self._dropped, self._sent, self._finalist = [], 0, [0] * self.parts, None
         self._floors = [int(state["floored"]), *[0] * (self.parts - 1)]
         self._guests = self._guests_of(state)
         for part, (first, stop) in enumerate(zip(self._edges[:-1].tolist(), self._edges[1:].tolist(), strict=True)):

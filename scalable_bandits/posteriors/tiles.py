@@ -66,6 +66,7 @@ class Tiles(Standing):
         count, here = len(self.asleep), self.stop - self.first
         self.drift, self.floored, self.naps = Drift(count), 0, 0
         self.window = Window(min(WINDOW, self.size))
+        self._neighbours = max(1, self.size // self.groups)  # candidates in a group
         self._rows = np.empty((here, self.window.capacity, TILE))
         self._column = np.empty(TILE)
         self._folds: list[Fold] = []
@@ -133,13 +134,9 @@ class Tiles(Standing):
         return self.take(p, y, noise_variance, self.seen(p))
 
     def seen(self, p: int) -> Seen:
-        """What is known of p, on a tile awake, whose column is at hand unless p is in the window."""
-        inside = self.window.slot(p) >= 0
-        return self._seen(p, 0.0 if inside else float(self._column_at(p)[p // TILE - self.first, p % TILE]))
-
-    def _seen(self, p: int, covariance: float) -> Seen:
-        tile, offset = divmod(p, TILE)
-        return Seen(self._rows[tile - self.first, : self.window.rank, offset].copy(), covariance, float(self.mean[p]))
+        """What is known of p, on a tile awake."""
+        rows = self._rows[p // TILE - self.first, : self.window.rank, p % TILE].copy()
+        return Seen(rows, float(self.mean[p]), float(self.variance[p]))
 
     def _window_rows(self, positions: Indices) -> Floats:
         """Rows R of the open window at some points awake, (k, rank)."""
@@ -151,7 +148,7 @@ class Tiles(Standing):
         slot, rank = window.slot(p), window.rank
         columns = self._column_at(p) if slot < 0 else self._ahead.cache[0]
         numba_window.project(window.gram, window.coordinates, rank, slot, seen.rows, window.weights)
-        before = max(float(window.weights[:rank] @ seen.rows) + seen.covariance, 0.0)
+        before = seen.variance if slot < 0 else max(float(window.weights[:rank] @ seen.rows), 0.0)
         residual, total = y - seen.mean, before + noise_variance
         numba_window.record(
             window.gram, window.coordinates, window.opening, window.shift, rank, slot, window.weights, seen.rows,
@@ -212,17 +209,21 @@ class Tiles(Standing):
 
     def _likely(self, p: int, noise_variance: float) -> Indices:
         """p and the most promising candidates awake that are neither cached nor in the window."""
-        return best_of_groups(*self.promising(p)[1:], self._ahead.batch_size(self._observed))
+        _, tops, where = self.promising()
+        return self._chosen(p, tops, where)
 
-    def promising(self, p: int) -> tuple[int, Floats, Indices]:
+    def promising(self) -> tuple[int, Floats, Indices]:
         """Of each group of neighbours, from some group on, the largest promise among these, and whose it is."""
         block = self.block
         scores = np.where(self.spread(self.asleep)[block], -np.inf, self.promise[block])
         known = np.fromiter((*self._ahead.slots, *self.window.points), dtype=np.int64) - block.start
         scores[known[(known >= 0) & (known < len(scores))]] = -np.inf
-        if block.start <= p < block.stop:
-            scores[p - block.start] = np.inf
-        return best_of_neighbours(scores, max(1, self.size // self.groups), block.start)
+        return best_of_neighbours(scores, self._neighbours, block.start)
+
+    def _chosen(self, p: int, tops: Floats, where: Indices) -> Indices:
+        """p and the best of some groups."""
+        tops[p // self._neighbours], where[p // self._neighbours] = np.inf, p
+        return best_of_groups(tops, where, self._ahead.batch_size(self._observed))
 
     def _load(self, chosen: Indices) -> None:
         """Compute the columns of some candidates."""

@@ -95,8 +95,8 @@ class Seen(NamedTuple):
     """What is known of a candidate as it is observed: what an observation does to all others follows from it."""
 
     rows: Floats  # (rank,) of the open window
-    covariance: float  # its own, as the window opened; 0 for one that is in the window
     mean: float
+    variance: float
 
 
 class Fold(NamedTuple):

@@ -1,0 +1,87 @@
+"""The arithmetic of sharded rounds on bare processes: no Dask, no messages, each with its share of the shards."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from benchmarks.stores import folder
+from scalable_bandits.posteriors.places import InProcess
+
+
+class Recorded(InProcess):
+    """Shards in this process; keeps what they are asked.
+
+    Parameters
+    ----------
+    makers
+        One function a shard, that makes it.
+    """
+
+    def __init__(self, makers: Sequence[Callable[[], Any]]):
+        super().__init__(makers)
+        self.makers, self.calls = list(makers), []
+        self.warm = 0  # calls before those that are timed
+
+    def each(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
+        """Call a method of some shards with the same arguments, and note it down."""
+        self.calls.append((tuple(numbers), method, pickle.dumps(arguments)))
+        return super().each(numbers, method, *arguments)
+
+
+class Recording:
+    """A place that keeps what its shards are asked.
+
+    Attributes
+    ----------
+    held : Recorded
+        The shards that were made last.
+    """
+
+    held: Recorded
+
+    def shards(self, makers: Sequence[Callable[[], Any]]) -> Recorded:
+        """Shards, one after the other."""
+        self.held = Recorded(makers)
+        return self.held
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+def _again(file: Path, first: int, step: int, meet: Any, out: Any) -> None:
+    """Do a share of what was recorded; the seconds go to a queue."""
+    makers, calls, warm = cloudpickle.loads(file.read_bytes())
+    shards = {number: makers[number]() for number in range(first, len(makers), step)}
+    mine = [([n for n in numbers if n in shards], method, given) for numbers, method, given in calls]
+    mine = [(numbers, method, pickle.loads(given)) for numbers, method, given in mine]
+    started = 0.0
+    for number, (numbers, method, given) in enumerate(mine):
+        if number == warm:
+            meet.wait()
+            started = time.perf_counter()
+        for shard in numbers:
+            getattr(shards[shard], method)(*given)
+    out.put(time.perf_counter() - started)
+
+
+def seconds(processes: int, recorded: Recorded) -> float:
+    """Time of all that was recorded after the first calls, shared out to so many processes that do not talk."""
+    context = multiprocessing.get_context("spawn")
+    meet, out = context.Barrier(processes), context.Queue()
+    with folder() as place:
+        file = place / "calls"
+        file.write_bytes(cloudpickle.dumps((recorded.makers, recorded.calls, recorded.warm)))
+        started = [context.Process(target=_again, args=(file, n, processes, meet, out)) for n in range(processes)]
+        for process in started:
+            process.start()
+        found = max(out.get() for _ in started)
+        for process in started:
+            process.join()
+    return float(found)
