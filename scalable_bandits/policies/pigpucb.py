@@ -16,6 +16,7 @@ g_A is realised; with `tightening` the index of a child never exceeds, at any x,
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any, ClassVar, NamedTuple
@@ -28,14 +29,15 @@ from scalable_bandits import checks
 from scalable_bandits.acquisition import UpperConfidence
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel, Matern
-from scalable_bandits.policies.base import Best, Mask, Policy
+from scalable_bandits.policies.base import Best, Mask
+from scalable_bandits.policies.held import HeldPolicy
 from scalable_bandits.posteriors import Regression, State, nested, part
-from scalable_bandits.posteriors.box_shard import BoxShard
 from scalable_bandits.posteriors.cell import Cell
 from scalable_bandits.posteriors.contest import Contest
 from scalable_bandits.posteriors.cover import BoxCover, Cover, make_cover
+from scalable_bandits.posteriors.distant import DistantShard, MakeShard, box_shard, finite_shard
 from scalable_bandits.posteriors.partition import Partition, Winner
-from scalable_bandits.posteriors.shard import FiniteShard, Shard
+from scalable_bandits.posteriors.shard import Shard
 from scalable_bandits.posteriors.told import Told
 from scalable_bandits.spaces import Arms, Box, Indices, Points, Visited
 
@@ -54,7 +56,7 @@ class CoverElement(NamedTuple):
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class PiGPUCB(Policy):
+class PiGPUCB(HeldPolicy):
     """Partitioned improved GP-UCB.
 
     Parameters
@@ -72,9 +74,9 @@ class PiGPUCB(Policy):
     nu
         Smoothness that b and q are computed with; the kernel's, if it is a Matern kernel.
 
-    Other parameters are those of `Policy`; without a horizon the first cover is one cube. On a box each cell maximises
-    its index over its own cube: a scrambled Sobol set, refined by exact gradients; `evaluations` says how many points
-    that took.
+    Other parameters are those of `HeldPolicy` (`on`: where the cells' posteriors are) and `Policy`; without a horizon
+    the first cover is one cube. On a box each cell maximises its index over its own cube: a scrambled Sobol set,
+    refined by exact gradients; `evaluations` says how many points that took.
 
     Raises
     ------
@@ -135,19 +137,20 @@ class PiGPUCB(Policy):
         divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
         told, contest = Told(), Contest(self.rkhs_norm, self.noise)
         cover: Cover
-        shard: Shard[Any]
+        given = (self.kernel, self.prior_mean, self.regularization, self._salt)
         if isinstance(self._finite, Visited):
             assert isinstance(self.space, Box)
-            cover = box = BoxCover(self.space, self._points)
-            shard = BoxShard(
-                self._points, self.kernel, self.prior_mean, box, told, contest, self.regularization, self._salt,
-                UpperConfidence, self.tightening,
-            )  # fmt: skip
+            cover = BoxCover(self.space, self._points)
+            make: MakeShard = functools.partial(box_shard, self.space, *given, UpperConfidence, self.tightening)
         else:
-            cover = finite = make_cover(self._finite)
-            shard = FiniteShard(
-                self._finite, self.kernel, self.prior_mean, finite, told, contest, self.regularization, self._salt
-            )
+            cover = make_cover(self._finite)
+            make = functools.partial(finite_shard, self._finite, *given)
+        shard: Shard[Any]
+        if self.on is None:
+            shard = make(self._points, told, contest)
+        else:
+            points = self._points if isinstance(self._finite, Visited) else None
+            shard = DistantShard(make, self.rkhs_norm, self.noise, cover, points, told, contest, self._place)
         self._shard = shard
         return Partition(cover, shard, told, contest, divisions, self._room, self.tightening, self._salt)
 

@@ -108,6 +108,7 @@ class BoxShard(Shard[CubePosterior]):
         super().__init__(kernel, prior_mean, math.sqrt(kernel.diagonal(corner[None])[0]), told, contest)
         self._points, self._cover, self._noise, self._seed = points, cover, noise_variance, seed
         self._upper, self._tightening = upper, tightening
+        self.looks_up = tightening
         self._frozen: dict[int, tuple[Surface, SmoothIndex]] = {}  # of a cell that split, its last index
 
     def level(self, cell: Cell) -> bool:
@@ -176,11 +177,14 @@ class BoxShard(Shard[CubePosterior]):
         for child in children:
             child.data = [i for i in cell.data if self._holds(child, int(self._told.candidates[i]))]
             if child.data:
-                posterior = self.build(child)
-                child.gain = posterior.engine.information_gain
-                self._hold(child, posterior)
+                child.gain = self.born(child)
         self.forget(cell)
         return list(children)
+
+    def born(self, cell: Cell) -> float:
+        posterior = self.build(cell)
+        self._hold(cell, posterior)
+        return posterior.engine.information_gain
 
     def anywhere(self, cell: Cell) -> Floats:
         low, high = self._cover.bounds(cell.divisions, cell.place)

@@ -133,6 +133,18 @@ class Contest:
                 return (self._slots[slot] if slot >= 0 else None), index
             evaluate(self._slots[slot])
 
+    def likely(self, log_term: float) -> list[Cell]:
+        """Cells that are likely to be looked at in a contest: those whose summits may not be what they were, and whose
+        index may reach the largest of the others.
+        """
+        mean, std, limit, most, gain = self._leaf[: len(self._slots)].T
+        width = self._norm + self._noise * np.sqrt(2.0 * (gain + 1.0 + log_term))
+        with np.errstate(invalid="ignore"):  # of cells that are out, or not known
+            index = mean + width * std
+            largest = index[width <= limit].max(initial=-np.inf)
+            reach = np.where(np.isinf(mean), mean, mean + limit * std + (width - limit) * most)
+        return [self._slots[slot] for slot in np.flatnonzero((width > limit) & (reach >= largest)).tolist()]
+
     def _look_ahead(self, log_term: float) -> None:
         """Renew all bounds for a while to come: longer if few cells had to be looked at since, shorter if many."""
         count = len(self._slots)

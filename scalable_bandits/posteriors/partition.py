@@ -22,7 +22,7 @@ from scalable_bandits.posteriors.cell import NO_CAPS, Cell, cells_of, state_of
 from scalable_bandits.posteriors.contest import Contest, better, orders
 from scalable_bandits.posteriors.cover import Cover, Place
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
-from scalable_bandits.posteriors.shard import FiniteShard, Shard
+from scalable_bandits.posteriors.shard import Shard
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.posteriors.told import Told
 from scalable_bandits.posteriors.untouched import Untouched
@@ -180,6 +180,7 @@ class Partition:
 
     def cells_at(self, point: Floats) -> list[Cell | None]:
         """Cells of the present cover that hold any point (d,); None for a cube that nothing fell into."""
+        self._shard.settle()
         found: list[Cell | None] = []
         for place in self.cover.places_at(self.divisions, point):
             cell = self._made.get((self.divisions, place))
@@ -202,13 +203,14 @@ class Partition:
     def best_queried(self) -> tuple[int, float, float]:
         """Candidate of largest posterior mean among those queried, its mean and std; candidate -1 before the first."""
         none = (-math.inf, -1, 0.0)
-        mean, candidate, std = max((self._shard.best(cell) for cell in self.leaves if cell.data), default=none)
+        mean, candidate, std = max(self._shard.bests([cell for cell in self.leaves if cell.data]), default=none)
         return candidate, mean, std
 
     # ---- kept and taken up again
 
     def state(self) -> State:
         """All that is known, as arrays; posteriors are computed again from the observations when they are needed."""
+        self._shard.settle()
         leaf = np.array([self._contest.known(cell) for cell in self.cells])
         known = state_of(self.cells, leaf.reshape(-1, 5))
         return {**self.told.state(), **arrays(last=self._contest.last), **known}
@@ -249,6 +251,7 @@ class Partition:
         pending
             Candidates whose values are on their way: taken to be the mean (Desautels, Krause & Burdick 2014).
         """
+        self._shard.settle()
         if log_term < self._contest.last:  # pending points were given up: the summits are those of larger widths
             for cell in self.leaves:
                 self._renew(cell)
@@ -295,7 +298,7 @@ class Partition:
     def maximize_among(self, allowed: Indices, log_term: float, pending: Sequence[int] = ()) -> tuple[int, float]:
         """The same among some candidates of a finite space, by looking at each of them."""
         shard = self._shard
-        assert isinstance(shard, FiniteShard)
+        shard.settle()
         imagined = self._imagine(pending)
         groups: dict[int, list[int]] = {}
         for candidate in allowed.tolist():

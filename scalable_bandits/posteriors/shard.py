@@ -50,6 +50,7 @@ class Shard(ABC, Generic[Posterior]):
     """
 
     evaluations = 0
+    looks_up = False  # whether a cell's index depends on the cells it came from
 
     def __init__(self, kernel: Kernel, prior_mean: float, prior_std: float, told: Told, contest: Contest):
         self.kernel, self.prior_mean, self.prior_std = kernel, prior_mean, prior_std
@@ -83,8 +84,29 @@ class Shard(ABC, Generic[Posterior]):
         """What is played in a cell in which all is tied."""
 
     @abstractmethod
+    def born(self, cell: Cell) -> float:
+        """Hold the posterior of a cell that a split made; its information gain, in nats."""
+
+    @abstractmethod
     def best(self, cell: Cell) -> tuple[float, int, float]:
         """Largest posterior mean at what was queried in a cell, the candidate, and its std."""
+
+    def bests(self, cells: Sequence[Cell]) -> list[tuple[float, int, float]]:
+        """`best` of some cells."""
+        return [self.best(cell) for cell in cells]
+
+    def best_among(
+        self, cell: Cell, posterior: Posterior, candidates: Sequence[int], log_term: float
+    ) -> tuple[float, int]:
+        """Largest index among some candidates of a cell of a finite space, and the candidate."""
+        raise NotImplementedError
+
+    def index(self, posterior: Posterior, cell: Cell, log_term: float) -> Floats:
+        """Index of a cell's candidates on a finite space, (n,)."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Have everything that was observed taken in, and the contest told."""
 
     def level(self, cell: Cell) -> bool:
         """Whether the index is the same all over a cell."""
@@ -170,7 +192,7 @@ class FiniteShard(Shard[CellPosterior]):
 
     def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
         parent = self.posterior(cell)
-        under = None if log_term is None else self._index(parent, cell, log_term)
+        under = None if log_term is None else self.index(parent, cell, log_term)
         data = np.array(cell.data)
         fell = parent.numbers.searchsorted(self._told.candidates[data])  # where, by position in the cell
         position = np.empty(len(parent.numbers), dtype=np.int64)  # of the cell's candidates in the child
@@ -195,10 +217,17 @@ class FiniteShard(Shard[CellPosterior]):
         self.forget(cell)
         return made
 
-    def _index(self, posterior: CellPosterior, cell: Cell, log_term: float) -> Floats:
+    def index(self, posterior: CellPosterior, cell: Cell, log_term: float) -> Floats:
         """Index of a cell's candidates, (n,)."""
         index = posterior.mean + self._contest.width(cell.gain, log_term) * np.sqrt(posterior.variance)
         return np.minimum(index, cell.caps) if len(cell.caps) else index
+
+    def born(self, cell: Cell) -> float:
+        numbers, data = self._cover.members(cell.divisions, cell.place), np.array(cell.data)
+        posterior = CellPosterior(self.kernel, self._space.points(numbers), numbers, self.prior_mean)
+        gain = self._learn(posterior, data, numbers.searchsorted(self._told.candidates[data]))
+        self._hold(cell, posterior)
+        return gain
 
     def anywhere(self, cell: Cell) -> int:
         return self._first(self._cover.members(cell.divisions, cell.place))
@@ -216,6 +245,6 @@ class FiniteShard(Shard[CellPosterior]):
         self, cell: Cell, posterior: CellPosterior, candidates: Sequence[int], log_term: float
     ) -> tuple[float, int]:
         """Largest index among some candidates of a cell, and the candidate."""
-        index = self._index(posterior, cell, log_term)[posterior.numbers.searchsorted(candidates)]
+        index = self.index(posterior, cell, log_term)[posterior.numbers.searchsorted(candidates)]
         largest = float(index.max())
         return largest, self._first(np.array(candidates)[index >= largest - TIE_TOLERANCE * abs(largest)])
