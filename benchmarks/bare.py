@@ -34,6 +34,10 @@ class Recorded(InProcess):
         self.calls.append((tuple(numbers), method, pickle.dumps(arguments)))
         return super().each(numbers, method, *arguments)
 
+    def forget(self) -> None:
+        """Let go of the shards; what they were asked stays."""
+        self._shards = []
+
 
 class Recording:
     """A place that keeps what its shards are asked.

@@ -65,7 +65,7 @@ def our_seconds(workers: int, rounds: int) -> float:
 
 def studies(quick: bool) -> Iterator[Line]:
     """16 runs on 2 workers against 1."""
-    rounds, repeats = (100, 1) if quick else (30_000, 3)
+    rounds, repeats = (100, 1) if quick else (20_000, 3)
     kinds: dict[str, tuple[Callable[[int, int], float], list[float], list[float]]] = {
         "ours": (our_seconds, [], []),
         "bare": (bare_seconds, [], []),

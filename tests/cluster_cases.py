@@ -108,6 +108,7 @@ class Standing:
     def __call__(self):
         if self.client is not None:
             try:
+                self.client.cluster.scale(4)  # in the place of nannies that gave up
                 self.client.wait_for_workers(4, timeout=20)
             except TimeoutError:
                 self.close()

@@ -19,7 +19,7 @@ SPACES = {
     "points": sb.Points(np.random.default_rng(0).random((150, 2))),
     "box": sb.Box([[0, 1], [0, 2]]),
 }
-HORIZON = {"box": 25}
+HORIZON = {"box": 18}
 
 
 @pytest.fixture(autouse=True)

@@ -133,9 +133,9 @@ class Contest:
                 return (self._slots[slot] if slot >= 0 else None), index
             evaluate(self._slots[slot])
 
-    def likely(self, log_term: float) -> list[Cell]:
-        """Cells that are likely to be looked at in a contest: those whose summits may not be what they were, and whose
-        index may reach the largest of the others.
+    def likely(self, log_term: float, count: int) -> list[Cell]:
+        """Cells that are likely to be looked at in a contest: all of which nothing is known, and of those whose summits
+        may not be what they were the `count` whose index may be the largest, if it may reach that of the others.
         """
         mean, std, limit, most, gain = self._leaf[: len(self._slots)].T
         width = self._norm + self._noise * np.sqrt(2.0 * (gain + 1.0 + log_term))
@@ -143,7 +143,9 @@ class Contest:
             index = mean + width * std
             largest = index[width <= limit].max(initial=-np.inf)
             reach = np.where(np.isinf(mean), mean, mean + limit * std + (width - limit) * most)
-        return [self._slots[slot] for slot in np.flatnonzero((width > limit) & (reach >= largest)).tolist()]
+        slots = np.flatnonzero((width > limit) & (reach >= largest))
+        slots = slots[np.argsort(-reach[slots], kind="stable")]
+        return [self._slots[slot] for slot in slots[: int(np.isinf(reach[slots]).sum()) + count].tolist()]
 
     def _look_ahead(self, log_term: float) -> None:
         """Renew all bounds for a while to come: longer if few cells had to be looked at since, shorter if many."""

@@ -122,6 +122,7 @@ class CellsShard:
         self._told, self._contest, self._part = Told(), Contest(norm, noise), part
         self._table = np.empty((0, dimension))  # points by candidate, NaN where none is known
         self._shard = make(self._points, self._told, self._contest)
+        self._shard.share = 1.0 / PARTS
         self._cells: dict[tuple[int, Place], Cell] = {}
 
     def work(self, news: News, gone: Sequence[tuple[int, Place]], tasks: dict[int, list[Task]]) -> list[Found] | None:
@@ -308,7 +309,8 @@ class DistantShard(Shard[tuple[int, ...]]):
     def evaluate(self, cell: Cell, posterior: tuple[int, ...], log_term: float) -> None:
         found = self._early.pop(cell.number, None)
         if found is None:
-            others = [] if self._imagining else [other for other in self._contest.likely(log_term) if other is not cell]
+            others = [] if self._imagining else self._contest.likely(log_term, PARTS)
+            others = [other for other in others if other is not cell]
             tasks = [(cell, self._task("evaluate", cell, log_term=log_term, pending=posterior))]
             tasks += [(other, self._task("evaluate", other, log_term=log_term)) for other in others]
             found, *more = self._ask(tasks)

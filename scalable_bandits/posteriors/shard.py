@@ -50,6 +50,7 @@ class Shard(ABC, Generic[Posterior]):
     """
 
     evaluations = 0
+    share = 1.0  # of CACHE_BYTES, of the shards that hold a partition together
     looks_up = False  # whether a cell's index depends on the cells it came from
 
     def __init__(self, kernel: Kernel, prior_mean: float, prior_std: float, told: Told, contest: Contest):
@@ -126,7 +127,7 @@ class Shard(ABC, Generic[Posterior]):
         cell.posterior = posterior
         self._awake[cell] = None
         self._bytes += posterior.nbytes
-        while self._bytes > CACHE_BYTES and len(self._awake) > 1:
+        while self._bytes > self.share * CACHE_BYTES and len(self._awake) > 1:
             self.forget(next(iter(self._awake)))
 
     def forget(self, cell: Cell) -> None:
