@@ -93,9 +93,16 @@ def check_size(name: str, size: int, maximum: int = BLOCKED_MAXIMUM) -> None:
 
 
 def make_engine(name: str, kernel: Kernel, points: Floats, prior_mean: Floats, sketch: Sketch | None = None) -> Engine:
-    """Build an engine, by kernel and size where the name is "auto"; see `Engine` for the parameters.
+    """Build an engine, by kernel and size where the name is "auto".
 
-    `sketch` says how, where the engine is the sketched one.
+    Parameters
+    ----------
+    name
+        As of `check_engine`.
+    kernel, points, prior_mean
+        As of `Engine`.
+    sketch
+        How, where the engine is the sketched one.
     """
     engines: dict[str, Callable[[Kernel, Floats, Floats], Engine]]
     engines = {"dense": DenseEngine, "blocked": BlockedEngine, "autoregressive": AutoregressiveEngine}

@@ -46,7 +46,18 @@ class Features(NamedTuple):
 
 
 def random_features(kernel: Kernel, dimension: int, count: int, rng: np.random.Generator) -> Features:
-    """`count` random frequencies of a stationary kernel.
+    """Random frequencies of a stationary kernel.
+
+    Parameters
+    ----------
+    kernel
+        The kernel.
+    dimension
+        d, of the points.
+    count
+        How many frequencies; features are twice as many.
+    rng
+        Draws them.
 
     Raises
     ------

@@ -27,7 +27,12 @@ FIRST_CAPACITY = 64  # observations there is room for at first; doubled as the w
 
 
 class SlidingEngine(ForgettingEngine):
-    """Exact posterior given the last `window` observations; time passes with observations alone.
+    """Exact posterior given the last observations; time passes with observations alone.
+
+    Parameters
+    ----------
+    window
+        How many.
 
     See `Engine` for the other parameters and the interface.
     """
