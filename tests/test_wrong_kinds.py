@@ -177,3 +177,67 @@ def test_fine_as_it_stands(name):
 def test_values(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         call()
+
+
+CUBE = sb.Grid([[0, 1]] * 3, 3)
+
+
+@pytest.mark.filterwarnings("ignore:PiGPUCB's guarantee", "ignore:BBKB. its guarantees")
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: sb.Covariance(np.eye(2)).slope(np.zeros((1, 1)), np.zeros((1, 1)), np.ones((1, 1)), None), "kernel"),
+        (lambda: sb.Covariance(np.eye(2)).diagonal_slope(np.zeros((1, 1))), "kernel"),
+        (lambda: sb.RBF([0.1, 0.2]).check(3), "lengthscale"),
+        (lambda: sb.GreedyInformationGain(DRIFTING, GRID, 1.0), "kernel"),
+        (lambda: sb.Grid([[0, 1]], 2**62), "shape"),
+        (lambda: GRID.parse([]), "x"),
+        (lambda: GRID.parse([[0.0, 1.0]]), "x"),
+        (lambda: sb.Arms(3).matching({0: 1.0}), "context"),
+        (lambda: TABLE.optimum(1, np.zeros(5, bool)), "available"),
+        (lambda: sb.Benchmark("branin").optimum(1, [0]), "available"),
+        (lambda: sb.Benchmark("branin").table(), "space"),
+        (lambda: sb.AutoregressiveProcess(GRID, KERNEL), "kernel"),
+        (lambda: sb.SensorPanel(np.zeros((0, 2))), "readings"),
+        (lambda: sb.MovingSearchSpace(sb.Benchmark("branin"), [[True]]), "environment"),
+        (lambda: sb.MovingSearchSpace(TABLE, np.zeros((1, 5), bool)), "available"),
+        (lambda: sb.TableEnvironment(sb.Points([0.0, 0.0]), [1.0, 2.0]), "values"),
+        (lambda: sb.environments.empirical_covariance([[1.0]]), "readings"),
+        (lambda: sb.Prior("a", KERNEL, lambda x, t: np.zeros(2)).mean_at(np.zeros((3, 1)), 1, GRID), "mean"),
+        (lambda: sb.IGPUCB(GRID, KERNEL, prior_mean=lambda x: x * np.nan), "prior_mean"),
+        (lambda: fresh().abandon([0.0]), "x"),
+        (lambda: fresh().allowed(np.zeros(5, bool)), "available"),
+        (lambda: sb.GPUCB(sb.Box([[0, 1]]), KERNEL, theorem=1), "theorem"),
+        (lambda: sb.GPUCB(GRID, KERNEL, constants=(0.0, 1.0)), "constants"),
+        (lambda: sb.BBKB(GRID, KERNEL, refit=3), "refit"),
+        (lambda: sb.BBKB(GRID, KERNEL, rkhs_norm="double"), "rkhs_norm"),
+        (lambda: sb.SWGPUCB(GRID, KERNEL, memory=3, width="theorem"), "horizon"),
+        (lambda: sb.SWGPUCB(GRID, KERNEL, memory=100_000), "memory"),
+        (lambda: sb.RGPUCB(GRID, KERNEL), "horizon"),
+        (lambda: sb.RGPUCB(GRID, KERNEL, memory=3, rkhs_norm="double"), "rkhs_norm"),
+        (lambda: sb.RGPUCB(GRID, DRIFTING, horizon=9), "information_gain"),
+        (lambda: sb.TVGPUCB(GRID, KERNEL), "kernel"),
+        (lambda: sb.SupKernelUCB(GRID, KERNEL), "horizon"),
+        (lambda: sb.SupKernelUCB(GRID, KERNEL, horizon=9, engine="sketched"), "engine"),
+        (lambda: sb.IGPUCB(GRID, DRIFTING, information_gain="greedy"), "information_gain"),
+        (lambda: sb.IGPUCB(GRID, KERNEL, rkhs_norm="double", refit=3), "rkhs_norm"),
+        (lambda: sb.PiGPUCB(GRID, DRIFTING), "kernel"),
+        (lambda: sb.PiGPUCB(sb.Arms(2), sb.Covariance(np.eye(2))), "space"),
+        (lambda: sb.PiGPUCB(GRID, KERNEL, theory=True), "horizon"),
+        (lambda: sb.PEGPUCB(GRID, [PRIORS[0], PRIORS[0]]), "priors"),
+        (lambda: UNSURE.posterior([0.0], prior="c"), "prior"),
+        (lambda: sb.analysis.lattice(sb.IGPUCB(CUBE, KERNEL), 3), "policy"),
+        (lambda: sb.analysis.index_of(sb.GPTS(GRID, KERNEL), GRID.points()), "policy"),
+        (lambda: sb.analysis.coverage(fresh(), sb.Benchmark("branin"), RUN), "environment"),
+        (lambda: sb.plots.posterior(sb.IGPUCB(CUBE, KERNEL)), "policy"),
+        (lambda: sb.plots.posterior(fresh(), of="variance"), "of"),
+        (lambda: sb.plots.index(sb.GPTS(GRID, KERNEL)), "policy"),
+        (lambda: sb.plots.partition(sb.PiGPUCB(GRID, KERNEL), TABLE), "policy"),
+        (lambda: sb.plots.prior_timeline(sb.PEGPUCB(GRID, PRIORS)), "policy"),
+        (lambda: sb.plots.regret_curves(RUN, measure="total"), "measure"),
+    ],
+)
+def test_what_docstrings_promise(call, argument):
+    """A ValueError that begins with the argument, each where a section Raises has it."""
+    with pytest.raises(ValueError, match=f"^{argument}: got .*; allowed: "):
+        call()
