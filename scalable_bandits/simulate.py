@@ -17,6 +17,7 @@ from scalable_bandits.environments import Environment
 from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.base import check_fresh
+from scalable_bandits.policies.measured import LARGEST
 from scalable_bandits.progress import progress_bar
 from scalable_bandits.spaces import Arms, FiniteSpace, Visited
 from scalable_bandits.specification import specify
@@ -176,8 +177,9 @@ class Play:
                 candidate = policy.propose(policy.allowed(given))
                 value = self._value_of(candidate, t)
                 y = value + environment.noise_at(t)
-                if not math.isfinite(y):
-                    checks.refuse("environment", f"y = {y} in round {t}", "finite numbers")
+                if not abs(y) <= LARGEST:  # nor NaN
+                    allowed = f"finite numbers, up to {LARGEST:.0e} in size"
+                    checks.refuse("environment", f"y = {y} in round {t}", allowed)
                 best = environment.optimum(t, given) if moving or given is not None else self._optimum
                 policy.observe(candidate, y)
                 played[done] = candidate

@@ -612,6 +612,17 @@ class TestRefusedSimulations:
             sb.simulate(policy, environment_on(space), 3, store=tmp_path / "run.zarr")
         assert not any(tmp_path.iterdir())
 
+    @pytest.mark.parametrize("y", [NAN, INF, -1e101])
+    def test_answers_that_are_no_numbers_to_learn_from(self, policy: Policy, y: float) -> None:
+        """As `tell` has it; the rounds before stand."""
+        answers = iter([0.5, 0.25, y])
+        environment = sb.FunctionEnvironment(policy.space, lambda _: next(answers), optimum=1.0)
+        with pytest.raises(
+            ValueError, match=r"^environment: got 'y = .* in round 3'; allowed: finite numbers, up to 1e"
+        ):
+            sb.simulate(policy, environment, 5)
+        assert policy.rounds == 2
+
     def test_equal_space_is_the_same(self, policy: Policy) -> None:
         """By value, not identity."""
         run = sb.simulate(policy, environment_on(sb.Grid([[0, 1], [0, 2]], (6, 5))), 2)
