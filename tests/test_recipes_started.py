@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -98,13 +99,10 @@ class TestSlurm:
         for name, value in {**cluster.environment, "PYTHONPATH": HERE}.items():
             monkeypatch.setenv(name, value)
 
-    def recipe(self, folder, *arguments, number=1):
+    def recipe(self, folder, number=1):
         """The recipe as it is, for this small machine."""
-        given = yaml.safe_load((CLUSTER / "slurm" / "slurm.yaml").read_text())["options"]["worker_extra_args"]
         sizes = {"cores": 2, "processes": 2, "memory": "2GB", "interface": "lo"}
-        return recipe(
-            "slurm/slurm.yaml", folder, jobs=number, options={**sizes, "worker_extra_args": [*given, *arguments]}
-        )
+        return recipe("slurm/slurm.yaml", folder, jobs=number, options=sizes)
 
     def test_the_recipe(self, cluster, tmp_path):
         """Two jobs of two workers, the same numbers, and nothing is left in the queue."""
@@ -119,13 +117,26 @@ class TestSlurm:
         assert "distributed.preloading" in "".join(log.read_text() for log in (tmp_path / "logs").glob("*.err"))
 
     def test_jobs_whose_time_is_up(self, cluster, tmp_path, monkeypatch):
-        """Are followed by others, in which the study goes on."""
+        """Are followed by others, in which the study goes on; Slurm ends them as `scancel` does."""
         monkeypatch.setattr(jobs, "PULSE_SECONDS", 0.5)
-        (tmp_path / "notes").mkdir()
-        given = self.recipe(tmp_path, "--lifetime", "12s", "--lifetime-stagger", "0s")
-        study = toy(Builder(str(tmp_path / "notes"), seconds=2.0), replicates=6)
-        same(study.run(on=given, store=tmp_path / "study"), toy(replicates=6).run())
-        assert len(list((tmp_path / "logs").glob("*.err"))) >= 2
+        notes = tmp_path / "notes"
+        notes.mkdir()
+        ended = []
+
+        def end_the_first():
+            until(lambda: len(list(notes.iterdir())) >= 4, 300)
+            ended.extend(cluster.jobs())
+            cluster("scancel", *ended)
+
+        thread = threading.Thread(target=end_the_first)
+        thread.start()
+        study = toy(Builder(str(notes), seconds=1.0), replicates=8)
+        same(study.run(on=self.recipe(tmp_path), store=tmp_path / "study"), toy(replicates=8).run())
+        thread.join()
+        assert len(ended) == 1
+        logs = {log.stem.rpartition("-")[2] for log in (tmp_path / "logs").glob("*.err")}
+        assert len(logs) == 2
+        assert set(ended) < logs
         until(lambda: not cluster.jobs())
 
     def test_a_queue_that_does_not_move(self, cluster, tmp_path, caplog):
