@@ -25,6 +25,7 @@ from scalable_bandits import checks
 from scalable_bandits.execution.base import Event, Execution
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.measured import LARGEST
+from scalable_bandits.spaces import Visited
 
 if TYPE_CHECKING:
     from scalable_bandits.store.tickets import Change, TicketLog
@@ -182,10 +183,15 @@ class Flight:
 
     def _propose(self) -> Ticket:
         bad = [c for c, failures in self._in_a_row.items() if failures >= LEAVE]
-        available = np.setdiff1d(np.arange(self._policy.finite_space.size), bad) if bad else None
-        if available is not None and not len(available):
-            raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}")
-        x = self._policy.ask(available=available)
+        visited = self._policy.finite_space
+        if isinstance(visited, Visited):  # of an earlier process the points may be known no more
+            self._policy.give_up([c for c in bad if c < visited.size and np.isfinite(visited.points([c])).all()])
+            x = self._policy.ask()
+        else:
+            available = np.setdiff1d(np.arange(self._policy.finite_space.size), bad) if bad else None
+            if available is not None and not len(available):
+                raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}")
+            x = self._policy.ask(available=available)
         candidate = int(self._policy.finite_space.index(x)[0])
         if self._held.get(candidate):
             return self._held[candidate].popleft()

@@ -141,6 +141,35 @@ class TestFailures:
         assert set(asked) <= {3, 4, 5}
         assert max(asked.values()) <= 2 + 2  # those in flight when the second one failed
 
+    @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
+    @pytest.mark.parametrize("parallel", [1, 4])
+    def test_given_up_on_a_whole_box(self, parallel, stored, tmp_path):
+        """Part of the box fails: it is looked for elsewhere, in the process that saw it and in a later one."""
+
+        def evaluate(x):
+            if x[0] > 0.6:
+                raise OSError("out of range")
+            return float(x[0] - (x[1] - 0.4) ** 2)  # largest where it fails
+
+        def play(budget):
+            policy = sb.GPEI(sb.Box([[0, 1], [0, 1]]), sb.RBF((0.3, 0.3)), noise=0.1, regularization=0.01)
+            store = tmp_path / "run.zarr" if stored else None
+            return sb.maximize(evaluate, policy, budget, parallel=parallel, retries=0, store=store), policy
+
+        found, policy = play(24)
+        assert len(found) + len(found.failed) == 24
+        assert len(found) >= 5
+        assert found.failed
+        assert (found.x[:, 0] <= 0.6).all()
+        assert policy.pending == []
+        asked = Counter(t.candidate for t in found.failed)
+        assert max(asked.values()) <= 2 + parallel
+        if stored:
+            more, policy = play(32)
+            assert len(more) + len(more.failed) == 32
+            assert len(more) > len(found)
+            assert policy.pending == []
+
     def test_all_fail(self):
         with pytest.raises(RuntimeError, match=r"(?s)all 6 evaluations failed.*in refuse_all.*KeyError: 'no such"):
             sb.maximize(refuse_all, make_policy(), 6, parallel=2)

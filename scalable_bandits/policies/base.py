@@ -91,6 +91,7 @@ class Policy(Played):
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
     _waiting: list[int] = attrs.field(init=False, factory=list, repr=False)
     _owed: list[int] = attrs.field(init=False, factory=list, repr=False)  # waiting, to be asked for again
+    _given_up: list[int] = attrs.field(init=False, factory=list, repr=False)  # chosen around as if they were waiting
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -222,8 +223,10 @@ class Policy(Played):
             for _ in range(count):
                 again = next((c for c in self._owed if allowed is None or allowed[c]), None)
                 if again is None:
-                    asked.append(self.propose(allowed))
-                    self._waiting.append(asked[-1])
+                    self._waiting.extend(self._given_up)
+                    chosen = self.propose(allowed)
+                    self._waiting[len(self._waiting) - len(self._given_up) :] = [chosen]
+                    asked.append(chosen)
                 else:
                     asked.append(again)
                     self._owed.remove(again)
@@ -323,6 +326,13 @@ class Policy(Played):
         """Take up pending candidates of an earlier process; `again`: `ask` gives these first."""
         self._waiting[:] = candidates
         self._owed[:] = candidates if again else []
+
+    def give_up(self, candidates: Sequence[int]) -> None:
+        """Choose from now on as if the values of these candidates, and no others, were on their way; they never come.
+
+        So a policy that plays a whole box, which can be told of no availability set, looks elsewhere.
+        """
+        self._given_up = list(candidates)
 
     @property
     def asks_matter(self) -> bool:
