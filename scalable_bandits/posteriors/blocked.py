@@ -129,7 +129,11 @@ class BlockedEngine(Engine):
         inside = slots >= 0
         weights = changes[inside] / noise_variances[inside]
         self._tiles.revise(slots[inside], positions[inside], weights)
-        super().revise(candidates[~inside], changes[~inside], noise_variances[~inside])
+        folded = np.flatnonzero(~inside)
+        for start in range(0, len(folded), tiling.BATCH):
+            some = folded[start : start + tiling.BATCH]
+            self._tiles.prepare(positions[some])
+            super().revise(candidates[some], changes[some], noise_variances[some])
 
     def at(self, candidates: Indices) -> tuple[Floats, Floats]:
         positions = self._position[candidates]

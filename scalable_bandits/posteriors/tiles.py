@@ -166,8 +166,7 @@ class Tiles(Standing):
     def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
         """mean += weights' K(positions, .), for points in slots of the window: what changes of their values do."""
         window, rank = self.window, self.window.rank
-        rows_at = self._window_rows(positions)
-        move = weights @ (window.coordinates[slots, :rank] - rows_at @ window.gram[:rank, :rank])
+        move = weights @ (window.coordinates[slots, :rank] - self._window_rows(positions) @ window.gram[:rank, :rank])
         window.shift[:rank] += move
         for tile in self._at_work:
             span = self.span(tile)
@@ -209,8 +208,7 @@ class Tiles(Standing):
 
     def _likely(self, p: int, noise_variance: float) -> Indices:
         """p and the most promising candidates awake that are neither cached nor in the window."""
-        _, tops, where = self.promising()
-        return self._chosen(p, tops, where)
+        return self._chosen(p, *self.promising()[1:])
 
     def promising(self) -> tuple[int, Floats, Indices]:
         """Of each group of neighbours, from some group on, the largest promise among these, and whose it is."""
@@ -224,6 +222,14 @@ class Tiles(Standing):
         """p and the best of some groups."""
         tops[p // self._neighbours], where[p // self._neighbours] = np.inf, p
         return best_of_groups(tops, where, self._ahead.batch_size(self._observed))
+
+    def prepare(self, positions: Indices) -> None:
+        """Compute the columns of candidates that will be observed, a batch at the most, together."""
+        missing = [
+            p for p in dict.fromkeys(positions.tolist()) if p not in self._ahead.slots and self.window.slot(p) < 0
+        ]
+        if missing:
+            self._load(np.array(missing))
 
     def _load(self, chosen: Indices) -> None:
         """Compute the columns of some candidates."""
