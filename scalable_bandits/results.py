@@ -112,7 +112,7 @@ def table_of(result: xarray.Dataset) -> Table:
 
     sizes = result.sizes
     count = f"{sizes['replicate']} replicate{'s' * (sizes['replicate'] > 1)} x {sizes['round']:,} rounds"
-    title = f"{result.attrs['title']}\n{result.attrs['source']}; {count}"
+    title = f"{result.attrs['title']}\n{'; '.join(filter(None, [result.attrs['source'], count]))}"
     table = Table(
         title=title,
         title_justify="left",

@@ -127,6 +127,13 @@ def test_a_finished_dataset_and_an_unfinished_study(tmp_path):
     assert "4 of 4 runs" in page(tmp_path / "made")
 
 
+def test_a_study_without_a_source_says_nothing_of_it(tmp_path):
+    attrs.evolve(TOY, source="").run(store=tmp_path / "study")
+    text = page(tmp_path / "study")
+    assert "<dt>study</dt>" in text
+    assert "<dt>source</dt>" not in text
+
+
 def test_a_named_study_says_its_command(tmp_path):
     study = Study.load("srinivas2010-synthetic")
     study.run(replicates=1, horizon=12, seed=5, policies=["GP-UCB", "random"], store=tmp_path / "kept")

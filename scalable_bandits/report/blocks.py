@@ -55,8 +55,8 @@ class Report(NamedTuple):
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Block:
-    """Names and values; what is None is left out."""
-    return Block("facts", rows=[(name, str(value)) for name, value in pairs if value is not None])
+    """Names and values; what is None or empty is left out."""
+    return Block("facts", rows=[(name, str(value)) for name, value in pairs if value is not None and value != ""])
 
 
 def number(value: float, digits: int = 4) -> str:
