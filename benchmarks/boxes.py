@@ -145,7 +145,7 @@ def noisy(seed: int) -> sb.RKHSFunction:
     return sb.RKHSFunction.sparse(sb.Box([[0, 1]] * 2), sb.Matern(0.2, nu=1.5), sb.UniformNoise(1.0), seed=seed)
 
 
-def six(quick: bool, seeds: int = 2) -> Iterator[Line]:
+def six(quick: bool, seeds: int = 10) -> Iterator[Line]:
     """300 rounds with refitting on Hartmann 6 and Ackley."""
     rounds = 20 if quick else 300
     for name in ("hartmann6", "ackley"):
@@ -164,7 +164,7 @@ def six(quick: bool, seeds: int = 2) -> Iterator[Line]:
             )  # fmt: skip
 
 
-def two(quick: bool, seeds: int = 2) -> Iterator[Line]:
+def two(quick: bool, seeds: int = 4) -> Iterator[Line]:
     """200 rounds on the noisy RKHS problem."""
     rounds = 20 if quick else 200
     grid = sb.Grid([[0, 1]] * 2, 100).points()

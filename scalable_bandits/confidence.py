@@ -203,7 +203,9 @@ def regularised(gain: float, delta: float, rkhs_norm: float, noise: float, regul
     With lambda = 1 it is `improved` without the 1 under the root, which that proof pays for a kernel matrix that may be
     singular. Below lambda = 1 this one holds and is wider; `improved` was proven for lambda >= 1.
 
-    Source: Whitehouse, Wu & Ramdas 2023, Theorem 1 and Corollary 1 (a self-normalised bound regularised by lambda).
+    Source: Whitehouse, Ramdas & Wu 2023, a self-normalised bound in Hilbert space with the regulariser lambda (there
+    rho), which goes back to Abbasi-Yadkori 2013: Flynn & Reeb 2024 compare with it as AY-GP-UCB,
+    sqrt(c log det(I + K / lambda) + 2 c log(1 / delta)) + B with c = R^2 / lambda.
 
     Examples
     --------
@@ -222,8 +224,8 @@ def martingale_mixture(gain: float, delta: float, rkhs_norm: float, noise: float
     largest value in it at x has a convex dual over one number alpha, in closed form at alpha = lambda, where the
     terms of y cancel.
 
-    Source: Flynn & Reeb 2024, the analytic mixture bound (AMM-UCB) with c = R^2 / lambda; see also
-    `mixture_bounds` for the minimum over alpha.
+    Source: Flynn & Reeb 2024, the analytic mixture bound (AMM-UCB) with c = R^2 / lambda, as the authors compute it:
+    sqrt(c log det(I + K / lambda) + 2 c log(1 / delta) + B^2). See also `mixture_bounds` for the minimum over alpha.
 
     Examples
     --------
@@ -290,10 +292,12 @@ def mixture_bounds(
 
 
 def budgeted_gain(t: int, variances: float, largest: float) -> float:
-    """a log(kappa^2 t) times the sum of s^2 of the points played, each before it was observed: at least 2 g; a = 3.
+    """a log(kappa^2 t) times the sum over the points played of their present variances, a = 3.
 
-    Source: Calandriello et al. 2019, Theorem 2, where sketched variances are within a factor
-    a = (1 + e) / (1 - e) of the exact ones, e = 1/2.
+    The sum is the effective dimension; times the logarithm it bounds 2 g. Source: Calandriello et al. 2019,
+    Theorem 2, where sketched variances are within a factor a = (1 + e) / (1 - e) of the exact ones, e = 1/2. The
+    authors' program (`bkb_lib.py` of batch-bkb) sums the same variances, without the factors a and 2, with log t, and
+    with sqrt(lambda) B alone.
 
     Parameters
     ----------

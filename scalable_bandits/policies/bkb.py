@@ -3,7 +3,7 @@
     input: prior GP(m, k), parameters B, R, lambda, delta, qbar
     for t = 1, 2, ...:
         mean mu_{t-1} and deviation s_{t-1} by Nystrom features of a dictionary S_{t-1}       (1)
-        beta_t = 2 R / sqrt(lambda) sqrt(3 log(kappa^2 t / lambda) sum of s_{i-1}(x_i)^2 / lambda
+        beta_t = 2 R / sqrt(lambda) sqrt(3 log(kappa^2 t / lambda) sum over i < t of s_{t-1}(x_i)^2 / lambda
                  + log(1 / delta)) + (1 + sqrt(2)) B                                        (2)
         play x_t = argmax of mu_{t-1}(x) + beta_t s_{t-1}(x)                                (3)
         observe y_t                                                                        (4)
@@ -12,19 +12,18 @@
 Differs from the paper in: the width is that of IGP-UCB with the sketched posterior's realised information gain, unless
 `confidence="budgeted"` asks for (2), which is ten times wider; S is redrawn when what came since has outgrown it, and
 what came since counts exactly (see `posteriors/sketched.py`); qbar is 1.5, where Theorem 1 asks for 72 log(4 T /
-delta).
+delta) with e = 1/2. Variances are not divided by lambda here, as they are there: the widths are theirs over
+sqrt(lambda). In (2) the variances are bounds from above where the engine has not looked since.
 """
 
 from __future__ import annotations
 
 import attrs
-import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.confidence import WIDTHS, budgeted, budgeted_gain
 from scalable_bandits.policies.confident import ConfidencePolicy
 from scalable_bandits.policies.measured import ROUNDING
-from scalable_bandits.posteriors import State, arrays
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -52,15 +51,6 @@ class BKB(ConfidencePolicy):
 
     engine: str = attrs.field(default="sketched")
     confidence: str = attrs.field(default="improved", validator=checks.one_of((*WIDTHS, "budgeted")))
-    _variances: float = attrs.field(default=0.0, init=False, repr=False)  # sum of those played, in units of lambda
-
-    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        self._variances += self.variance_at(candidate) / noise_variance
-        super().learn(candidate, y, noise_variance)
-
-    def variance_at(self, candidate: int) -> float:
-        """Posterior variance of one candidate, in squared units of y."""
-        return float(self.posterior_engine.at(np.array([candidate]))[1][0])
 
     @property
     def width(self) -> float:
@@ -71,12 +61,7 @@ class BKB(ConfidencePolicy):
         if self.confidence != "budgeted":
             return super()._width_for(gain, delta)
         largest = self._noise_floor / ROUNDING  # kappa^2
-        gain = budgeted_gain(max(self.rounds, 1), self._variances, largest / self.regularization)
+        candidates, _, noise_variances = self._observed.collapsed()
+        played = float((self.posterior_engine.variance_bound()[candidates] / noise_variances).sum())
+        gain = budgeted_gain(max(self.rounds, 1), played, largest / self.regularization)
         return budgeted(gain, delta, self.norm, self.noise, self.regularization)  # (2)
-
-    def state(self) -> State:
-        return {**super().state(), **arrays(variances=self._variances)}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self._variances = float(state["variances"])
