@@ -1,7 +1,8 @@
 """Print what each benchmark measured beside what it was measured against.
 
-``python -m benchmarks`` runs all at full size (about ten minutes on two cores), ``--quick`` at a size that only shows
-that they run, and names choose some of them.
+``python -m benchmarks`` runs all at full size (about ten minutes on two cores without ``sketched``, which takes as long
+again, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at a size that only shows that they
+run, and names choose some of them.
 """
 
 from __future__ import annotations
