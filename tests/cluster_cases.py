@@ -41,7 +41,7 @@ class ByHand:
             "scheduler", "--host", f"{scheme}://127.0.0.1", "--port", "0", "--no-dashboard", "--no-show",
             "--dashboard-address", "127.0.0.1:0",
         )  # fmt: skip
-        until(self.file.exists)
+        until(lambda: self.file.exists() and self.file.read_text())  # it is made, then written
 
     def _start(self, what, *arguments):
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *arguments, *self.options]

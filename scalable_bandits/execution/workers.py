@@ -152,6 +152,8 @@ class Workers(Execution):
             if self._client.status != "running":
                 raise self._lost() from error
             return failed(key, error)
+        finally:
+            future.release()  # the client keeps its error, whose traceback keeps this frame, which keeps the future
 
     def _lost(self) -> ClusterError:
         address = self._client.scheduler.address if self._client.scheduler else "its address"
