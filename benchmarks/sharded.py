@@ -116,7 +116,6 @@ CASES = (
 )
 QUICK = (
     Case(f"PE-GP-UCB, {PRIORS} priors", priors, 300, 20, (30,)),
-    Case(f"PE-GP-UCB, {PRIORS} priors, changing", changing_priors, 100, 10, (30,)),
     Case("IGP-UCB, blocks", blocks, 30_000, 20, (10_000,)),
 )
 

@@ -157,7 +157,8 @@ class Killer:
         """Of the workers that are there."""
         nannies = self.client.cluster.workers.values()
         there = self.client.nthreads()
-        return [nanny.pid for nanny in nannies if nanny.worker_address in there and nanny.pid not in self.aimed]
+        alive = [nanny.pid for nanny in nannies if nanny.pid and nanny.worker_address in there]
+        return [pid for pid in alive if pid not in self.aimed]
 
     def kill(self, pid, delay):
         time.sleep(delay)

@@ -1,6 +1,7 @@
 """Blocks of candidates on workers: the numbers of one process, however they are shared out and whoever dies."""
 
 import functools
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from scalable_bandits.execution import shards
 from scalable_bandits.posteriors import BlockedEngine, spread
 from scalable_bandits.posteriors.engine import choose, finalists
 from scalable_bandits.posteriors.parts import PartialTiles, TilesShard
-from scalable_bandits.posteriors.places import Here
+from scalable_bandits.posteriors.places import Here, InProcess
 
 SPACE = sb.Grid([[0, 1], [0, 1]], (80, 82))  # seven tiles
 KERNEL = sb.Matern(0.2, nu=1.5)
@@ -197,6 +198,45 @@ class TestParts:
         np.testing.assert_array_equal(parted.variance(), whole.variance())
         assert slept
         assert parted.floored == whole.floored
+
+    @pytest.mark.usefixtures("small_tiles")
+    @pytest.mark.parametrize("query", ["contest", "newest_here", "moments_here", "rows_of", "promised", "tops", "seen"])
+    def test_places_out_of_reach(self, query, monkeypatch):
+        """A call that fails goes on when it is repeated, wherever it was interrupted: the same but for rounding."""
+        monkeypatch.setattr(spread, "TILES_A_PART", 2)
+        points, asked = sb.Grid([[0, 1], [0, 1]], (30, 40)).points(), []
+
+        class Unreachable(InProcess):
+            def each(self, numbers, method, *arguments):
+                if method == "work" and arguments[2] == query:
+                    asked.append(query)
+                    if len(asked) % 11 == 1:
+                        raise ConnectionError(query)
+                return super().each(numbers, method, *arguments)
+
+        class Away(Here):
+            def shards(self, makers):
+                return Unreachable(makers)
+
+        def until_it_works(function, *arguments):
+            while True:
+                with suppress(ConnectionError):
+                    return function(*arguments)
+
+        whole = BlockedEngine(KERNEL, points, np.zeros(1200))
+        parted = BlockedEngine(KERNEL, points, np.zeros(1200), Away())
+        truth = np.sin(5 * points[:, 0]) * np.cos(7 * points[:, 1])
+        for t in range(150):
+            found = whole.maximize(UpperConfidence(0.3), 3)
+            candidate, largest = until_it_works(parted.maximize, UpperConfidence(0.3), 3)
+            assert candidate == found[0]
+            assert largest == pytest.approx(found[1], rel=1e-9)
+            candidate = 37 * t % 1200 if t % 3 == 0 else found[0]
+            whole.observe(candidate, truth[candidate], 0.01)
+            until_it_works(parted.observe, candidate, truth[candidate], 0.01)
+        np.testing.assert_allclose(until_it_works(parted.mean), whole.mean(), rtol=0, atol=1e-9)
+        assert parted.information_gain == pytest.approx(whole.information_gain, rel=1e-9)
+        assert len(asked) > 2
 
     def test_what_changes_a_shard_is_known(self):
         """Every method of a shard is repeated when it is made again, or is no question of others."""

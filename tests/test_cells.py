@@ -1,6 +1,7 @@
 """Cells of a partition on workers: the numbers of one process, on any number of them and whoever dies."""
 
 import functools
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import scalable_bandits as sb
 from scalable_bandits.execution import shards
 from scalable_bandits.policies import pigpucb
 from scalable_bandits.posteriors.distant import PARTS, CellsShard, DistantShard
-from scalable_bandits.posteriors.places import Here
+from scalable_bandits.posteriors.places import Here, InProcess
 
 SPACES = {
     "line": sb.Grid([[0, 1]], 120),
@@ -62,6 +63,13 @@ def alone(space, tightening=False, horizon=None):
     return found
 
 
+def until_it_works(function, *arguments):
+    """Call it again and again."""
+    while True:
+        with suppress(ConnectionError):
+            return function(*arguments)
+
+
 class TestInProcess:
     @pytest.mark.parametrize("horizon", [None, 200])
     @pytest.mark.parametrize("tightening", [False, True])
@@ -72,6 +80,39 @@ class TestInProcess:
         policy = policy_of(space, "here", tightening, horizon)
         assert isinstance(policy._shard, DistantShard)
         assert play(policy, rounds=HORIZON.get(space, 120)) == alone(space, tightening, horizon)
+
+    @pytest.mark.parametrize("tightening", [False, True])
+    def test_places_out_of_reach(self, tightening, monkeypatch):
+        """A call that fails goes on when it is repeated; cells of which some knew an observation are made again."""
+        calls, again = [], []
+
+        class Unreachable(InProcess):
+            def each(self, numbers, method, *arguments):
+                calls.append(method)
+                if len(calls) % 7 == 0 and (not again or again[-1]):
+                    raise ConnectionError(method)
+                return super().each(numbers, method, *arguments)
+
+        class Away(Here):
+            def shards(self, makers):
+                return Unreachable(makers)
+
+        def tell_again(*given):
+            again.append(False)  # while this goes on, everybody can be reached
+            there.__class__._tell_again(there, *given)
+            again.append(True)
+
+        monkeypatch.setattr("scalable_bandits.policies.held.place", lambda on: Away())
+        here, there = policy_of("points", None, tightening), policy_of("points", "away", tightening)
+        there._tell_again = tell_again
+        for t in range(60):
+            x = here.ask()
+            np.testing.assert_array_equal(until_it_works(there.ask), x)
+            for policy in (here, there):
+                until_it_works(policy.tell, x, float(np.sin(7 * x.sum() + t)))
+            assert there.rounds == here.rounds == t + 1
+        assert until_it_works(lambda: there.width) == here.width
+        assert again
 
     def test_a_cache(self):
         """Nothing that is asked has to be repeated where it is made anew."""

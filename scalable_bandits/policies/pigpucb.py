@@ -100,7 +100,8 @@ class PiGPUCB(HeldPolicy):
     theory: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
     tightening: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
     nu: float | None = attrs.field(default=None)
-    _partition: Partition = attrs.field(init=False, repr=False)
+    _cells: Partition = attrs.field(init=False, repr=False)
+    _torn: bool = attrs.field(init=False, default=False, repr=False)  # by an observation that was not taken in whole
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -114,7 +115,7 @@ class PiGPUCB(HeldPolicy):
                 checks.refuse("horizon", None, "a number, for the theorem's regularization 1 + 2 / T")
             self.regularization = 1.0 + 2.0 / self.horizon
         self._smoothness = self._checked_nu()
-        self._partition = self._fresh_partition()
+        self._cells = self._fresh_partition()
 
     def _checked_nu(self) -> float:
         own = self.kernel.nu if isinstance(self.kernel, Matern) else None
@@ -164,9 +165,21 @@ class PiGPUCB(HeldPolicy):
     def extend(self, grown: Points) -> None:
         """Take points into the cells that cannot be played: the cover is made again, and told again."""
         told, self._finite = self._partition.told, grown
-        self._partition = self._fresh_partition()
-        for i in range(told.count):
-            self._partition.observe(*told.at(i), self._log_term(i + 1))
+        self._tell_again(told, told.count)
+
+    @property
+    def _partition(self) -> Partition:
+        if self._torn:
+            self._tell_again(self._cells.told, self.rounds)
+            self._torn = False
+        return self._cells
+
+    def _tell_again(self, told: Told, count: int) -> None:
+        """Make the cells from the first observations."""
+        partition = self._fresh_partition()
+        for i in range(count):
+            partition.observe(*told.at(i), self._log_term(i + 1))
+        self._cells = partition
 
     def untold(self) -> Indices:
         if not isinstance(self._finite, Visited):
@@ -196,7 +209,10 @@ class PiGPUCB(HeldPolicy):
         return self._partition.maximize(self._log_term(self.round), self._waiting) if held is None else held  # (4)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        self._partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
+        partition = self._partition
+        self._torn = True  # until it is done: who holds the cells may be out of reach in the middle
+        partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
+        self._torn = False
 
     @property
     def width(self) -> float:
@@ -265,5 +281,5 @@ class PiGPUCB(HeldPolicy):
 
     def restore(self, state: State) -> None:
         super().restore(state)
-        self._partition = self._fresh_partition()
+        self._cells = self._fresh_partition()
         self._partition.restore(part(state, "partition"))

@@ -66,6 +66,8 @@ class SpreadTiles(PartialTiles):
         self._dropped = 0  # orders before these
         self._sent = [0] * self.parts  # to each part
         self._inside = False  # an order
+        self._half_folded = False
+        self._unkept = np.zeros(count, dtype=np.bool_)  # tiles asleep whose mean and variance are not yet here
         self._floors = [0] * self.parts
         self._finalists: list[Finalist] = []
         self._promised: dict[int, Promised] = {}  # by part, as they said with their finalists
@@ -156,10 +158,19 @@ class SpreadTiles(PartialTiles):
         worst = self._ahead.worst(len(chosen) - self._ahead.free, self.promise.item)
         self._order("load", chosen, self._gather(chosen, "rows_of", chosen), worst)
 
+    def observe(self, p: int, y: float, noise_variance: float) -> float:
+        if self._half_folded:
+            self._fold()
+        return super().observe(p, y, noise_variance)
+
     def _fold(self) -> None:
-        self._order("close")
+        if not self._half_folded:
+            self._order("close")
+        self._half_folded = True  # if the places cannot be reached now, the rest is done the next time
+        newest = self._gather(self._ahead.positions, "newest_here")
         naps = self.naps
-        self._order("bring_forward", self._gather(self._ahead.positions, "newest_here"))
+        self._order("bring_forward", newest)
+        self._half_folded = False
         if self.naps != naps:
             self._keep(np.ones(len(self.asleep), dtype=np.bool_))
 
@@ -176,8 +187,10 @@ class SpreadTiles(PartialTiles):
 
     def _keep(self, tiles: NDArray[np.bool_]) -> None:
         """Keep mean and variance of tiles that fell asleep."""
-        where = np.flatnonzero(self.spread(tiles))
+        self._unkept |= tiles
+        where = np.flatnonzero(self.spread(self._unkept))
         self.mean[where], self.variance[where] = self._gather(where, "moments_here", where).T
+        self._unkept[:] = False
 
     def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
         raise NotImplementedError("values are not revised in tiles that are held elsewhere")
@@ -185,6 +198,8 @@ class SpreadTiles(PartialTiles):
     # ---- asked about
 
     def score(self, index: Acquisition, mask: NDArray[np.bool_] | None, salt: int) -> float:
+        if self._unkept.any():
+            self._keep(self._unkept)
         self._finalists, self._promised = [], {}
         return self._contest(self._awake(), index, mask, salt, None)
 
