@@ -100,8 +100,7 @@ class PiGPUCB(HeldPolicy):
     theory: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
     tightening: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
     nu: float | None = attrs.field(default=None)
-    _cells: Partition = attrs.field(init=False, repr=False)
-    _torn: bool = attrs.field(init=False, default=False, repr=False)  # by an observation that was not taken in whole
+    _known: Told = attrs.field(init=False, factory=Told, repr=False)  # of which the cells are made again
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -115,7 +114,7 @@ class PiGPUCB(HeldPolicy):
                 checks.refuse("horizon", None, "a number, for the theorem's regularization 1 + 2 / T")
             self.regularization = 1.0 + 2.0 / self.horizon
         self._smoothness = self._checked_nu()
-        self._cells = self._fresh_partition()
+        self._partition = self._fresh_partition()
 
     def _checked_nu(self) -> float:
         own = self.kernel.nu if isinstance(self.kernel, Matern) else None
@@ -164,22 +163,21 @@ class PiGPUCB(HeldPolicy):
 
     def extend(self, grown: Points) -> None:
         """Take points into the cells that cannot be played: the cover is made again, and told again."""
-        told, self._finite = self._partition.told, grown
-        self._tell_again(told, told.count)
+        partition, self._finite = self._partition, grown
+        self._discard(partition)
 
-    @property
+    @functools.cached_property
     def _partition(self) -> Partition:
-        if self._torn:
-            self._tell_again(self._cells.told, self.rounds)
-            self._torn = False
-        return self._cells
-
-    def _tell_again(self, told: Told, count: int) -> None:
-        """Make the cells from the first observations."""
+        """The cells, told all that the policy was told."""
         partition = self._fresh_partition()
-        for i in range(count):
-            partition.observe(*told.at(i), self._log_term(i + 1))
-        self._cells = partition
+        for i in range(self.rounds):
+            partition.observe(*self._known.at(i), self._log_term(i + 1))
+        return partition
+
+    def _discard(self, partition: Partition) -> None:
+        """Have the cells made again when they are needed next."""
+        self._known = partition.told
+        del self.__dict__["_partition"]
 
     def untold(self) -> Indices:
         if not isinstance(self._finite, Visited):
@@ -210,9 +208,11 @@ class PiGPUCB(HeldPolicy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         partition = self._partition
-        self._torn = True  # until it is done: who holds the cells may be out of reach in the middle
-        partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
-        self._torn = False
+        try:
+            partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
+        except BaseException:  # who holds the cells may be out of reach in the middle
+            self._discard(partition)
+            raise
 
     @property
     def width(self) -> float:
@@ -281,5 +281,5 @@ class PiGPUCB(HeldPolicy):
 
     def restore(self, state: State) -> None:
         super().restore(state)
-        self._cells = self._fresh_partition()
+        self._partition = self._fresh_partition()
         self._partition.restore(part(state, "partition"))
