@@ -169,6 +169,9 @@ class PiGPUCB(HeldPolicy):
     @functools.cached_property
     def _partition(self) -> Partition:
         """The cells, told all that the policy was told."""
+        return self._tell_again()
+
+    def _tell_again(self) -> Partition:
         partition = self._fresh_partition()
         for i in range(self.rounds):
             partition.observe(*self._known.at(i), self._log_term(i + 1))

@@ -106,6 +106,8 @@ class Partition:
         cell.room = self._room(cell.divisions)
         self.cells.append(cell)
         self._made[cell.divisions, cell.place] = cell
+        if cell.parent is None:
+            self._untouched.look()
 
     def _add(self, cell: Cell) -> Cell:
         self._enter(cell)
@@ -117,7 +119,8 @@ class Partition:
         """Cells that a candidate is in."""
         held = self._homes.get(candidate)
         if held is None:
-            held = [self._first_cell(place) for place in self.cover.places(self.divisions, candidate)]
+            made, side = self._made, self.divisions
+            held = [made.get((side, place)) or self._first_cell(place) for place in self.cover.places(side, candidate)]
             self._homes[candidate] = held
         for cell in held:
             if cell.split >= 0:

@@ -27,13 +27,19 @@ class Untouched:
         hashed = orders(numbers, salt)
         ranked = np.argsort(hashed, kind="stable")
         self._numbers, self._orders, self._touched = numbers[ranked], hashed[ranked], touched
-        self._next = 0
+        self._next, self._first = 0, (-1, 0)
+        self.look()
 
     def first(self) -> tuple[int, int]:
-        """Number of the first cube that nothing fell into (-1 if there is none), and its order."""
+        """Number of the first cube that nothing fell into (-1 if there is none), and its order, as of the last look."""
+        return self._first
+
+    def look(self) -> None:
+        """See which is the first; to be called where something fell into a cube."""
         while self._next < len(self._numbers):
             number = int(self._numbers[self._next])
             if not self._touched(number):
-                return number, int(self._orders[self._next])
+                self._first = number, int(self._orders[self._next])
+                return
             self._next += 1
-        return -1, 0
+        self._first = -1, 0
