@@ -291,6 +291,10 @@ def test_refusals(arguments, message):
     ("make", "message"),
     [
         (lambda: sb.BBKB(SPACE, KERNEL, refit=5), "refit: got 5; allowed: None: values wait"),
+        (
+            lambda: sb.BBKB(SPACE, KERNEL, engine="blocked", on="local:1"),
+            "on: got 'local:1'; allowed: None: values wait",
+        ),
         (lambda: sb.BKB(SPACE, KERNEL * sb.TemporalDecay(0.1)), "engine: got 'sketched'; allowed: 'auto' or 'autoreg"),
         (lambda: sb.BBKB(SPACE, KERNEL * sb.TemporalDecay(0.1), engine="auto"), "kernel: got .*one without Temporal"),
         (lambda: sb.PEGPUCB(SPACE, [sb.Prior("a", KERNEL)], engine="sketched"), "engine: got 'sketched'"),

@@ -45,7 +45,7 @@ class BBKB(BKB):
     Raises
     ------
     ValueError
-        If the function changes over rounds, or the kernel or B is to be learned.
+        If the function changes over rounds, the kernel or B is to be learned, or `on` names workers.
 
     Examples
     --------
@@ -69,6 +69,8 @@ class BBKB(BKB):
             checks.refuse("rkhs_norm", "double", "a number: values wait for the end of a batch")
         if self.refit is not None:
             checks.refuse("refit", self.refit, "None: values wait for the end of a batch")
+        if self.on is not None:
+            checks.refuse("on", self.on, "None: values wait for the end of a batch, and are then put in all at once")
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         engine = self.posterior_engine
