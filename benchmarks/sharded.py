@@ -106,17 +106,18 @@ class Case(NamedTuple):
     make: Callable[..., Made]
     candidates: int
     rounds: int
+    repeats: int
     sizes: tuple[int, ...]  # for the table of where it pays
 
 
 CASES = (
-    Case(f"PE-GP-UCB, {PRIORS} priors", priors, 3_000, 300, (300, 1_000, 3_000, 6_000)),
-    Case(f"PE-GP-UCB, {PRIORS} priors, changing", changing_priors, 3_000, 60, (100, 300, 1_000)),
-    Case("IGP-UCB, blocks", blocks, 100_000, 500, (10_000, 30_000, 300_000)),
+    Case(f"PE-GP-UCB, {PRIORS} priors", priors, 3_000, 1_000, 5, (300, 1_000, 3_000, 6_000)),
+    Case(f"PE-GP-UCB, {PRIORS} priors, changing", changing_priors, 3_000, 100, 3, (100, 300, 1_000)),
+    Case("IGP-UCB, blocks", blocks, 100_000, 1_000, 1, (10_000, 30_000, 300_000)),
 )
 QUICK = (
-    Case(f"PE-GP-UCB, {PRIORS} priors", priors, 300, 20, (30,)),
-    Case("IGP-UCB, blocks", blocks, 30_000, 20, (10_000,)),
+    Case(f"PE-GP-UCB, {PRIORS} priors", priors, 300, 20, 1, (30,)),
+    Case("IGP-UCB, blocks", blocks, 30_000, 20, 1, (10_000,)),
 )
 
 
@@ -125,20 +126,20 @@ def sharded(quick: bool) -> Iterator[Line]:
     with ExitStack() as stack:
         one, two = (stack.enter_context(local(workers)) for workers in (1, 2))
         for case in QUICK if quick else CASES:
-            yield from _speed_up(case, one, two, 1 if quick else 3)
+            yield from _speed_up(case, one, two)
             for size in case.sizes:
-                rounds = max(10, case.rounds if size <= case.candidates else case.rounds // 5)
+                rounds = max(10, min(case.rounds, 300 if size <= case.candidates else 60))
                 yield from _sizes(case.make, size, rounds, f"{size:,} candidates", one, two)
         for dimension in (1,) if quick else (2, 4):
             yield Line("pi-GP-UCB, cells of a box", "", "", "", "")
             yield from _sizes(cells, dimension, 5 if quick else 60, f"dimension {dimension}", one, two)
 
 
-def _speed_up(case: Case, one: Any, two: Any, repeats: int) -> Iterator[Line]:
+def _speed_up(case: Case, one: Any, two: Any) -> Iterator[Line]:
     asked = recorded(case.make, case.candidates, case.rounds)
     found: dict[str, list[float]] = {name: [] for name in ("two", "one", "bare two", "bare one")}
     single: list[float] = []
-    for _ in range(repeats):
+    for _ in range(case.repeats):
         found["two"].append(sum(rounds_of(case.make(case.candidates, two), case.rounds)))
         single = rounds_of(case.make(case.candidates, one), case.rounds)
         found["one"].append(sum(single))

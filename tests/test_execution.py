@@ -110,6 +110,7 @@ class TestPlaces:
             found = listening([me, *added]) - before[1]
             assert len(found) >= 3
             assert {address for address, _ in found} <= {"127.0.0.1", "::1"}
+            assert set(client.run(lambda: os.environ.get(clusters.TRIM)).values()) == {os.environ.get(clusters.TRIM)}
             for limits in client.run(lambda: [os.environ.get(name) for name in clusters.THREADS]).values():
                 assert limits == ["1"] * 4
             assert set(client.nthreads().values()) == {1}

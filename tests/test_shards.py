@@ -15,7 +15,7 @@ import threadpoolctl
 from cluster_cases import Killer
 
 import scalable_bandits as sb
-from scalable_bandits.execution import ClusterError, shards
+from scalable_bandits.execution import ClusterError, lines, shards
 from scalable_bandits.execution.clusters import local
 from scalable_bandits.policies.shards import PriorShard
 from scalable_bandits.specification import specify
@@ -87,7 +87,15 @@ class TestSameNumbers:
         assert play(policy) == alone(kind)
         homes = list(policy._shards._homes.values())
         assert len(set(homes)) == workers
+        assert all(home in policy._shards._lines for home in homes)
         assert policy.rejections or kind is not sb.PEGPUCB
+
+    def test_other_machines(self, four, monkeypatch):
+        """To whose workers there are no lines."""
+        monkeypatch.setattr(lines, "machine", lambda: "another")
+        policy = policy_of(sb.PEGPUCB, four)
+        assert play(policy) == alone(sb.PEGPUCB)
+        assert not any(home in policy._shards._lines for home in policy._shards._homes.values())
 
     @pytest.mark.parametrize("moving", [False, True])
     def test_other_engines(self, moving, four, small_tiles):
@@ -132,8 +140,11 @@ def tiles_are(sizes):
 
 class TestDeaths:
     @every_kind
-    def test_the_run_goes_on(self, kind, four):
-        """Twenty kills in all; the same numbers, and every one of them hit a worker."""
+    @pytest.mark.parametrize("machine", ["this", "another"])
+    def test_the_run_goes_on(self, kind, machine, four, monkeypatch):
+        """Twenty kills a machine; the same numbers, and every one of them hit a worker."""
+        if machine == "another":
+            monkeypatch.setattr(lines, "machine", lambda: machine)
         killer = Killer(four, KINDS.index(kind), HORIZON)
         policy = policy_of(kind, four)
         found = play(policy, killer)

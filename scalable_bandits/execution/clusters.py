@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0  # to wait for an answer from an address
 RETURN_TIME = "15 minutes"  # for a worker that died to come back; distributed's 15 s are short on a busy machine
 WORKER_SECONDS = 60.0  # to wait for the first worker
+TRIM = "MALLOC_TRIM_THRESHOLD_"  # as distributed sets it, every round's arrays are given back and mapped anew
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -68,12 +69,13 @@ def local(workers: int, threads: int = 1, security: Any = None) -> Iterator[Clie
 
     _check_main()
     dashboard = "127.0.0.1:0" if importlib.util.find_spec("bokeh") else None
-    limits = dict.fromkeys(THREADS, threads)
+    environment = {**dask.config.get("distributed.nanny.pre-spawn-environ"), **dict.fromkeys(THREADS, threads)}
+    environment.pop(TRIM, None)
     settings = {
-        "distributed.nanny.pre-spawn-environ": {**dask.config.get("distributed.nanny.pre-spawn-environ"), **limits},
+        "distributed.nanny.pre-spawn-environ": environment,
         "distributed.worker.memory.terminate": False,  # an experiment may take what the machine has
     }
-    before = {name: os.environ.get(name) for name in (*THREADS, "MALLOC_TRIM_THRESHOLD_")}
+    before = {name: os.environ.get(name) for name in (*THREADS, TRIM)}
     with ExitStack() as stack:
         stack.callback(_restore, before)  # distributed leaves them in the environment of this process
         stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": RETURN_TIME}))  # read at a loss

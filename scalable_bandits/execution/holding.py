@@ -7,8 +7,8 @@ anew, if the message brings what that takes, and reported missing otherwise. A s
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -53,8 +53,7 @@ class Held(NamedTuple):
 
 
 _held: dict[tuple[str, str], dict[int, Held]] = {}  # by address of the worker (several may share a process) and run
-_threads: dict[str, ThreadPoolExecutor] = {}
-_guard = threading.Lock()
+_turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by address: one message after the other
 
 
 def changes(shard: Any, method: str) -> bool:
@@ -62,20 +61,19 @@ def changes(shard: Any, method: str) -> bool:
     return method in shard.CHANGING or (shard.asks_matter and method in shard.ASKING)
 
 
-async def perform(run: str, requests: list[Request], call: Call, ahead: Call | None, dask_worker: Any) -> list[Reply]:
-    """Answer a message: on a thread of its own, so that the worker stays responsive, one message after the other."""
+async def perform_aside(*message: Any) -> list[Reply]:
+    """Answer a message that came through Dask: on another thread, so that the worker stays responsive."""
     import asyncio
 
-    address = dask_worker.address
-    with _guard:
-        thread = _threads.setdefault(address, ThreadPoolExecutor(1, thread_name_prefix="shards"))
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(thread, _perform, (address, run), requests, call, ahead)
+    return await asyncio.to_thread(perform, *message)
 
 
-def _perform(key: tuple[str, str], requests: list[Request], call: Call, ahead: Call | None) -> list[Reply]:
-    held = _held.setdefault(key, {})
-    return [_answer(held, request, call, ahead) for request in requests]
+def perform(address: str, run: str, requests: list[Request], what: bytes) -> list[Reply]:
+    """Answer a message to the worker of an address: a call and the one that is foreseen, pickled."""
+    call, ahead = cloudpickle.loads(what)
+    with _turns[address]:
+        held = _held.setdefault((address, run), {})
+        return [_answer(held, request, call, ahead) for request in requests]
 
 
 def _answer(held: dict[int, Held], request: Request, call: Call, ahead: Call | None) -> Reply:

@@ -1,0 +1,150 @@
+"""Lines to workers on this machine: sockets in its file system, past the event loops of Dask.
+
+A round of a sharded policy may take no longer than a message through a scheduler, which two event loops and five
+threads pass on: an empty one to two workers took 2.0 ms, and over lines 0.2 ms. Dask says where the workers are, brings
+both ends of a line together, and speaks to those that are elsewhere.
+
+Nobody else gets in: the socket is in a folder of this user's alone, for as long as it takes to open the line, and who
+calls has to know a key that went through Dask.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client as Caller
+from multiprocessing.connection import Listener, wait
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+
+class Lines:
+    """Lines to some workers, by their address; None where there can be none."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Any] = {}
+
+    def __contains__(self, worker: str) -> bool:
+        return self._held.get(worker) is not None
+
+    def open(self, workers: Iterable[str], ask: Callable[[dict[str, tuple[Any, ...]]], dict[str, Any]]) -> None:
+        """Open lines to workers where that was not tried before.
+
+        Parameters
+        ----------
+        workers
+            Their addresses.
+        ask
+            Has workers call functions (each a tuple with the arguments), and says what they returned or what kept
+            them from it.
+        """
+        new = [worker for worker in workers if worker not in self._held]
+        if not new or not hasattr(socket, "AF_UNIX"):
+            return
+        with tempfile.TemporaryDirectory(prefix="line-") as folder:
+            keys = {worker: secrets.token_bytes(32) for worker in new}
+            places = {worker: str(Path(folder) / str(number)) for number, worker in enumerate(new)}
+            found = ask({worker: (listen, machine(), places[worker], keys[worker]) for worker in new})
+            for worker in new:
+                if found[worker] is True:
+                    self._held[worker] = _called(places[worker], keys[worker])
+                elif not isinstance(found[worker], BaseException):
+                    self._held[worker] = None
+
+    def exchange(
+        self, messages: dict[str, tuple[Any, ...]], meanwhile: Callable[[], dict[str, Any]], seconds: float,
+        known: Callable[[], Iterable[str]],
+    ) -> dict[str, Any]:  # fmt: skip
+        """What functions return on workers that have a line, or what kept one from it.
+
+        Parameters
+        ----------
+        messages
+            Worker to a function and its arguments.
+        meanwhile
+            Finds further answers while those are on their way.
+        seconds
+            Without an answer, between two looks at which workers are known.
+        known
+            Those.
+        """
+        pending: dict[Any, str] = {self._held[worker]: worker for worker in messages}
+        try:
+            for line, worker in pending.items():
+                with suppress(OSError):  # a line that is dead says so where an answer is read from it
+                    line.send_bytes(cloudpickle.dumps(messages[worker]))
+            found = meanwhile()
+            while pending:
+                ready = wait(list(pending), seconds)
+                there = set() if ready else set(known())
+                for line in ready or [line for line, worker in pending.items() if worker not in there]:
+                    found[pending[line]] = _answer(line) if ready else OSError(f"{pending[line]} is gone")
+                    if isinstance(found[pending[line]], OSError):
+                        self.drop(pending[line])
+                    del pending[line]
+        finally:
+            for worker in pending.values():  # an answer that nobody waits for would be taken for the next one
+                self.drop(worker)
+        return found
+
+    def drop(self, worker: str) -> None:
+        """Close a line. One may be opened to that worker again."""
+        line = self._held.pop(worker, None)
+        if line is not None:
+            line.close()
+
+
+def machine() -> str:
+    """What tells this machine from others."""
+    return socket.gethostname()
+
+
+def _called(place: str, key: bytes) -> Any:
+    try:
+        return Caller(place, family="AF_UNIX", authkey=key)
+    except (OSError, EOFError, AuthenticationError):
+        return None
+
+
+def _answer(line: Any) -> Any:
+    try:
+        return cloudpickle.loads(line.recv_bytes())
+    except (EOFError, OSError) as error:
+        return OSError(f"the line is dead: {error!r}")
+
+
+# ---- on the worker
+
+
+def listen(home: str, place: str, key: bytes) -> bool:
+    """Wait at a place for the call of a client on this machine, and answer on a thread of its own; whether it is."""
+    if home != machine() or not Path(place).parent.is_dir():
+        return False
+    listener = Listener(place, family="AF_UNIX", authkey=key)
+    threading.Thread(target=_serve, args=(listener,), name="line", daemon=True).start()
+    return True
+
+
+def _serve(listener: Listener) -> None:
+    line = None
+    with suppress(OSError, EOFError, AuthenticationError), listener:  # also where the folder is gone before the socket
+        line = listener.accept()
+    with suppress(OSError, EOFError):  # the client has gone
+        while line is not None:
+            line.send_bytes(_done(line.recv_bytes()))
+
+
+def _done(message: bytes) -> bytes:
+    """What a function returned, or raised."""
+    try:
+        function, *arguments = cloudpickle.loads(message)
+        return bytes(cloudpickle.dumps(function(*arguments)))
+    except Exception as error:
+        return bytes(cloudpickle.dumps(RuntimeError(f"{type(error).__name__}: {error}")))

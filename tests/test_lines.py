@@ -1,0 +1,165 @@
+"""Messages to workers on this machine that do not go through Dask."""
+
+import multiprocessing
+import os
+import stat
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client as Caller
+from pathlib import Path
+
+import pytest
+
+from scalable_bandits.execution import lines
+from scalable_bandits.execution.lines import Lines, listen
+
+
+def ask(messages):
+    """As Dask has workers call functions: all of them are this process."""
+    return {worker: function(*arguments) for worker, (function, *arguments) in messages.items()}
+
+
+def nothing():
+    return {}
+
+
+@pytest.fixture
+def opened():
+    found = Lines()
+    found.open(["a", "b"], ask)
+    yield found
+    for worker in "ab":
+        found.drop(worker)
+
+
+def sent(opened, messages, meanwhile=nothing, known=("a", "b")):
+    return opened.exchange(messages, meanwhile, 0.05, lambda: known)
+
+
+def serving():
+    return sum(thread.name == "line" for thread in threading.enumerate())
+
+
+class TestExchange:
+    def test_answers(self, opened):
+        """To each worker its own, and what came in the meantime beside."""
+        messages = {"a": (pow, 2, 3), "b": (len, "four")}
+        assert sent(opened, messages, lambda: {"far": 1}) == {"a": 8, "b": 4, "far": 1}
+        assert sent(opened, {"b": (pow, 3, 2)}) == {"b": 9}
+
+    def test_large_messages(self, opened):
+        both = bytes(10**7)
+        assert sent(opened, {"a": (bytes.__add__, both, both), "b": (len, both)}) == {"a": both + both, "b": 10**7}
+
+    def test_errors(self, opened):
+        """Said in words, whether or not what was raised or returned survives the way; the line stays."""
+
+        def breaks():
+            raise ZeroDivisionError("nothing to divide by")
+
+        found = sent(opened, {"a": (breaks,), "b": (threading.Lock,)})
+        assert str(found["a"]) == "ZeroDivisionError: nothing to divide by"
+        assert "cannot pickle" in str(found["b"])
+        assert sent(opened, {"a": (abs, -1), "b": (abs, -2)}) == {"a": 1, "b": 2}
+
+    def test_interrupted(self, opened):
+        """The answer that nobody waited for is not taken for the next one."""
+
+        def interrupt():
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            sent(opened, {"a": (abs, -1)}, interrupt)
+        assert "a" not in opened
+        opened.open(["a"], ask)
+        assert sent(opened, {"a": (abs, -5)}) == {"a": 5}
+
+    def test_given_up(self, opened):
+        """A worker that does not answer, and is not known any more."""
+        assert str(sent(opened, {"b": (time.sleep, 0.5)}, known=("a",))["b"]) == "b is gone"
+        assert "b" not in opened
+        opened.open(["b"], ask)
+        assert sent(opened, {"a": (abs, -3), "b": (abs, -4)}) == {"a": 3, "b": 4}
+
+    def test_death(self, opened):
+        """A process that ends under a message, or before it."""
+        for before in (False, True):
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
+                opened.open(["c"], lambda messages: {"c": other.submit(*messages["c"]).result()})
+                assert sent(opened, {"c": (os.getpid,)})["c"] != os.getpid()
+                if before:
+                    other.submit(os._exit, 0).exception()
+                found = sent(opened, {"a": (abs, -1), "c": (os._exit, 0)})
+                assert found["a"] == 1
+                assert isinstance(found["c"], OSError)
+                assert "c" not in opened
+
+
+class TestOpening:
+    def test_elsewhere(self, monkeypatch):
+        """On another machine, or where the folder is not seen: no line, and none is tried again."""
+        asked = []
+
+        def elsewhere(messages):
+            asked.append(sorted(messages))
+            return {w: f("another", *given[1:]) for w, (f, *given) in messages.items()}
+
+        found = Lines()
+        found.open(["a"], elsewhere)
+        found.open(["a"], elsewhere)
+        assert "a" not in found
+        assert asked == [["a"]]
+        assert not listen(lines.machine(), "/no/such/folder/0", b"key")
+        monkeypatch.delattr("socket.AF_UNIX")
+        found.open(["b"], ask)
+        assert "b" not in found
+
+    def test_no_answer(self):
+        """A worker that did not say is asked again."""
+        found = Lines()
+        found.open(["a"], lambda messages: dict.fromkeys(messages, OSError("gone")))
+        assert "a" not in found
+        found.open(["a"], ask)
+        assert "a" in found
+        found.drop("a")
+
+    def test_a_folder_of_its_own(self):
+        """Nobody else may look into it, and it is gone once the line is open."""
+        seen = []
+
+        def look(messages):
+            (_, _, place, _), *_ = messages.values()
+            found = ask(messages)
+            seen.append((Path(place).parent, stat.S_IMODE(Path(place).parent.stat().st_mode)))
+            return found
+
+        found = Lines()
+        found.open(["a"], look)
+        assert "a" in found
+        assert seen[0][1] == 0o700
+        assert not seen[0][0].exists()
+        found.drop("a")
+
+    def test_key(self, tmp_path):
+        """Who does not know it is refused, and nothing is left listening."""
+        before = serving()
+        assert listen(lines.machine(), str(tmp_path / "0"), b"right")
+        with pytest.raises(AuthenticationError):
+            Caller(str(tmp_path / "0"), authkey=b"wrong")
+        deadline = time.monotonic() + 10
+        while serving() > before or list(tmp_path.iterdir()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def test_ends_with_the_client(self):
+        before = serving()
+        found = Lines()
+        found.open(["a", "b"], ask)
+        assert serving() == before + 2
+        del found
+        deadline = time.monotonic() + 10
+        while serving() > before:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
