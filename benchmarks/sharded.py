@@ -67,16 +67,19 @@ def cells(dimension: int, on: Any = None) -> Made:
 
 
 def rounds_of(made: Made, count: int, after: Callable[[], None] = lambda: None) -> list[float]:
-    """Seconds of each round, after some that make the shards."""
+    """Seconds of the policy in each round, after some that make the shards."""
     policy, function = made
     taken = []
     for t in range(1, count + WARM + 1):
         if t == WARM + 1:
             after()
-        started = time.perf_counter()
+        asking = time.perf_counter()
         x = policy.ask()
-        policy.tell(x, float(function.evaluate(x[None])[0] + function.noise_at(t)))
-        taken.append(time.perf_counter() - started)
+        asked = time.perf_counter()
+        y = float(function.evaluate(x[None])[0] + function.noise_at(t))
+        telling = time.perf_counter()
+        policy.tell(x, y)
+        taken.append(time.perf_counter() - telling + asked - asking)
     return taken[WARM:]
 
 
