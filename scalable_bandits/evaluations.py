@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import time
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -101,6 +102,38 @@ def parse_value(result: Any, x: Any) -> float:
     if not math.isfinite(y) or abs(y) > LARGEST:
         checks.refuse("function", f"{y} at {x}", f"a function that returns finite numbers, up to {LARGEST:.0e} in size")
     return y
+
+
+def evaluate(function: Callable[[Any], Any], x: Any, number: int) -> float:
+    """Value of a function at x, as a number that can be told; what it raises goes on, with a note where it was raised.
+
+    Parameters
+    ----------
+    function
+        From a point (d,), or an arm number, to a number, in units of y.
+    x
+        Where.
+    number
+        Of the evaluation, from 1: for the note.
+    """
+    try:
+        return parse_value(function(x), x)
+    except Exception as error:
+        error.add_note(f"(evaluation {number}, at x = {x})")
+        raise
+
+
+def trace_of(error: BaseException) -> str | None:
+    """Traceback of what `evaluate` let through, from the user's function on; None of any other exception."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code is not evaluate.__code__:
+        frames = frames.tb_next
+    if frames is None:
+        return None
+    inner = frames.tb_next
+    if inner is not None and inner.tb_frame.f_code is parse_value.__code__:  # it returned, but no number
+        inner = None
+    return "".join(traceback.format_exception(type(error), error, inner))
 
 
 class Flight:

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.evaluations import Flight, Ticket, parse_value
+from scalable_bandits.evaluations import Flight, Ticket, evaluate
 from scalable_bandits.policies import Best, Policy
 from scalable_bandits.policies.base import check_fresh
 from scalable_bandits.progress import progress_bar
@@ -181,7 +181,7 @@ class _Run:
         with progress_bar(self.progress, type(policy).__name__, self.budget, len(ys)) as advance:
             while len(ys) < self.budget and (self.seconds is None or time.monotonic() < began + self.seconds):
                 x = policy.ask()
-                y = parse_value(self.function(x), x)
+                y = evaluate(self.function, x, len(ys) + 1)
                 policy.tell(x, y)
                 xs.append(x)
                 ys.append(y)

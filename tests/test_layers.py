@@ -60,8 +60,8 @@ WHERE = {
     "zarr": lambda path: path.parts[0] in ("execution", "store"),
     "icechunk": lambda path: path.parts[0] == "store",
     "jinja2": lambda path: path.parts[0] == "report",
-    "typer": lambda path: path.name in ("cli.py", "__main__.py"),
-    "click": lambda path: path.name in ("cli.py", "__main__.py"),
+    "typer": lambda path: path.parts[0] in ("cli", "__main__.py"),
+    "click": lambda path: path.parts[0] in ("cli", "__main__.py"),
 }
 FORBIDDEN = {"utils", "util", "helpers", "helper", "core", "common", "misc"}
 MOST_LINES, MOST_FUNCTION_LINES = 400, 70

@@ -241,6 +241,93 @@ def test_what_failed_as_it_ran_leaves_with_1(tmp_path):
     assert "error: function: all 2 evaluations failed" in result.stderr
 
 
+TROUBLE = {
+    "value": ValueError("the sensor is gone"), "key": KeyError("sensor"), "os": OSError("no such device"),
+    "user": KeyboardInterrupt(),
+}  # fmt: skip
+trouble = None  # what `experiment` raises; "nothing": it returns None
+
+
+def experiment(x):
+    if trouble in TROUBLE:
+        raise TROUBLE[trouble]
+    return None if trouble == "nothing" else -((x[0] - 0.3) ** 2)
+
+
+def fresh():
+    return sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.3), noise=0.1, regularization=0.01)
+
+
+def begun(place, function=experiment):
+    """A run of three evaluations, and how to go on with it."""
+    sb.maximize(function, fresh(), 3, store=place)
+    return "resume", place, "--function", f"{__name__}:{function.__name__}"
+
+
+@pytest.mark.parametrize("kind", ["value", "key", "os", "nothing"])
+def test_a_function_that_fails_leaves_with_1(kind, tmp_path, monkeypatch):
+    """Whatever it raises: with its own lines alone, the number of the evaluation, and how to go on; nothing is lost."""
+    call = begun(tmp_path / "run.zarr")
+    monkeypatch.setattr(sys.modules[__name__], "trouble", kind)
+    result = command(*call, "--rounds", 5)
+    assert result.exit_code == 1, result.output
+    assert "(evaluation 4, at x = [" in result.stderr
+    assert "maximize.py" not in result.stderr
+    assert ("raise TROUBLE[trouble]" in result.stderr) == (kind != "nothing")
+    assert f"go on with: scalable-bandits {' '.join(map(str, call))}" in result.stderr
+    assert result.stdout == ""
+    assert status(tmp_path / "run.zarr")[3:5] == (3, 5)
+    monkeypatch.undo()
+    assert command(*call).exit_code == 0
+    assert status(tmp_path / "run.zarr").rounds == 5
+
+
+def test_in_python_its_error_is_its_own(monkeypatch):
+    """With a note which evaluation it was."""
+    monkeypatch.setattr(sys.modules[__name__], "trouble", "key")
+    with pytest.raises(KeyError) as raised:
+        sb.maximize(experiment, fresh(), 5)
+    assert raised.value.__notes__[-1].startswith("(evaluation 1, at x = [")
+
+
+def test_stopped_by_the_user(tmp_path, monkeypatch):
+    call = begun(tmp_path / "run.zarr")
+    monkeypatch.setattr(sys.modules[__name__], "trouble", "user")
+    result = command(*call, "--rounds", 5)
+    assert result.exit_code == 130
+    assert result.stderr == f"interrupted; go on with: scalable-bandits {' '.join(map(str, call))}\n"
+
+
+def half(x):
+    if x[0] > 0.5:
+        raise ValueError("too hot")
+    return -x[0]
+
+
+def test_resumed_for_a_script(tmp_path):
+    """One record: how far it is, the best point, and what failed for good, which makes the code 1."""
+    call = begun(tmp_path / "run.zarr")
+    record = json.loads(command(*call, "--json", "--rounds", 5).stdout)
+    assert (record["rounds"], record["planned"], record["state"], record["failed"]) == (5, 5, "complete", [])
+    found = sb.maximize(experiment, fresh(), 5)
+    assert record["largest"] == found.y.max()
+    assert record["best"] == {"x": found.best.x.tolist(), "mean": found.best.mean, "std": found.best.std}
+    printed = command(*call).stdout
+    assert f"best: x = {found.best.x[0]:.6g}, where the mean is {found.best.mean:.4g} +- " in printed
+    sb.maximize(half, fresh(), 6, store=tmp_path / "half.zarr", parallel=1, retries=0)
+    again = command("resume", tmp_path / "half.zarr", "--function", f"{__name__}:half", "--json", "--parallel", 1)
+    failed = json.loads(again.stdout)["failed"]
+    assert again.exit_code == 1
+    assert {ticket["error"] for ticket in failed} == {"ValueError: too hot"}
+    numbers = ", ".join(str(ticket["ticket"]) for ticket in failed)
+    said = f"failed: {len(failed)} evaluations, for good: ValueError: too hot (tickets {numbers})"
+    assert said in " ".join(again.stderr.split())
+    environment = next(environments())
+    sb.simulate(next(policies(environment.space)), environment, 5, store=tmp_path / "simulated.zarr")
+    simulated = json.loads(command("resume", tmp_path / "simulated.zarr", "--json").stdout)
+    assert (simulated["rounds"], simulated["best"], simulated["failed"]) == (5, None, [])
+
+
 SCRIPT = """
 import scalable_bandits as sb
 
