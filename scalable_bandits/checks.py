@@ -8,22 +8,20 @@ from typing import Any, NoReturn
 
 import attrs
 import numpy as np
-from attrs import validators
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
 
-def instance_of(kind: type[Any]) -> Any:
-    """Validator: an instance of a class, which may be abstract."""
-    return validators.instance_of(kind)
-
-
 def refuse(name: str, given: Any, allowed: str) -> NoReturn:
     """Raise the ValueError of a bad argument."""
+    raise ValueError(_refusal(name, given, allowed))
+
+
+def _refusal(name: str, given: Any, allowed: str) -> str:
     text = " ".join(repr(given).split())
     shown = text if len(text) <= 200 else f"{text[:200]}..."
-    raise ValueError(f"{name}: got {shown}; allowed: {allowed}")
+    return f"{name}: got {shown}; allowed: {allowed}"
 
 
 def kind(name: str, value: Any, expected: type[Any] | tuple[type[Any], ...], allowed: str) -> None:
@@ -47,6 +45,16 @@ def integer(name: str, value: Any, minimum: int) -> int:
 
 
 Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+
+
+def instance_of(expected: type[Any], allowed: str) -> Validator:
+    """Validator: an instance of a class, which may be abstract; TypeError for another."""
+
+    def validate(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, expected):
+            raise TypeError(_refusal(field.name, value, allowed))
+
+    return validate
 
 
 def whole(minimum: int, below: float = math.inf, optional: bool = False) -> Validator:

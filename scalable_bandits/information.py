@@ -71,9 +71,14 @@ def growth_rate(kernel: Kernel, t: int | NDArray[Any], dimension: int) -> float 
     kernel
         Linear, RBF, or Matern with nu > 1; lengthscales enter the constant only.
     t
-        Observations.
+        Observations: one number, or an array (...,) of any shape.
     dimension
         d, of the points.
+
+    Returns
+    -------
+    float or ndarray
+        In nats: a number for one t, (...,) of the shape of t for an array.
 
     Raises
     ------
@@ -101,6 +106,20 @@ def improved_matern_rate(nu: float, t: int | NDArray[Any], dimension: int) -> fl
     """Sharper growth for the Matern kernel, t^(d (d + 1) / (d (d + 2) + 2 nu)), up to logarithms.
 
     Source: Janz et al. 2020, Theorem 4 (nu > 1).
+
+    Parameters
+    ----------
+    nu
+        Smoothness of the kernel, above 1.
+    t
+        Observations: one number, or an array (...,) of any shape.
+    dimension
+        d, of the points.
+
+    Returns
+    -------
+    float or ndarray
+        In nats, without its constant: a number for one t, (...,) of the shape of t for an array.
 
     Raises
     ------

@@ -59,6 +59,11 @@ class Prior(Specification):
         In units of y: a number; one for each candidate of a finite space (size,); or a function m(points (k, d), t)
         of points and the round t >= 1, with values (k,).
 
+    Raises
+    ------
+    ValueError, TypeError
+        If the name is empty, the mean not finite; the kernel is no kernel.
+
     Examples
     --------
     >>> import scalable_bandits as sb
@@ -67,7 +72,7 @@ class Prior(Specification):
     """
 
     name: str = attrs.field(validator=_named)
-    kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel))
+    kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
     mean: Mean = attrs.field(default=0.0, converter=_frozen_mean, eq=attrs.cmp_using(eq=_same), hash=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -142,7 +147,7 @@ def decay_log_likelihood(readings: Floats, covariance: Floats, epsilon: ArrayLik
     Returns
     -------
     ndarray
-        As many as there are epsilons, in nats.
+        (k,), one for each epsilon, in nats.
     """
     spectrum, vectors = np.linalg.eigh(covariance)
     prior = np.maximum(spectrum, 0.0)
@@ -231,7 +236,18 @@ def prior_from_panel(
 
 
 def semidefinite(matrix: Floats) -> Floats:
-    """Nearest positive semi-definite matrix to a symmetric one (n, n): negative eigenvalues become 0."""
+    """Nearest positive semi-definite matrix to a symmetric one: negative eigenvalues become 0.
+
+    Parameters
+    ----------
+    matrix
+        (n, n), symmetric.
+
+    Returns
+    -------
+    ndarray
+        (n, n), in the units of the given one.
+    """
     spectrum, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
     if spectrum[0] >= 0.0:
         return matrix

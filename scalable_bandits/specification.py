@@ -23,7 +23,15 @@ from scalable_bandits.checks import refuse
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Half a sentence for an error message: the nearest known word, and all of them."""
+    """Half a sentence for an error message: the nearest known word, and all of them.
+
+    Parameters
+    ----------
+    word
+        That is not known.
+    known
+        All that are.
+    """
     names = sorted(set(known))
     close = difflib.get_close_matches(word, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
@@ -31,7 +39,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def parameters(value: Any) -> dict[str, Any] | None:
-    """Arguments that would make a value anew, by name; None for a value that is no specification."""
+    """Arguments that would make a value anew, by name; None for a value that is no specification.
+
+    Parameters
+    ----------
+    value
+        Any.
+    """
     if isinstance(value, Specification):
         return value.parameters()
     return _fields(value) if attrs.has(type(value)) else None
@@ -49,7 +63,7 @@ def plain(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) ->
     value
         Of numbers, strings, arrays, and values with `parameters`.
     array
-        What becomes of an array; lists, if not given.
+        What becomes of an array (...,) of any shape; lists, if not given.
 
     Raises
     ------
@@ -74,6 +88,11 @@ def function_name(function: Any) -> str:
     """Where a function is defined, "module:name"; of another callable, its class.
 
     A script that runs is called after its file, so that the name is the one by which it can be imported.
+
+    Parameters
+    ----------
+    function
+        Of the user.
     """
     named = function if hasattr(function, "__qualname__") else type(function)
     module = named.__module__
@@ -85,7 +104,13 @@ def function_name(function: Any) -> str:
 
 
 def describe(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) -> Any:
-    """Like `plain`, for the record: a function or another object becomes ``{"function": "module:name"}``."""
+    """Like `plain`, for the record: a function or another object becomes ``{"function": "module:name"}``.
+
+    Parameters
+    ----------
+    value, array
+        As of `plain`.
+    """
     arguments = parameters(value)
     if arguments is not None:
         return {"type": type(value).__name__, **{key: describe(v, array) for key, v in arguments.items()}}
@@ -103,7 +128,20 @@ LARGE = 64  # numbers; longer arrays are kept as arrays, and a description has t
 
 
 def specify(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Describe what makes a run, as plain data and the long arrays in it by their digests."""
+    """Describe what makes a run, as plain data and the long arrays in it by their digests.
+
+    Parameters
+    ----------
+    parts
+        Policy, environment and the like, by name.
+
+    Returns
+    -------
+    description : dict
+        JSON-ready.
+    inputs : dict
+        Arrays (...,) of any shape, of more than `LARGE` numbers, by the digests that stand for them in the description.
+    """
     inputs: dict[str, np.ndarray] = {}
 
     def shorten(array: np.ndarray) -> Any:
@@ -118,7 +156,15 @@ def specify(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndar
 
 
 def differences(stored: Any, given: Any, name: str = "") -> list[str]:
-    """Where two descriptions differ, a line a field."""
+    """Where two descriptions differ, a line a field.
+
+    Parameters
+    ----------
+    stored, given
+        What `describe` gave.
+    name
+        Of what is described, for the lines.
+    """
     if isinstance(stored, Mapping) and isinstance(given, Mapping):
         keys = [*stored, *(key for key in given if key not in stored)]
         inside = f"{name}." if name else ""

@@ -38,10 +38,15 @@ class Status(NamedTuple):
 def runs_in(place: Any) -> Iterator[Any]:
     """Places of the runs in a folder and below, itself included; a URL or a zarr store is one run. None of a new study.
 
+    Parameters
+    ----------
+    place
+        A folder, a URL that zarr knows, or a zarr store.
+
     Raises
     ------
     FileNotFoundError
-        If there is none.
+        If there is no run.
     """
     if not isinstance(place, str | Path) or "://" in str(place):
         yield place
@@ -56,7 +61,13 @@ def runs_in(place: Any) -> Iterator[Any]:
 
 
 def status(place: Any) -> Status:
-    """Look at one run, without disturbing whoever writes it."""
+    """Look at one run, without disturbing whoever writes it; of one that cannot be read, `state` says why.
+
+    Parameters
+    ----------
+    place
+        Of the run's store.
+    """
     try:
         run = ObservationStore.open(place)
         series = {field.name for field in run.fields}
@@ -95,7 +106,12 @@ def _state(run: StoredRun) -> str:
 
 
 def function_of(name: str) -> Callable[[Any], float]:
-    """The user's function "module:name", imported.
+    """The user's function, imported.
+
+    Parameters
+    ----------
+    name
+        "module:name"; a name with dots is looked for inside what comes before them.
 
     Raises
     ------

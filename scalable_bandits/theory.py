@@ -33,6 +33,18 @@ def _checked(nu: float, dimension: int) -> tuple[float, int]:
 def partition_exponents(nu: float, dimension: int) -> PartitionExponents:
     """b = (d + 1) / (d + 2 nu) and q = d (d + 1) / (d (d + 2) + 2 nu). Source: Janz et al. 2020, section 3.
 
+    Parameters
+    ----------
+    nu
+        Smoothness of the kernel, above 1.
+    dimension
+        d, of the points.
+
+    Raises
+    ------
+    ValueError
+        If nu is not above 1, or the dimension not a positive whole number.
+
     Examples
     --------
     >>> partition_exponents(nu=1.5, dimension=1)
@@ -43,9 +55,28 @@ def partition_exponents(nu: float, dimension: int) -> PartitionExponents:
 
 
 def cells_rate(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floats:
-    """T^q, the growth of the number of cells that pi-GP-UCB ever makes, at one horizon or at many, of the same shape.
+    """T^q, the growth of the number of cells that pi-GP-UCB ever makes, at one horizon or at many.
 
     Source: Janz et al. 2020, Lemma 2.
+
+    Parameters
+    ----------
+    nu
+        Smoothness of the kernel, above 1.
+    t
+        Rounds: one number, or an array (...,) of any shape.
+    dimension
+        d, of the points.
+
+    Returns
+    -------
+    float or ndarray
+        Without its constant: a number for one t, (...,) of the shape of t for an array.
+
+    Raises
+    ------
+    ValueError
+        If nu is not above 1, t not finite, or the dimension not a positive whole number.
     """
     rate = np.maximum(checks.finite("t", t), 1.0) ** partition_exponents(nu, dimension).q
     return float(rate) if np.ndim(rate) == 0 else rate
@@ -54,7 +85,22 @@ def cells_rate(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floa
 def cell_gain_rate(t: int | NDArray[Any]) -> float | Floats:
     """log T log log T (nats), the growth of the information gain in any one cell, all logarithms included.
 
-    At one horizon or at many, of the same shape. Zero up to T = e. Source: Janz et al. 2020, Lemma 1.
+    Zero up to T = e. Source: Janz et al. 2020, Lemma 1.
+
+    Parameters
+    ----------
+    t
+        Rounds: one number, or an array (...,) of any shape.
+
+    Returns
+    -------
+    float or ndarray
+        In nats, without its constant: a number for one t, (...,) of the shape of t for an array.
+
+    Raises
+    ------
+    ValueError
+        If t is not finite.
     """
     logarithm = np.log(np.maximum(checks.finite("t", t), math.e))
     rate = logarithm * np.log(logarithm)
@@ -65,6 +111,25 @@ def most_cells(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floa
     """4 (t + 1)^(b d), N_t of pi-GP-UCB: cells that could be in its cover after t rounds, constants included.
 
     Source: Janz et al. 2020, Lemma 6.
+
+    Parameters
+    ----------
+    nu
+        Smoothness of the kernel, above 1.
+    t
+        Rounds: one number, or an array (...,) of any shape.
+    dimension
+        d, of the points.
+
+    Returns
+    -------
+    float or ndarray
+        Cells: a number for one t, (...,) of the shape of t for an array.
+
+    Raises
+    ------
+    ValueError
+        If nu is not above 1, t not finite, or the dimension not a positive whole number.
     """
     bound = 4.0 * (checks.finite("t", t) + 1.0) ** (partition_exponents(nu, dimension).b * dimension)
     return float(bound) if np.ndim(bound) == 0 else bound
@@ -72,6 +137,18 @@ def most_cells(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floa
 
 def partition_regret_exponent(nu: float, dimension: int) -> float:
     """(d (2d + 3) + 2 nu) / (d (2d + 4) + 4 nu) = (1 + q) / 2, of pi-GP-UCB. Source: Janz et al. 2020, Theorem 3.
+
+    Parameters
+    ----------
+    nu
+        Smoothness of the kernel, above 1.
+    dimension
+        d, of the points.
+
+    Raises
+    ------
+    ValueError
+        If nu is not above 1, or the dimension not a positive whole number.
 
     Examples
     --------
@@ -86,12 +163,37 @@ def improved_regret_exponent(nu: float, dimension: int) -> float:
     """min(1, (3 d^2 + 2 nu) / (2 d^2 + 4 nu)), of GP-UCB and IGP-UCB as known in 2020.
 
     Source: Janz et al. 2020, section 1, from the information gain of Srinivas et al. 2010, Theorem 5.
+
+    Parameters
+    ----------
+    nu
+        Smoothness of the kernel, above 1.
+    dimension
+        d, of the points.
+
+    Raises
+    ------
+    ValueError
+        If nu is not above 1, or the dimension not a positive whole number.
     """
     nu, d = _checked(nu, dimension)
     return min(1.0, (3 * d**2 + 2 * nu) / (2 * d**2 + 4 * nu))
 
 
 def least_regret_exponent(nu: float, dimension: int) -> float:
-    """(d + nu) / (d + 2 nu): no algorithm's is smaller. Source: Scarlett, Bogunovic & Cevher 2017."""
+    """(d + nu) / (d + 2 nu): no algorithm's is smaller. Source: Scarlett, Bogunovic & Cevher 2017.
+
+    Parameters
+    ----------
+    nu
+        Smoothness of the kernel, above 1.
+    dimension
+        d, of the points.
+
+    Raises
+    ------
+    ValueError
+        If nu is not above 1, or the dimension not a positive whole number.
+    """
     nu, d = _checked(nu, dimension)
     return (d + nu) / (d + 2 * nu)

@@ -31,6 +31,11 @@ class Curve(NamedTuple):
 class Trajectory:
     """One run. Arrays are over rounds, (T,); those of a stored run are read when they are asked for.
 
+    Parameters
+    ----------
+    series
+        (T,) arrays by their names ("candidate" and `SERIES`), or the stored run that has them.
+
     Attributes
     ----------
     space
@@ -64,37 +69,37 @@ class Trajectory:
 
     @property
     def candidate(self) -> Indices:
-        """Number of the candidate played."""
+        """Numbers (T,) of the candidates played."""
         return self._read("candidate")
 
     @property
     def y(self) -> Floats:
-        """Observation, in units of y."""
+        """Observations (T,), in units of y."""
         return self._read("y")
 
     @property
     def value(self) -> Floats:
-        """Noise-free value of what was played, in units of y."""
+        """Noise-free values (T,) of what was played, in units of y."""
         return self._read("value")
 
     @property
     def regret(self) -> Floats:
-        """Optimum minus value, in units of y."""
+        """Optimum minus value, (T,), in units of y."""
         return self._read("regret")
 
     @property
     def cumulative_regret(self) -> Floats:
-        """Sum of the regret up to each round."""
+        """Sum of the regret up to each round, (T,), in units of y."""
         return self._read("cumulative_regret")
 
     @property
     def width(self) -> Floats:
-        """Confidence width of the policy as it chose; NaN for one without."""
+        """Confidence widths (T,) of the policy as it chose, in standard deviations; NaN for one without."""
         return self._read("width")
 
     @property
     def information_gain(self) -> Floats:
-        """Information gain (nats) of the policy as it chose; NaN for one without."""
+        """Information gain (T,), in nats, of the policy as it chose; NaN for one without."""
         return self._read("information_gain")
 
     def curve(self, points: int = 500, log: bool = False) -> Curve:

@@ -1,4 +1,7 @@
-"""What is public says what it takes and what it refuses, and says it of parameters that there are."""
+"""What is public says what it takes and what it refuses, and says it of parameters that there are.
+
+Every array, taken or given, has its shape beside it; what a module's function takes is described, all of it.
+"""
 
 import ast
 import importlib
@@ -6,6 +9,7 @@ import inspect
 import re
 import textwrap
 
+import attrs
 import pytest
 
 import scalable_bandits as sb
@@ -35,13 +39,29 @@ MADE_BY_OTHERS = (".ObservationStore", ".StoredRun", ".Trajectory")  # by `open`
 REFUSALS = ("ValueError", "TypeError")
 
 
-def described(doc, section):
-    """Names that a section of a docstring in numpydoc's form describes; None if it has no such section."""
+ARRAY = re.compile(r"\b(ndarray|NDArray|ArrayLike|Floats|Indices|Mask|Columns)\b")  # in an annotation
+SHAPE = re.compile(r"\((?:\d|[a-zA-Z|.])[\w .|+*-]*,[\w ,.|+*-]*\)")  # (n, d), (k,), (2 m,), (...,)
+REFERENCE = re.compile(r"\bAs (in|of|for) `")
+
+
+def entries(doc, section):
+    """What a section of a docstring in numpydoc's form says of each name; None if it has no such section."""
     found = re.search(rf"^{section}\n-+\n(.*?)(?=^\S[^\n]*\n---|\Z)", doc, re.MULTILINE | re.DOTALL)
     if found is None:
         return None
-    heads = re.findall(r"^(\S[^\n]*)\n {4}\S", found[1], re.MULTILINE)
-    return [name.strip("* ") for head in heads for name in head.partition(" : ")[0].split(",")]
+    parts = re.findall(r"^(\S[^\n]*)\n( {4}\S(?:[^\n]*\n {4}|\n)*[^\n]*)", found[1], re.MULTILINE)
+    return {name.strip("* "): text for head, text in parts for name in head.partition(" : ")[0].split(",")}
+
+
+def described(doc, section):
+    """Names that a section describes; None if there is no such section."""
+    found = entries(doc, section)
+    return None if found is None else list(found)
+
+
+def has_shape(text):
+    """Whether a shape is there, or where it is."""
+    return SHAPE.search(text) or REFERENCE.search(text)
 
 
 def refuses(function):
@@ -115,6 +135,56 @@ def test_functions(name):
         assert len(taken) < 4 or not function.__doc__ or set(taken) <= set(shared), f"takes {taken}"
     if refuses(function):
         assert described(doc, "Raises") or any(error in doc for error in REFUSALS)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_shapes_of_functions(name):
+    """Each array that is taken, and that is given."""
+    function, doc = FUNCTIONS[name], inspect.cleandoc(FUNCTIONS[name].__doc__ or "")
+    if not doc:
+        return  # it overrides another, which says it
+    shared = entries(inspect.getdoc(inspect.getmodule(function)) or "", "Parameters") or {}
+    said, signature = {**shared, **(entries(doc, "Parameters") or {})}, inspect.signature(function)
+    arrays = [p for p, value in signature.parameters.items() if ARRAY.search(str(value.annotation))]
+    assert [parameter for parameter in arrays if not has_shape(said.get(parameter, doc))] == []
+    if ARRAY.search(str(signature.return_annotation)):
+        assert has_shape("".join((entries(doc, "Returns") or {"": doc}).values()))
+
+
+@pytest.mark.parametrize("name", [name for name, function in FUNCTIONS.items() if "." not in function.__qualname__])
+def test_functions_of_modules(name):
+    """Their parameters are described, all of them, by the function or by its module for several."""
+    function = FUNCTIONS[name]
+    docs = [inspect.getdoc(said) or "" for said in (function, inspect.getmodule(function))]
+    known = {parameter for doc in docs for parameter in described(doc, "Parameters") or []}
+    assert [parameter for parameter in inspect.signature(function).parameters if parameter not in known] == []
+
+
+def says_what_it_refuses(value, seen=()):
+    """Whether a class has a section Raises, or one whose parameters it says that it shares."""
+    doc = inspect.cleandoc(value.__doc__ or "")
+    if described(doc, "Raises"):
+        return True
+    named = [other for other in CLASSES.values() if f"`{other.__name__}`" in doc and other not in (*seen, value)]
+    return any(says_what_it_refuses(other, (*seen, value)) for other in named)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_shapes_and_refusals_of_classes(name):
+    """Each array that is taken has its shape; one whose fields are checked says what they must be."""
+    value = CLASSES[name]
+    if issubclass(value, tuple | Exception):
+        return
+    said = {}
+    for kind in reversed(value.__mro__):
+        doc = inspect.cleandoc(kind.__doc__ or "") if kind.__module__.startswith("scalable_") else ""
+        said |= {**(entries(doc, "Attributes") or {}), **(entries(doc, "Parameters") or {})}
+    taken = inspect.signature(value).parameters.items()
+    arrays = [parameter for parameter, one in taken if ARRAY.search(str(one.annotation))]
+    assert [parameter for parameter in arrays if not has_shape(said.get(parameter, ""))] == []
+    fields = attrs.fields(value) if attrs.has(value) else ()
+    if any(field.init and (field.validator or field.converter) for field in fields):
+        assert says_what_it_refuses(value)
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -19,21 +19,37 @@ from scalable_bandits.simulate import simulate
 from scalable_bandits.spaces import Arms, FiniteSpace, Grid, Indices
 from scalable_bandits.trajectory import Trajectory
 
-if TYPE_CHECKING:
-    pass
-
 NORMAL = 1.959964  # standard deviations to either side that hold 95 % of a normal distribution
 
 
 def indexed(policy: Policy) -> bool:
-    """Whether a policy maximises an index over its space that `index_of` knows."""
+    """Whether a policy maximises an index over its space that `index_of` knows.
+
+    Parameters
+    ----------
+    policy
+        Any.
+    """
     if isinstance(policy, PEGPUCB):
         return True
     return isinstance(policy, IndexPolicy) and type(policy).choose is IndexPolicy.choose
 
 
 def index_of(policy: Policy, points: Floats) -> Floats:
-    """Index of the round to come at points (k, d): what the policy maximises, pending points apart.
+    """Index of the round to come: what the policy maximises, pending points apart.
+
+    Parameters
+    ----------
+    policy
+        It is left as it is.
+    points
+        (k, d), or arm numbers (k,).
+
+    Returns
+    -------
+    ndarray
+        (k,), in units of y of an upper confidence bound; the logarithm of an expected improvement in units of y; the
+        standard deviations above the incumbent of a probability of improvement.
 
     Raises
     ------
@@ -108,6 +124,13 @@ def coverage(policy: Policy, environment: Environment, run: Trajectory, points: 
 
 def plays_over_rounds(policy: UnknownPriorPolicy, run: Trajectory) -> tuple[Floats, UnknownPriorPolicy]:
     """Which prior each round of a run was credited to, by telling a fresh copy of the policy what was observed.
+
+    Parameters
+    ----------
+    policy
+        That played; it is left as it is.
+    run
+        From round 1 on.
 
     Returns
     -------

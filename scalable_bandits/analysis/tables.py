@@ -107,7 +107,20 @@ def _numbers(found: Spread) -> tuple[float, float, float, float]:
 
 
 def case_of(result: xarray.Dataset, case: str | None) -> str:
-    """Name of a study's case, which need not be given where there is one; ValueError for what is none."""
+    """Name of a study's case, which need not be given where there is one.
+
+    Parameters
+    ----------
+    result
+        What `Study.run` gave, or `Study.open` opened.
+    case
+        Its name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such case, or several and none is named.
+    """
     cases = [str(name) for name in result["case"].values]
     if case is None and len(cases) == 1:
         return cases[0]
@@ -117,7 +130,20 @@ def case_of(result: xarray.Dataset, case: str | None) -> str:
 
 
 def finished(result: xarray.Dataset, case: str, policy: str) -> Floats:
-    """Regret (runs, rounds) of a policy's finished runs of one case, in units of y."""
+    """Regret of a policy's finished runs of one case.
+
+    Parameters
+    ----------
+    result
+        What `Study.run` gave, or `Study.open` opened.
+    case, policy
+        Their names.
+
+    Returns
+    -------
+    ndarray
+        (runs, rounds) in units of y.
+    """
     regret = result["regret"].sel(case=case, policy=policy).transpose("replicate", "round").values
     return regret[np.isfinite(regret).all(axis=1)]
 
@@ -130,7 +156,12 @@ def means(result: xarray.Dataset, level: float = LEVEL) -> list[Mean]:
     result
         What `Study.run` gave, or `Study.open` opened.
     level
-        Of the confidence intervals.
+        Of the confidence intervals, between 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        If the level is not between 0 and 1.
     """
     rows = []
     for case in map(str, result["case"].values):
@@ -227,7 +258,13 @@ def exponent(rounds: Indices, curves: Floats) -> Spread:
 
 
 def exponents(result: xarray.Dataset) -> list[Exponent]:
-    """Fitted exponents of a study's regret curves, in the order of its policies."""
+    """Fitted exponents of a study's regret curves, case by case in the order of its policies.
+
+    Parameters
+    ----------
+    result
+        What `Study.run` gave, or `Study.open` opened.
+    """
     rows, rounds = [], result["round"].values
     for case in map(str, result["case"].values):
         for policy in map(str, result["policy"].values):

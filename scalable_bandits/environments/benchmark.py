@@ -214,7 +214,7 @@ class Benchmark(Environment):
         return (self.function.evaluate(points) - self._center) / self._scale
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
-        """Largest value, in units of y: exact on a finite space, the literature's on the usual box, else searched."""
+        """Largest value, in units of y, of a mask (size,) or of all: exact if finite, known or searched on a box."""
         usual = Box([[0.0, 1.0]] * len(self._bounds) if self._unit_cube else self._bounds)
         known = self.function.optimum
         if self.name == "michalewicz" and len(self._bounds) != 2:

@@ -25,7 +25,15 @@ class Noise(Specification):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
-        """Draw (count,) values, in units of y."""
+        """Draw (count,) values, in units of y.
+
+        Parameters
+        ----------
+        rng
+            Of numpy.
+        count
+            How many.
+        """
 
 
 @attrs.frozen
@@ -36,6 +44,11 @@ class GaussianNoise(Noise):
     ----------
     scale
         In units of y; 0 for none.
+
+    Raises
+    ------
+    ValueError
+        If the scale is negative or infinite.
     """
 
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.nonnegative)
@@ -59,6 +72,11 @@ class UniformNoise(Noise):
     ----------
     half_width
         In units of y; 0 for none.
+
+    Raises
+    ------
+    ValueError
+        If the half-width is negative or infinite.
     """
 
     half_width: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.nonnegative)
@@ -79,6 +97,11 @@ class RademacherNoise(Noise):
     ----------
     scale
         In units of y; 0 for none.
+
+    Raises
+    ------
+    ValueError
+        If the scale is negative or infinite.
     """
 
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.nonnegative)
@@ -102,6 +125,11 @@ class StudentTNoise(Noise):
         Above 1, so that there is a mean.
     scale
         In units of y; 0 for none.
+
+    Raises
+    ------
+    ValueError
+        If df is not above 1, or the scale is negative or infinite.
     """
 
     df: float = attrs.field(default=5.0, converter=checks.to_float, validator=checks.above_one)

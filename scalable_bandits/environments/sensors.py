@@ -72,6 +72,21 @@ def load_light(folder: str | os.PathLike[str] | None = None) -> SensorData:
     """Light sensors of the CMU Intelligent Workplace, Nov 2005: 601 and 192 readings of 41 sensors.
 
     Source: Chowdhury & Gopalan 2017, Fig. 4b (their split).
+
+    Parameters
+    ----------
+    folder
+        Where the file is; if not given, where SCALABLE_BANDITS_DATA points, or ../shared/data.
+
+    Returns
+    -------
+    SensorData
+        `train` (times, n) and `test` (times, n) in raw light units.
+
+    Raises
+    ------
+    DataMissing
+        If the file is not there.
     """
     from scipy.io import loadmat
 
@@ -84,6 +99,21 @@ def load_temperature(folder: str | os.PathLike[str] | None = None) -> SensorData
     """Temperatures of 50 motes of the Intel Berkeley lab, half-hourly: three days, and the next two.
 
     Source: Srinivas et al. 2010, Fig. 5b; Chowdhury & Gopalan 2017, Fig. 4a; Ziomek et al. 2025, Fig. 4.
+
+    Parameters
+    ----------
+    folder
+        Where the file is; if not given, where SCALABLE_BANDITS_DATA points, or ../shared/data.
+
+    Returns
+    -------
+    SensorData
+        `train` (times, n) and `test` (times, n) in degrees Celsius.
+
+    Raises
+    ------
+    DataMissing
+        If the file is not there.
     """
     train, test = (_read(find(f"intel_temperature_{part}.csv", INTEL, folder)).T for part in ("train", "test"))
     return SensorData(train, test, "degrees Celsius", None)
@@ -94,6 +124,21 @@ def load_traffic(folder: str | os.PathLike[str] | None = None) -> SensorData:
 
     The first two thirds of the rows are `train`, the rest `test`, as in Srinivas et al. 2010, section 6 (who had
     357 detectors on I-880 for a month). The file has 1 to 7 March 2012; 3 and 4 March are a weekend.
+
+    Parameters
+    ----------
+    folder
+        Where the file is; if not given, where SCALABLE_BANDITS_DATA points, or ../shared/data.
+
+    Returns
+    -------
+    SensorData
+        `train` (times, n) and `test` (times, n) in miles per hour.
+
+    Raises
+    ------
+    DataMissing
+        If the file is not there.
     """
     speeds = _read(find("traffic_speed_la.csv.gz", TRAFFIC, folder), header=1)
     day, slot = np.divmod(np.arange(len(speeds)), 288)
@@ -158,7 +203,17 @@ def reading(rows: Floats, number: int) -> Floats:
 
 
 def empirical_covariance(readings: ArrayLike) -> Floats:
-    """Covariance (n, n) of the sensors' readings (times, n) about their means, in squared units.
+    """Covariance of the sensors' readings about their means.
+
+    Parameters
+    ----------
+    readings
+        (times, n).
+
+    Returns
+    -------
+    ndarray
+        (n, n), in squared units of the readings.
 
     Raises
     ------

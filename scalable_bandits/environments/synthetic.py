@@ -262,7 +262,7 @@ class FunctionEnvironment(Environment):
         return {**super().parameters(), "function": self.function, "optimum": self._optimum}
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
-        """As `Environment.optimum`: the largest value, as given or searched, in units of y."""
+        """As `Environment.optimum`, in units of y, of a mask (size,) or all: as given, or searched."""
         if available is None and self._optimum is not None:
             return self._optimum
         return super().optimum(t, available)

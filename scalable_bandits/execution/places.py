@@ -65,6 +65,12 @@ def executing(on: Any, function: Callable[..., Any], name: str, threads: int | N
 def connect(on: Any) -> Iterator[Client]:
     """Client of the cluster that `on` names, with at least one worker, whose versions are those of this process.
 
+    Parameters
+    ----------
+    on
+        "local" or "local:4" (worker processes of this machine), an address ("tcp://...", "tls://..."), a
+        `distributed.Client`, or a recipe file (.yaml).
+
     Raises
     ------
     ValueError
@@ -87,7 +93,19 @@ class Place(NamedTuple):
 
 
 def resolve(on: Any) -> Place:
-    """What `on` names; ValueError if that is nothing."""
+    """What `on` names; nothing is started yet.
+
+    Parameters
+    ----------
+    on
+        "local" or "local:4" (worker processes of this machine), an address ("tcp://...", "tls://..."), a
+        `distributed.Client`, or a recipe file (.yaml).
+
+    Raises
+    ------
+    ValueError
+        If it names nothing, or a recipe says what is not allowed.
+    """
     if isinstance(on, str):
         head, _, count = on.partition(":")
         if head == "local" and (on == "local" or (count.isdecimal() and int(count) > 0)):

@@ -216,6 +216,11 @@ class Sum(Combination):
     ----------
     kernels
         At least one.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or one of them is no kernel.
     """
 
     combine = np.add
@@ -247,6 +252,11 @@ class Product(Combination):
     ----------
     kernels
         At least one.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or one of them is no kernel.
     """
 
     combine = np.multiply
@@ -286,10 +296,15 @@ class Scaled(Kernel):
         In squared units of the function.
     kernel
         Of variance 1, say.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the factor is not positive; the kernel is no kernel.
     """
 
     factor: float = attrs.field(converter=checks.to_float, validator=checks.positive)
-    kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel))
+    kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
 
     @property
     def stationary(self) -> bool:
@@ -339,6 +354,11 @@ class Lengthscaled(Kernel):
     ----------
     lengthscale
         In units of x; one positive number, or one a dimension.
+
+    Raises
+    ------
+    ValueError
+        If one is not positive.
     """
 
     lengthscale: float | tuple[float, ...] = attrs.field(default=1.0, converter=_lengthscales)

@@ -67,6 +67,11 @@ class RBF(Stationary):
     ----------
     lengthscale
         In units of x; one number, or one a dimension.
+
+    Raises
+    ------
+    ValueError
+        If a lengthscale is not positive.
     """
 
     def radial(self, block: Floats) -> None:
@@ -87,6 +92,11 @@ class Matern(Stationary):
     nu
         Smoothness. 1/2, 3/2, 5/2 have closed forms, infinity is the RBF kernel, any other positive
         number goes through the modified Bessel function K_nu.
+
+    Raises
+    ------
+    ValueError
+        If a lengthscale or nu is not positive.
     """
 
     nu: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite, kw_only=True)
@@ -170,6 +180,11 @@ class RationalQuadratic(Stationary):
         In units of x; one number, or one a dimension.
     alpha
         Positive; the larger, the nearer to one RBF kernel.
+
+    Raises
+    ------
+    ValueError
+        If a lengthscale or alpha is not positive.
     """
 
     alpha: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive, kw_only=True)

@@ -27,6 +27,11 @@ class Periodic(Lengthscaled):
         Without unit (it divides a sine); one number, or one a dimension.
     period
         In units of x.
+
+    Raises
+    ------
+    ValueError
+        If a lengthscale or the period is not positive.
     """
 
     period: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive, kw_only=True)
@@ -66,6 +71,11 @@ class Linear(Lengthscaled):
         In units of x over those of the function; one number, or one a dimension.
     bias
         Variance of the function at 0, in its squared units.
+
+    Raises
+    ------
+    ValueError
+        If a lengthscale is not positive, or the bias negative.
     """
 
     bias: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative, kw_only=True)

@@ -26,6 +26,11 @@ class TemporalDecay(Kernel):
     epsilon
         Between 0 (nothing is forgotten) and 1 (every round is a new function).
 
+    Raises
+    ------
+    ValueError
+        If epsilon is not from 0 to 1.
+
     Examples
     --------
     >>> TemporalDecay(0.19).between([1, 1, 3], 1).round(2).tolist()
@@ -35,7 +40,18 @@ class TemporalDecay(Kernel):
     epsilon: float = attrs.field(converter=checks.to_float, validator=checks.fraction)
 
     def between(self, t: ArrayLike, other: ArrayLike) -> Floats:
-        """Correlations of the function in rounds `t` with that in rounds `other`; shapes broadcast."""
+        """Correlations of the function in rounds `t` with that in rounds `other`, between 0 and 1.
+
+        Parameters
+        ----------
+        t, other
+            Rounds: numbers, or (...,) of any shapes that broadcast.
+
+        Returns
+        -------
+        ndarray
+            (...,) of the shape that they broadcast to.
+        """
         lag = np.abs(np.asarray(t, dtype=np.float64) - np.asarray(other, dtype=np.float64))
         result: Floats = np.power(1.0 - self.epsilon, lag / 2.0)
         return result

@@ -23,7 +23,13 @@ SERIES = {"regret": "cumulative regret", "information_gain": "largest gain (nats
 
 
 def study_figure(result: xarray.Dataset) -> Figure:
-    """Picture of a study: one panel of regret curves a case (and one of the priors played, if any), one legend."""
+    """Picture of a study: one panel of regret curves a case (and one of the priors played, if any), one legend.
+
+    Parameters
+    ----------
+    result
+        What `Study.run` gave, or `Study.open` opened.
+    """
     from matplotlib.figure import Figure
 
     cases = [str(case) for case in result["case"].values]
@@ -51,7 +57,20 @@ def study_figure(result: xarray.Dataset) -> Figure:
 
 
 def cover_figure(played: Mapping[str, Played], title: str) -> Figure:
-    """Covers side by side, one panel a case."""
+    """Covers side by side, one panel a case.
+
+    Parameters
+    ----------
+    played
+        Policies that have played, in two dimensions, by the name of the case.
+    title
+        Above all panels.
+
+    Raises
+    ------
+    ValueError
+        If a space is not of two dimensions.
+    """
     from matplotlib.figure import Figure
 
     columns = min(2, len(played))

@@ -76,7 +76,7 @@ class Policy(Played):
 
     continuous: ClassVar[bool] = False
 
-    space: Space = attrs.field(kw_only=False, validator=checks.instance_of(Space))
+    space: Space = attrs.field(kw_only=False, validator=checks.instance_of(Space, "a space: Box, Grid, Points or Arms"))
     noise: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     regularization: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     delta: float = attrs.field(default=0.1, converter=checks.to_float, validator=checks.probability)
@@ -118,7 +118,7 @@ class Policy(Played):
         """
 
     def propose(self, allowed: Mask | None = None) -> int:
-        """`choose`, and of equal points the first: the step of a simulation."""
+        """`choose` of a mask (size,), or all; of equal points the first: the step of a simulation."""
         return self._finite.canonical(self.choose(allowed))
 
     @abstractmethod

@@ -94,7 +94,7 @@ class GaussianProcessPolicy(HeldPolicy):
 
     engines: ClassVar[tuple[str, ...]] = ()  # of a policy with one of its own
 
-    kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel))
+    kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
     prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=0.0)
     engine: str = attrs.field(default="auto")
     oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
@@ -330,7 +330,7 @@ class IndexPolicy(GaussianProcessPolicy):
 
     @abstractmethod
     def acquisition(self, allowed: Mask | None) -> Acquisition:
-        """The index of the round to come."""
+        """The index of the round to come, where a mask (size,) says what may be chosen; None if all may."""
 
     def choose(self, allowed: Mask | None = None) -> int:
         if isinstance(self._finite, Visited):

@@ -54,6 +54,11 @@ class GPTS(ConfidencePolicy):
         exact to rounding once each dimension has enough (Mutny & Krause 2018).
 
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+
+    Raises
+    ------
+    ValueError
+        If the engine, the samples or the basis are not made for each other, the kernel or so many candidates.
     """
 
     samples: str = attrs.field(default="auto", validator=checks.one_of(("auto", "exact", "pathwise")))

@@ -41,7 +41,7 @@ class ImprovementPolicy(IndexPolicy):
         self._largest = float(state["largest"])
 
     def best_so_far(self, allowed: Mask | None) -> float:
-        """Value of the incumbent, in units of y; before there is one, the largest prior mean allowed."""
+        """Value of the incumbent, in units of y; before there is one, the largest prior mean of a mask (size,)."""
         if self.incumbent == "observation" and np.isfinite(self._largest):
             return self._largest
         queried = self.queried

@@ -94,11 +94,11 @@ class PiGPUCB(HeldPolicy):
 
     continuous: ClassVar[bool] = True
 
-    kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel))
+    kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
     rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
     prior_mean: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.number)
-    theory: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
-    tightening: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+    theory: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
+    tightening: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     nu: float | None = attrs.field(default=None)
     _known: Told = attrs.field(init=False, factory=Told, repr=False)  # of which the cells are made again
 
@@ -246,7 +246,7 @@ class PiGPUCB(HeldPolicy):
         return CoverElement(cell.number, cell.depth, lower, upper, cell.held, cell.born, split, parent)
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
-        """As `Policy.posterior`, in the cell where the index is largest; outside of the space, in the nearest cell."""
+        """As `Policy.posterior`, at a point or (k, d), in the cell of largest index; outside the space the nearest."""
         return super().posterior(x)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:

@@ -50,7 +50,7 @@ class RandomSearch(Policy):
         self._observed.restore(part(state, "observed"))
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
-        """As `Policy.posterior`: average observed at x and its standard error; NaN and infinity where there is none."""
+        """As `Policy.posterior`, at a point or (k, d): average and standard error; NaN, infinity where is none."""
         return super().posterior(x)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:

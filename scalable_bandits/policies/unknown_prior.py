@@ -147,7 +147,7 @@ class UnknownPriorPolicy(HeldPolicy):
         return error_allowance(t, len(self.priors), self.delta, self.noise)
 
     def proposals(self, priors: Sequence[int], allowed: Mask | None) -> list[Proposal]:
-        """What some priors would play in the round to come."""
+        """What some priors would play in the round to come, of a mask (size,) or of all."""
         found: list[Proposal] = self._ask(priors, "propose", allowed, self._waiting)
         return found
 

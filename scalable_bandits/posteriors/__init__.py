@@ -87,7 +87,22 @@ def check_engine(name: str, size: int, epsilon: float = 0.0) -> str:
 
 
 def check_size(name: str, size: int, maximum: int = BLOCKED_MAXIMUM) -> None:
-    """Raise ValueError for a space too large for an engine."""
+    """Refuse a space too large for an engine.
+
+    Parameters
+    ----------
+    name
+        Of the engine, for the message.
+    size
+        Candidates of the space.
+    maximum
+        That the engine takes.
+
+    Raises
+    ------
+    ValueError
+        If there are more.
+    """
     if size > maximum:
         checks.refuse("space", f"{size:,} candidates", f"at most {maximum:,} for the engine {name!r}")
 

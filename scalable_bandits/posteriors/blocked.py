@@ -77,7 +77,7 @@ class BlockedEngine(Engine):
         self._tops: dict[str, Tops] = {}  # by kind of index
 
     def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
-        """The tiles, of points in their order."""
+        """The tiles, of points (n, d) in their order, with prior means (n,)."""
         if self._place is None:
             return Tiles(self.kernel, points, prior_mean)
         space = Points(self.points) if self._space is None else self._space

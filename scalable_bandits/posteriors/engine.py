@@ -31,7 +31,7 @@ class Acquisition(Protocol):
         """Index (k,) at means (k,) and variances (k,)."""
 
     def bound(self, mean: Floats, variance: Floats) -> Floats:
-        """Largest index at means up to `mean` and variances up to `variance`."""
+        """Largest index (k,) at means up to `mean` (k,) and variances up to `variance` (k,)."""
 
     def loosened(self, scale: float) -> Acquisition:
         """An index nowhere smaller, somewhat larger; `scale` is a standard deviation to go by."""
@@ -76,12 +76,12 @@ class Engine(ABC):
         """Condition on y observed at a candidate with Gaussian noise of this variance."""
 
     def observe_all(self, candidates: NDArray[np.int64], ys: Floats, noise_variances: Floats) -> None:
-        """Condition on observations at distinct candidates, one after the other."""
+        """Condition on observations (k,), with their noise variances (k,), at distinct candidates (k,), in turn."""
         for candidate, y, noise in zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True):
             self.observe(candidate, y, noise)
 
     def revise(self, candidates: NDArray[np.int64], changes: Floats, noise_variances: Floats) -> None:
-        """Change values observed before, each with its noise variance: mean += K(., x) change / noise."""
+        """Change values observed before, each with its noise variance, all (k,): mean += K(., x) change / noise."""
         for x, change, noise in zip(candidates.tolist(), changes.tolist(), noise_variances.tolist(), strict=True):
             mean, _ = self.at(np.array([x]))
             self.observe(x, float(mean[0]) + FAR * change, FAR * noise)
@@ -203,7 +203,7 @@ class ForgettingEngine(Engine):
 
     @abstractmethod
     def extended(self, points: Floats, prior_mean: Floats) -> Engine:
-        """Engine of the same posterior over more candidates: these, and then some."""
+        """Engine of the same posterior over more candidates (n, d), these and then some; their prior means (n,)."""
 
 
 def choose(

@@ -102,9 +102,18 @@ def _periodic(c: float, period: float, n: int, rng: np.random.Generator) -> Floa
 
 
 def quadrature_features(kernel: Kernel, dimension: int, nodes: int) -> Features:
-    """Gauss-Hermite frequencies of an RBF kernel (or a multiple of one), `nodes` a dimension.
+    """Gauss-Hermite frequencies of an RBF kernel (or a multiple of one).
 
     Of each pair w, -w, which have the same features, one is kept with twice the weight.
+
+    Parameters
+    ----------
+    kernel
+        RBF, or a multiple of it.
+    dimension
+        d, of the points.
+    nodes
+        Of the quadrature, in each dimension.
 
     Raises
     ------

@@ -40,7 +40,12 @@ class LogNormal(Specification):
     median
         Of lengthscales in units of x, one number or one a dimension; of factors in squared units of y.
     spread
-        Standard deviation of the logarithm.
+        Standard deviation of the logarithm (of a number without unit).
+
+    Raises
+    ------
+    ValueError
+        If a median or the spread is not positive.
     """
 
     median: float | tuple[float, ...] = attrs.field(converter=_medians)
@@ -53,6 +58,11 @@ class LogNormal(Specification):
         Median sqrt(d) exp(sqrt 2 - 3) of each side (0.29 for d = 2, 0.50 for d = 6), spread sqrt 3: the density
         LogNormal(sqrt 2 + log(d) / 2, sqrt 3) of Hvarfner, Hellsten & Nardi 2024, in the lengthscale itself, has its
         maximum there.
+
+        Parameters
+        ----------
+        sides
+            (d,) lengths of the box's sides, in units of x.
         """
         scale = np.asarray(sides, dtype=np.float64)
         return cls(math.exp(math.sqrt(2.0) - 3.0) * math.sqrt(len(scale)) * scale, math.sqrt(3.0))

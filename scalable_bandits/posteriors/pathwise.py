@@ -181,7 +181,17 @@ class PathwiseEngine(AskedEngine):
         return out + path.correction @ self._cross(path.x, candidates) if len(path.x) else out
 
     def highest(self, path: Path, salt: int, allowed: NDArray[np.bool_] | None = None) -> int:
-        """Candidate of the path's largest value: of all, if they are few; else of the blocks that promise it."""
+        """Candidate of the path's largest value: of all, if they are few; else of the blocks that promise it.
+
+        Parameters
+        ----------
+        path
+            As drawn.
+        salt
+            Of the hash that breaks ties.
+        allowed
+            Mask (size,) of what may be chosen; None if all may.
+        """
         if len(self._blocks[0]) == 1 or (allowed is not None and allowed.sum() <= ANCHORS):
             candidates = np.arange(self.size) if allowed is None else np.flatnonzero(allowed)
             index = self._in_chunks(path, candidates)

@@ -16,16 +16,36 @@ State = dict[str, NDArray[Any]]
 
 
 def arrays(**values: ArrayLike) -> State:
-    """State of some numbers and arrays."""
+    """State of some numbers and arrays.
+
+    Parameters
+    ----------
+    values
+        By name: numbers, or arrays (...,) of any shape.
+    """
     return {name: np.asarray(value) for name, value in values.items()}
 
 
 def nested(**parts: Mapping[str, NDArray[Any]]) -> State:
-    """State of an object's parts, each under its name."""
+    """State of an object's parts, each under its name.
+
+    Parameters
+    ----------
+    parts
+        States, whose arrays (...,) stay as they are.
+    """
     return {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
 
 
 def part(state: Mapping[str, NDArray[Any]], name: str) -> State:
-    """State of one part of what `nested` put together; empty if it had none."""
+    """State of one part of what `nested` put together; empty if it had none.
+
+    Parameters
+    ----------
+    state
+        What `nested` gave, arrays (...,) by name.
+    name
+        Of the part.
+    """
     start = f"{name}."
     return {key.removeprefix(start): value for key, value in state.items() if key.startswith(start)}

@@ -21,6 +21,11 @@ class Arms(FiniteSpace):
     ----------
     count
         How many; they are numbered from 0.
+
+    Raises
+    ------
+    ValueError
+        If it is not a positive whole number.
     """
 
     count: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
@@ -46,7 +51,7 @@ class Arms(FiniteSpace):
         return arms.astype(np.int64)
 
     def matching(self, context: Mapping[int, float]) -> NDArray[np.bool_]:
-        """Raise ValueError: arms have no coordinates."""
+        """Raise ValueError: arms have no coordinates, and a mask (size,) cannot be made from any."""
         checks.refuse("context", context, "none on arms: they have no coordinates")
 
     def value(self, candidate: int) -> int:

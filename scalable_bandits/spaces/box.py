@@ -31,7 +31,12 @@ class Box(Space):
     Parameters
     ----------
     bounds
-        (d, 2), lower and upper end of each dimension.
+        (d, 2), lower and upper end of each dimension, in units of x.
+
+    Raises
+    ------
+    ValueError
+        If a lower end is not below its upper end, or one is not finite.
     """
 
     bounds: tuple[tuple[float, float], ...] = attrs.field(converter=frozen_bounds)
@@ -50,9 +55,21 @@ class Box(Space):
         return points
 
     def candidates(self, count: int, seed: int = 0) -> Points:
-        """`count` points of a scrambled Sobol sequence, spread evenly over the box; ValueError if it is no number.
+        """Points of a scrambled Sobol sequence, spread evenly over the box.
 
         Source: Owen 1998 (scrambling), by `scipy.stats.qmc`.
+
+        Parameters
+        ----------
+        count
+            How many; a power of two is spread best.
+        seed
+            Of the scrambling.
+
+        Raises
+        ------
+        ValueError
+            If the count is not a positive whole number, or the seed negative.
         """
         from scipy.stats import qmc
 

@@ -74,7 +74,7 @@ class ObservationStore(RunWriter):
         attributes
             More attributes of the zarr group.
         inputs
-            Arrays that the specification speaks of, by their digests.
+            Arrays (...,) of any shape that the specification speaks of, by their digests.
 
         Raises
         ------

@@ -67,7 +67,7 @@ class StoredRun:
         return self._folded + len(self._rows)
 
     def keep(self, columns: Columns) -> None:
-        """Be a run of these rows, all in memory."""
+        """Be a run of these rows, an array (k, ...) of each field, all in memory."""
         rows, count = self._rows.check(columns)
         self._rows.extend(rows, count)
         self._fixed = True
@@ -98,6 +98,11 @@ class StoredRun:
             How many rounds are left out before, and which is the last; the run's last if not given.
         names
             Fields, "round" among them; all but the round if not given.
+
+        Returns
+        -------
+        dict
+            Of each field an array (k, ...) over the k rounds, in the units of the field.
 
         Raises
         ------
@@ -155,7 +160,7 @@ class StoredRun:
         return xarray.Dataset(variables, coords={ROUND.name: pandas.RangeIndex(1, len(self) + 1)})
 
     def input(self, digest: str) -> NDArray[Any]:
-        """Array that the specification speaks of, of the shape it says there; StoreDamaged if it cannot be read."""
+        """Array (...,) that the specification speaks of, shaped as it says; StoreDamaged if it cannot be read."""
         try:
             return np.asarray(self.location.complete()[f"{INPUTS}/{digest}"][...])  # type: ignore[index]
         except Exception as error:

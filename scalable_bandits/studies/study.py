@@ -128,6 +128,13 @@ class Study:
     def from_dict(cls, data: Mapping[str, Any], *, function: Callable[[Any], float] | None = None) -> Study:
         """Study of the tables of a study file, given as dicts; kernels, spaces and noises may be values themselves.
 
+        Parameters
+        ----------
+        data
+            The tables.
+        function
+            As in `load`.
+
         Raises
         ------
         ValueError
@@ -165,6 +172,16 @@ class Study:
     @staticmethod
     def open(place: str | Path) -> xarray.Dataset:
         """The study that `run` keeps in a store, as far as it has come; lazy, a chunk a run.
+
+        Parameters
+        ----------
+        place
+            Folder or URL of the study.
+
+        Returns
+        -------
+        xarray.Dataset
+            As of `run`, NaN where nothing was played yet.
 
         Raises
         ------
