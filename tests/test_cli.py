@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from measured import DATA, NAMES
 from typer.testing import CliRunner
 
-from scalable_bandits import store
+from scalable_bandits import __version__, store
 from scalable_bandits.analysis import Mean
 from scalable_bandits.cli import app
 from scalable_bandits.studies import Comparison, Study
@@ -149,6 +149,11 @@ def test_some_cases_and_policies(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+def test_version() -> None:
+    result = command("--version")
+    assert (result.exit_code, result.stdout) == (0, f"scalable_bandits {__version__}\n")
+
+
 def test_list() -> None:
     """Every study, with the size of its default run and whether it wants data."""
     result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["list"])
@@ -193,6 +198,19 @@ class TestRefusals:
         assert result.exit_code == 2
         assert "did you mean 'srinivas2010-synthetic'?" in result.stderr
         assert "Traceback" not in result.output
+        assert not any(tmp_path.iterdir())
+
+    def test_a_name_like_no_other(self) -> None:
+        """All names, and no guess."""
+        result = command("show", "nope")
+        assert result.exit_code == 2
+        assert "did you mean" not in result.stderr
+        assert all(name in result.stderr for name in Study.registry)
+
+    def test_no_such_file(self, tmp_path: Path) -> None:
+        result = command("run", tmp_path / "mine.toml", "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        assert result.stderr == f"error: study: there is no file {tmp_path}/mine.toml\n"
         assert not any(tmp_path.iterdir())
 
     @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from scalable_bandits import __version__
 from scalable_bandits.cli import stored, studies
 
 app = typer.Typer(
@@ -20,6 +23,17 @@ app.command("resume")(stored.resume_run)
 app.command("report")(stored.write_page)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"scalable_bandits {__version__}")
+        raise typer.Exit
+
+
+VERSION = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+]
+
+
 @app.callback()
-def main() -> None:
+def main(version: VERSION = False) -> None:
     """Gaussian-process bandits: run the papers' experiments and your own."""

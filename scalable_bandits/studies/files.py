@@ -39,6 +39,8 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         with Path(path).open("rb") as file:
             return tomllib.load(file)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"study: there is no file {path}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: no TOML: {error}") from None
 

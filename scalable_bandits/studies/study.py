@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -119,9 +118,7 @@ class Study:
         if isinstance(name, Path) or name.endswith(".toml"):
             return cls.from_dict(files.read(name), function=function)
         if name not in cls.registry:
-            close = difflib.get_close_matches(name, cls.registry, n=1, cutoff=0.0)
-            allowed = f"did you mean {close[0]!r}? known: {', '.join(sorted(cls.registry))}; or a file NAME.toml"
-            checks.refuse("study", name, allowed)
+            checks.refuse("study", name, f"{nearest(name, cls.registry)}; or a file NAME.toml")
         return cls.registry[name]
 
     @classmethod
