@@ -149,6 +149,6 @@ plt.show()
 # %% [markdown]
 # Uniform play loses the same in every round: a straight line of slope 1. The others bend. The guaranteed widths
 # (IGP-UCB, GP-TS) are wide, because a proof needs them to be; a narrower one is better in practice and has no proof
-# here. *Which policy?* and *Which B, R and lambda?* in the README say how to choose.
+# here. *Policies* in the README, and `docs/choosing.md`, say how to choose one, and B, R and lambda.
 #
 # Next: [your own function, with a crash](2_tuning_with_a_crash.py).
