@@ -117,9 +117,8 @@ def _check_same(store: ObservationStore, kind: str, fields: Sequence[Field], giv
         lines = [f"fields: stored {[f.name for f in store.fields]}, given {[f.name for f in fields]}"]
     if lines:
         listed = "\n  ".join(lines)
-        raise SpecificationDiffers(
-            f"store {store.location.name}: it holds a run that something else made; what differs:\n  {listed}"
-        )
+        hint = "it holds a run that something else made: go on with what made it, or name another store. What differs:"
+        raise SpecificationDiffers(f"store {store.location.name}: {hint}\n  {listed}")
 
 
 class Checkpoints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from scalable_bandits.report.blocks import (
     picture,
 )
 from scalable_bandits.report.machine import machine
-from scalable_bandits.studies import Study
+from scalable_bandits.studies import Study, files
 
 if TYPE_CHECKING:
     import xarray
@@ -133,8 +134,7 @@ def _times(result: xarray.Dataset) -> Section:
 
 def _published(result: xarray.Dataset) -> list[Section]:
     """Beside the published numbers and the theory's rates, where the study has them."""
-    study = Study.registry.get(str(result.attrs["study"]))
-    sections = []
+    study, sections = _named(result), []
     if study is not None and study.published is not None:
         rows = [
             (r.case, r.policy, r.quantity, number(r.ours, 3), number(r.standard_error, 2), r.published)
@@ -149,8 +149,6 @@ def _published(result: xarray.Dataset) -> list[Section]:
 
 
 def _specification(result: xarray.Dataset, record: dict[str, Any] | None) -> Section:
-    import json
-
     described = dict(result.attrs) if record is None else record
     text = json.dumps(described, indent=2, default=str, ensure_ascii=False)
     played = facts(
@@ -162,22 +160,53 @@ def _specification(result: xarray.Dataset, record: dict[str, Any] | None) -> Sec
 
 
 def _again(result: xarray.Dataset, place: str, record: dict[str, Any] | None) -> Section:
-    attributes, sizes = result.attrs, result.sizes
-    name, blocks = str(attributes["study"]), []
-    if name in Study.registry:
-        study = Study.registry[name]
-        words = [f"scalable-bandits run {shlex.quote(name)}", f"--replicates {sizes['replicate']}"]
-        words += [f"--horizon {sizes['round']}", f"--seed {attributes['seed']}"]
-        cases = [str(case) for case in result["case"].values]
-        if cases != list(study.cases):
-            words += [f"--case {shlex.quote(case)}" for case in cases]
-        words += [f"--policy {shlex.quote(str(policy))}" for policy in result["policy"].values]
-        words += ["--data FOLDER"] if study.needs_data else []
-        blocks.append(Block("command", "The same numbers again", text=" \\\n  ".join(words)))
-    if record is not None:
+    blocks = _numbers_again(result)
+    if record is not None and not np.isfinite(result["regret"].isel(round=-1).values).all():
         blocks.append(Block("command", "What is missing", text=f"scalable-bandits resume {shlex.quote(place)}"))
     blocks.append(Block("command", "This page", text=f"scalable-bandits report {shlex.quote(place)}"))
     opened = f"import scalable_bandits as sb\n\nresult = sb.Study.open({place!r})"
     if record is None:
         opened = f"from scalable_bandits import store\n\nresult = store.load({place!r})"
     return Section("How to reproduce it", [*blocks, Block("command", "In Python", text=opened)])
+
+
+def _file_of(result: xarray.Dataset) -> dict[str, Any] | None:
+    """Tables of the study file."""
+    found: dict[str, Any] | None = json.loads(result.attrs.get("specification", "null"))
+    return found
+
+
+def _named(result: xarray.Dataset) -> Study | None:
+    """The named study that this is; a copy that was changed is none."""
+    study, tables = Study.registry.get(str(result.attrs["study"])), _file_of(result)
+    same = study is not None and tables in (None, json.loads(json.dumps(study.decisive())))
+    return study if same else None
+
+
+def _numbers_again(result: xarray.Dataset) -> list[Block]:
+    """The command of a named study; of another one its file, and the command. None of one that is made of functions."""
+    attributes, sizes = result.attrs, {"horizon": result.sizes["round"], "replicates": result.sizes["replicate"]}
+    name, tables, named = str(attributes["study"]), _file_of(result), _named(result)
+    cases, policies = ([str(label) for label in result[over].values] for over in ("case", "policy"))
+    if named is not None:
+        words = [f"scalable-bandits run {shlex.quote(name)}", f"--replicates {sizes['replicates']}"]
+        words += [f"--horizon {sizes['horizon']}", f"--seed {attributes['seed']}"]
+        known, needs = list(named.cases), ["--data FOLDER"] * named.needs_data
+    elif tables is not None:
+        words, known = ["scalable-bandits run study.toml"], list(tables.get("cases", tables.get("environments", cases)))
+        kinds = [table.get("type") for table in tables.get("environments", {}).values()]
+        needs = ["--environment MODULE:FUNCTION"] * ("FunctionEnvironment" in kinds)
+    else:
+        return []
+    if cases != known:
+        words += [f"--case {shlex.quote(case)}" for case in cases]
+    if named is not None or policies != list((tables or {}).get("policies", [])):
+        words += [f"--policy {shlex.quote(policy)}" for policy in policies]
+    again = Block("command", "The same numbers again", text=" \\\n  ".join([*words, *needs]))
+    if named is not None:
+        return [again]
+    more = {
+        **sizes,
+        **{key: attributes[key] for key in ("seed", "title", "source") if attributes[key] not in ("", name)},
+    }
+    return [Block("command", "The study: save it as study.toml", text=files.text({**tables, **more}).rstrip()), again]

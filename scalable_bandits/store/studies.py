@@ -7,6 +7,7 @@ The group's attributes say what the study is; the process that hands the runs ou
 from __future__ import annotations
 
 import functools
+import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -93,7 +94,8 @@ class StudyStore:
         lines = differences({**stored, "replicates": given["replicates"]}, {**given, **same})
         if lines:
             listed = "\n  ".join(lines)
-            raise SpecificationDiffers(f"store {place}: it holds another study; what differs:\n  {listed}")
+            hint = "it holds another study: name another store for this one. What differs:"
+            raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
         location = locate(place)
         if given["replicates"] > stored["replicates"]:
             array: Any = location.group("r+")[UNIFORM]
@@ -297,7 +299,10 @@ def study_dataset(
         **({"prior": np.array(list(more.plays), dtype=object)} if more.plays else {}),
     }
     names = ("study", "title", "source", "unit", "seed", "measure", "version", "python")
-    return xarray.Dataset(variables, coords=coordinates, attrs={name: record[name] for name in names})
+    attributes = {name: record[name] for name in names}
+    if TABLES in record:
+        attributes[TABLES] = json.dumps(record[TABLES])  # as that of a run's dataset
+    return xarray.Dataset(variables, coords=coordinates, attrs=attributes)
 
 
 def study_record(place: str | Path) -> dict[str, Any] | None:

@@ -230,7 +230,7 @@ class Study:
             ``regret``, ``candidate``, ``width``, ``information_gain`` over (case, policy, replicate, round), in units
             of y; ``uniform_regret`` (case, replicate), that of uniform play a round; the study's `series`; ``seconds``
             (case, policy, replicate) of a timed one; of policies with several priors ``plays`` (..., prior). With a
-            store it is lazy.
+            store it is lazy. The attribute ``specification`` has the study file's tables, as JSON.
 
         Raises
         ------
@@ -253,8 +253,10 @@ class Study:
         record = {
             **self._attributes(seed), "timed": self.timed, "cases": chosen, "replicates": count, "horizon": rounds,
             "policies": self._labels(policies, player.labels(jobs[0, 0])),
-            "data": None if folder is None else str(folder), **self._tables(),
+            "data": None if folder is None else str(folder),
         }  # fmt: skip
+        if self.specification is not None:
+            record["specification"] = self.decisive()
         kept = StudyInMemory(record) if store is None else StudyStore.take_up(store, record)
         failed = self._play(player, jobs, kept, on, progress)
         if failed:
@@ -312,11 +314,11 @@ class Study:
         """Policies to play, of those that were made."""
         return _some("policies", chosen, _some("policies", self.labels, made))
 
-    def _tables(self) -> dict[str, Any]:
-        """What of a study file decides its numbers, for a store."""
+    def decisive(self) -> dict[str, Any] | None:
+        """Tables of the study file that decide its numbers, sizes and seed apart; None of one made of functions."""
         if self.specification is None:
-            return {}
-        return {"specification": {key: value for key, value in self.specification.items() if key not in files.HOW}}
+            return None
+        return {key: value for key, value in self.specification.items() if key not in files.HOW}
 
     def _attributes(self, seed: int) -> dict[str, Any]:
         """What the study is, for its dataset."""
