@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scalable_bandits.studies import Study
 
 FUNCTION = "module:name of your function, of a study file's environments of type FunctionEnvironment."
+WIDE = 130  # columns of a terminal that has room for titles
 QUICK = 2, 50  # replicates and rounds of a run at small scale
 MADE = {"table.csv", "regret.png", "published.csv", "growth.png", "partition.png"}  # from a store, again and again
 
@@ -34,9 +35,12 @@ def list_studies(json: JSON = False) -> None:
     table = Table(title="scalable-bandits run STUDY", title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("study", "figure", "size", "takes", "needs"):
         table.add_column(heading, no_wrap=True, min_width=max(map(len, Study.registry)) if heading == "study" else None)
+    wide = console.width >= WIDE
+    if wide:
+        table.add_column("what it shows", overflow="fold")
     for name, study in known:
         figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {study.horizon}"
-        table.add_row(name, figure, size, study.duration, "--data" * study.needs_data)
+        table.add_row(name, figure, size, study.duration, "--data" * study.needs_data, *[study.title] * wide)
     table.caption = "size: replicates x rounds"
     table.caption_justify = "left"
     console.print(table)
