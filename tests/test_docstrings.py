@@ -8,6 +8,7 @@ import importlib
 import inspect
 import re
 import textwrap
+from pathlib import Path
 
 import attrs
 import pytest
@@ -119,6 +120,15 @@ def overridden(name):
 def test_there_is_much_to_look_at():
     assert len(CLASSES) > 80
     assert len(FUNCTIONS) > 200
+
+
+def test_the_reference_has_every_public_name():
+    """By itself, or with its module."""
+    pages = [page.read_text() for page in (Path(__file__).parent.parent / "docs" / "api").glob("*.md")]
+    named = {name for page in pages for name in re.findall(r":: scalable_bandits\.([\w.]+)", page)}
+    for name in sb.__all__:
+        module = getattr(getattr(sb, name), "__module__", "").removeprefix("scalable_bandits.")
+        assert {name, module} & named, name
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
