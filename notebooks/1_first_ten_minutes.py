@@ -151,4 +151,4 @@ plt.show()
 # (IGP-UCB, GP-TS) are wide, because a proof needs them to be; a narrower one is better in practice and has no proof
 # here. *Policies* in the README, and `docs/choosing.md`, say how to choose one, and B, R and lambda.
 #
-# Next: [your own function, with a crash](2_tuning_with_a_crash.py).
+# Next: your own function, with a crash, in `2_tuning_with_a_crash.py`.

@@ -43,7 +43,7 @@ print(Path.cwd())
 # so that the values are noisy.
 
 # %%
-SCRIPT = """
+# %%writefile tune.py
 import os
 import signal
 import sys
@@ -89,11 +89,11 @@ def experiment(x):
 
 if __name__ == "__main__":
     found = sb.maximize(experiment, policy(), budget=40, store=sys.argv[1])
-    print(f"{len(found)} evaluations, {calls} of them now; best {found.best}")
-"""
-Path("tune.py").write_text(SCRIPT)
+    print(f"{len(found)} evaluations, {calls} of them now; best {found.best.x.round(2)}")
+
+# %%
 sys.path.insert(0, ".")
-import tune  # noqa: E402
+import tune
 
 
 # %%
@@ -145,7 +145,7 @@ assert np.array_equal(killed["y"], undisturbed["y"])
 
 # %%
 run = xarray.open_zarr("tuning.zarr", consolidated=False)
-run[["x", "y", "time"]]
+xarray.Dataset({name: run[name] for name in ("x", "y", "time")})
 
 # %% [markdown]
 # ## What it found
@@ -162,7 +162,8 @@ landscape = np.array([[tune.quality([a, b], SPLITS, seed=1) for a in axis1] for 
 points, y = run["x"].values, run["y"].values
 policy = tune.policy()
 policy.tell(points, y)
-print(policy.best())
+best = policy.best()
+print(f"quality {best.mean:.2f} ± {best.std:.2f} at {best.x.round(2)}")
 
 # %%
 number = np.arange(1, len(y) + 1)
@@ -177,7 +178,7 @@ for colour, (life, mine) in zip(COLOURS[1:], lives.items(), strict=False):
         *points[mine].T, s=34, color=colour, edgecolor="white", linewidth=0.7, label=life, clip_on=False, zorder=3
     )
     right.plot(number[mine], y[mine], "o", color=colour, markersize=5, label=life)
-left.plot(*policy.best().x, marker="*", markersize=17, color="white", markeredgecolor="black", zorder=4)
+left.plot(*best.x, marker="*", markersize=17, color="white", markeredgecolor="black", zorder=4)
 left.set(xlabel="log10 lengthscale", ylabel="log10 penalty", title="Where it measured; star: its recommendation")
 right.plot(number, np.maximum.accumulate(y), color="black", linewidth=1.2, label="best measured so far")
 for cut in (12.5, 22.5):
@@ -192,4 +193,4 @@ plt.show()
 # On a cluster the same call keeps several evaluations in flight: `sb.maximize(..., parallel=8,
 # on="tcp://scheduler:8786")`; a worker that dies costs nothing but the time of its evaluation.
 #
-# Next: [a table of a paper](3_table_1.py).
+# Next: a table of a paper, in `3_table_1.py`.

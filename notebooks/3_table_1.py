@@ -104,4 +104,4 @@ plt.show()
 # The order of the policies is the paper's. With the whole study (`FULL = True`, or `scalable-bandits run
 # janz2020-table1`) the intervals shrink.
 #
-# Next: [sensors that drift](4_sensors_and_priors.py).
+# Next: sensors that drift, in `4_sensors_and_priors.py`.

@@ -185,4 +185,4 @@ plt.show()
 # readings disagree. From then on the days before take turns. All who use the priors lose far less than uniform play;
 # between the rules there is little on a single day, but only elimination comes with a guarantee.
 #
-# Next: [a study on a cluster](5_scaling_on_dask.py).
+# Next: a study on a cluster, in `5_scaling_on_dask.py`.

@@ -156,4 +156,4 @@ plt.show()
 # Two workers need about half the time, on a machine with two free processors. A task costs some 10 ms to send: it
 # pays when a run takes longer than that.
 #
-# Next: [reading a study with xarray](6_reading_a_study.py).
+# Next: reading a study with xarray, in `6_reading_a_study.py`.
