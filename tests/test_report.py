@@ -177,13 +177,21 @@ def test_published_numbers_stand_beside_the_named_study_alone(tmp_path):
     assert "Beside the published" not in page(tmp_path / "changed")
 
 
-def test_a_run_says_what_it_is(pages):
+def test_a_run_says_what_it_is(pages, places):
     words = {name: "".join(read(text).words) for name, text in pages.items()}
     assert "GPUCB plays GPSample" in words["run.zarr"]
     assert "30 of 30" in words["run.zarr"]
     assert "scalable-bandits resume" in words["run.zarr"]
     assert json.dumps(HOSTILE) in words["priors.zarr"]
-    assert "--function module:name" in words["tuned.zarr"]
+    assert "scalable-bandits resume" in words["tuned.zarr"]
+    assert "tuned.zarr --rounds 24 --function module:name" in words["tuned.zarr"]
+    dl = r"It recommends</h3>\s+<dl>\s+<dt>x</dt><dd>(\S+), (\S+)</dd>\s+<dt>mean there</dt><dd>(\S+)</dd>"
+    best = re.search(dl, pages["tuned.zarr"])
+    run = sb.ObservationStore.open(places["tuned.zarr"]).read(names=["x", "y"])
+    policy = sb.GPEI(sb.Box([[0, 10], [0, 1]]), sb.RBF((3.0, 0.3)), noise=0.1, regularization=0.01)
+    policy.tell(run["x"], run["y"])
+    expected = [*policy.best().x, policy.best().mean]
+    np.testing.assert_allclose([float(number) for number in best.groups()], expected, rtol=1e-3)
     for name in ("run.zarr", "priors.zarr", "tuned.zarr"):
         assert "posterior after the last round" in words[name]
 

@@ -152,9 +152,18 @@ def _belief(run: StoredRun) -> Section:
                     image=not flat,
                 )
             )
-    if not drawn:
-        return Section("What the policy believes", [Block("text", text="Not drawn: more than two dimensions.")])
-    return Section("What the policy believes", [Block("figures", figures=drawn)])
+    missing = Block("text", text="Not drawn: more than two dimensions.")
+    return Section(
+        "What the policy believes", [_recommended(policy), Block("figures", figures=drawn) if drawn else missing]
+    )
+
+
+def _recommended(policy: Policy) -> Block:
+    """The point that the policy would settle on."""
+    best = policy.best()
+    x = ", ".join(f"{value:.6g}" for value in np.ravel(best.x).tolist())
+    found = facts([("x", x), ("mean there", f"{best.mean:.4g}"), ("its standard deviation", f"{best.std:.2g}")])
+    return found._replace(title="It recommends")
 
 
 def _told(run: StoredRun) -> Policy:
@@ -173,8 +182,11 @@ def _told(run: StoredRun) -> Policy:
 def _again(run: StoredRun, place: str) -> Section:
     command = f"scalable-bandits resume {shlex.quote(place)}"
     kind = run.attributes.get("kind")
+    if run.planned is not None and len(run) >= run.planned:
+        command += f" --rounds {2 * run.planned}"
     if kind == "maximize":
-        command += " --function module:name"
+        known = str(run.specification.get("function", {}).get("function", "<"))
+        command += f" --function {'module:name' if '<' in known else shlex.quote(known)}"  # a lambda has no name
     blocks = [Block("command", "This page", text=f"scalable-bandits report {shlex.quote(place)}")]
     if kind in ("simulate", "maximize"):
         blocks.insert(0, Block("command", "Go on with it", text=command))
