@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from scalable_bandits.numerals import significant
 from scalable_bandits.studies import Study
 
 FOLDER = Path(__file__).parent
@@ -52,7 +53,7 @@ def results(name: str, folder: Path) -> list[dict[str, Any]]:
 
 def number(value: float | None, digits: int = 4) -> str:
     """In words for a table."""
-    return "" if value is None else f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.{digits}g}"
+    return "" if value is None else significant(value, digits)
 
 
 def with_error(value: float | None, error: float | None) -> str:

@@ -50,7 +50,7 @@ case = result["case"].values[0]
 print({name: result.attrs[name] for name in ("study", "source", "seed")})
 groups = sorted(path.parent.relative_to(place) for path in place.glob("*/*/*/zarr.json") if path.parent.name == "0000")
 print("some runs:", *groups[:3])
-xarray.open_zarr(place / groups[0], consolidated=False)[["x", "y", "regret"]]
+xarray.open_zarr(place / groups[0], consolidated=False)[["y", "value", "regret"]].to_pandas().head(4).round(3)
 
 # %% [markdown]
 # ## Who wins
@@ -58,7 +58,7 @@ xarray.open_zarr(place / groups[0], consolidated=False)[["x", "y", "regret"]]
 # Cumulative regret at the end: the mean over replicates, and its standard error.
 
 # %%
-final = result["regret"].sel(case=case).sum("round").compute()
+final = result["regret"].sel(case=case, drop=True).sum("round").compute()
 table = xarray.Dataset({"regret": final.mean("replicate"), "error": final.std("replicate", ddof=1) / REPLICATES**0.5})
 table.to_pandas().sort_values("regret").round(1)
 
@@ -83,8 +83,8 @@ xarray.Dataset({"difference": paired.mean("replicate"), "its error": error, "unp
 # below a tenth of what uniform play loses (NaN: it never does):
 
 # %%
-uniform = result["uniform_regret"].sel(case=case)
-smooth = result["regret"].sel(case=case).rolling(round=25, min_periods=1).mean()
+uniform = result["uniform_regret"].sel(case=case, drop=True)
+smooth = result["regret"].sel(case=case, drop=True).rolling(round=25, min_periods=1).mean()
 bad = (smooth >= 0.1 * uniform).compute()
 last = (bad * bad["round"]).max("round")
 settled = last.where(last < HORIZON)
