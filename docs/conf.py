@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
 project = "scalable_bandits"
@@ -44,6 +44,17 @@ def escape_sizes(app, what, name, obj, options, lines):
     lines[:] = [re.sub(r"\|([^|`]+)\|", r"\\|\1\\|", line) for line in lines]
 
 
+def say_fields(app, what, name, obj, options, lines):
+    """A named tuple says what its fields are in comments beside them: these, for "Alias for field number 0"."""
+    if not any(line.startswith("Alias for field number") for line in lines):
+        return
+    holder, _, field = name.rpartition(".")
+    module, _, kind = holder.rpartition(".")
+    source = inspect.getsource(getattr(import_module(module), kind))
+    comment = re.search(rf"^    {field}: [^#\n]*# *(.+)$", source, re.MULTILINE)
+    lines[:] = [comment[1][0].upper() + comment[1][1:] + "."] if comment else []
+
+
 PAGES = {
     "readme": "README.md",
     "contributing": "CONTRIBUTING.md",
@@ -77,5 +88,6 @@ def from_repository(app, docname, source):
 def setup(app):
     """Connect them."""
     app.connect("autodoc-process-signature", without_private)
+    app.connect("autodoc-process-docstring", say_fields)
     app.connect("autodoc-process-docstring", escape_sizes)
     app.connect("source-read", from_repository)

@@ -23,16 +23,16 @@ from scalable_bandits.trajectory import Trajectory
 class Status(NamedTuple):
     """One run, as far as it has come."""
 
-    name: str
-    policy: str
+    name: str  # of the store
+    policy: str  # its class
     environment: str  # or the user's function
-    rounds: int
-    planned: int | None
+    rounds: int  # committed
+    planned: int | None  # rounds that it is to have, where that is known
     state: str  # "running (process)", "interrupted", "closed", "complete", or why it cannot be read
     last_write: float  # seconds since 1970; NaN if unknown
     size: int | None  # bytes
-    regret: float  # cumulative; NaN for a run without
-    largest: float  # largest y; NaN before the first
+    regret: float  # cumulative, in units of y; NaN for a run without
+    largest: float  # largest y, in units of y; NaN before the first
 
 
 def runs_in(place: Any) -> Iterator[Any]:

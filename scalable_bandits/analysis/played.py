@@ -70,7 +70,7 @@ def index_of(policy: Policy, points: Floats) -> Floats:
 class Coverage(NamedTuple):
     """Share of the candidates at which f lies within a policy's intervals, after some rounds."""
 
-    round: Indices  # (k,)
+    round: Indices  # (k,) after how many rounds
     confidence: Floats  # (k,) within mean +- width x deviation; NaN for a policy without a width
     normal: Floats  # (k,) within mean +- 1.96 deviations, which holds 95 % where the prior is true
 

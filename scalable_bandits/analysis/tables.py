@@ -25,8 +25,8 @@ class Mean(NamedTuple):
     runs: int  # finished
     regret: float  # mean cumulative regret
     standard_error: float  # of that mean; NaN for one run
-    low: float  # confidence interval of the mean (Student's t)
-    high: float
+    low: float  # lower end of the confidence interval of the mean (Student's t)
+    high: float  # its upper end
     average: float  # regret a round
     last_tenth: float  # regret a round over the last tenth of the rounds
     fraction: float  # regret as a fraction of uniform play's; NaN where that has none
@@ -41,8 +41,8 @@ class Difference(NamedTuple):
     runs: int  # replicates that both finished
     difference: float  # mean; positive: more regret than `against`
     standard_error: float  # of that mean; NaN for one replicate
-    low: float  # confidence interval of the mean (Student's t)
-    high: float
+    low: float  # lower end of the confidence interval of the mean (Student's t)
+    high: float  # its upper end
     wins: float  # share of the replicates with less regret than `against`
 
 
@@ -51,7 +51,7 @@ class Exponent(NamedTuple):
 
     case: str
     policy: str
-    runs: int
+    runs: int  # finished, and so fitted
     exponent: float  # mean of the runs' fits
     standard_error: float  # of that mean; NaN for one run
 
@@ -59,10 +59,10 @@ class Exponent(NamedTuple):
 class Spread(NamedTuple):
     """Mean of independent values, its standard error and its confidence interval (NaN for one value)."""
 
-    mean: Any
-    standard_error: Any
-    low: Any
-    high: Any
+    mean: Any  # a number, or (...,), in the units of the values; so are the others
+    standard_error: Any  # of that mean
+    low: Any  # lower end of the confidence interval
+    high: Any  # its upper end
 
 
 def spread(values: Floats, level: float = LEVEL) -> Spread:

@@ -45,13 +45,13 @@ from scalable_bandits.spaces import Arms, Box, Indices, Points, Visited
 class CoverElement(NamedTuple):
     """One cell, for whoever asks about the cover."""
 
-    number: int
+    number: int  # from 0, in the order in which cells were made
     depth: int  # splits that made it
     lower: Floats  # (d,) corner, in the space's coordinates
-    upper: Floats  # (d,)
+    upper: Floats  # (d,) the opposite corner
     observations: int  # that fell into it
     born: int  # observations told when it was made
-    split: int | None  # ... and when it split; None if it has not
+    split: int | None  # observations told when it split; None if it has not
     parent: int | None  # number of the cell it came from
 
 

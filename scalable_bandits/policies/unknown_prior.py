@@ -30,7 +30,7 @@ class Rejection(NamedTuple):
 
     round: int  # whose observation decided it
     statistic: float  # what was compared, in units of y
-    bound: float  # what it should not have exceeded
+    bound: float  # what it should not have exceeded, in units of y
 
     @property
     def excess(self) -> float:

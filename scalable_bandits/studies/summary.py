@@ -21,10 +21,10 @@ class Comparison(NamedTuple):
 
     case: str
     policy: str
-    quantity: str
-    ours: float
-    standard_error: float  # NaN where there is none
-    published: str
+    quantity: str  # what is compared, with its unit
+    ours: float  # mean over replicates
+    standard_error: float  # of that mean; NaN where there is none
+    published: str  # as printed in the paper
 
 
 class Estimate(NamedTuple):
