@@ -186,6 +186,8 @@ def test_builders_take_part_and_parameters() -> None:
     tables = Study.load("zhou2021-abrupt").to_dict()
     some = Study.from_dict({**tables, "cases": ["RBF"], "policies": ["random", "IGP-UCB"]}).run(**SMALL)
     whole = Study.load("zhou2021-abrupt").run(**SMALL)
+    part, all_of_it = (json.loads(result.attrs.pop("specification")) for result in (some, whole))
+    assert part == {**all_of_it, "cases": ["RBF"], "policies": ["random", "IGP-UCB"]}
     xarray.testing.assert_identical(some, whole.sel(case=["RBF"], policy=["IGP-UCB", "random"]))
     other = Study.from_dict({**tables, "parameters": {"changes": 1}}).run(**SMALL)
     assert (other["regret"] != whole["regret"]).any()

@@ -229,8 +229,8 @@ class Study:
         xarray.Dataset
             ``regret``, ``candidate``, ``width``, ``information_gain`` over (case, policy, replicate, round), in units
             of y; ``uniform_regret`` (case, replicate), that of uniform play a round; the study's `series`; ``seconds``
-            (case, policy, replicate) of a timed one; of policies with several priors ``plays`` (..., prior). With a
-            store it is lazy. The attribute ``specification`` has the study file's tables, as JSON.
+            (case, policy, replicate) of a timed one; of policies with several priors ``plays`` (..., prior). Attribute
+            ``specification``: the study file's tables, as JSON. With a store it is lazy.
 
         Raises
         ------
@@ -253,10 +253,8 @@ class Study:
         record = {
             **self._attributes(seed), "timed": self.timed, "cases": chosen, "replicates": count, "horizon": rounds,
             "policies": self._labels(policies, player.labels(jobs[0, 0])),
-            "data": None if folder is None else str(folder),
+            "data": None if folder is None else str(folder), **self._kept_tables(),
         }  # fmt: skip
-        if self.specification is not None:
-            record["specification"] = self.decisive()
         kept = StudyInMemory(record) if store is None else StudyStore.take_up(store, record)
         failed = self._play(player, jobs, kept, on, progress)
         if failed:
@@ -313,6 +311,9 @@ class Study:
     def _labels(self, chosen: Sequence[str] | None, made: Sequence[str]) -> list[str]:
         """Policies to play, of those that were made."""
         return _some("policies", chosen, _some("policies", self.labels, made))
+
+    def _kept_tables(self) -> dict[str, Any]:
+        return {} if self.specification is None else {"specification": self.decisive()}
 
     def decisive(self) -> dict[str, Any] | None:
         """Tables of the study file that decide its numbers, sizes and seed apart; None of one made of functions."""
