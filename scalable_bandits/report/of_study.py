@@ -23,7 +23,7 @@ from scalable_bandits.report.blocks import (
     picture,
 )
 from scalable_bandits.report.machine import machine
-from scalable_bandits.studies import Study, files
+from scalable_bandits.studies import Study, builders, files
 
 if TYPE_CHECKING:
     import xarray
@@ -185,28 +185,31 @@ def _named(result: xarray.Dataset) -> Study | None:
 
 def _numbers_again(result: xarray.Dataset) -> list[Block]:
     """The command of a named study; of another one its file, and the command. None of one that is made of functions."""
-    attributes, sizes = result.attrs, {"horizon": result.sizes["round"], "replicates": result.sizes["replicate"]}
-    name, tables, named = str(attributes["study"]), _file_of(result), _named(result)
+    named, tables = _named(result), _file_of(result)
     cases, policies = ([str(label) for label in result[over].values] for over in ("case", "policy"))
     if named is not None:
-        words = [f"scalable-bandits run {shlex.quote(name)}", f"--replicates {sizes['replicates']}"]
-        words += [f"--horizon {sizes['horizon']}", f"--seed {attributes['seed']}"]
-        known, needs = list(named.cases), ["--data FOLDER"] * named.needs_data
+        sizes = f"--replicates {result.sizes['replicate']}", f"--horizon {result.sizes['round']}"
+        words = [f"scalable-bandits run {shlex.quote(named.name)}", *sizes, f"--seed {result.attrs['seed']}"]
+        known, labels, needs = list(named.cases), None, ["--data FOLDER"] * named.needs_data
     elif tables is not None:
-        words, known = ["scalable-bandits run study.toml"], list(tables.get("cases", tables.get("environments", cases)))
-        kinds = [table.get("type") for table in tables.get("environments", {}).values()]
-        needs = ["--environment MODULE:FUNCTION"] * ("FunctionEnvironment" in kinds)
+        words, labels = ["scalable-bandits run study.toml"], list(tables.get("policies", []))
+        known, needs = list(tables.get("cases", tables.get("environments", cases))), _needs(tables)
     else:
         return []
-    if cases != known:
-        words += [f"--case {shlex.quote(case)}" for case in cases]
-    if named is not None or policies != list((tables or {}).get("policies", [])):
-        words += [f"--policy {shlex.quote(policy)}" for policy in policies]
+    words += [f"--case {shlex.quote(case)}" for case in cases] if cases != known else []
+    words += [f"--policy {shlex.quote(policy)}" for policy in policies] if policies != labels else []
     again = Block("command", "The same numbers again", text=" \\\n  ".join([*words, *needs]))
-    if named is not None:
+    if named is not None or tables is None:
         return [again]
-    more = {
-        **sizes,
-        **{key: attributes[key] for key in ("seed", "title", "source") if attributes[key] not in ("", name)},
-    }
-    return [Block("command", "The study: save it as study.toml", text=files.text({**tables, **more}).rstrip()), again]
+    told = {key: result.attrs[key] for key in ("seed", "title", "source") if result.attrs[key] != ""}
+    whole = {**tables, "horizon": result.sizes["round"], "replicates": result.sizes["replicate"], **told}
+    return [Block("command", "The study: save it as study.toml", text=files.text(whole).rstrip()), again]
+
+
+def _needs(tables: dict[str, Any]) -> list[str]:
+    """Options without which a study of a file does not run."""
+    environments = [*tables.get("environments", {}).values(), tables.get("shared", {}).get("environments", {})]
+    own = any(table.get("type") == "FunctionEnvironment" for table in environments)
+    builder = builders.BUILDERS.get(tables.get("builder", ""))
+    measured = builder is not None and builder.needs_data
+    return ["--environment MODULE:FUNCTION"] * own + ["--data FOLDER"] * measured
