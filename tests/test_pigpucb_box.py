@@ -62,6 +62,24 @@ def test_other_bounds_and_lengthscales_are_the_same_problem():
     np.testing.assert_allclose(unit.posterior([0.3, 0.8]), other.posterior([-1.8, 6.6]), atol=1e-6)
 
 
+@pytest.mark.parametrize("horizon", [None, 30])
+@pytest.mark.parametrize("bounds", [(2.74, 8.21), (-7.3, 7.16), (-0.1, 0.2)])
+def test_what_is_played_on_a_face_falls_into_the_cells_that_it_bounds(bounds, horizon):
+    """A cell that did not learn what it proposed would propose it for ever; and the last face is the box's own."""
+    low, high = bounds
+    policy = make([bounds], horizon=horizon, lengthscale=0.3 * (high - low))
+    on_faces = 0
+    for _ in range(60):
+        x = policy.ask()
+        assert low <= x[0] <= high
+        before = policy.cover
+        policy.tell(x, (x[0] - low) / (high - low))
+        holds = [e for e in before if e.split is None and e.lower[0] <= x[0] <= e.upper[0]]
+        on_faces += any(x[0] in (*e.lower, *e.upper) for e in holds)
+        assert [policy.cover[e.number].observations for e in holds] == [e.observations + 1 for e in holds]
+    assert on_faces > 10
+
+
 def play(policy, rounds, seed=0):
     for t in range(rounds):
         x = policy.ask()

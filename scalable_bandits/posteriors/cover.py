@@ -41,9 +41,13 @@ class Cover(ABC):
 
     def bounds(self, divisions: int, place: Place) -> tuple[Floats, Floats]:
         """Lower and upper corner of a cube, two (d,) arrays, in the space's coordinates."""
+        corner = np.array(place, dtype=np.int64)
+        return self._edges(divisions, corner), self._edges(divisions, corner + 1)
+
+    def _edges(self, divisions: int, corner: Indices) -> Floats:
+        """Coordinates (d,) of a corner by its place; the last edge is the box's own, whatever rounding says."""
         low, high = self._box()
-        corner = np.array(place, dtype=np.float64)
-        return low + (high - low) * corner / divisions, low + (high - low) * (corner + 1.0) / divisions
+        return np.where(corner == divisions, high, low + (high - low) * corner / divisions)
 
     def places_at(self, divisions: int, point: Floats) -> list[Place]:
         """Cubes that hold any point (d,) of the box."""
@@ -150,7 +154,7 @@ class PointsCover(FiniteCover):
 
     def _cubes(self, divisions: int) -> dict[Place, Indices]:
         if divisions not in self._held:
-            lowest, highest = _between(divisions, self._unit)
+            lowest, highest = _between(divisions, self._unit, self._unit, lambda corner: corner / divisions)
             numbers, places = [], []
             for offset in itertools.product((0, 1), repeat=self.dimension):
                 here = (lowest + offset <= highest).all(axis=1)
@@ -174,7 +178,8 @@ class PointsCover(FiniteCover):
         return held
 
     def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
-        lowest, highest = _between(divisions, self._unit[candidate])
+        unit = self._unit[candidate]
+        lowest, highest = _between(divisions, unit, unit, lambda corner: corner / divisions)
         return [list(range(a, b + 1)) for a, b in zip(lowest.tolist(), highest.tolist(), strict=True)]
 
     def _box(self) -> tuple[Floats, Floats]:
@@ -201,20 +206,27 @@ class BoxCover(Cover):
         return np.ones((divisions,) * self.dimension, dtype=np.bool_)
 
     def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
-        unit = (self._points(np.array([candidate]))[0] - self._low) / (self._high - self._low)
-        lowest, highest = _between(divisions, unit)
+        point = self._points(np.array([candidate]))[0]
+        unit = (point - self._low) / (self._high - self._low)
+        # By the very edges that a cube is maximised between: a corner that is played is to fall into its own cube.
+        lowest, highest = _between(divisions, unit, point, functools.partial(self._edges, divisions))
         return [list(range(a, b + 1)) for a, b in zip(lowest.tolist(), highest.tolist(), strict=True)]
 
     def _box(self) -> tuple[Floats, Floats]:
         return self._low, self._high
 
 
-def _between(divisions: int, unit: Floats) -> tuple[Indices, Indices]:
-    """Lowest and highest cube, along each dimension, that holds unit coordinates; they differ on a face."""
+def _between(
+    divisions: int, unit: Floats, points: Floats, edges: Callable[[Indices], Floats]
+) -> tuple[Indices, Indices]:
+    """Lowest and highest cube, along each dimension, that holds points; they differ on a face.
+
+    `unit` are the points' coordinates in [0, 1]^d, up to rounding; `edges` where the cubes of these places begin.
+    """
     highest = np.clip((unit * divisions).astype(np.int64), 0, divisions - 1)
-    highest -= unit < highest / divisions
-    highest += (highest + 1 < divisions) & (unit >= (highest + 1) / divisions)
-    return highest - ((highest > 0) & (unit == highest / divisions)), highest
+    highest -= points < edges(highest)
+    highest += (highest + 1 < divisions) & (points >= edges(highest + 1))
+    return highest - ((highest > 0) & (points == edges(highest))), highest
 
 
 def make_cover(space: FiniteSpace) -> FiniteCover:
