@@ -208,6 +208,15 @@ def test_posterior_and_best():
     np.testing.assert_allclose(policy.best()[1:], [mean, std])
 
 
+def test_posterior_where_no_candidate_is():
+    """A half of a cell that holds no candidate knows nothing, and says so."""
+    policy = sb.PiGPUCB(sb.Points([0.0, 0.05, 0.9, 1.0]), sb.Matern(0.2, nu=1.5), prior_mean=0.5, **SETTINGS)
+    policy.tell([[0.0]] * 30, [1.0] * 30)
+    assert max(element.depth for element in policy.cover) == 3
+    for x in (0.2, 0.3, 0.4, 0.6):
+        assert policy.posterior([x]) == (0.5, 1.0)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -182,21 +182,18 @@ class Partition:
         return self._contest.width(gain, log_term)
 
     def cells_at(self, point: Floats) -> list[Cell | None]:
-        """Cells of the present cover that hold any point (d,); None for a cube that nothing fell into."""
+        """Cells of the present cover that hold any point (d,); None for a cube that nothing fell into, or can."""
         self._shard.settle()
         found: list[Cell | None] = []
-        for place in self.cover.places_at(self.divisions, point):
-            cell = self._made.get((self.divisions, place))
-            stack = [] if cell is None else [cell]
-            found += [None] * (cell is None)
-            while stack:
-                top = stack.pop()
-                if top.split < 0:
-                    found.append(top)
-                    continue
-                below = self.cover.places_at(2 * top.divisions, point)
-                halves = [p for p in below if tuple(k // 2 for k in p) == top.place]
-                stack += [self._made[2 * top.divisions, p] for p in halves if (2 * top.divisions, p) in self._made]
+        stack = [self._made.get((self.divisions, place)) for place in self.cover.places_at(self.divisions, point)]
+        while stack:
+            top = stack.pop()
+            if top is None or top.split < 0:
+                found.append(top)
+                continue
+            below = self.cover.places_at(2 * top.divisions, point)
+            halves = [place for place in below if tuple(k // 2 for k in place) == top.place]
+            stack += [self._made.get((2 * top.divisions, place)) for place in halves]
         return found
 
     def collapsed(self, cell: Cell | None) -> tuple[Indices, Floats, Floats]:
