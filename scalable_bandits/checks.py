@@ -124,6 +124,13 @@ def finite(name: str, value: ArrayLike, ndim: int | None = None) -> Floats:
     return array
 
 
+def frozen(array: Floats) -> Floats:
+    """A copy that nobody can change."""
+    copy = array.copy(order="C")
+    copy.flags.writeable = False
+    return copy
+
+
 def covariance(name: str, value: ArrayLike) -> Floats:
     """Check that a matrix is square, symmetric and positive semi-definite (up to rounding)."""
     matrix = finite(name, value, ndim=2)

@@ -34,11 +34,7 @@ def _frozen_mean(value: Any) -> Mean:
     means = checks.finite("mean", value)
     if means.ndim > 1 or not means.size:
         checks.refuse("mean", f"shape {means.shape}", "a number, (size,) numbers, or a function of points and round")
-    if means.ndim == 0:
-        return float(means)
-    means = means.copy()
-    means.flags.writeable = False
-    return means
+    return checks.frozen(means) if means.ndim else float(means)
 
 
 def _same(one: Mean, other: Mean) -> bool:

@@ -200,6 +200,22 @@ def test_before_the_first_tell_the_recommendation_is_the_largest_prior_mean():
     assert policy.finite_space.size == 0
 
 
+@pytest.mark.parametrize(
+    "mean", [lambda x: 0.5, lambda x: [0.5] * len(x), lambda x: np.full(len(x), 0.5)], ids=range(3)
+)
+def test_a_function_of_the_prior_mean_may_give_one_number_or_a_list(mean):
+    """As on finite spaces."""
+    box, shared = sb.Box([[0, 1]]), {"noise": 0.1, "regularization": 0.01}
+    policies = [sb.MeanOnly(box, sb.Matern(0.2), prior_mean=given, **shared) for given in (mean, 0.5)]
+    asked = []
+    for policy in policies:
+        for _ in range(4):
+            x = policy.ask()
+            policy.tell(x, 1.0 - x[0])
+        asked.append(policy.ask())
+    np.testing.assert_allclose(*asked, atol=1e-6)
+
+
 def test_what_a_recorder_refuses_was_not_asked():
     """A disk that is full: the point is neither pending nor visited, and is chosen again."""
 

@@ -224,6 +224,7 @@ def test_posterior_where_no_candidate_is():
         ({"theory": True}, "^horizon"),
         ({"nu": -1.0}, "^nu"),
         ({"rkhs_norm": 0.0}, "^rkhs_norm"),
+        ({"regularization": 1e-16}, "^regularization"),
     ],
 )
 def test_refusals(options, message):

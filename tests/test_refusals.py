@@ -147,6 +147,8 @@ CALLS: dict[str, tuple[str, Callable[[Policy, Place], object]]] = {
     "noise negative": ("noise", lambda p, s: p.tell(s.inside, [1.0, 2.0, 3.0], noise=[1.0, 1.0, -1.0])),
     "noise NaN": ("noise", lambda p, s: p.tell(s.inside, [1.0, 2.0, 3.0], noise=[1.0, NAN, 1.0])),
     "noise too few": ("noise", lambda p, s: p.tell(s.inside, [1.0, 2.0, 3.0], noise=[1.0, 1.0])),
+    "noise that squares to nothing": ("noise", lambda p, s: p.tell(s.inside[0], 1.0, noise=1e-170)),
+    "noise whose square overflows": ("noise", lambda p, s: p.tell(s.inside, [1.0, 2.0, 3.0], noise=[1.0, 1e170, 1.0])),
     "noise text": ("noise", lambda p, s: p.tell(s.inside[0], 1.0, noise="small")),
     "abandon not pending": ("x", lambda p, s: p.abandon(not_pending(p))),
     "abandon one of two": ("x", lambda p, s: p.abandon([p.pending[0], not_pending(p)])),
@@ -247,16 +249,18 @@ class TestRefusedLate:
             make_and_tell()
         assert all(policy.finite_space.size == 64 for policy in held)
 
-    def test_prior_mean_that_fails_at_another_point(self) -> None:
+    @pytest.mark.parametrize("place", ["box", "whole box"])
+    def test_prior_mean_that_fails_at_another_point(self, place: str) -> None:
         def prior(points: np.ndarray) -> np.ndarray:
             return np.where(points[:, 0] == 0.123, NAN, 0.0)
 
-        policy = make("IGPUCB", PLACES["box"], prior_mean=prior)
-        play(policy, 2)
+        policy, twin = (make("IGPUCB", PLACES[place], prior_mean=prior) for _ in range(2))
+        assert play(policy, 2) == play(twin, 2)
         before = snapshot(policy)
         with pytest.raises(ValueError, match=r"^prior_mean: got"):
             policy.tell([0.123, 0.456], 1.0)
-        assert snapshot(policy) == before
+        assert place == "whole box" or snapshot(policy) == before  # one remembers numbers that it gave out
+        assert play(policy, 2) == play(twin, 2)
 
     def test_point_that_makes_the_space_too_large(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A box at the engine's limit takes its own candidates in, and refuses one more."""
@@ -294,6 +298,36 @@ class TestRefusedLate:
         with pytest.raises(ValueError, match=r"got .*(nan|inf).*; allowed: "):
             sb.simulate(policy, environment, 20)
         assert np.isfinite(policy.posterior(np.arange(5))).all()
+
+    def test_information_gain_that_is_none(self) -> None:
+        """A function that was given may say nothing sensible in a later round: no index is computed from that."""
+        for answer in (NAN, INF, -1.0, None):
+            policy = make("IGPUCB", information_gain=lambda count, answer=answer: 1.0 if count < 3 else answer)
+            policy.tell(PLACES["grid"].inside, [0.0, 1.0, 2.0])
+            before = snapshot(policy)
+            with pytest.raises(ValueError, match=r"^information_gain: got '.* for 3 observations'; allowed: "):
+                policy.ask()
+            assert snapshot(policy) == before
+
+
+class TestArraysGiven:
+    """Whoever gave an array may change it afterwards: what was made of it stays as it was."""
+
+    def test_policies(self) -> None:
+        means = np.zeros(5)
+        policy = make("IGPUCB", PLACES["arms"], prior_mean=means)
+        means[:] = 7.0
+        assert policy.posterior(2)[0] == 0.0
+
+    def test_environments(self) -> None:
+        space, kernel = sb.Grid([[0, 1]], 5), sb.RBF(0.2)
+        centers, weights, rows = np.array([[0.5]]), np.array([1.0]), np.array([[1.0], [2.0]])
+        fixed = sb.RKHSFunction(space, kernel, centers, weights)
+        drifting = sb.DriftingFunction(space, kernel, centers, rows, [1, 5])
+        centers[:], weights[:], rows[:] = 0.0, 3.0, 9.0
+        assert fixed.mean(0.5) == fixed.rkhs_norm == 1.0
+        assert drifting.parameters()["weights"].tolist() == [[1.0], [2.0]]
+        assert drifting.parameters()["centers"].tolist() == [[0.5]]
 
 
 # ---- policies: making them

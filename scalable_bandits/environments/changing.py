@@ -98,8 +98,8 @@ class DriftingFunction(ChangingEnvironment):
         super().__init__(space, noise, seed)
         checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
         self.kernel, self.slow = kernel, checks.flag("slow", slow)
-        self.centers = checks.finite("centers", centers, ndim=2)
-        self.weights = checks.finite("weights", weights, ndim=2)
+        self.centers = checks.frozen(checks.finite("centers", centers, ndim=2))
+        self.weights = checks.frozen(checks.finite("weights", weights, ndim=2))
         _check_knots(knots)
         self.knots = tuple(checks.integer("knots", knot, 1) for knot in knots)
         if self.centers.shape[1] != space.dimension:
@@ -274,10 +274,9 @@ class SensorPanel(ChangingEnvironment):
     """
 
     def __init__(self, readings: ArrayLike, noise: Noise | None = None, seed: int = 0, hold: int = 1):
-        self.readings = checks.finite("readings", readings, ndim=2).copy()
+        self.readings = checks.frozen(checks.finite("readings", readings, ndim=2))
         if not self.readings.size:
             checks.refuse("readings", f"shape {self.readings.shape}", "(times, n), both at least 1")
-        self.readings.flags.writeable = False
         self.hold = checks.integer("hold", hold, 1)
         super().__init__(Arms(self.readings.shape[1]), noise, seed)
 

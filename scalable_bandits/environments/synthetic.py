@@ -70,10 +70,9 @@ class TableEnvironment(Environment):
     def __init__(self, space: FiniteSpace, values: ArrayLike, noise: Noise | None = None, seed: int = 0):
         super().__init__(space, noise, seed)
         checks.kind("space", space, FiniteSpace, "a finite space: a box has no table of candidates")
-        self._table = checks.finite("values", values, ndim=1).copy()
+        self._table = checks.frozen(checks.finite("values", values, ndim=1))
         if self._table.shape != (space.size,):
             checks.refuse("values", f"shape {self._table.shape}", f"({space.size},), one a candidate")
-        self._table.flags.writeable = False
         if isinstance(space, Points):
             same = self._table[space.find(space.array)] == self._table
             if not same.all():
@@ -120,8 +119,8 @@ class RKHSFunction(Environment):
         super().__init__(space, noise, seed)
         checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
         self.kernel = kernel
-        self.centers = checks.finite("centers", centers, ndim=2)
-        self.weights = checks.finite("weights", weights, ndim=1)
+        self.centers = checks.frozen(checks.finite("centers", centers, ndim=2))
+        self.weights = checks.frozen(checks.finite("weights", weights, ndim=1))
         if self.centers.shape[1] != space.dimension:
             checks.refuse("centers", f"shape {self.centers.shape}", f"(m, {space.dimension})")
         if len(self.weights) != len(self.centers):

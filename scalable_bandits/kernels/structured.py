@@ -108,9 +108,7 @@ class Linear(Lengthscaled):
 
 
 def _frozen_covariance(value: ArrayLike) -> Floats:
-    matrix = checks.covariance("matrix", value).copy(order="C")
-    matrix.flags.writeable = False
-    return matrix
+    return checks.frozen(checks.covariance("matrix", value))
 
 
 @attrs.frozen(eq=False)

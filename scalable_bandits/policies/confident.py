@@ -123,7 +123,14 @@ class ConfidencePolicy(IndexPolicy):
                     finite = Points(self._some_points())
                 self._greedy = GreedyInformationGain(self.present_kernel, finite, self.regularization)
             return self._greedy(self.remembered)
-        return float(self._gain(self.remembered)) if callable(self._gain) else float(self._gain)
+        return self._given_gain(self.remembered)
+
+    def _given_gain(self, count: int) -> float:
+        """The number given as the information gain, or what the function given says of so many observations."""
+        gain = checks.to_float(self._gain(count) if callable(self._gain) else self._gain)
+        if not isinstance(gain, float) or not 0.0 <= gain < np.inf:
+            checks.refuse("information_gain", f"{gain} for {count} observations", "a function with values >= 0, finite")
+        return gain
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return UpperConfidence(self.width)

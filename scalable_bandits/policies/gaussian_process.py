@@ -121,7 +121,7 @@ class GaussianProcessPolicy(HeldPolicy):
             if means.shape not in sizes:
                 allowed = "a number, or a function; on a finite space also one number a candidate"
                 checks.refuse("prior_mean", f"shape {means.shape}", allowed)
-            self.prior_mean = means if means.ndim else float(means)
+            self.prior_mean = checks.frozen(means) if means.ndim else float(means)
         some = self._some_points()
         self.prior_mean_at(some[:1])
         self._check_rounding(float(self.kernel.diagonal(some).max()))  # a covariance of too few arms is refused here
@@ -179,7 +179,7 @@ class GaussianProcessPolicy(HeldPolicy):
             points = space.points()
             return self.fresh_engine(points, self.prior_mean_at(points))
         assert isinstance(self.space, Box)
-        given = self.prior_mean if callable(self.prior_mean) else float(self.prior_mean_at(np.empty((1, 0)))[0])
+        given = self.prior_mean_at if callable(self.prior_mean) else float(self.prior_mean_at(np.empty((1, 0)))[0])
         return box_engine(self.present_kernel, self.space, space, given)
 
     def fresh_engine(self, points: Floats, prior_mean: Floats) -> Engine:
@@ -230,6 +230,9 @@ class GaussianProcessPolicy(HeldPolicy):
         self._pending_columns.clear()
 
     def visit(self, grown: Visited) -> None:
+        if callable(self.prior_mean):  # which may refuse them
+            added = grown.points()[self._finite.size :]
+            self.prior_mean_at(added[~np.isnan(added[:, 0])])
         self.posterior_engine.points = grown.points()
         queried = np.zeros(grown.size, dtype=np.bool_)
         held = min(len(self._queried), grown.size)

@@ -13,6 +13,7 @@ from scalable_bandits.spaces import Space
 
 LARGEST = 1e100  # of y
 ROUNDING = 1e-14  # smallest noise variance, as a fraction of the prior variance
+SMALLEST = 1e-200  # noise variance, and one over the largest: y over it is a number
 
 
 class Noise(NamedTuple):
@@ -44,8 +45,13 @@ def measured(space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, 
     if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
         checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
     scales = np.broadcast_to(scales, (len(points),))
-    variances = usual.variance * (scales / usual.scale) ** 2
-    if (variances < usual.floor).any():
-        least = usual.scale * (usual.floor / usual.variance) ** 0.5
+    floor = max(usual.floor, SMALLEST)
+    with np.errstate(over="ignore", under="ignore"):
+        variances = usual.variance * (scales / usual.scale) ** 2
+    if (variances < floor).any():
+        least = usual.scale * (floor / usual.variance) ** 0.5
         checks.refuse("noise", noise, f"at least {least:.3g}: less is lost in the rounding of the prior variance")
+    if (variances > 1.0 / SMALLEST).any():
+        most = usual.scale * (1.0 / SMALLEST / usual.variance) ** 0.5
+        checks.refuse("noise", noise, f"at most {most:.3g}: precisions of larger ones are lost in rounding")
     return Measured(points, values.ravel(), None if noise is None else scales, variances)

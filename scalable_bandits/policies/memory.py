@@ -88,10 +88,8 @@ class MemoryPolicy(ConfidencePolicy):
 
     def _automatic(self) -> int:
         assert self.horizon is not None
-        if callable(self._gain):
-            gain = float(self._gain(self.horizon))
-        elif isinstance(self._gain, float):
-            gain = self._gain
-        else:
+        if isinstance(self._gain, str):
             gain = GreedyInformationGain(self.kernel, self._finite, self.regularization)(self.horizon)
+        else:
+            gain = self._given_gain(self.horizon)
         return memory_length(self.horizon, gain, self.variation_budget)

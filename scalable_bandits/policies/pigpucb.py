@@ -81,7 +81,8 @@ class PiGPUCB(HeldPolicy):
     Raises
     ------
     ValueError
-        If the space has no coordinates, the kernel forgets, nu is not positive, or `theory` lacks its horizon.
+        If the space has no coordinates, the kernel forgets, nu is not positive, `theory` lacks its horizon, or the
+        regularization is lost in rounding beside the prior variance.
 
     Examples
     --------
@@ -113,6 +114,7 @@ class PiGPUCB(HeldPolicy):
             if self.horizon is None:
                 checks.refuse("horizon", None, "a number, for the theorem's regularization 1 + 2 / T")
             self.regularization = 1.0 + 2.0 / self.horizon
+        self._check_rounding(float(self.kernel.diagonal(self._some_points()).max()))
         self._smoothness = self._checked_nu()
         self._partition = self._fresh_partition()
 
