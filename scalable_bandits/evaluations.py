@@ -216,12 +216,13 @@ class Flight:
 
     def _propose(self) -> Ticket:
         bad = [c for c, failures in self._in_a_row.items() if failures >= LEAVE]
-        visited = self._policy.finite_space
-        if isinstance(visited, Visited):  # of an earlier process the points may be known no more
-            self._policy.give_up([c for c in bad if c < visited.size and np.isfinite(visited.points([c])).all()])
+        space = self._policy.finite_space
+        if isinstance(space, Visited):  # of an earlier process the points may be known no more
+            self._policy.give_up([c for c in bad if c < space.size and np.isfinite(space.points([c])).all()])
             x = self._policy.ask()
         else:
-            available = np.setdiff1d(np.arange(self._policy.finite_space.size), bad) if bad else None
+            left_out = np.concatenate([space.equal_to(c) for c in bad]) if bad else None
+            available = None if left_out is None else np.setdiff1d(np.arange(space.size), left_out)
             if available is not None and not len(available):
                 raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}")
             x = self._policy.ask(available=available)

@@ -175,6 +175,8 @@ class TestFailures:
             sb.maximize(refuse_all, make_policy(), 6, parallel=2)
         with pytest.raises(RuntimeError, match="fails at every point of the space"):
             sb.maximize(refuse_all, make_policy(sb.Grid([[0, 1]], 2)), 60, parallel=1)
+        with pytest.raises(RuntimeError, match="fails at every point of the space"):
+            sb.maximize(refuse_all, make_policy(sb.Points([0.1, 0.9, 0.9, 0.9])), 60, parallel=1)
 
     def test_answers_that_come_late_or_twice(self):
         """They change nothing."""

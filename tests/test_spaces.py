@@ -220,7 +220,10 @@ class TestPoints:
     def test_equal_rows_are_one_point(self, array: np.ndarray) -> None:
         """`index` gives the first of equal rows; 0 and -0 are equal."""
         rows = [tuple(row) for row in array.tolist()]
-        assert Points(array).index(array).tolist() == [rows.index(row) for row in rows]
+        space = Points(array)
+        assert space.index(array).tolist() == [rows.index(row) for row in rows]
+        for number, row in enumerate(rows):
+            assert space.equal_to(number).tolist() == [other for other, same in enumerate(rows) if same == row]
 
     def test_copies_and_freezes(self) -> None:
         """Writing to the array that was given changes nothing, and the space's own cannot be written."""

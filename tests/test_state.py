@@ -1,6 +1,7 @@
 """A policy's state, kept and put back: what follows is the same to the last bit."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -77,3 +78,39 @@ def test_points_added_to_a_box():
     assert again.best().x == policy.best().x
     np.testing.assert_array_equal(again.ask(), policy.ask())
     np.testing.assert_array_equal(again.posterior([0.123]), policy.posterior([0.123]))
+
+
+@pytest.mark.parametrize("candidates", [50, None])
+def test_of_a_policy_that_has_lived_another_life(candidates):
+    """What it was told of a box before is not in the state, and not in the policy any more."""
+
+    def make():
+        return sb.GPEI(sb.Box([[0.0, 1.0]]), sb.RBF(0.2), candidates=candidates)
+
+    policy, again = make(), make()
+    policy.tell([[0.123], [0.4]], [1.0, 2.0])
+    again.tell([[0.5], [0.6], [0.123]], [3.0, 4.0, 5.0])
+    again.restore(policy.state())
+    assert again.finite_space.points().tolist() == policy.finite_space.points().tolist()
+    assert again.best().x == policy.best().x
+    np.testing.assert_array_equal(again.ask(), policy.ask())
+
+
+def falling(points):
+    return -0.1 * points[:, 0]
+
+
+@pytest.mark.parametrize("name", ["IGPUCB", "GPEI", "PiGPUCB"])
+def test_a_policy_of_a_whole_box_pickles(name):
+    """As others do, in the middle of things; and the copy plays on alike."""
+    mean = {"IGPUCB": {"prior_mean": falling}, "GPEI": {"prior_mean": 0.5}}.get(name, {})
+    policy = getattr(sb, name)(sb.Box([[0.0, 1.0]]), sb.Matern(0.2, nu=1.5), noise=0.1, regularization=0.01, **mean)
+    for _ in range(4):
+        x = policy.ask()
+        policy.tell(x, float(np.sin(5 * x[0])))
+    copy = pickle.loads(pickle.dumps(policy))
+    for _ in range(3):
+        x = policy.ask()
+        np.testing.assert_array_equal(copy.ask(), x)
+        for each in (policy, copy):
+            each.tell(x, float(np.sin(5 * x[0])))

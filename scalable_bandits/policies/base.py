@@ -340,12 +340,17 @@ class Policy(Played):
         return False
 
     def state(self) -> State:
-        """What was learned, as arrays: `restore` on a policy of the same specification goes on to the last bit."""
+        """What was learned, as arrays: `restore` on a policy of the same specification goes on to the last bit.
+
+        The arrays may be the policy's own, which change as it goes on: copy what is to be kept.
+        """
         return arrays(rounds=self.rounds, added=self._finite.points(np.arange(self._choosable, self._finite.size)))
 
     def restore(self, state: State) -> None:
         """Know what the policy knew whose `state` is given; pending points are not part of it."""
         self.rounds = int(state["rounds"])
+        if self._finite.size > self._choosable:  # points of a box that came up since
+            self._settle()
         if len(state["added"]):
             assert isinstance(self._finite, Points | Visited)
             self._finite = self._finite.grown(state["added"])

@@ -78,10 +78,14 @@ class Partition:
     def _begin(self) -> None:
         """The first cover."""
         places = np.flatnonzero(self.cover.filled(self.divisions).ravel())
-        self._untouched = Untouched(places, self._salt, lambda n: (self.divisions, self._place(n)) in self._made)
+        self._untouched = Untouched(places, self._salt, self._touched)
         if not self._shard.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
             for number in places.tolist():
                 self._first_cell(self._place(number))
+
+    def _touched(self, number: int) -> bool:
+        """Whether something fell into a cube of the first cover."""
+        return (self.divisions, self._place(number)) in self._made
 
     def _place(self, number: int) -> Place:
         place = []

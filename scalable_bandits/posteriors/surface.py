@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -50,24 +51,27 @@ class PriorMean(NamedTuple):
 
 def constant_mean(value: float) -> PriorMean:
     """The same prior mean everywhere."""
-    return PriorMean(lambda x: np.full(len(x), value), np.zeros_like)
+    return PriorMean(functools.partial(_constant, value), np.zeros_like)
+
+
+def _constant(value: float, x: Floats) -> Floats:
+    return np.full(len(x), value)
 
 
 def differenced(function: Callable[[Floats], Floats], bounds: Floats) -> PriorMean:
     """Prior mean with a gradient by differences, central but at the bounds (d, 2), beyond which it is not asked."""
+    return PriorMean(function, functools.partial(_differences, function, bounds))
+
+
+def _differences(function: Callable[[Floats], Floats], bounds: Floats, x: Floats) -> Floats:
     low, high = bounds.T
-    reach = 1e-5 * (high - low)
-
-    def slopes(x: Floats) -> Floats:
-        out = np.empty_like(x)
-        for k in range(x.shape[1]):
-            ahead, behind = x.copy(), x.copy()
-            ahead[:, k] = np.minimum(x[:, k] + reach[k], high[k])
-            behind[:, k] = np.maximum(x[:, k] - reach[k], low[k])
-            out[:, k] = (function(ahead) - function(behind)) / (ahead[:, k] - behind[:, k])
-        return out
-
-    return PriorMean(function, slopes)
+    reach, out = 1e-5 * (high - low), np.empty_like(x)
+    for k in range(x.shape[1]):
+        ahead, behind = x.copy(), x.copy()
+        ahead[:, k] = np.minimum(x[:, k] + reach[k], high[k])
+        behind[:, k] = np.maximum(x[:, k] - reach[k], low[k])
+        out[:, k] = (function(ahead) - function(behind)) / (ahead[:, k] - behind[:, k])
+    return out
 
 
 class Surface:

@@ -158,3 +158,7 @@ class FiniteSpace(Space):
     def canonical(self, candidate: int) -> int:
         """The candidate, or the first one at the same point."""
         return candidate
+
+    def equal_to(self, candidate: int) -> Indices:
+        """Numbers (k,) of the candidates at the same point, the candidate among them."""
+        return np.array([candidate])

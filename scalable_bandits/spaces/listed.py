@@ -109,6 +109,9 @@ class Points(Listed):
     def canonical(self, candidate: int) -> int:
         return int(self.find(self.array[[candidate]])[0])
 
+    def equal_to(self, candidate: int) -> Indices:
+        return np.flatnonzero((self.array == self.array[candidate]).all(axis=1))
+
 
 class Visited(Listed):
     """The points of a box that were asked for or told, numbered as they came: none at first.
