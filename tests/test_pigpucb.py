@@ -1,6 +1,8 @@
 """pi-GP-UCB against a list of cubes that are all refitted in every round."""
 
+import copy
 import itertools
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -145,6 +147,16 @@ def test_a_state_kept_and_put_back_goes_on_to_the_last_bit(tightening):
         np.testing.assert_array_equal(getattr(other, name), getattr(rest, name))
     assert again.best().mean == whole.best().mean
     assert len(first) == 700
+
+
+@pytest.mark.parametrize(
+    "duplicate", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))], ids=["deep", "pickle"]
+)
+def test_a_copy_plays_on_alike(duplicate):
+    policy = make(side=12)
+    played(policy, 40)
+    other = duplicate(policy)
+    np.testing.assert_array_equal(played(other, 60, seed=1).candidate, played(policy, 60, seed=1).candidate)
 
 
 def test_forgetting_posteriors_changes_nothing(monkeypatch):

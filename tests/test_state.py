@@ -1,5 +1,6 @@
 """A policy's state, kept and put back: what follows is the same to the last bit."""
 
+import copy
 import json
 import pickle
 
@@ -96,6 +97,19 @@ def test_of_a_policy_that_has_lived_another_life(candidates):
     np.testing.assert_array_equal(again.ask(), policy.ask())
 
 
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize(
+    ("name", "engine"), [*((name, {}) for name in EVERY_POLICY), *((name, {"engine": "blocked"}) for name in CASES)]
+)
+def test_a_deep_copy_plays_on_alike(name, engine):
+    """And leaves the first as it was: no part of it is another part's memory."""
+    problem, case = PROBLEMS["grid"], {**EVERY_POLICY, **CASES}[name]
+    policy, environment = case.make(problem, **engine), environment_of(problem)
+    sb.simulate(policy, environment, 21)
+    other = copy.deepcopy(policy)
+    assert_same(sb.simulate(other, environment, 30), sb.simulate(policy, environment, 30))
+
+
 def falling(points):
     return -0.1 * points[:, 0]
 
@@ -108,9 +122,9 @@ def test_a_policy_of_a_whole_box_pickles(name):
     for _ in range(4):
         x = policy.ask()
         policy.tell(x, float(np.sin(5 * x[0])))
-    copy = pickle.loads(pickle.dumps(policy))
+    other = pickle.loads(pickle.dumps(policy))
     for _ in range(3):
         x = policy.ask()
-        np.testing.assert_array_equal(copy.ask(), x)
-        for each in (policy, copy):
+        np.testing.assert_array_equal(other.ask(), x)
+        for each in (policy, other):
             each.tell(x, float(np.sin(5 * x[0])))

@@ -93,7 +93,6 @@ class CellPosterior:
         self.kernel, self.points, self.numbers = kernel, points, numbers
         self.fields = np.empty((3, len(numbers)))  # mean, variance, and covariances with the point observed last
         self.fields[0], self.fields[1] = prior_mean, kernel.diagonal(points)
-        self._column_row = self.fields[2:]
         self._slots: dict[int, int] = {}  # of a position observed, which of the distinct ones it is
         self._rank = 0
         room = _capacity(len(numbers))
@@ -137,7 +136,7 @@ class CellPosterior:
             self._slots[p] = self._rank
             if self._rank == len(self._rows):
                 self._make_room(2 * self._rank)
-            self.kernel.fill(self.points[p : p + 1], self.points, self._column_row)
+            self.kernel.fill(self.points[p : p + 1], self.points, self.fields[2:])
         gain: float = numba_cells.observe(p, slot, y, noise_variance, self._small, self._rows, self._rank, self.fields)
         self._rank += slot < 0
         return gain
