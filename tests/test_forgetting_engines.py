@@ -210,6 +210,24 @@ def test_a_million_rounds_of_a_sliding_window_leave_no_rounding_behind():
             np.testing.assert_allclose(engine.variance(), variance, rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize(("epsilon", "noise"), [(1e-8, 1e-8), (1e-6, 1e-8), (1e-3, 1e-4)])
+def test_an_autoregression_agrees_with_itself_for_ever(epsilon, noise):
+    """Thousands of observations of little noise, of a smooth function that hardly forgets; and points that join."""
+    points = np.linspace(0.0, 1.0, 61)[:, None]
+    engine = AutoregressiveEngine(sb.RBF(0.3) * sb.TemporalDecay(epsilon), points[::2].copy(), np.zeros(31))
+    rng = np.random.default_rng(0)
+    for candidate in rng.integers(31, size=4000).tolist():
+        engine.observe(candidate, float(np.sin(12.0 * candidate)), noise)
+        engine.advance()
+    mean, variance = engine.predict(points)
+    assert np.isfinite([mean, variance]).all()
+    np.testing.assert_allclose(mean[::2], engine.mean(), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(variance[::2], engine.variance(), rtol=0, atol=1e-9)
+    grown = engine.extended(np.concatenate([points[::2], points[1::2]]), np.zeros(61))
+    np.testing.assert_allclose(grown.mean(), np.concatenate([mean[::2], mean[1::2]]), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(grown.variance(), np.concatenate([variance[::2], variance[1::2]]), rtol=0, atol=1e-9)
+
+
 def test_weights_neither_overflow_nor_linger():
     """eta^-t leaves double precision after some hundred rounds here; only the last few observations count."""
     points = np.random.default_rng(4).random((20, 2))

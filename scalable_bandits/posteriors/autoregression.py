@@ -7,11 +7,12 @@ With K the prior covariance of one round, m the prior mean and P_t the posterior
     in time       mu - m times sqrt(1 - epsilon),  P_{t+1} = (1 - epsilon) P_t + epsilon K
     observation   c = P(., p), v = noise + P(p, p):  mu += c (y - mu(p)) / v,  P -= c c' / v
 
-It is kept as
+It is kept as P = K - s Q: a step in time is s times (1 - epsilon), and touches no matrix.
 
-    gained Q, scale s   P = K - s Q: a step in time is s times (1 - epsilon), and touches no matrix
-    weights W, alpha    over the distinct points ever observed, P = K - s K(., seen) W K(seen, .) and
-                        mu - m = K(., seen) alpha: the posterior anywhere, and of candidates that join later
+At any other point x the function of a round is f(x) = b'f(S) + g(x) with b = K(S, S)^-1 K(S, x), S the points ever
+observed, and g is independent of f at S in all rounds, so that no observation says anything of it:
+
+    mu(x) - m(x) = b'(mu - m)(S),  s^2(x) = k(x, x) - K(x, S) b + b'P(S, S) b,  Q(x, .) = b'Q(S, .)
 
 Errors of rounding are forgotten with the data. Several observations of one round, and rounds without any, are exact:
 what moves the time is `advance` alone.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpstrf
 
 from scalable_bandits.checks import Floats
@@ -28,8 +30,9 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_autoregression as numba_autoregression
 from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.spaces import Indices
 
-SMALLEST = 1e-30  # scale below which it is multiplied into the matrices
+SMALLEST = 1e-30  # scale below which it is multiplied into the matrix
 
 
 class AutoregressiveEngine(ForgettingEngine):
@@ -47,41 +50,26 @@ class AutoregressiveEngine(ForgettingEngine):
         self._gained = np.zeros((self.size, self.size))
         self._scale = 1.0
         self._deviation = np.zeros(self.size)
-        self._slots = np.full(self.size, -1, dtype=np.int64)
-        self._seen = np.zeros(16, dtype=np.int64)
-        self._count = 0
-        self._weights, self._alpha = np.zeros((16, 16)), np.zeros(16)
-        self._column, self._move = np.empty(self.size), np.empty(16)
+        self._seen = np.zeros(self.size, dtype=np.bool_)
+        self._span: tuple[Indices, Floats] | None = None  # of the points observed, and the factor of their K
+        self._column = np.empty(self.size)
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        slot = self._slots[candidate]
-        if slot < 0:
-            slot = self._admit(candidate)
+        if not self._seen[candidate]:
+            self._seen[candidate], self._span = True, None
         before = numba_autoregression.observe(
-            self._prior, self._gained, self._scale, self._weights, self._alpha, self._seen, self._count, slot,
-            candidate, y, noise_variance, self._prior_mean, self._mean, self._deviation, self._column, self._move,
+            self._prior, self._gained, self._scale, candidate, y, noise_variance, self._prior_mean, self._mean,
+            self._deviation, self._column,
         )  # fmt: skip
         self.floored += numba_autoregression.refresh(self._prior, self._gained, self._scale, self._variance)
         self._gain(before, noise_variance)
 
-    def _admit(self, candidate: int) -> int:
-        """Give a point observed for the first time its slot."""
-        slot = self._count
-        if slot == len(self._seen):
-            room = (0, slot)
-            self._seen, self._alpha = np.pad(self._seen, room), np.pad(self._alpha, room)
-            self._weights, self._move = np.pad(self._weights, (room, room)), np.empty(2 * slot)
-        self._slots[candidate], self._seen[slot] = slot, candidate
-        self._count += 1
-        return slot
-
     def advance(self, rounds: int = 1) -> None:
         self._scale *= self._keep**rounds
         root = self._keep ** (0.5 * rounds)
-        numba_autoregression.fade(self._alpha, self._count, self._deviation, self._prior_mean, self._mean, root)
+        numba_autoregression.fade(self._deviation, self._prior_mean, self._mean, root)
         if self._scale < SMALLEST:
             self._gained *= self._scale
-            self._weights *= self._scale
             self._scale = 1.0
         self.floored += numba_autoregression.refresh(self._prior, self._gained, self._scale, self._variance)
 
@@ -93,7 +81,7 @@ class AutoregressiveEngine(ForgettingEngine):
 
     @property
     def observed(self) -> NDArray[np.bool_]:
-        return self._slots >= 0
+        return self._seen.copy()
 
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
         return self._prior[candidates] - self._scale * self._gained[candidates]
@@ -105,41 +93,51 @@ class AutoregressiveEngine(ForgettingEngine):
         draw[pivots - 1] = np.tril(lower[:, :rank]) @ rng.standard_normal(rank)
         return draw
 
+    def _interpolation(self, x: Floats) -> tuple[Indices, Floats, Floats]:
+        """Points S (r,), of those observed as many as rounding can tell apart; b (r, k) of points x; and K(S, x)."""
+        if self._span is None:
+            seen = np.flatnonzero(self._seen)
+            lower, pivots, rank, _ = dpstrf(self._prior[np.ix_(seen, seen)], lower=1)
+            self._span = seen[pivots[:rank] - 1], np.tril(lower[:rank, :rank])
+        points, factor = self._span
+        cross = self.kernel.block(self.points[points], x)
+        return points, cho_solve((factor, True), cross), cross
+
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        weights, alpha = self._weights[: self._count, : self._count], self._alpha[: self._count]
         variance = self.kernel.diagonal(x)
-        if not self._count:
+        if not self._seen.any():
             return np.zeros(len(x)), variance
-        cross = self.kernel.block(self.points[self._seen[: self._count]], x)
-        reduction = self._scale * np.einsum("ij,ij->j", cross, weights @ cross)
-        return cross.T @ alpha, np.maximum(variance - reduction, 0.0)
+        points, weights, cross = self._interpolation(x)
+        present = self.columns(points)[:, points]
+        beside = np.maximum(variance - np.einsum("ij,ij->j", cross, weights), 0.0)
+        return self._deviation[points] @ weights, beside + np.maximum(
+            np.einsum("ij,ij->j", weights, present @ weights), 0.0
+        )
 
     def extended(self, points: Floats, prior_mean: Floats) -> AutoregressiveEngine:
-        grown = AutoregressiveEngine(self.kernel, points, prior_mean)
-        grown._restore_weights(self._seen[: self._count], self._weights, self._alpha, self._scale)
-        rows = grown._prior[grown._seen[: self._count]]
-        grown._gained[...] = rows.T @ (self._weights[: self._count, : self._count] @ rows)
-        grown._deviation[:] = rows.T @ self._alpha[: self._count]
+        grown, n = AutoregressiveEngine(self.kernel, points, prior_mean), self.size
+        grown._scale, grown._seen[:n] = self._scale, self._seen
+        grown._gained[:n, :n], grown._deviation[:n] = self._gained, self._deviation
+        if self._seen.any() and len(points) > n:
+            at, weights, _ = self._interpolation(points[n:])
+            rows = weights.T @ self._gained[at]
+            grown._gained[n:, :n], grown._gained[:n, n:] = rows, rows.T
+            grown._gained[n:, n:] = rows[:, at] @ weights
+            grown._deviation[n:] = self._deviation[at] @ weights
         grown._information_gain, grown.floored = self._information_gain, self.floored
         grown.advance(0)
         return grown
 
-    def _restore_weights(self, seen: NDArray[np.int64], weights: Floats, alpha: Floats, scale: float) -> None:
-        for candidate in seen.tolist():
-            self._admit(candidate)
-        self._weights[: len(weights), : len(weights)] = weights
-        self._alpha[: len(alpha)], self._scale = alpha, scale
-
     def state(self) -> State:
-        count = self._count
         held = arrays(
-            gained=self._gained, scale=self._scale, deviation=self._deviation, seen=self._seen[:count],
-            weights=self._weights[:count, :count], alpha=self._alpha[:count],
-        )  # fmt: skip
+            gained=self._gained, scale=self._scale, deviation=self._deviation, seen=np.flatnonzero(self._seen)
+        )
         return {**super().state(), **held}
 
     def restore(self, state: State) -> None:
-        self._restore_weights(state["seen"], state["weights"], state["alpha"], float(state["scale"]))
+        self._scale, self._span = float(state["scale"]), None
+        self._seen[:] = False
+        self._seen[state["seen"]] = True
         self._gained[...], self._deviation[:] = state["gained"], state["deviation"]
         self._mean = self._prior_mean + self._deviation
         numba_autoregression.refresh(self._prior, self._gained, self._scale, self._variance)
