@@ -185,6 +185,34 @@ def test_posterior_anywhere_agrees_with_the_engine(case: str, engine: str) -> No
     np.testing.assert_allclose(std**2, policy.posterior_engine.variance(), atol=1e-12 * ROUNDS * prior)
 
 
+CROWDED: dict[str, Callable[[sb.Kernel, dict[str, Any]], Policy]] = {
+    "dense": lambda kernel, options: sb.IGPUCB(DENSE, kernel, engine="dense", **options),
+    "blocked": lambda kernel, options: sb.IGPUCB(DENSE, kernel, engine="blocked", **options),
+    "sketched": lambda kernel, options: sb.BKB(DENSE, kernel, **options),
+    "pathwise": lambda kernel, options: sb.GPTS(DENSE, kernel, samples="pathwise", **options),
+    "sliding": lambda kernel, options: sb.SWGPUCB(DENSE, kernel, memory=150, **options),
+    "weighted": lambda kernel, options: sb.WGPUCB(DENSE, kernel, eta=0.999, **options),
+    "forgetting": lambda kernel, options: sb.TVGPUCB(DENSE, kernel * sb.TemporalDecay(1e-8), **options),
+    "whole box": lambda kernel, options: sb.IGPUCB(sb.Box([[0, 1]]), kernel, **options),
+}
+
+
+@pytest.mark.parametrize("kernel", [sb.RBF(3.0), sb.Periodic(1.0, period=0.25), sb.Linear()], ids=str)
+@pytest.mark.parametrize("name", CROWDED)
+def test_hundreds_of_points_with_as_little_noise_as_may_be(name: str, kernel: sb.Kernel) -> None:
+    """They are far from independent, and say what the prior rules out: rounding errors do not feed each other."""
+    if name == "pathwise" and not kernel.stationary:
+        kernel = sb.RBF(1.0)  # draws need a stationary one
+    policy = CROWDED[name](kernel, {"noise": 1e-7, "regularization": 1e-14, "seed": 1})
+    points, rng = DENSE.points(), np.random.default_rng(0)
+    for candidate in np.concatenate([rng.permutation(200) for _ in range(2)]).tolist():
+        policy.tell(points[candidate], math.sin(6.0 * points[candidate, 0]))
+    assert np.isfinite(policy.ask(2)).all()
+    mean, std = policy.posterior(points)
+    assert np.abs([*mean, policy.best().mean]).max() < 30.0  # not NaN
+    assert (std < 1.0).all()
+
+
 @pytest.mark.parametrize("factor", [2.0**-40, 2.0**-10, 2.0**10, 2.0**40])
 @pytest.mark.parametrize(("name", "engine"), POLICIES)
 def test_units_of_y_change_nothing(name: str, engine: str, factor: float) -> None:

@@ -87,9 +87,11 @@ def append(upper, rows, solved, count, p, prior_row, residual, noise, prior_mean
     floored = 0
     for i in range(n):
         own[i] /= side
-        mean[i] += solved[count] * own[i]
-        variance[i] -= own[i] * own[i]
-        if variance[i] < 0.0:
-            variance[i] = 0.0
+        reduced = variance[i] - own[i] * own[i]
+        if not reduced >= 0.0:  # an observation takes off what there is, as in `_numba_window.apply`
+            own[i] = math.copysign(math.sqrt(max(variance[i], 0.0)), own[i])
+            reduced = 0.0
             floored += 1
+        mean[i] += solved[count] * own[i]
+        variance[i] = reduced
     return gain, floored

@@ -63,18 +63,21 @@ def add_rows(column, rows, rank, weights):
 def apply(column, rows, rank, slot, residual, total_variance, mean, variance):
     """Rank-one update of mean and variance by the covariance column of the observed point.
 
-    Returns how many variances rounding had pushed below zero.
+    No covariance takes off more variance than there is: where rounding says otherwise (next to no noise), it takes off
+    what there is, or errors would grow without end. Returns how often.
     """
     move = residual / total_variance
     root = math.sqrt(total_variance)
     floored = 0
     for i in range(column.shape[0]):
         step = column[i] / root
-        mean[i] += column[i] * move
         reduced = variance[i] - step * step
-        if reduced < 0.0:
+        if not reduced >= 0.0:
+            step = math.copysign(math.sqrt(variance[i]), step)
+            column[i] = step * root
             reduced = 0.0
             floored += 1
+        mean[i] += column[i] * move
         variance[i] = reduced
         if slot < 0:
             rows[rank, i] = step

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
@@ -23,6 +23,7 @@ from scalable_bandits.posteriors.engine import AskedEngine, choose
 from scalable_bandits.posteriors.features import Features
 from scalable_bandits.posteriors.observations import Observations
 from scalable_bandits.posteriors.order import spatial_order
+from scalable_bandits.posteriors.regression import positive_factor
 from scalable_bandits.posteriors.state import State, arrays, nested, part
 from scalable_bandits.spaces import Indices
 
@@ -89,7 +90,7 @@ class PathwiseEngine(AskedEngine):
     def _refactor(self) -> None:
         m = len(self._x)
         noise = self._observed.collapsed()[2]
-        self._factor[:m, :m] = cholesky(self.kernel.block(self.points[self._x]) + np.diag(noise), lower=True)
+        self._factor[:m, :m], _ = positive_factor(self.kernel.block(self.points[self._x]), noise)
 
     def state(self) -> State:
         m = len(self._x)
@@ -158,7 +159,7 @@ class PathwiseEngine(AskedEngine):
         root = self._root()
         if len(pending):
             x, noise = self._with_pending(pending, noise, noise_variance)
-            root = cholesky(self.kernel.block(self.points[x]) + np.diag(noise), lower=True), True
+            root = positive_factor(self.kernel.block(self.points[x]), noise)[0], True
         correction = np.empty(0)
         if len(x):
             drawn = features.combined(self.points[x], weights) + rng.standard_normal(len(x)) * np.sqrt(noise)

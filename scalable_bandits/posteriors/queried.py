@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import AskedEngine
+from scalable_bandits.posteriors.regression import positive_factor
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.posteriors.surface import PriorMean, Surface, covariances
 
@@ -50,15 +50,16 @@ class QueriedEngine(AskedEngine):
             self._reserve(m + 1)
             self._slots[candidate], self._x[m], self._sums[m] = m, x[0], 0.0
             self._matrix[m, : m + 1] = covariances(self.kernel, x, self._x[: m + 1])[0]
-        row = self._solve(m, covariances(self.kernel, self._x[:m], x)[:, 0])
-        before = float(self.kernel.diagonal(x)[0]) - float(row @ row)
-        self.floored += before < 0.0
-        before = max(before, 0.0)
+        row, prior = self._solve(m, covariances(self.kernel, self._x[:m], x)[:, 0]), float(self.kernel.diagonal(x)[0])
+        before = prior - float(row @ row)
+        lost = not before >= 0.0  # in rounding
+        self.floored += lost
+        before = 0.0 if lost else before
         self._sums[m if slot < 0 else slot] += 1.0 / noise_variance, y / noise_variance
-        if slot < 0:
-            self._factor[m, :m], self._factor[m, m] = row, np.sqrt(before + noise_variance)
-        else:
+        if slot >= 0 or lost:
             self._factorize()
+        else:
+            self._factor[m, :m], self._factor[m, m] = row, np.sqrt(before + noise_variance)
         self._gain(before, noise_variance)
         self._surface = None
 
@@ -103,17 +104,9 @@ class QueriedEngine(AskedEngine):
             setattr(self, name, grown)
 
     def _factorize(self) -> None:
-        """Make the factor anew; row by row, where rounding has made the matrix indefinite."""
+        """Make the factor anew; with some jitter, where rounding has made the matrix indefinite."""
         m = len(self._slots)
-        noise = 1.0 / self._sums[:m, 0]
-        factor, failed = dpotrf(self._matrix[:m, :m] + np.diag(noise), lower=1, clean=1)
-        if not failed:
-            self._factor[:m, :m] = factor
-            return
-        for i in range(m):
-            row = self._solve(i, self._matrix[i, :i])
-            rest = max(self._matrix[i, i] - float(row @ row), 0.0)
-            self._factor[i, :i], self._factor[i, i] = row, np.sqrt(rest + noise[i])
+        self._factor[:m, :m], _ = positive_factor(self._matrix[:m, :m], 1.0 / self._sums[:m, 0])
 
     def surface(self, pending: Floats | None = None, noise_variance: float = 0.0) -> Surface:
         """The posterior as a function of x.

@@ -11,6 +11,24 @@ from scalable_bandits.kernels import Kernel
 JITTER = (0.0, 1e-14, 1e-12, 1e-10)  # times the largest prior variance
 
 
+def positive_factor(matrix: Floats, noise_variance: Floats) -> tuple[Floats, float]:
+    """Lower Cholesky factor of a covariance (m, m) plus noise variances (m,), and the jitter that it took.
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError
+        If even a jitter of 1e-10 of the largest variance leaves the matrix indefinite.
+    """
+    scale = float(matrix.diagonal().max(initial=0.0))
+    for step in JITTER:
+        try:
+            return cholesky(matrix + np.diag(noise_variance + step * scale), lower=True), step * scale
+        except LinAlgError:
+            if step == JITTER[-1]:
+                raise
+    raise AssertionError
+
+
 class Regression:
     """Gaussian-process regression (Rasmussen & Williams 2006, Algorithm 2.1) with a noise a point.
 
@@ -39,15 +57,7 @@ class Regression:
     def __init__(self, kernel: Kernel, points: Floats, noise_variance: Floats, residuals: Floats):
         self._kernel, self._points = kernel, points
         matrix = kernel.block(points) if len(points) else np.empty((0, 0))
-        scale = float(matrix.diagonal().max(initial=0.0))
-        for step in JITTER:
-            self.jitter = step * scale
-            try:
-                self._factor = cholesky(matrix + np.diag(noise_variance + self.jitter), lower=True)
-                break
-            except LinAlgError:
-                if step == JITTER[-1]:
-                    raise
+        self._factor, self.jitter = positive_factor(matrix, noise_variance)
         self._alpha = cho_solve((self._factor, True), residuals)
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:

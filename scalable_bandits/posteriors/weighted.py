@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import ForgettingEngine
+from scalable_bandits.posteriors.regression import positive_factor
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.spaces import Indices
 
@@ -72,7 +73,7 @@ class WeightedEngine(ForgettingEngine):
         root = np.sqrt(self._precision[arms])
         cross = self.kernel.block(self.points[arms], self.points)
         cross *= root[:, None]
-        self._lower = cholesky(np.eye(len(arms)) + cross[:, arms] * root, lower=True)
+        self._lower, _ = positive_factor(cross[:, arms] * root, np.ones(len(arms)))
         self._rows = solve_triangular(self._lower, cross, lower=True)
         self._solved = solve_triangular(self._lower, self._weighted[arms] / root, lower=True)
         self._mean = self._prior_mean + self._solved @ self._rows
