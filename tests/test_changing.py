@@ -176,6 +176,18 @@ def test_both_availabilities_hold():
 
 
 @pytest.mark.parametrize(
+    "available", [[[i >= 8 for i in range(25)]], lambda t: np.arange(8, 25)], ids=["masks", "function"]
+)
+def test_what_an_environment_takes_away_stays_away_in_another(available):
+    inner = sb.MovingSearchSpace(drifting(True), [[i < 12 for i in range(25)]])
+    outer = sb.MovingSearchSpace(inner, available)
+    assert np.flatnonzero(outer.available(3)).tolist() == list(range(8, 12))
+    assert outer.optimum(3) == outer.table(3)[8:12].max()
+    with pytest.raises(ValueError, match="available: got"):
+        sb.MovingSearchSpace(inner, [[i >= 12 for i in range(25)]]).available(1)
+
+
+@pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: sb.DriftingFunction(SPACE, KERNEL, [[0, 0]], [[1.0], [2.0]], (1, 1)), "knots: got"),

@@ -503,6 +503,14 @@ class TestEnvironment:
         )
         assert environment.optimum() == pytest.approx(0.0, abs=1e-6)
 
+    @pytest.mark.parametrize("space", [sb.Grid([[0, 1]], 5), sb.Box([[0, 1]])], ids=str)
+    def test_without_a_largest_value_there_is_no_regret(self, space):
+        """A function that is NaN somewhere: refused, where its optimum is asked for and is not given."""
+        function = lambda x: math.nan if x[0] > 0.9 else float(x[0])  # noqa: E731
+        with pytest.raises(ValueError, match=r"^function: got 'nan .*; allowed: "):
+            sb.FunctionEnvironment(space, function).optimum()
+        assert sb.FunctionEnvironment(space, function, optimum=0.9).optimum() == 0.9
+
     def test_function_on_a_grid_has_its_optimum_listed(self) -> None:
         environment = sb.FunctionEnvironment(sb.Grid([[0, 1]], 3), lambda x: -((x[0] - 0.4) ** 2))
         assert environment.optimum() == pytest.approx(-0.01)

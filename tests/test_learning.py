@@ -223,6 +223,10 @@ def test_guarantees_assume_a_known_kernel():
         ({"refit": 0}, "refit: got 0"),
         ({"refit": 2.5}, "refit: got 2.5"),
         ({"lengthscale_prior": "wide"}, "lengthscale_prior: got 'wide'"),
+        (
+            {"refit": 3, "lengthscale_prior": sb.LogNormal([1.0, 2.0, 3.0])},
+            r"median: got \(1.0, 2.0, 3.0\); allowed: one",
+        ),
         ({"refit": 3, "kernel": sb.Covariance(np.eye(4)), "space": sb.Arms(4)}, "refit: got 3; allowed: None"),
         ({"rkhs_norm": "triple"}, "rkhs_norm: got 'triple'; allowed: a positive number, or 'double'"),
         ({"rkhs_norm": 0.0}, "rkhs_norm: got 0.0"),

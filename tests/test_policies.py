@@ -252,6 +252,16 @@ def test_other_information_gains_are_refused(mode):
         sb.IGPUCB(sb.Arms(2), sb.Covariance(np.eye(2)), information_gain=mode)
 
 
+@pytest.mark.parametrize("space", [sb.Grid([[0, 1]], 5), sb.Points([0.0, 0.25, 1.0]), sb.Box([[0, 1]])], ids=str)
+def test_random_search_knows_nothing_of_points_without_observations(space):
+    """Nor of those that are no candidates."""
+    policy = sb.RandomSearch(space, noise=0.2, regularization=0.04)
+    policy.tell([0.25, 0.25, 1.0], [1.0, 2.0, 5.0])
+    mean, std = policy.posterior([0.25, 0.3, 1.0, 1.5])
+    np.testing.assert_array_equal(mean, [1.5, np.nan, 5.0, np.nan])
+    np.testing.assert_allclose(std, [0.2 / np.sqrt(2.0), np.inf, 0.2, np.inf])
+
+
 # ---- Thompson sampling
 
 

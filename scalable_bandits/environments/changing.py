@@ -293,7 +293,7 @@ class MovingSearchSpace(Environment):
     Parameters
     ----------
     environment
-        What answers, on a finite space; it may change too.
+        What answers, on a finite space; it may change too, and take candidates away itself.
     available
         (k, size) masks, taken in turn: round t has row (t - 1) mod k. Or a function from t to a mask or numbers.
 
@@ -332,9 +332,11 @@ class MovingSearchSpace(Environment):
     def available(self, t: int) -> NDArray[np.bool_] | None:
         assert isinstance(self.space, FiniteSpace)
         if self._masks is not None:
-            return self._masks[(t - 1) % len(self._masks)]
-        assert self._available is not None
-        return availability(self._available(t), self.space.size)
+            own = self._masks[(t - 1) % len(self._masks)]
+        else:
+            assert self._available is not None
+            own = availability(self._available(t), self.space.size)
+        return np.asarray(self.environment.restricted(own, t))  # which may have taken some away itself
 
     def evaluate(self, points: Floats) -> Floats:
         return self.environment.evaluate(points)

@@ -261,10 +261,19 @@ class FunctionEnvironment(Environment):
         return {**super().parameters(), "function": self.function, "optimum": self._optimum}
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
-        """As `Environment.optimum`, in units of y, of a mask (size,) or all: as given, or searched."""
+        """As `Environment.optimum`, in units of y, of a mask (size,) or all: as given, or searched.
+
+        Raises
+        ------
+        ValueError
+            If the largest value is not finite.
+        """
         if available is None and self._optimum is not None:
             return self._optimum
-        return super().optimum(t, available)
+        largest = super().optimum(t, available)
+        if not np.isfinite(largest):  # nor is any regret against it
+            checks.refuse("function", f"{largest} as its largest value", "a function with finite values, or optimum=")
+        return largest
 
     def evaluate(self, points: Floats) -> Floats:
         if isinstance(self.space, Points | Grid | Box):

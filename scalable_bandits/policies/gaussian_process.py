@@ -131,6 +131,8 @@ class GaussianProcessPolicy(HeldPolicy):
                 checks.refuse("refit", self.refit, "None where the function changes over rounds")
             given = self.lengthscale_prior
             lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
+            if lengthscales is not None:
+                lengthscales.check(self.space.dimension)
             mean = self.prior_mean if isinstance(self.prior_mean, float) else None
             self._learned = LearnedPrior(self.kernel, mean, lengthscales, self.refit, self.seed)
 

@@ -54,8 +54,15 @@ class RandomSearch(Policy):
         return super().posterior(x)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        mean, variance = np.array([self._observed.at(c) for c in self._find(points).tolist()]).T
+        mean, variance = np.array([self._average_at(point) for point in points]).T
         return mean, variance
+
+    def _average_at(self, point: Floats) -> tuple[float, float]:
+        try:
+            candidate = int(self._find(point[None])[0])
+        except ValueError:  # it is none
+            candidate = -1
+        return self._observed.at(candidate)
 
     def best(self) -> Best:
         """Point of largest average; ValueError before the first `tell`."""

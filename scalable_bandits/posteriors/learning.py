@@ -67,6 +67,11 @@ class LogNormal(Specification):
         scale = np.asarray(sides, dtype=np.float64)
         return cls(math.exp(math.sqrt(2.0) - 3.0) * math.sqrt(len(scale)) * scale, math.sqrt(3.0))
 
+    def check(self, dimension: int) -> None:
+        """Raise ValueError unless there is one median, or one for each dimension."""
+        if isinstance(self.median, tuple) and len(self.median) not in (1, dimension):
+            checks.refuse("median", self.median, f"one number, or {dimension} (the points' dimension)")
+
     def log_median(self, parameter: Hyperparameter) -> float:
         """Logarithm of the median of one lengthscale; of one that stands for all dimensions the average."""
         medians = np.log(np.atleast_1d(self.median))
@@ -200,7 +205,8 @@ def learn_kernel(
     True
     """
     points, values, noise = _checked(kernel, x, y, noise_variance)
-    _check_options(kernel, prior_mean, {"lengthscale_prior": lengthscale_prior, "factor_prior": factor_prior}, also)
+    priors = {"lengthscale_prior": lengthscale_prior, "factor_prior": factor_prior}
+    _check_options(kernel, points.shape[1], prior_mean, priors, also)
     checks.integer("restarts", restarts, 0)
     target = Likelihood(kernel, points, values, noise, prior_mean, lengthscale_prior, factor_prior)
     begin = np.log([p.value for p in kernel.hyperparameters])
@@ -231,12 +237,15 @@ def _checked(kernel: Kernel, x: ArrayLike, y: ArrayLike, noise_variance: ArrayLi
     return points, values, np.broadcast_to(noise, values.shape)
 
 
-def _check_options(kernel: Kernel, prior_mean: float | None, priors: dict[str, LogNormal | None], also: Any) -> None:
+def _check_options(
+    kernel: Kernel, dimension: int, prior_mean: float | None, priors: dict[str, LogNormal | None], also: Any
+) -> None:
     if prior_mean is not None:
         checks.finite("prior_mean", prior_mean, ndim=0)
     for name, prior in priors.items():
         if prior is not None:
             checks.kind(name, prior, LogNormal, "a LogNormal, or None")
+            prior.check(dimension if name == "lengthscale_prior" else 1)
     if not isinstance(also, tuple | list) or [type(other) for other in also] != [type(kernel)] * len(also):
         checks.refuse("also", also, f"kernels of the form of {kernel}")
 
