@@ -253,5 +253,14 @@ def test_without_a_guarantee_it_says_so(kernel):
     policy.ask()
 
 
+@pytest.mark.filterwarnings("ignore:PiGPUCB's guarantee")
+@pytest.mark.parametrize("kernel", [sb.Matern(0.2, nu=np.inf), sb.Matern(0.2, nu=1e5)], ids=str)
+def test_cells_of_a_very_smooth_kernel_stay_whole(kernel):
+    """One half of the box holds 2^(1/b) observations: more than there are numbers."""
+    policy = sb.PiGPUCB(sb.Grid([[0, 1]], 9), kernel, **SETTINGS)
+    policy.tell(np.tile(policy.space.points(), (5, 1)), np.arange(45.0))
+    assert [element.depth for element in policy.cover if element.split is None] == [1, 1]
+
+
 def test_theory_sets_the_regularization():
     assert make(horizon=100, theory=True).regularization == 1.02

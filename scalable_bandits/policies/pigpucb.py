@@ -193,7 +193,10 @@ class PiGPUCB(HeldPolicy):
 
     def _room(self, divisions: int) -> float:
         """Observations, plus one, beyond which a cell of side 1 / `divisions` splits."""
-        return float(divisions ** (1.0 / self._b))  # (5); exact where it is a whole number, as side ** (-1 / b) is not
+        try:
+            return float(divisions ** (1.0 / self._b))  # (5); exact where it is whole, as side ** (-1 / b) is not
+        except OverflowError:  # of a very smooth kernel
+            return math.inf
 
     def _log_term(self, t: int) -> float:
         """log(N_t / delta)."""
