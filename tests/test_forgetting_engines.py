@@ -228,6 +228,21 @@ def test_an_autoregression_agrees_with_itself_for_ever(epsilon, noise):
     np.testing.assert_allclose(grown.variance(), np.concatenate([variance[::2], variance[1::2]]), rtol=0, atol=1e-9)
 
 
+def test_an_autoregression_told_where_the_prior_is_sure():
+    """Of a linear function at 0 nothing is learned; the prior is left elsewhere, and of points that join."""
+    points = np.array([[0.0], [0.5], [1.0]])
+    engine = AutoregressiveEngine(sb.Linear() * sb.TemporalDecay(0.1), points[:2], np.zeros(2))
+    for _ in range(2):
+        for mean, variance in (engine.predict(points), engine.extended(points, np.zeros(3)).at(np.arange(3))):
+            np.testing.assert_array_equal(mean, 0.0)
+            np.testing.assert_allclose(variance, [0.0, 0.25, 1.0])
+        engine.observe(0, 3.0, 0.1)
+        engine.advance()
+    engine.observe(1, 1.0, 0.25)
+    np.testing.assert_allclose(engine.predict(points)[0], [0.0, 0.5, 1.0])
+    np.testing.assert_allclose(engine.predict(points)[1], [0.0, 0.125, 0.5])
+
+
 def test_weights_neither_overflow_nor_linger():
     """eta^-t leaves double precision after some hundred rounds here; only the last few observations count."""
     points = np.random.default_rng(4).random((20, 2))

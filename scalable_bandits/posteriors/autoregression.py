@@ -30,8 +30,10 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_autoregression as numba_autoregression
 from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.surface import covariances
 from scalable_bandits.spaces import Indices
 
+NOTHING = np.empty((0, 0)), np.empty(0, dtype=np.int64), 0, 0  # the factor of no points
 SMALLEST = 1e-30  # scale below which it is multiplied into the matrix
 
 
@@ -96,34 +98,29 @@ class AutoregressiveEngine(ForgettingEngine):
     def _interpolation(self, x: Floats) -> tuple[Indices, Floats, Floats]:
         """Points S (r,), of those observed as many as rounding can tell apart; b (r, k) of points x; and K(S, x)."""
         if self._span is None:
-            seen = np.flatnonzero(self._seen)
-            lower, pivots, rank, _ = dpstrf(self._prior[np.ix_(seen, seen)], lower=1)
+            seen = np.flatnonzero(self._seen & (self._prior.diagonal() > 0.0))
+            lower, pivots, rank, _ = dpstrf(self._prior[np.ix_(seen, seen)], lower=1) if len(seen) else NOTHING
             self._span = seen[pivots[:rank] - 1], np.tril(lower[:rank, :rank])
         points, factor = self._span
-        cross = self.kernel.block(self.points[points], x)
-        return points, cho_solve((factor, True), cross), cross
+        cross = covariances(self.kernel, self.points[points], np.ascontiguousarray(x))
+        return points, cho_solve((factor, True), cross) if len(points) else cross, cross
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        variance = self.kernel.diagonal(x)
-        if not self._seen.any():
-            return np.zeros(len(x)), variance
         points, weights, cross = self._interpolation(x)
         present = self.columns(points)[:, points]
-        beside = np.maximum(variance - np.einsum("ij,ij->j", cross, weights), 0.0)
-        return self._deviation[points] @ weights, beside + np.maximum(
-            np.einsum("ij,ij->j", weights, present @ weights), 0.0
-        )
+        beside = np.maximum(self.kernel.diagonal(x) - np.einsum("ij,ij->j", cross, weights), 0.0)
+        along = np.maximum(np.einsum("ij,ij->j", weights, present @ weights), 0.0)
+        return self._deviation[points] @ weights, beside + along
 
     def extended(self, points: Floats, prior_mean: Floats) -> AutoregressiveEngine:
         grown, n = AutoregressiveEngine(self.kernel, points, prior_mean), self.size
         grown._scale, grown._seen[:n] = self._scale, self._seen
         grown._gained[:n, :n], grown._deviation[:n] = self._gained, self._deviation
-        if self._seen.any() and len(points) > n:
-            at, weights, _ = self._interpolation(points[n:])
-            rows = weights.T @ self._gained[at]
-            grown._gained[n:, :n], grown._gained[:n, n:] = rows, rows.T
-            grown._gained[n:, n:] = rows[:, at] @ weights
-            grown._deviation[n:] = self._deviation[at] @ weights
+        at, weights, _ = self._interpolation(points[n:])
+        rows = weights.T @ self._gained[at]
+        grown._gained[n:, :n], grown._gained[:n, n:] = rows, rows.T
+        grown._gained[n:, n:] = rows[:, at] @ weights
+        grown._deviation[n:] = self._deviation[at] @ weights
         grown._information_gain, grown.floored = self._information_gain, self.floored
         grown.advance(0)
         return grown
