@@ -64,24 +64,29 @@ def apply(column, rows, rank, slot, residual, total_variance, mean, variance):
     """Rank-one update of mean and variance by the covariance column of the observed point.
 
     No covariance takes off more variance than there is: where rounding says otherwise (next to no noise), it takes off
-    what there is, or errors would grow without end. Returns how often.
+    what there is, or errors would grow without end. Returns how many variances rounding had pushed below zero.
     """
     move = residual / total_variance
     root = math.sqrt(total_variance)
+    beyond = 0
+    for i in range(column.shape[0]):
+        beyond += not column[i] * column[i] <= variance[i] * total_variance
+    if beyond:  # apart, so that the usual loops are of the kind that compilers make short
+        for i in range(column.shape[0]):
+            if not column[i] * column[i] <= variance[i] * total_variance:
+                column[i] = math.copysign(math.sqrt(variance[i]) * root, column[i])
     floored = 0
     for i in range(column.shape[0]):
         step = column[i] / root
+        mean[i] += column[i] * move
         reduced = variance[i] - step * step
-        if not reduced >= 0.0:
-            step = math.copysign(math.sqrt(variance[i]), step)
-            column[i] = step * root
+        if reduced < 0.0:
             reduced = 0.0
             floored += 1
-        mean[i] += column[i] * move
         variance[i] = reduced
         if slot < 0:
             rows[rank, i] = step
-    return floored
+    return max(floored, beyond)
 
 
 @njit(cache=True, nogil=True)
