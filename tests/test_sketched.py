@@ -286,7 +286,6 @@ def test_refusals(arguments, message):
         sb.BBKB(SPACE, KERNEL, **arguments)
 
 
-@pytest.mark.filterwarnings("ignore:BBKB")
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -304,5 +303,6 @@ def test_refusals(arguments, message):
     ],
 )
 def test_where_sketches_do_not_fit(make, message):
+    """Before anything is warned about, which is an error in tests."""
     with pytest.raises(ValueError, match=message):
         make()

@@ -182,7 +182,7 @@ def test_values(call, message):
 CUBE = sb.Grid([[0, 1]] * 3, 3)
 
 
-@pytest.mark.filterwarnings("ignore:PiGPUCB's guarantee", "ignore:BBKB. its guarantees")
+@pytest.mark.filterwarnings("ignore:PiGPUCB's guarantee")
 @pytest.mark.parametrize(
     ("call", "argument"),
     [

@@ -62,15 +62,15 @@ class BBKB(BKB):
     _feedback: tuple[Floats, float, float] | None = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        if self.kernel.epsilon:
-            checks.refuse("kernel", self.kernel, "one without TemporalDecay: values wait for the end of a batch")
         if self.rkhs_norm == "double":
             checks.refuse("rkhs_norm", "double", "a number: values wait for the end of a batch")
-        if self.refit is not None:
+        if self.refit is not None:  # before it is warned about
             checks.refuse("refit", self.refit, "None: values wait for the end of a batch")
         if self.on is not None:
             checks.refuse("on", self.on, "None: values wait for the end of a batch, and are then put in all at once")
+        super().__attrs_post_init__()
+        if self.kernel.epsilon:
+            checks.refuse("kernel", self.kernel, "one without TemporalDecay: values wait for the end of a batch")
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         engine = self.posterior_engine
