@@ -2,7 +2,8 @@
 
 ``python -m benchmarks`` runs all at full size (about ten minutes on two cores without ``sketched``, which takes as long
 again, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at a size that only shows that they
-run, and names choose some of them.
+run, and names choose some of them; ``two`` and ``six`` are the whole runs of ``boxes``, whose functions ``--seeds``
+chooses.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rich.table import Table
 
 import scalable_bandits as sb
 from benchmarks import measure, stores
-from benchmarks.boxes import boxes
+from benchmarks.boxes import boxes, six, two
 from benchmarks.changing import changing
 from benchmarks.cluster import cluster
 from benchmarks.measure import Line, timed
@@ -237,18 +238,23 @@ _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, boxes,
     sketched,
 )  # fmt: skip
-BENCHMARKS: dict[str, Callable[[bool], Iterator[Line]]] = {f.__name__: f for f in _ALL}
+BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
+SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, []], help="which; all if none is named")
+    parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, *SEEDED, []], help="which; all if none is named")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that they run")
+    parser.add_argument("--seeds", nargs="+", type=int, help="of the functions in " + ", ".join(SEEDED))
     arguments = parser.parse_args()
+    if arguments.seeds and not set(arguments.names) <= set(SEEDED):
+        parser.error("--seeds: got with others; allowed: with " + ", ".join(SEEDED))
     warnings.filterwarnings("ignore")  # the peers'
     table = Table("benchmark", "ours", "against", "ratio", "asked", title=measure.machine(), title_justify="left")
     for name in arguments.names or BENCHMARKS:
-        for line in BENCHMARKS[name](arguments.quick):
+        seeds = (arguments.seeds,) if name in SEEDED else ()
+        for line in {**BENCHMARKS, **SEEDED}[name](arguments.quick, *seeds):
             table.add_row(*line)
     Console(width=130).print(table)
 
