@@ -11,6 +11,7 @@ from naive.sketched import SketchedGP
 
 import scalable_bandits as sb
 from scalable_bandits.acquisition import UpperConfidence
+from scalable_bandits.confidence import budgeted, budgeted_gain, regularised
 from scalable_bandits.posteriors import BlockedEngine, DenseEngine, Sketch, SketchedEngine, sketched, tiles
 from scalable_bandits.posteriors import _numba_guess as numba_guess
 from scalable_bandits.randomness import generator
@@ -215,6 +216,21 @@ def test_widths_of_the_theorem(gram):
         total = (inside - inside @ np.linalg.solve(inside + 0.25 * np.eye(t), inside)).trace() / 0.25
         expected = 2 * 0.5 / 0.5 * math.sqrt(3 * math.log(t / 0.25) * total + math.log(10)) + (1 + 2**0.5) * 2.0
         assert policy.width == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("regularization", [0.1, 1.0, 23.0])
+def test_constants_of_the_width_suffice(regularization, gram):
+    """The part of the noise is no less than the self-normalised bound, were all sketched variances a third of s^2."""
+    rng = np.random.default_rng(0)
+    for t in (1, 5, 40, 150):
+        played = rng.integers(rng.integers(1, SPACE.size + 1), size=t)
+        if t < 1.7 * regularization:
+            continue
+        inside = gram[np.ix_(played, played)] / regularization
+        gain = 0.5 * np.linalg.slogdet(np.eye(t) + inside)[1]
+        dimension = np.trace(inside @ np.linalg.inv(inside + np.eye(t)))
+        wide = budgeted(budgeted_gain(t, dimension / 3, 1 / regularization), 0.1, 1.0, 0.5, regularization)
+        assert wide - 1 - 2**0.5 >= regularised(gain, 0.1, 1.0, 0.5, regularization) - 1
 
 
 def test_posterior_anywhere_is_the_sketched_one():

@@ -11,10 +11,12 @@ s_fb, mu_fb, beta_fb are those at the last feedback. Since s_fb(x)^2 <= ratio s_
 upper bound wherever mu_fb + beta_fb s_fb is.
 
 Differs from the paper in: as `BKB`; and the deviation is scaled by the root of the ratio so far, where the paper widens
-beta by its limit C (the authors' program, `bkb_lib.py` of batch-bkb, has C inside beta's root, and log(1 + s_fb^2) of
-the points played for its gain; its C is 2). Values that are told within a batch wait for its end, and `posterior` and
-`best` wait with them; pending points belong to the batch. Since values wait, neither the kernel nor B is learned from
-them as they come.
+beta by its limit C. Values that are told within a batch wait for its end, and `posterior` and `best` wait with them;
+pending points belong to the batch. Since values wait, neither the kernel nor B is learned from them as they come.
+
+Checked against the authors' program (`bkb_lib.py` of batch-bkb, `Batch_BKB`): the rule (2), (4), by Lemma 1, with the
+point that goes beyond C still in the batch. There C is 2, stands inside beta's root, and the gain is the sum of
+log(1 + s_fb^2 / lambda) over the points played. The paper itself was not at hand.
 """
 
 from __future__ import annotations
