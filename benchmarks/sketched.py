@@ -5,13 +5,17 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 import scalable_bandits as sb
 from benchmarks.measure import Line, timed
 from benchmarks.problems import policy, problem
+from scalable_bandits.posteriors import SketchedEngine
 from scalable_bandits.studies.flynn2024 import coverage
+
+SMOOTH = 0.5  # lengthscale of a squared exponential kernel on the unit cube, which few points determine
 
 
 def make(kind: type[sb.Policy], side: int, dimension: int, seed: int = 0) -> tuple[sb.Policy, sb.RKHSFunction]:
@@ -32,6 +36,7 @@ def sketched(quick: bool) -> Iterator[Line]:
     for kind in (sb.IGPUCB, sb.BKB, sb.BBKB, sb.GPTS):
         play(kind, 5, 2, 10)  # compiles
     yield from _large(quick)
+    yield from _saturated(quick)
     yield from _over_arms(quick)
     yield from _paths(quick)
     for row in coverage(2 if quick else 50, 20 if quick else 300):
@@ -41,31 +46,67 @@ def sketched(quick: bool) -> Iterator[Line]:
         )  # fmt: skip
 
 
+class Course(NamedTuple):
+    """A run in blocks of rounds."""
+
+    seconds: np.ndarray  # (blocks,) of processor
+    regrets: np.ndarray  # (blocks,) a round
+    dictionary: np.ndarray  # (blocks,) points in it at the end of each
+
+
+def course(played: sb.BBKB, function: sb.RKHSFunction, blocks: int, block: int) -> Course:
+    """Play on, block by block."""
+    function.table()
+    found = []
+    for _ in range(blocks):
+        started = time.process_time()
+        regret = sb.simulate(played, function, block).regret.mean()
+        engine = played.posterior_engine
+        assert isinstance(engine, SketchedEngine)
+        found.append((time.process_time() - started, regret, len(engine.dictionary)))
+    return Course(*np.array(found).T)
+
+
 def _large(quick: bool) -> Iterator[Line]:
     """On the same functions: seconds, seconds over t, and regret of both."""
     side, horizon, block, seeds = (10, 400, 100, 1) if quick else (30, 10_000, 1000, 3)
-    seconds, regrets, exact = np.empty((seeds, horizon // block)), [], []
+    courses, regrets, exact = [], [], []
     for seed in range(seeds):
-        played, function = make(sb.BBKB, side, 3, seed)
-        function.table()
-        parts = []
-        for i in range(horizon // block):
-            started = time.process_time()
-            parts.append(sb.simulate(played, function, block).regret.mean())
-            seconds[seed, i] = time.process_time() - started
+        courses.append(course(*make(sb.BBKB, side, 3, seed), horizon // block, block))
         took, run = play(sb.IGPUCB, side, 3, horizon, seed)
-        regrets.append((np.mean(parts), run.regret.mean()))
+        regrets.append((courses[-1].regrets.mean(), run.regret.mean()))
         exact.append(took)
     ours, theirs = np.mean(regrets, axis=0)
-    took, each = np.mean(exact), seconds.mean(axis=0) / block * 1e3
-    what, total = f"BBKB, {side}^3 grid, T = {horizon:,}, {seeds} functions", seconds.sum(axis=1).mean()
+    took, total = np.mean(exact), np.mean([c.seconds.sum() for c in courses])
+    what = f"BBKB, {side}^3 grid, T = {horizon:,}, {seeds} functions"
     yield Line(what, f"{total:.1f} s (of processor)", f"IGP-UCB {took:.1f} s", f"{took / total:.1f}x", "< 60 s")
     ratios = ", ".join(f"{own / other:.3f}" for own, other in regrets)
     yield Line(
         "... regret", f"{ours:.3f} a round", f"IGP-UCB {theirs:.3f}", f"{ours / theirs:.3f} ({ratios})", "<= 1.1"
     )
-    over = ", ".join(f"{ms:.1f}" for ms in each)
-    yield Line(f"... ms a round, {block:,} rounds at a time", over, "", f"{each[-1] / each[1]:.2f}", "flat")
+    yield from _over_time(courses, block)
+
+
+def _over_time(courses: list[Course], block: int) -> Iterator[Line]:
+    """What a round costs, and the dictionary, as the run goes on."""
+    each, sizes = (np.mean([getattr(c, name) for c in courses], axis=0) for name in ("seconds", "dictionary"))
+    each = each / block * 1e3
+    over, points = (", ".join(f"{value:.{digits}f}" for value in row) for row, digits in ((each, 1), (sizes, 0)))
+    yield Line(
+        f"... ms a round, {block:,} rounds at a time", over, f"points in the dictionary {points}",
+        f"{each[-1] / each[1]:.2f}, dictionary {sizes[-1] / sizes[1]:.2f}", "flat",
+    )  # fmt: skip
+
+
+def _saturated(quick: bool) -> Iterator[Line]:
+    """On as many arms, with a kernel whose effective dimension hardly grows: here the papers promise a flat cost."""
+    side, horizon, block = (10, 400, 100) if quick else (30, 10_000, 1000)
+    space, kernel = sb.Grid([[0.0, 1.0]] * 3, side), sb.RBF(SMOOTH)
+    function = sb.RKHSFunction.sparse(space, kernel, sb.UniformNoise(1.0), seed=0)
+    played = course(policy(space, kernel, function, kind=sb.BBKB), function, horizon // block, block)
+    what = f"BBKB, {side}^3 grid, T = {horizon:,}, {kernel!r}"
+    yield Line(what, f"{played.seconds.sum():.1f} s (of processor)", "", "", "")
+    yield from _over_time([played], block)
 
 
 def _over_arms(quick: bool) -> Iterator[Line]:

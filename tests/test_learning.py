@@ -13,6 +13,7 @@ from test_gradients import assert_close, difference
 
 import scalable_bandits as sb
 from scalable_bandits.confidence import largest_loss
+from scalable_bandits.policies.learned_prior import variance_over_space
 from scalable_bandits.posteriors.learning import Likelihood
 
 LEARNABLE = [name for name in KERNEL_CASES if name != "covariance"]
@@ -71,6 +72,39 @@ def test_refitting_does_not_take_a_noisy_function_for_a_constant():
     policy.tell(x, y)
     assert likeliest.factor < 0.01 * y.var()
     assert policy.present_kernel.factor > 0.2 * y.var()
+
+
+@pytest.mark.parametrize("lengthscales", [None, sb.LogNormal([0.3, 0.6])])
+def test_variance_over_space_is_the_formula(lengthscales):
+    rng = np.random.default_rng(4)
+    x, y = rng.random((9, 2)), rng.standard_normal(9)
+    x[5] = x[4] = x[3]
+    weights = np.empty(9)
+    for i in range(9):
+        if lengthscales is None:
+            weights[i] = 1 / sum((x[i] == x[j]).all() for j in range(9))
+        else:
+            weights[i] = 1 / sum(np.exp(-2 * ((x[i] - x[j]) ** 2 / [0.09, 0.36]).sum()) for j in range(9))
+    weights /= weights.sum()
+    expected = (weights * (y - weights @ y) ** 2).sum() / (1 - (weights**2).sum())
+    assert variance_over_space(x, y, lengthscales) == pytest.approx(expected, rel=1e-12)
+    assert variance_over_space(100 * x[3:][2:], y[3:][2:], lengthscales) == pytest.approx(y[5:].var(ddof=1))
+    assert variance_over_space(x[:1], y[:1], lengthscales) == 0.0
+
+
+def test_observations_that_gather_do_not_shrink_the_factor():
+    """A hundred more at one top: their variance is little, that of the function over the space is what it was."""
+    box = sb.Box([[0, 1]] * 2)
+    x = box.candidates(16, 3).array
+    top = np.clip([0.26, 0.5] + 0.03 * np.random.default_rng(2).standard_normal((100, 2)), 0, 1)
+    every = np.concatenate([x, top])
+    y = 2.0 * np.sin(6 * every[:, 0]) + 0.3 * np.random.default_rng(1).standard_normal(116)
+    policy = sb.GPEI(box, 1.0 * sb.Matern([0.3, 0.3]), regularization=0.09, refit=8)
+    policy.tell(every, y)
+    assert y.var() < 0.6 * y[:16].var()
+    lengthscales = policy._learned._lengthscales
+    assert variance_over_space(every, y, lengthscales) > 0.8 * variance_over_space(x, y[:16], lengthscales)
+    assert policy.present_kernel.factor > 0.8 * y[:16].var()
 
 
 def test_the_usual_prior_is_the_published_density():

@@ -71,7 +71,8 @@ class GaussianProcessPolicy(HeldPolicy):
     refit
         None: the kernel is what was given. k: its hyperparameters are learned from the observations every k rounds, by
         maximum likelihood from several starts, and so is the prior mean, if it is a number. A factor of the kernel is
-        held near the variance of the observations (log-normal, spread 0.5). Guarantees assume a known kernel.
+        held near the variance of the observations over the space (log-normal, spread 0.5; where many are near each
+        other, each counts less). Guarantees assume a known kernel.
     lengthscale_prior
         Prior on the lengthscales as they are learned: a `LogNormal`; None: flat; "auto": one of spread 1 around
         lengthscales that go with the space's sides (the median of `LogNormal.of_sides`).
