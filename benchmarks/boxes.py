@@ -43,7 +43,7 @@ def ours(
 
 
 def upper_bound(environment: sb.Environment, x: np.ndarray, y: np.ndarray, seed: int) -> tuple[Ask, Tell]:
-    """GP-UCB, its width divided by sqrt(20), with the kernel learned as in `ours`, and the noise of `noisy`."""
+    """GP-UCB, its width divided by sqrt(20), with the kernel learned as in `ours`; for `noisy`."""
     box = environment.space
     assert isinstance(box, sb.Box)
     kernel = 1.0 * sb.Matern([0.5 * (high - low) for low, high in box.bounds], nu=2.5)

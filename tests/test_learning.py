@@ -74,6 +74,15 @@ def test_refitting_does_not_take_a_noisy_function_for_a_constant():
     assert policy.present_kernel.factor > 0.2 * y.var()
 
 
+def test_a_coarse_climb_ends_earlier_and_nearly_as_high():
+    x, y, noise = data_of(KERNEL_CASES["rbf"], 40)
+    ends = [sb.learn_kernel(1.0 * sb.RBF([0.5, 2.0]), x, y, noise, precision=p) for p in (1e-10, 1e-4)]
+    assert ends[1].evaluations < ends[0].evaluations
+    assert 0.0 <= ends[0].log_likelihood - ends[1].log_likelihood < 0.1
+    with pytest.raises(ValueError, match=r"precision: got 0\.0; allowed: a positive number"):
+        sb.learn_kernel(sb.RBF(1.0), x, y, noise, precision=0.0)
+
+
 @pytest.mark.parametrize("lengthscales", [None, sb.LogNormal([0.3, 0.6])])
 def test_variance_over_space_is_the_formula(lengthscales):
     rng = np.random.default_rng(4)

@@ -22,6 +22,7 @@ from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.posteriors.learning import LogNormal, learn_kernel
 from scalable_bandits.spaces import Arms, Box, Grid, Points, Space
 
+PRECISION = 1e-4  # of the log density: hundredths of a nat, where hyperparameters are known to some nats
 RESTARTS = 1  # beside the kernel given and the one learned last
 FACTOR_SPREAD = 0.5  # of the logarithm of a factor
 LENGTHSCALE_SPREAD = 1.0  # of the logarithm of a lengthscale
@@ -105,7 +106,7 @@ class LearnedPrior:
         found = learn_kernel(
             self._given, points, residuals, noise_variance, prior_mean=0.0 if self.mean is None else None,
             lengthscale_prior=self._lengthscales, factor_prior=factors, restarts=RESTARTS, seed=self._seed,
-            also=(self.kernel,),
+            also=(self.kernel,), precision=PRECISION,
         )  # fmt: skip
         if math.isfinite(found.log_likelihood):
             self.kernel = found.kernel

@@ -20,6 +20,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Hyperparameter, Kernel
+from scalable_bandits.posteriors import _numba_likelihood as numba_likelihood
 from scalable_bandits.randomness import generator
 from scalable_bandits.specification import Specification
 
@@ -142,9 +143,7 @@ class Likelihood:
         weights = solved[:, 0] - self.mean * solved[:, 1]
         value = -0.5 * float((self.y - self.mean) @ weights) - float(np.log(factor.diagonal()).sum())
         inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
-        inverse = np.tril(inverse)
-        pulls = -0.5 * (inverse + np.tril(inverse, -1).T)
-        pulls += 0.5 * np.outer(weights, weights)
+        pulls = numba_likelihood.pulls(inverse, weights)
         return value - 0.5 * len(self.y) * math.log(2.0 * math.pi), kernel.sensitivity(self.x, pulls)
 
 
@@ -160,6 +159,7 @@ def learn_kernel(
     restarts: int = 4,
     seed: int = 0,
     also: tuple[Kernel, ...] = (),
+    precision: float = 1e-10,
 ) -> Learned:
     """Find the hyperparameters under which observations are likeliest.
 
@@ -184,6 +184,8 @@ def learn_kernel(
         Of these.
     also
         More kernels of the same form to begin at.
+    precision
+        Relative gain of the log density under which a climb ends.
 
     Returns
     -------
@@ -193,8 +195,8 @@ def learn_kernel(
     Raises
     ------
     ValueError
-        If the numbers of points, values and noise variances differ, the kernel has nothing to learn, or another begins
-        from something of another form.
+        If the numbers of points, values and noise variances differ, the kernel has nothing to learn, another begins
+        from something of another form, or the precision is not positive.
 
     Examples
     --------
@@ -205,15 +207,14 @@ def learn_kernel(
     True
     """
     points, values, noise = _checked(kernel, x, y, noise_variance)
-    priors = {"lengthscale_prior": lengthscale_prior, "factor_prior": factor_prior}
-    _check_options(kernel, points.shape[1], prior_mean, priors, also)
+    _check_options(kernel, points.shape[1], prior_mean, (lengthscale_prior, factor_prior), also, precision)
     checks.integer("restarts", restarts, 0)
     target = Likelihood(kernel, points, values, noise, prior_mean, lengthscale_prior, factor_prior)
     begin = np.log([p.value for p in kernel.hyperparameters])
     others = [np.log([p.value for p in k.hyperparameters]) for k in also]
     rng = generator(checks.integer("seed", seed, 0), "learn", len(values))
     starts = [begin, *others, *(_start(kernel, begin, values, lengthscale_prior, rng) for _ in range(restarts))]
-    best = max((_climb(target, begin, start) for start in starts), key=lambda end: target(end)[0])
+    best, _ = max((_climb(target, begin, start, precision) for start in starts), key=lambda end: end[1])
     likelihood, _ = target.likelihood(best)
     return Learned(kernel.with_hyperparameters(np.exp(best).tolist()), target.mean, likelihood, target.evaluations)
 
@@ -238,11 +239,14 @@ def _checked(kernel: Kernel, x: ArrayLike, y: ArrayLike, noise_variance: ArrayLi
 
 
 def _check_options(
-    kernel: Kernel, dimension: int, prior_mean: float | None, priors: dict[str, LogNormal | None], also: Any
-) -> None:
+    kernel: Kernel, dimension: int, prior_mean: float | None, priors: tuple[LogNormal | None, ...], also: Any,
+    precision: float,
+) -> None:  # fmt: skip
+    if not checks.finite("precision", precision, ndim=0) > 0.0:
+        checks.refuse("precision", precision, "a positive number")
     if prior_mean is not None:
         checks.finite("prior_mean", prior_mean, ndim=0)
-    for name, prior in priors.items():
+    for name, prior in zip(("lengthscale_prior", "factor_prior"), priors, strict=True):
         if prior is not None:
             checks.kind(name, prior, LogNormal, "a LogNormal, or None")
             prior.check(dimension if name == "lengthscale_prior" else 1)
@@ -262,8 +266,8 @@ def _start(kernel: Kernel, begin: Floats, y: Floats, prior: LogNormal | None, rn
     return start
 
 
-def _climb(target: Likelihood, begin: Floats, start: Floats) -> Floats:
-    """Local maximum from a start, within reach of where the kernel began."""
+def _climb(target: Likelihood, begin: Floats, start: Floats, precision: float) -> tuple[Floats, float]:
+    """Local maximum from a start, within reach of where the kernel began, and the density there."""
     from scipy.optimize import minimize
 
     reach = math.log(REACH)
@@ -276,6 +280,6 @@ def _climb(target: Likelihood, begin: Floats, start: Floats) -> Floats:
     inside = np.clip(start, begin - reach, begin + reach)
     found = minimize(
         descent, inside, jac=True, method="L-BFGS-B", bounds=bounds,
-        options={"maxiter": 200, "ftol": 1e-10, "gtol": 1e-6},
+        options={"maxiter": 200, "ftol": precision, "gtol": 1e-6},
     )  # fmt: skip
-    return np.asarray(found.x)
+    return np.asarray(found.x), -float(found.fun)
