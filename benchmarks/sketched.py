@@ -94,7 +94,7 @@ def _over_time(courses: list[Course], block: int) -> Iterator[Line]:
     over, points = (", ".join(f"{value:.{digits}f}" for value in row) for row, digits in ((each, 1), (sizes, 0)))
     yield Line(
         f"... ms a round, {block:,} rounds at a time", over, f"points in the dictionary {points}",
-        f"{each[-1] / each[1]:.2f}, dictionary {sizes[-1] / sizes[1]:.2f}", "flat",
+        f"{each[-1] / each[1]:.2f}, dictionary {sizes[-1] / max(sizes[1], 1.0):.2f}", "flat",
     )  # fmt: skip
 
 
