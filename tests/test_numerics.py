@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pytest
 
@@ -197,6 +198,7 @@ CROWDED: dict[str, Callable[[sb.Kernel, dict[str, Any]], Policy]] = {
 }
 
 
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes a quarter of an hour where nothing is compiled")
 @pytest.mark.parametrize("kernel", [sb.RBF(3.0), sb.Periodic(1.0, period=0.25), sb.Linear()], ids=str)
 @pytest.mark.parametrize("name", CROWDED)
 def test_hundreds_of_points_with_as_little_noise_as_may_be(name: str, kernel: sb.Kernel) -> None:

@@ -176,6 +176,15 @@ def test_guess_of_what_is_played_next():
         assert chosen.tolist() == new
 
 
+def test_guess_where_all_is_known():
+    """Covariances that are rounding alone, and next to no noise: nothing overflows, which plain Python would say."""
+    residue = 1e-15 * np.random.default_rng(0).standard_normal((200, 200))
+    known = np.zeros(200, dtype=np.bool_)
+    plain = getattr(numba_guess.sequence, "py_func", numba_guess.sequence)
+    chosen = plain(residue + residue.T, np.ones(200), 1.0, 1e-14, known, 0, 32, 128)
+    assert len(set(chosen.tolist())) == len(chosen) > 0
+
+
 def test_bbkb_counts_pending_points_in():
     policy = sb.BBKB(SPACE, KERNEL, noise=0.5, regularization=0.25, threshold=100.0)
     widths = []

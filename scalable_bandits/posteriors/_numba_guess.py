@@ -15,11 +15,12 @@ def sequence(covariance, scores, steepness, noise, known, first, count, most):
     """
     size = scores.shape[0]
     variance = np.empty(size)
-    std = np.empty(size)
+    before = np.empty(size)
     now = scores.copy()
     for i in range(size):
         variance[i] = max(covariance[i, i], 0.0)
-        std[i] = math.sqrt(variance[i])
+        before[i] = math.sqrt(variance[i])
+    std = before.copy()
     rows = np.empty((most, size))
     taken = known.copy()
     chosen = np.empty(count, dtype=np.int64)
@@ -40,7 +41,8 @@ def sequence(covariance, scores, steepness, noise, known, first, count, most):
             for i in range(size):
                 row[i] -= weight * rows[j, i]
         for i in range(size):
-            row[i] /= root
+            row[i] = min(max(row[i] / root, -std[i]), std[i])  # takes off what there is, as in `_numba_window.apply`
             variance[i] = max(variance[i] - row[i] * row[i], 0.0)
-            now[i] = scores[i] - steepness * (std[i] - math.sqrt(variance[i]))
+            std[i] = math.sqrt(variance[i])
+            now[i] = scores[i] - steepness * (before[i] - std[i])
     return chosen[:found]
