@@ -4,8 +4,9 @@ A cell's posterior follows from the cell and the observations in it, and every q
 once): what a place holds is a cache, made anew wherever it is missing. Cells are shared out by their seeded hashes.
 
 A round is one message to the places that hold the cells which the observation fell into, and one for every time that
-summits have to be found again: of all cells that are likely to be looked at, at once. What was found and then not
-looked at is thrown away, so that the numbers are those of one cell after the other.
+summits have to be found again: of several cells that are likely to be looked at, at once; of how many, follows from how
+many of the last ones were. What was found and then not looked at is thrown away, so that the numbers are those of one
+cell after the other.
 """
 
 from __future__ import annotations
@@ -229,6 +230,7 @@ class DistantShard(Shard[tuple[int, ...]]):
         self._sent = [0] * PARTS  # observations that each part was sent
         self._gone: dict[int, list[tuple[int, Place]]] = {}  # cells that split, by part that does not know it yet
         self._early: dict[int, Found] = {}  # summits that nobody asked for yet, by number of the cell
+        self._guessed, self._more = 0, 1  # how many of them were found at once, and how many will be the next time
         self._imagining = False
 
     # ---- messages
@@ -279,8 +281,17 @@ class DistantShard(Shard[tuple[int, ...]]):
         found: list[list[Found] | None] = self._parts.each(parts, "work", news, gone, tasks)
         return found
 
+    def _look_back(self) -> None:
+        """Find twice as many summits at once if all of the last were asked for, half as many if most were not."""
+        if self._guessed and not self._early:
+            self._more = min(2 * self._more, PARTS)
+        elif 2 * len(self._early) > self._guessed:
+            self._more = max(self._more // 2, 1)
+        self._early, self._guessed = {}, 0
+
     def settle(self) -> None:
-        self._early, self._imagining = {}, False
+        self._look_back()
+        self._imagining = False
         if not self._queue:
             return
         for (cell, _), found in zip(self._queue, self._ask(self._queue), strict=True):
@@ -309,8 +320,10 @@ class DistantShard(Shard[tuple[int, ...]]):
     def evaluate(self, cell: Cell, posterior: tuple[int, ...], log_term: float) -> None:
         found = self._early.pop(cell.number, None)
         if found is None:
-            others = [] if self._imagining else self._contest.likely(log_term, PARTS)
+            self._look_back()
+            others = [] if self._imagining else self._contest.likely(log_term, self._more)
             others = [other for other in others if other is not cell]
+            self._guessed = len(others)
             tasks = [(cell, self._task("evaluate", cell, log_term=log_term, pending=posterior))]
             tasks += [(other, self._task("evaluate", other, log_term=log_term)) for other in others]
             found, *more = self._ask(tasks)
