@@ -24,7 +24,10 @@ def may_live(record: dict[str, Any]) -> bool:
     import psutil
 
     try:
-        created: float = psutil.Process(record["pid"]).create_time()
+        process = psutil.Process(record["pid"])
+        if process.status() == psutil.STATUS_ZOMBIE:  # dead, and nobody has asked how it ended
+            return False
+        created: float = process.create_time()
     except psutil.NoSuchProcess:
         return False
     return created <= record["since"] + 1.0  # clocks of both are rounded
