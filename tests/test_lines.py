@@ -98,8 +98,8 @@ class TestExchange:
 
 
 class TestOpening:
-    def test_elsewhere(self, monkeypatch):
-        """On another machine, or where the folder is not seen: no line, and none is tried again."""
+    def test_elsewhere(self, monkeypatch, tmp_path):
+        """On another machine, or where there can be no socket in the folder: no line, and none is tried again."""
         asked = []
 
         def elsewhere(messages):
@@ -112,6 +112,9 @@ class TestOpening:
         assert "a" not in found
         assert asked == [["a"]]
         assert not listen(lines.machine(), "/no/such/folder/0", b"key")
+        deep = tmp_path / ("deep" * 40)  # too long a name for a socket
+        deep.mkdir()
+        assert not listen(lines.machine(), str(deep / "0"), b"key")
         monkeypatch.delattr("socket.AF_UNIX")
         found.open(["b"], ask)
         assert "b" not in found

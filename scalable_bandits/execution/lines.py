@@ -127,7 +127,10 @@ def listen(home: str, place: str, key: bytes) -> bool:
     """Wait at a place for the call of a client on this machine, and answer on a thread of its own; whether it is."""
     if home != machine() or not Path(place).parent.is_dir():
         return False
-    listener = Listener(place, family="AF_UNIX", authkey=key)
+    try:
+        listener = Listener(place, family="AF_UNIX", authkey=key)
+    except (OSError, ValueError):  # another user's folder, a path too long for a socket, a system without such
+        return False
     threading.Thread(target=_serve, args=(listener,), name="line", daemon=True).start()
     return True
 
