@@ -3,6 +3,7 @@
 import json
 import pickle
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from kernel_cases import KERNEL_CASES
 from naive import kernels as naive
 
 import scalable_bandits as sb
+from scalable_bandits.kernels._numba_exponential import exponential
 
 every_kernel = pytest.mark.parametrize("case", KERNEL_CASES.values(), ids=KERNEL_CASES.keys())
 
@@ -34,10 +36,14 @@ class TestEveryKernel:
         np.testing.assert_allclose(case.kernel.diagonal(X), case.kernel.block(X).diagonal(), rtol=1e-14)
 
     def test_a_block_does_not_depend_on_what_else_is_in_it(self, case):
-        X, Z = case.points(9, seed=3), case.points(11, seed=4)
+        X, Z = case.points(9, seed=3), case.points(1100, seed=4)
         whole = case.kernel.block(X, Z)
         for i in range(len(X)):
             np.testing.assert_array_equal(case.kernel.block(X[i : i + 1], Z)[0], whole[i])
+        for rows in (1, 3, 4, 9):
+            for columns in (1, 2, 3, 4, 7, 8, 13):
+                part = case.kernel.block(X[:rows], Z[5 : 5 + columns])
+                np.testing.assert_array_equal(part, whole[:rows, 5 : 5 + columns])
 
     def test_round_trip_through_json_keeps_the_value(self, case):
         text = json.dumps(case.kernel.to_dict())
@@ -123,6 +129,43 @@ def test_matern_of_random_smoothness(X, Z, lengthscale, nu):
     got = sb.Matern(lengthscale, nu=nu).block(X, Z)
     np.testing.assert_allclose(got[np.isfinite(want)], want[np.isfinite(want)], rtol=1e-10, atol=1e-12)
     assert np.isfinite(got).all()
+
+
+@numba.njit
+def exponentials(x, out):
+    for i in range(len(x)):
+        out[i] = exponential(x[i])
+
+
+class TestExponential:
+    """The one that blocks of covariances are made of."""
+
+    def exp(self, x):
+        x = np.asarray(x, dtype=np.float64)
+        out = np.empty_like(x)
+        exponentials(x, out)
+        return out
+
+    @pytest.mark.parametrize("scale", [1e-12, 1e-3, 0.35, 1.0, 30.0, 708.0])
+    def test_is_as_exact_as_the_library(self, scale):
+        x = -scale * np.random.default_rng(0).random(200_000)
+        found, true = self.exp(x), np.exp(x.astype(np.longdouble))
+        assert (np.abs(found - true) / np.spacing(found).astype(np.longdouble) <= 0.7).all()
+
+    def test_falls_with_its_argument(self):
+        """Where it is rounded from one power of two to the next, too."""
+        near = -np.log(2.0) * (np.arange(1, 40)[:, None] - 0.5 + np.linspace(-1e-9, 1e-9, 401))
+        found = self.exp(np.sort(near.ravel()))
+        assert (np.diff(found) >= 0.0).all()
+
+    def test_at_the_ends(self):
+        x = [0.0, -0.0, -5e-324, -708.0, -708.4, -745.0, -1e308, -np.inf, np.nan]
+        np.testing.assert_array_equal(self.exp(x), [1.0, 1.0, 1.0, np.exp(-708.0), 0.0, 0.0, 0.0, 0.0, np.nan])
+
+    @given(arrays(np.float64, st.integers(1, 40), elements=st.floats(-800.0, 0.0)), st.integers(0, 39))
+    def test_does_not_depend_on_what_stands_around(self, x, i):
+        i %= len(x)
+        assert self.exp(x)[i] == self.exp(x[i : i + 1])[0]
 
 
 def test_sums_and_products_flatten_and_compare_by_value():

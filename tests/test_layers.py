@@ -52,6 +52,10 @@ LAYERS = (
     "__main__",
     "__init__",
 )
+COMPILED = (  # how: from the cache, beside other threads; sums and products fused or not, but never rearranged
+    "njit(cache=True, nogil=True)",
+    "njit(cache=True, nogil=True, fastmath={'contract'})",
+)
 ANYWHERE = {"__version__"}  # names of the package itself that are no layer
 WHERE = {
     "numba": lambda path: path.name.startswith("_numba"),
@@ -158,7 +162,7 @@ def test_numba_files_know_nothing(path: Path) -> None:
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.FunctionDef):
             (decorator,) = node.decorator_list
-            assert ast.unparse(decorator) == "njit(cache=True, nogil=True)", f"{path}: {node.name}"
+            assert ast.unparse(decorator) in COMPILED, f"{path}: {node.name}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)

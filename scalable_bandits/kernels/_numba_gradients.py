@@ -2,17 +2,24 @@
 
 import math
 
+import numpy as np
 from numba import njit
+
+from scalable_bandits.kernels._numba_exponential import exponential
 
 
 @njit(cache=True, nogil=True)
 def slope_of_squared_distances(X, Z, inverse_lengthscale, weights, out):
     """out[j, k] += sum over i of weights[i, j] times the derivative of |(X[i] - Z[j]) / lengthscale|^2 in Z[j, k]."""
+    columns = np.ascontiguousarray(Z.T)
+    sums = np.zeros_like(columns)
     for i in range(X.shape[0]):
-        for j in range(Z.shape[0]):
-            w = 2.0 * weights[i, j]
-            for k in range(X.shape[1]):
-                out[j, k] += w * (Z[j, k] - X[i, k]) * inverse_lengthscale[k] * inverse_lengthscale[k]
+        for k in range(X.shape[1]):
+            for j in range(Z.shape[0]):
+                sums[k, j] += weights[i, j] * (columns[k, j] - X[i, k])
+    for j in range(Z.shape[0]):
+        for k in range(X.shape[1]):
+            out[j, k] += 2.0 * inverse_lengthscale[k] * inverse_lengthscale[k] * sums[k, j]
 
 
 @njit(cache=True, nogil=True)
@@ -38,12 +45,15 @@ def slope_of_inner_products(X, Z, inverse_lengthscale, weights, out):
 @njit(cache=True, nogil=True)
 def squared_distances_by_dimension(X, inverse_lengthscale, weights, out):
     """out[k] += sum over i, j of weights[i, j] ((X[i, k] - X[j, k]) / lengthscale[k])^2; symmetric weights."""
+    columns = np.ascontiguousarray(X.T)
+    sums = np.zeros_like(columns)
     for i in range(X.shape[0]):
-        for j in range(i):
-            w = 2.0 * weights[i, j]
-            for k in range(X.shape[1]):
-                difference = (X[i, k] - X[j, k]) * inverse_lengthscale[k]
-                out[k] += w * difference * difference
+        for k in range(X.shape[1]):
+            for j in range(i):
+                difference = (X[i, k] - columns[k, j]) * inverse_lengthscale[k]
+                sums[k, j] += weights[i, j] * (difference * difference)
+    for k in range(X.shape[1]):
+        out[k] += 2.0 * sums[k].sum()
 
 
 @njit(cache=True, nogil=True)
@@ -75,7 +85,7 @@ def rbf(block):
     """In place: the derivative of exp(-s / 2) at squared distances s."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
-            block[i, j] = -0.5 * math.exp(-0.5 * block[i, j])
+            block[i, j] = -0.5 * exponential(-0.5 * block[i, j])
 
 
 @njit(cache=True, nogil=True)
@@ -84,7 +94,7 @@ def matern12(block):
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             r = math.sqrt(block[i, j])
-            block[i, j] = -0.5 * math.exp(-r) / r if r > 0.0 else 0.0
+            block[i, j] = -0.5 * exponential(-r) / r if r > 0.0 else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -92,7 +102,7 @@ def matern32(block):
     """In place: the derivative of (1 + a) exp(-a), a = sqrt(3 s), at squared distances s."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
-            block[i, j] = -1.5 * math.exp(-math.sqrt(3.0 * block[i, j]))
+            block[i, j] = -1.5 * exponential(-math.sqrt(3.0 * block[i, j]))
 
 
 @njit(cache=True, nogil=True)
@@ -101,7 +111,7 @@ def matern52(block):
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             a = math.sqrt(5.0 * block[i, j])
-            block[i, j] = -5.0 / 6.0 * (1.0 + a) * math.exp(-a)
+            block[i, j] = -5.0 / 6.0 * (1.0 + a) * exponential(-a)
 
 
 @njit(cache=True, nogil=True)

@@ -26,6 +26,8 @@ class Stationary(Lengthscaled):
     """Base of the kernels of the scaled distance."""
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
+        if len(Z) == 1:  # one long row in the place of many short ones
+            X, Z, out = Z, X, out.T
         numba_kernels.squared_distances(X, Z, self.inverse(X.shape[1]), out)
         self.radial(out)
 

@@ -85,7 +85,10 @@ class PathwiseEngine(AskedEngine):
             self._factor = grown
         self._factor[m, :m] = solved
         rest = float(self.kernel.diagonal(x)[0]) + noise - float(solved @ solved)
-        self._factor[m, m] = np.sqrt(max(rest, noise))  # noise and what variance is left
+        if rest >= noise:
+            self._factor[m, m] = np.sqrt(rest)  # noise and what variance is left
+        else:  # lost in rounding
+            self._refactor()
 
     def _refactor(self) -> None:
         m = len(self._x)
