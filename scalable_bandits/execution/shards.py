@@ -25,7 +25,7 @@ import numpy as np
 
 from scalable_bandits.execution import places
 from scalable_bandits.execution.base import ClusterError
-from scalable_bandits.execution.holding import Call, Reply, Request, forget, perform, perform_aside
+from scalable_bandits.execution.holding import Call, Reply, Request, forget, packed, perform, perform_aside
 from scalable_bandits.execution.lines import Lines
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Shards:
 
         self._lines.open(requests, ask)
         near, far = {}, {}
-        what = cloudpickle.dumps((call, ahead))  # once for all
+        what = packed((call, ahead))  # once for all
         for worker, asked in requests.items():
             message = worker, self._run, asked, what
             if worker in self._lines:

@@ -25,7 +25,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import tiles as tiling
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE, Acquisition, Engine, choose
-from scalable_bandits.posteriors.order import spatial_order
+from scalable_bandits.posteriors.order import tile_order
 from scalable_bandits.posteriors.places import Place
 from scalable_bandits.posteriors.spread import SpreadTiles
 from scalable_bandits.posteriors.state import State, arrays, nested, part
@@ -66,7 +66,7 @@ class BlockedEngine(Engine):
     ):  # fmt: skip
         super().__init__(kernel, points, prior_mean)
         self._place, self._space = place, space
-        self._numbers = spatial_order(points, tiling.TILE)  # of the candidates, in the tiles' order
+        self._numbers = tile_order(points, tiling.TILE)  # of the candidates, in the tiles' order
         self._position = np.empty_like(self._numbers)
         self._position[self._numbers] = np.arange(self.size)
         self._tiles = self.tiled(np.ascontiguousarray(points[self._numbers]), prior_mean[self._numbers])

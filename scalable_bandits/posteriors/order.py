@@ -44,6 +44,28 @@ def spatial_order(points: Floats, width: int) -> Indices:
     return np.concatenate(done)
 
 
+def tile_order(points: Floats, width: int) -> Indices:
+    """Permutation (n,) of candidates (n, d) into compact tiles, of which neighbours in the order are far apart.
+
+    Tiles that are awake lie together in space. In an order by the reversed bits of their numbers (van der Corput 1935),
+    any stretch of tiles has about its share of them, so that those who hold such stretches have as much to do as the
+    others. A last tile that is not full stays the last. See `spatial_order`.
+    """
+    numbers = spatial_order(points, width)
+    full = len(points) // width
+    apart = _reversed_bits(max(full - 1, 0).bit_length())
+    apart = apart[apart < full]
+    return np.append(numbers[: full * width].reshape(full, width)[apart].ravel(), numbers[full * width :])
+
+
+def _reversed_bits(bits: int) -> Indices:
+    """Numbers from 0 to 2^bits - 1, each with its bits reversed."""
+    found = np.zeros(1, dtype=np.int64)
+    for _ in range(bits):
+        found = np.concatenate([2 * found, 2 * found + 1])
+    return found
+
+
 def best_of_neighbours(scores: Floats, width: int, start: int = 0) -> tuple[int, Floats, Indices]:
     """The best of each group of neighbours: of two, playing one makes the other less promising.
 

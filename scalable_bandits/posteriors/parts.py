@@ -18,7 +18,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import tiles as tiling
 from scalable_bandits.posteriors.engine import Acquisition, finalists
-from scalable_bandits.posteriors.order import spatial_order
+from scalable_bandits.posteriors.order import tile_order
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.posteriors.tiles import Tiles
 from scalable_bandits.posteriors.window import Seen
@@ -197,7 +197,7 @@ class TilesShard:
 
     def __init__(self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int):
         points = space.points()
-        self._numbers = spatial_order(points, tiling.TILE)
+        self._numbers = tile_order(points, tiling.TILE)
         means = np.broadcast_to(prior_mean, (len(points),))[self._numbers]
         self._tiles = PartialTiles(kernel, np.ascontiguousarray(points[self._numbers]), means, first, stop)
         self._done = 0  # orders
