@@ -86,7 +86,13 @@ def to_int(value: Any) -> int:
 
 
 def to_float(value: Any) -> float:
-    """Converter: numbers become floats; what is none is left for the validator, which knows its name."""
+    """Converter: numbers become floats; what is none is left for the validator, which knows its name.
+
+    A truth value or a text is none, though Python would make one of it.
+    """
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        left: float = value  # type: ignore[assignment]
+        return left
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -117,6 +123,8 @@ def finite(name: str, value: ArrayLike, ndim: int | None = None) -> Floats:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         refuse(name, value, "numbers")
+    if not isinstance(value, np.ndarray | float) and np.asarray(value).dtype.kind in "US":
+        refuse(name, value, "numbers")  # in quotes they are none
     if ndim is not None and array.ndim != ndim:
         refuse(name, f"an array of shape {array.shape}", f"{ndim} dimension(s)")
     if not np.isfinite(array).all():

@@ -96,7 +96,7 @@ def parse_value(result: Any, x: Any) -> float:
     ValueError
         If it is none.
     """
-    y = checks.to_float(result)
+    y = float(result) if isinstance(result, bool | np.bool_) else checks.to_float(result)  # success counts 1
     if not isinstance(y, float):
         checks.refuse("function", f"{result!r} at {x}", "a function that returns a number")
     if not math.isfinite(y) or abs(y) > LARGEST:

@@ -179,6 +179,44 @@ def test_values(call, message):
         call()
 
 
+@pytest.mark.parametrize("value", ["0.5", True, np.True_, b"0.5"])
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        ("IGPUCB", "noise"), ("IGPUCB", "regularization"), ("IGPUCB", "delta"), ("IGPUCB", "rkhs_norm"),
+        ("GPUCB", "scale"), ("GPEI", "xi"), ("BKB", "oversampling"), ("PiGPUCB", "rkhs_norm"), ("PiGPUCB", "nu"),
+        ("PEGPUCB", "delta"), ("Matern", "nu"), ("RationalQuadratic", "alpha"), ("TemporalDecay", "epsilon"),
+        ("GaussianNoise", "scale"), ("LogNormal", "spread"),
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_a_number(name, argument, value):
+    """Texts and truth values."""
+    function, fine, _ = CALLS[name]
+    with pytest.raises(ValueError, match=rf"^{argument}: got .*; allowed: .*number"):
+        function(**{**fine, argument: value})
+
+
+@pytest.mark.parametrize("value", ["0.5", ["0.5"], [["0.5"]]])
+def test_text_among_points(value):
+    for call, argument in (
+        (lambda: fresh().tell(value, 1.0), "x"),
+        (lambda: fresh().tell([0.5], value), "y"),
+        (lambda: fresh().posterior(value), "x"),
+        (lambda: sb.Points(value), "array"),
+        (lambda: sb.RBF(value), "lengthscale"),
+    ):
+        with pytest.raises(ValueError, match=rf"^{argument}: got .*; allowed: "):
+            call()
+
+
+def test_theorem_regularization_is_not_overridden():
+    with pytest.raises(ValueError, match="^regularization: got 0.3; allowed: none of your own"):
+        sb.PiGPUCB(SQUARE, sb.Matern(0.3), theory=True, horizon=100, regularization=0.3)
+    policy = sb.PiGPUCB(SQUARE, sb.Matern(0.3), theory=True, horizon=100)
+    assert policy.regularization == 1.02
+    assert sb.PiGPUCB(**policy.parameters()).regularization == 1.02
+
+
 CUBE = sb.Grid([[0, 1]] * 3, 3)
 
 
