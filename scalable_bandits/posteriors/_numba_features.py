@@ -5,7 +5,7 @@ import math
 from numba import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def add_waves(x, frequencies, shifts, amplitudes, turns, out):
     """out[i] += sum over j of amplitudes[j] cos(2 pi (frequencies[j]'x[:, i] + shifts[j])), for x (d, k) and `turns`
     (k,).
