@@ -170,16 +170,24 @@ def six(quick: bool, seeds: Sequence[int] | None = None) -> Iterator[Line]:
         for peer in (ours, botorch, scikit_optimize):
             play(peer, environment, 24, 0)  # imports and compiles
         own = [play(ours, environment, rounds, seed) for seed in seeds]
-        seconds, regret = np.mean([s for s, _ in own]), np.mean([r.min() for _, r in own])
+        seconds = np.mean([s for s, _ in own])
         what = f"{name} in 6 dimensions, {rounds} rounds, refit=10"
-        yield Line(what, f"{seconds:.1f} s, best regret {regret:.2g}", "", "", "")
+        yield Line(what, f"{seconds:.1f} s, {_regrets(own)}", "", "", "")
         for peer in (botorch, scikit_optimize):
             runs = [play(peer, environment, rounds, seed) for seed in seeds]
-            theirs, best = np.mean([s for s, _ in runs]), np.mean([r.min() for _, r in runs])
+            theirs = np.mean([s for s, _ in runs])
             yield Line(
-                f"... against {peer.__name__}", "", f"{theirs:.0f} s, best regret {best:.2g}",
+                f"... against {peer.__name__}", "", f"{theirs:.0f} s, {_regrets(runs)}",
                 f"{theirs / seconds:.0f}", "> 5, no more regret",
             )  # fmt: skip
+
+
+def _regrets(runs: Sequence[tuple[float, np.ndarray]]) -> str:
+    """Regret a round, and that of the best point of a run: means over runs, with standard errors of both."""
+    each = np.array([[regret.mean(), regret.min()] for _, regret in runs])
+    error = each.std(axis=0, ddof=1) / len(runs) ** 0.5 if len(runs) > 1 else np.full(2, np.nan)
+    (mean, best), (mean_error, best_error) = each.mean(axis=0), error
+    return f"regret {mean:.3g} ({mean_error:.1g}) a round, of the best point {best:.2g} ({best_error:.1g})"
 
 
 def two(quick: bool, seeds: Sequence[int] | None = None) -> Iterator[Line]:
