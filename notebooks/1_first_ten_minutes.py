@@ -66,11 +66,21 @@ for t in range(1, 6):
 # %%
 def draw(ax, policy, measured):
     mean, std = policy.posterior(space.points())
-    ax.fill_between(x, mean - 2 * std, mean + 2 * std, color=COLOURS[0], alpha=0.18, linewidth=0, label="mean ± 2 std")
+    ax.fill_between(
+        x,
+        mean - 2 * std,
+        mean + 2 * std,
+        color=COLOURS[0],
+        alpha=0.18,
+        linewidth=0,
+        label="mean ± 2 std",
+    )
     ax.plot(x, mean, color=COLOURS[0], label="posterior mean")
     ax.plot(x, mean + policy.width * std, color=COLOURS[1], linestyle="--", label="index")
     ax.plot(x, truth, color="black", linewidth=1, label="the function")
-    ax.plot(*np.transpose(measured), "o", color="black", markersize=3.5, alpha=0.4, label="measured")
+    ax.plot(
+        *np.transpose(measured), "o", color="black", markersize=3.5, alpha=0.4, label="measured"
+    )
     ax.set_title(f"after {policy.rounds} rounds", fontsize=10)
     ax.set_xlabel("x")
     ax.spines[["top", "right"]].set_visible(False)
@@ -87,7 +97,9 @@ for t in range(1, 301):
         draw(axes[(5, 30, 300).index(t)], policy, measured)
 axes[0].set_ylabel("y")
 axes[0].set_ylim(-2.6, None)
-figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+figure.legend(
+    *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False
+)
 plt.show()
 
 # %% [markdown]
@@ -98,7 +110,9 @@ plt.show()
 
 # %%
 best = policy.best()
-print(f"best x = {best.x[0]:.2f}: {best.mean:.2f} ± {best.std:.2f}; the truth there {world.mean(best.x):.2f}")
+print(
+    f"best x = {best.x[0]:.2f}: {best.mean:.2f} ± {best.std:.2f}; the truth there {world.mean(best.x):.2f}"
+)
 
 # %% [markdown]
 # ## What it costs
@@ -138,10 +152,17 @@ for colour, (name, curves) in zip(COLOURS, regret.items(), strict=False):
     ax.plot(rounds, mean, color=colour)
     ax.fill_between(rounds, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
     ax.annotate(
-        name, (HORIZON, mean[-1]), (6, lift.get(name, 0)), textcoords="offset points", color=colour, va="center"
+        name,
+        (HORIZON, mean[-1]),
+        (6, lift.get(name, 0)),
+        textcoords="offset points",
+        color=colour,
+        va="center",
     )
 ax.set(xscale="log", yscale="log", xlabel="round", ylabel="cumulative regret", xlim=(1, HORIZON))
-ax.set_title(f"What five policies lose, mean of {REPLICATES} functions with a 95 % band", fontsize=11)
+ax.set_title(
+    f"What five policies lose, mean of {REPLICATES} functions with a 95 % band", fontsize=11
+)
 ax.spines[["top", "right"]].set_visible(False)
 ax.grid(alpha=0.25)
 plt.show()

@@ -100,7 +100,9 @@ import tune
 def start(store, cut_at=0):
     """Run the script as you would in a terminal: python tune.py STORE."""
     environment = {**os.environ, "CUT_AT": str(cut_at)}
-    done = subprocess.run([sys.executable, "tune.py", store], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "tune.py", store], env=environment, capture_output=True, text=True
+    )
     print(f"exit code {done.returncode}", done.stdout or done.stderr)
 
 
@@ -169,21 +171,42 @@ print(f"quality {best.mean:.2f} ± {best.std:.2f} at {best.x.round(2)}")
 number = np.arange(1, len(y) + 1)
 lives = {"first life": number <= 12, "second": (number > 12) & (number <= 22), "third": number > 22}
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained", width_ratios=(1.15, 1))
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(12, 4.8), layout="constrained", width_ratios=(1.15, 1)
+)
 levels = np.arange(0.0, landscape.max() + 0.1, 0.1)
 filled = left.contourf(axis1, axis2, landscape, levels=levels, cmap="Greys_r", extend="min")
 figure.colorbar(filled, ax=left, label="quality: minus log10 of the error", pad=0.01)
 for colour, (life, mine) in zip(COLOURS[1:], lives.items(), strict=False):
     left.scatter(
-        *points[mine].T, s=34, color=colour, edgecolor="white", linewidth=0.7, label=life, clip_on=False, zorder=3
+        *points[mine].T,
+        s=34,
+        color=colour,
+        edgecolor="white",
+        linewidth=0.7,
+        label=life,
+        clip_on=False,
+        zorder=3,
     )
     right.plot(number[mine], y[mine], "o", color=colour, markersize=5, label=life)
 left.plot(*best.x, marker="*", markersize=17, color="white", markeredgecolor="black", zorder=4)
-left.set(xlabel="log10 lengthscale", ylabel="log10 penalty", title="Where it measured; star: its recommendation")
-right.plot(number, np.maximum.accumulate(y), color="black", linewidth=1.2, label="best measured so far")
+left.set(
+    xlabel="log10 lengthscale",
+    ylabel="log10 penalty",
+    title="Where it measured; star: its recommendation",
+)
+right.plot(
+    number, np.maximum.accumulate(y), color="black", linewidth=1.2, label="best measured so far"
+)
 for cut in (12.5, 22.5):
     right.axvline(cut, color="black", linestyle=":", linewidth=1)
-    right.annotate("kill -9", (cut, 0.96), (3, 0), xycoords=("data", "axes fraction"), textcoords="offset points")
+    right.annotate(
+        "kill -9",
+        (cut, 0.96),
+        (3, 0),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+    )
 right.set(ylim=(0, None), xlabel="evaluation", ylabel="measured quality", title="What it measured")
 right.legend(frameon=False, loc="lower right")
 right.spines[["top", "right"]].set_visible(False)

@@ -24,6 +24,7 @@ import numpy as np
 import scalable_bandits as sb
 from scalable_bandits.environments import load_temperature
 from scalable_bandits.plots import COLOURS
+from scalable_bandits.plots.style import line as style
 
 REPLICATES = 6
 
@@ -53,7 +54,8 @@ try:
     train, test, origin = data.train, data.test, "Intel Berkeley lab"
 except sb.DataMissing:
     train, test, origin = made_up(3), made_up(2, seed=1), "made up"
-print(f"{origin}: {train.shape[0] // DAY} days to learn from, {test.shape[0] // DAY} to play, {train.shape[1]} sensors")
+print(f"{origin}, {train.shape[1]} sensors:", end=" ")
+print(f"{len(train) // DAY} days to learn from, {len(test) // DAY} to play")
 
 # %% [markdown]
 # ## Priors
@@ -71,7 +73,8 @@ noise = 0.3  # degrees, of a reading
 days = np.split(train, len(train) // DAY)
 deviations = np.concatenate(days - np.mean(days, axis=0))
 kernel = sb.prior_from_panel(deviations, noise_variance=noise**2).kernel
-print(f"days differ by {deviations.std():.1f} degrees, forgotten in some {1 / kernel.epsilon:.0f} half hours")
+print(f"days differ by {deviations.std():.1f} degrees (standard deviation)")
+print(f"such a difference is forgotten in some {1 / kernel.epsilon:.0f} half hours")
 
 
 def like(day):
@@ -105,7 +108,8 @@ for t in range(1, DAY + 1):
     turns.append(next(name for name, count in policy.plays.items() if count > before[name]))
 
 for name, rejection in policy.rejections.items():
-    print(f"{name}: out in round {rejection.round}, {rejection.excess:.1f} degrees more than it can explain")
+    print(f"{name}: out in round {rejection.round},", end=" ")
+    print(f"errors {rejection.excess:.1f} degrees larger than it can explain")
 print("still in play:", ", ".join(policy.surviving))
 
 # %% [markdown]
@@ -144,12 +148,16 @@ order = np.argsort(np.argmax(today, axis=0), kind="stable")
 rank = np.argsort(order)
 
 ax = axes["panel"]
-image = ax.imshow(today[:, order].T, aspect="auto", cmap="inferno", origin="lower", extent=(0, 24, -0.5, 49.5))
+extent = (0, 24, -0.5, len(order) - 0.5)
+image = ax.imshow(today[:, order].T, aspect="auto", cmap="inferno", origin="lower", extent=extent)
 figure.colorbar(image, ax=ax, label="degrees Celsius", pad=0.01)
-ax.plot(hours + 0.25, rank[np.argmax(today, axis=1)], "_", color="white", markersize=8, label="warmest")
-ax.plot(hours + 0.25, rank[played], "o", markersize=5, color=COLOURS[5], markeredgecolor="black", label="read")
+warmest = {"linestyle": "none", "marker": "s", "markersize": 6, "markerfacecolor": "none"}
+ax.plot(hours + 0.25, rank[np.argmax(today, axis=1)], color="black", markeredgewidth=2.6, **warmest)
+ax.plot(hours + 0.25, rank[np.argmax(today, axis=1)], color="white", label="warmest", **warmest)
+read = {"color": COLOURS[5], "markeredgecolor": "black", "markersize": 4.5}
+ax.plot(hours + 0.25, rank[played], "o", label="read", **read)
 ax.set(ylabel="sensor, by the hour of its peak", title=f"One day ({origin})")
-ax.legend(loc="upper left", framealpha=0.85, fontsize=8)
+ax.legend(loc="lower right", facecolor="0.55", framealpha=1, fontsize=8, ncols=2)
 
 ax = axes["turns"]
 names = [prior.name for prior in priors]
@@ -157,25 +165,31 @@ for i, name in enumerate(names):
     mine = hours[[turn == name for turn in turns]]
     end = policy.rejections[name].round / 2 if name in policy.rejections else 24
     ax.hlines(i, 0, end, color=COLOURS[i], alpha=0.25, linewidth=7)
-    ax.plot(mine + 0.25, np.full(len(mine), i), "|", color=COLOURS[i], markersize=11, markeredgewidth=2)
+    ax.plot(
+        mine + 0.25, np.full(len(mine), i), "|", color=COLOURS[i], markersize=11, markeredgewidth=2
+    )
     if name in policy.rejections:
         ax.plot(end, i, "x", color="black", markersize=8, markeredgewidth=2)
 ax.set_yticks(range(len(names)), names)
-ax.set(xlim=(0, 24), ylim=(-0.6, len(names) - 0.4), xlabel="hour", title="Whose turn it was; crosses: out of play")
+ax.set(xlim=(0, 24), ylim=(-0.6, len(names) - 0.4), xlabel="hour")
+ax.set_title("Whose turn it was; crosses: out of play")
 
 ax = axes["regret"]
 ends = []
-for colour, (name, curves) in zip(COLOURS, regret.items(), strict=False):
+for i, (name, curves) in enumerate(regret.items()):
     curve = np.cumsum(np.mean(curves, axis=0))
-    ax.plot(hours + 0.5, curve, color=colour)
-    ends.append((curve[-1], name, colour))
+    ax.plot(hours + 0.5, curve, **style(i))
+    ends.append((curve[-1], name, style(i)["color"]))
 lowest = -np.inf
-for end, name, colour in sorted(ends):  # names one above the other, where curves end side by side
+for end, name, colour in sorted(ends):  # one above the other, where curves end side by side
     lowest = max(end, lowest + 0.035 * ends[-1][0])
-    ax.annotate(
-        f"{name} {end:.0f}", (24, end), (24.6, lowest), color=colour, va="center", fontsize=9, annotation_clip=False
-    )
-ax.set(xlim=(0, 24), ylim=(0, None), xlabel="hour", ylabel="cumulative regret (degrees)", title="What each lost")
+    place = {"xy": (24, end), "xytext": (25.4, lowest), "annotation_clip": False}
+    leader = {"arrowstyle": "-", "color": colour, "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 0}
+    ax.annotate(f"{name} {end:.0f}", va="center", fontsize=9, arrowprops=leader, **place)
+ax.set(xlim=(0, 24), ylim=(0, None), xlabel="hour", ylabel="cumulative regret (degrees)")
+ax.set_title(f"What each lost, mean of {REPLICATES} runs")
+for ax in axes.values():
+    ax.set_xticks(range(0, 25, 6))
 for ax in (axes["turns"], axes["regret"]):
     ax.spines[["top", "right"]].set_visible(False)
 plt.show()

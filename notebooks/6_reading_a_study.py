@@ -48,9 +48,15 @@ result
 # %%
 case = result["case"].values[0]
 print({name: result.attrs[name] for name in ("study", "source", "seed")})
-groups = sorted(path.parent.relative_to(place) for path in place.glob("*/*/*/zarr.json") if path.parent.name == "0000")
+groups = sorted(
+    path.parent.relative_to(place)
+    for path in place.glob("*/*/*/zarr.json")
+    if path.parent.name == "0000"
+)
 print("some runs:", *groups[:3])
-xarray.open_zarr(place / groups[0], consolidated=False)[["y", "value", "regret"]].to_pandas().head(4).round(3)
+xarray.open_zarr(place / groups[0], consolidated=False)[["y", "value", "regret"]].to_pandas().head(
+    4
+).round(3)
 
 # %% [markdown]
 # ## Who wins
@@ -59,7 +65,9 @@ xarray.open_zarr(place / groups[0], consolidated=False)[["y", "value", "regret"]
 
 # %%
 final = result["regret"].sel(case=case, drop=True).sum("round").compute()
-table = xarray.Dataset({"regret": final.mean("replicate"), "error": final.std("replicate", ddof=1) / REPLICATES**0.5})
+table = xarray.Dataset(
+    {"regret": final.mean("replicate"), "error": final.std("replicate", ddof=1) / REPLICATES**0.5}
+)
 table.to_pandas().sort_values("regret").round(1)
 
 # %% [markdown]
@@ -74,7 +82,9 @@ reference = "GP-UCB"
 paired = (final - final.sel(policy=reference)).drop_sel(policy=reference)
 error = paired.std("replicate", ddof=1) / REPLICATES**0.5
 apart = np.hypot(table["error"], table["error"].sel(policy=reference)).drop_sel(policy=reference)
-xarray.Dataset({"difference": paired.mean("replicate"), "its error": error, "unpaired": apart}).to_pandas().round(1)
+xarray.Dataset(
+    {"difference": paired.mean("replicate"), "its error": error, "unpaired": apart}
+).to_pandas().round(1)
 
 # %% [markdown]
 # ## How fast
@@ -108,7 +118,9 @@ rows = pictures.subplots(len(order), 1, sharex=True)
 for ax, name in zip(rows, order, strict=True):
     shown = each.sel(policy=name).transpose("replicate", "round").values
     shown = shown[np.argsort(np.nansum(shown, axis=1))]
-    image = ax.imshow(shown, aspect="auto", cmap="magma_r", vmin=0, vmax=1, extent=(1, HORIZON, 0, REPLICATES))
+    image = ax.imshow(
+        shown, aspect="auto", cmap="magma_r", vmin=0, vmax=1, extent=(1, HORIZON, 0, REPLICATES)
+    )
     ax.set_yticks([])
     ax.set_ylabel(name, rotation=0, ha="right", va="center")
 rows[-1].set_xlabel("round")
@@ -120,7 +132,9 @@ for i, name in enumerate(shown):
     differences = paired.sel(policy=name)
     colour = COLOURS[1] if differences.mean() > 0 else COLOURS[2]
     ax.plot(differences, np.full(REPLICATES, i), ".", color=colour, alpha=0.35)
-    ax.errorbar(differences.mean(), i, xerr=1.96 * error.sel(policy=name), fmt="o", color=colour, capsize=4)
+    ax.errorbar(
+        differences.mean(), i, xerr=1.96 * error.sel(policy=name), fmt="o", color=colour, capsize=4
+    )
 ax.axvline(0, color="black", linewidth=1)
 ax.set_yticks(range(len(shown)), shown)
 ax.set_xlabel(f"regret beyond that of {reference}, in pairs")
