@@ -6,7 +6,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 project = "scalable_bandits"
-author = "The scalable_bandits developers"
+author = copyright = "The scalable_bandits developers"
 release = version = metadata.version("scalable_bandits")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc"]
@@ -18,6 +18,9 @@ autosummary_generate = True
 autodoc_default_options = {"members": True, "show-inheritance": True, "member-order": "bysource"}
 autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"
+autodoc_type_aliases = {  # by the names they are written with, for what numpy writes them out as
+    name: name for name in ("ArrayLike", "Available", "Floats", "Indices", "Mask", "Mean")
+}
 python_display_short_literal_types = True
 numpydoc_show_class_members = False  # autodoc lists them
 numpydoc_xref_param_type = False
@@ -25,6 +28,8 @@ default_role = "code"
 
 html_theme = "furo"
 html_title = f"scalable_bandits {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 
 def without_private(app, what, name, obj, options, signature, returned):

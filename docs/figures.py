@@ -82,7 +82,7 @@ def section(study: Study, records: list[dict[str, Any]]) -> list[str]:
     for record in records:
         lines += [size(record, study), ""]
         if record["published"]:
-            lines += ["| case | policy | quantity | measured | published |", "| --- | --- | --- | --- | --- |"]
+            lines += ["| case | policy | quantity | measured | published |", "| --- | --- | --- | ---: | ---: |"]
             for row in record["published"]:
                 measured = with_error(row["ours"], row["standard_error"])
                 lines.append(
@@ -90,7 +90,7 @@ def section(study: Study, records: list[dict[str, Any]]) -> list[str]:
                 )
             lines.append("")
             continue
-        lines += [f"| case | policy | regret ({record['unit']}) | of uniform |", "| --- | --- | --- | --- |"]
+        lines += [f"| case | policy | regret ({record['unit']}) | of uniform |", "| --- | --- | ---: | ---: |"]
         for row in record["table"]:
             regret = with_error(row["regret"], row["standard_error"])
             lines.append(f"| {row['case']} | {row['policy']} | {regret} | {number(row['fraction'], 3)} |")
