@@ -44,6 +44,11 @@ def without_private(app, what, name, obj, options, signature, returned):
     return None
 
 
+def by_alias(app, what, name, obj, options, signature, returned):
+    """An alias within a union or a tuple by its name: Sphinx writes ``TypeAliasForwardRef('Floats')``."""
+    return tuple(text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text) for text in (signature, returned))
+
+
 def escape_sizes(app, what, name, obj, options, lines):
     """In docstrings |D| is the size of a set, not a substitution."""
     lines[:] = [re.sub(r"\|([^|`]+)\|", r"\\|\1\\|", line) for line in lines]
@@ -93,6 +98,7 @@ def from_repository(app, docname, source):
 def setup(app):
     """Connect them."""
     app.connect("autodoc-process-signature", without_private)
+    app.connect("autodoc-process-signature", by_alias, priority=600)  # of what the one before leaves alone
     app.connect("autodoc-process-docstring", say_fields)
     app.connect("autodoc-process-docstring", escape_sizes)
     app.connect("source-read", from_repository)
