@@ -91,7 +91,7 @@ def _covers(study: Study, result: xarray.Dataset) -> dict[str, Played]:
 
 def published_table(rows: list[Comparison]) -> Table:
     """Our numbers beside the published ones."""
-    table = Table(title="beside the published", title_justify="left")
+    table = Table(title="\nbeside the published", title_justify="left")
     for heading in ("case", "policy", "quantity"):
         table.add_column(heading)
     table.add_column("ours", justify="right", no_wrap=True)

@@ -161,9 +161,29 @@ def test_list() -> None:
     for name, study in Study.registry.items():
         assert name in result.stdout
         line = next(line for line in result.stdout.splitlines() if f"{name} " in line)
-        assert f"{study.replicates} x {study.horizon}" in line
+        assert f" {study.replicates} x {study.horizon:,} " in line
         assert study.duration in line
         assert ("--data" in line) == study.needs_data
+
+
+def test_list_shows_titles_at_120_columns() -> None:
+    """Folded, as wide as the window and no wider."""
+    result = CliRunner(env={"COLUMNS": "120"}).invoke(app, ["list"])
+    assert all(study.title.split()[0] in result.stdout for study in Study.registry.values())
+    assert "what it shows" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("name", ["run", "status", "resume", "report", "show", "list"])
+def test_help_has_names_for_values(name: str) -> None:
+    """An option says what it takes in our words, a flag takes nothing; typer's own line is the last."""
+    lines = CliRunner(env={"COLUMNS": "80"}).invoke(app, [name, "--help"]).stdout.splitlines()
+    options = [line for line in lines if " --" in line and not line.lstrip("│ ").startswith("--help")]
+    assert not [line for line in options if "<" in line]
+    takes = {"--out": ("FOLDER", "FILE"), "--on": ("WHERE",), "--rounds": ("N",), "--replicates": ("N",)}
+    for line in options:
+        option, *rest = line.strip("│ ").split()
+        assert option not in takes or rest[0] in takes[option]
 
 
 def test_list_is_readable_in_a_narrow_window() -> None:

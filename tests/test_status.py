@@ -167,6 +167,21 @@ class TestStatus:
         assert "…" not in result.stdout
         assert max(map(len, result.stdout.splitlines())) <= 80
 
+    def test_what_has_no_room_is_left_out(self, tmp_path):
+        """Column after column, before a name is folded; a study's runs are named by their policies, which go last."""
+        sb.Study.load("srinivas2010-synthetic").run(replicates=1, horizon=2, store=tmp_path / "runs")
+        shown = {}
+        for columns in (80, 90, 100, 110, 140):
+            lines = command("status", tmp_path, columns=columns).stdout.splitlines()
+            assert max(map(len, lines)) <= columns
+            assert sum("runs/rbf/variance-only/0000 " in line for line in lines) == 1
+            shown[columns] = [heading for heading in ("policy", "plays", "size") if f" {heading} " in lines[1]]
+        assert shown[80] == []
+        assert shown[140] == ["policy", "plays", "size"]
+        assert shown[90] in ([], ["policy"])
+        assert shown[100] in (["policy"], ["policy", "size"])
+        assert shown[110] in (["policy", "size"], ["policy", "plays", "size"])
+
     def test_running_interrupted_closed(self, tmp_path):
         policy = sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.3))
         recording = sb.record(policy, tmp_path / "run.zarr")

@@ -30,7 +30,8 @@ def _print_version(asked: bool) -> None:
 
 
 VERSION = Annotated[
-    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    bool,
+    typer.Option("--version", metavar="", callback=_print_version, is_eager=True, help="Show the version and exit."),
 ]
 
 

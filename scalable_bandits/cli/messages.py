@@ -14,7 +14,7 @@ console = Console()
 errors = Console(stderr=True)
 
 ON = "Where it runs: local:4 (worker processes), tcp://host:port (a Dask scheduler), or a recipe (.yaml)."
-JSON = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+JSON = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich import box
+from rich.cells import cell_len
 from rich.table import Table
 
 from scalable_bandits.cli.messages import JSON, ON, command_again, console, errors, print_json, refusals, say
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from scalable_bandits.maximize import Maximum
     from scalable_bandits.status import Status
 
-WIDE = 110  # columns of a terminal in which everything has room
+LEAVE_OUT = ("plays", "size", "policy")  # what a narrow terminal shows without, first to last
+LONG = 20  # characters of a state, of which longer ones are folded
 
 
 def show_status(
-    path: Annotated[str, typer.Argument(help="A run's store, or a folder with several.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A run's store, or a folder with several.")],
     json: JSON = False,
 ) -> None:
     """Show the runs in a store: how far they are, when they were last written, their size and regret."""
@@ -49,32 +51,41 @@ def show_status(
         "so far": [_so_far(run) for run in found],
         "state": [run.state for run in found],
     }
-    left_out: tuple[str, ...] = () if console.width >= WIDE else ("plays", "size")
-    if left_out and any("/" in name for name in columns["run"]):  # a study's, named by their policies
-        left_out += ("policy",)
+    named = any("/" in name for name in columns["run"])  # a study's, named by their policies
+    for heading in LEAVE_OUT if named else LEAVE_OUT[:-1]:
+        if _width(columns) > console.width:
+            del columns[heading]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for heading in columns:
-        if heading not in left_out:
-            number = heading in ("rounds", "written", "size", "so far")
-            folds = heading in ("run", "plays") or (heading == "state" and any(len(run.state) > 20 for run in found))
-            table.add_column(heading, justify="right" if number else "left", no_wrap=not folds, overflow="fold")
-    for row in zip(*(values for heading, values in columns.items() if heading not in left_out), strict=True):
+        number = heading in ("rounds", "written", "size", "so far")
+        folds = heading in ("run", "plays") or (heading == "state" and any(len(run.state) > LONG for run in found))
+        table.add_column(heading, justify="right" if number else "left", no_wrap=not folds, overflow="fold")
+    for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     console.print(table)
 
 
 def resume_run(
-    path: Annotated[str, typer.Argument(help="A run's store, or a study's.")],
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds it is to have; as planned if not given.")] = None,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A run's store, or a study's.")],
+    rounds: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Rounds it is to have; as planned if not given.")
+    ] = None,
     function: Annotated[
-        str | None, typer.Option(help="module:name of the function that a `maximize` run evaluates.")
+        str | None, typer.Option(metavar="NAME", help="module:name of the function that a `maximize` run evaluates.")
     ] = None,
     recover: Annotated[
-        bool, typer.Option("--recover", help="Where rounds are damaged, go on from before them (a copy is kept).")
+        bool,
+        typer.Option(
+            "--recover", metavar="", help="Where rounds are damaged, go on from before them (a copy is kept)."
+        ),
     ] = False,
-    on: Annotated[str | None, typer.Option(help=ON)] = None,
-    parallel: Annotated[int | None, typer.Option(min=1, help="Evaluations in flight, of a `maximize` run.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for a study's table and picture. Default: its name.")] = None,
+    on: Annotated[str | None, typer.Option(metavar="WHERE", help=ON)] = None,
+    parallel: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Evaluations in flight, of a `maximize` run.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for a study's table and picture. Default: its name.")
+    ] = None,
     json: JSON = False,
 ) -> None:
     """Go on with an interrupted run or study, exactly as if it had never stopped."""
@@ -150,8 +161,12 @@ def _resume_study(
 
 
 def write_page(
-    path: Annotated[str, typer.Argument(help="A study's store, the folder that `run` made, or a run's store.")],
-    out: Annotated[Path | None, typer.Option(help="File to write. Default: the name of PATH, with .html.")] = None,
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A study's store, the folder that `run` made, or a run's store.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File to write. Default: the name of PATH, with .html.")
+    ] = None,
 ) -> None:
     """Write a study or a run as one HTML page: figures, tables, specification, how to reproduce it."""
     from scalable_bandits.report import write_report
@@ -160,6 +175,12 @@ def write_page(
     with refusals():
         written = write_report(path, Path(f"{name.removesuffix('.zarr')}.html") if out is None else out)
     console.print(f"Saved: {written}", highlight=False, soft_wrap=True)
+
+
+def _width(columns: dict[str, list[str]]) -> int:
+    """Of a terminal in which a table has room, with two columns between its columns and a line's ends around it."""
+    widest = {heading: max(map(cell_len, [heading, *cells])) for heading, cells in columns.items()}
+    return sum(widest.values()) - max(widest["state"] - LONG, 0) + 3 * len(columns)
 
 
 def _short(name: str, path: str) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scalable_bandits.studies import Study
 
 FUNCTION = "module:name of your function, of a study file's environments of type FunctionEnvironment."
-WIDE = 130  # columns of a terminal that has room for titles
+WIDE = 120  # columns of a terminal that has room for titles
 QUICK = 2, 50  # replicates and rounds of a run at small scale
 MADE = {"table.csv", "regret.png", "published.csv", "growth.png", "partition.png"}  # from a store, again and again
 
@@ -39,14 +39,14 @@ def list_studies(json: JSON = False) -> None:
     if wide:
         table.add_column("what it shows", overflow="fold")
     for name, study in known:
-        figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {study.horizon}"
+        figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {study.horizon:,}"
         table.add_row(name, figure, size, study.duration, "--data" * study.needs_data, *[study.title] * wide)
     table.caption = "size: replicates x rounds"
     table.caption_justify = "left"
     console.print(table)
 
 
-def show(study: Annotated[str, typer.Argument(help="Name of a study, or a study file.")]) -> None:
+def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of a study, or a study file.")]) -> None:
     """Print a study as a file, to keep, change and run: scalable-bandits show NAME > mine.toml."""
     from scalable_bandits.studies import Study
 
@@ -55,22 +55,42 @@ def show(study: Annotated[str, typer.Argument(help="Name of a study, or a study 
 
 
 def run(
-    study: Annotated[str | None, typer.Argument(help="Name of a study (see `list`), or a file NAME.toml.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Run all named studies; without their data, not those.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="At small scale: 2 replicates, at most 50 rounds.")] = False,
-    replicates: Annotated[int | None, typer.Option(min=1, help="Replicates; the study's number if not given.")] = None,
-    horizon: Annotated[int | None, typer.Option(min=1, help="Rounds; the study's number if not given.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed; every number is a function of it.")] = None,
-    case: Annotated[list[str] | None, typer.Option(help="A case, again for more; all if not given.")] = None,
-    policy: Annotated[list[str] | None, typer.Option(help="A policy, again for more; all if not given.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to write to; it must not exist yet. Default: STUDY.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of the measured data files.")] = None,
-    on: Annotated[str | None, typer.Option(help=ON)] = None,
+    study: Annotated[
+        str | None, typer.Argument(metavar="STUDY", help="Name of a study (see `list`), or a file NAME.toml.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", metavar="", help="Run all named studies; without their data, not those.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", metavar="", help="At small scale: 2 replicates, at most 50 rounds.")
+    ] = False,
+    replicates: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Replicates; the study's number if not given.")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Rounds; the study's number if not given.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Seed; every number is a function of it.")
+    ] = None,
+    case: Annotated[
+        list[str] | None, typer.Option(metavar="CASE", help="A case, again for more; all if not given.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(metavar="POLICY", help="A policy, again for more; all if not given.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder to write to; it must not exist yet. Default: STUDY.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder of the measured data files.")] = None,
+    on: Annotated[str | None, typer.Option(metavar="WHERE", help=ON)] = None,
     store: Annotated[
         str | None,
-        typer.Option(help="Folder where every run is kept as it goes; what it has already is not played again."),
+        typer.Option(
+            metavar="FOLDER", help="Folder where every run is kept as it goes; what it has already is not played again."
+        ),
     ] = None,
-    environment: Annotated[str | None, typer.Option(help=FUNCTION)] = None,
+    environment: Annotated[str | None, typer.Option(metavar="NAME", help=FUNCTION)] = None,
     json: JSON = False,
 ) -> None:
     """Run a study: print its table; save the data, the table and a picture."""
