@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import scipy.stats
 import xarray
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 import scalable_bandits as sb
 from scalable_bandits import plots
+from scalable_bandits.plots import style
 
 
 def played(space, rounds=400):
@@ -217,3 +219,61 @@ def test_times_and_coverage_are_drawn():
     ax = plots.coverage({"one": found, "two": found}, Figure().subplots())
     drawn = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == 2 and line.get_xdata()[1] == 10]
     np.testing.assert_allclose(drawn, [[1.0, 0.9], [0.8, 0.7]] * 2)
+
+
+def labels(axis):
+    """What stands at the ticks that are in sight."""
+    FigureCanvasAgg(axis.get_figure()).draw()
+    low, high = sorted(axis.get_view_interval())
+    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+    return [tick.label1.get_text() for tick in ticks if low <= tick.get_loc() <= high and tick.label1.get_text()]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown", "digits"),
+    [
+        (9, 61, {"10", "20", "60"}, True),
+        (1, 20_000, {"1", "100", "10,000"}, True),
+        (0.03, 0.3, {"0.1"}, True),
+        (1e-9, 1e9, {"$\\mathdefault{10^{-2}}$", "$\\mathdefault{10^{6}}$"}, False),
+    ],
+)
+def test_logarithmic_ticks_are_plain_numbers(low, high, shown, digits):
+    """20 and 10,000, not 2 x 10^1; powers where numbers have many zeros. Each stands where it says."""
+    ax = Figure().subplots()
+    ax.plot([low, high], [low, high])
+    style.logarithmic(ax)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_view_interval(low, high, ignore=True)
+        texts = labels(axis)
+        assert shown <= set(texts)
+        if digits:
+            assert all(low <= float(text.replace(",", "")) <= high for text in texts)
+        else:
+            assert all("mathdefault" in text for text in texts)
+
+
+def test_only_the_rounds_are_logarithmic_where_asked():
+    ax = Figure().subplots()
+    style.logarithmic(ax, "x")
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "linear")
+
+
+def test_a_legend_of_arms_is_above_their_intervals():
+    """Twelve intervals from side to side leave no other place."""
+    policy = sb.GPUCB(sb.Arms(12), sb.Covariance(np.eye(12)), noise=0.1)
+    ax = plots.posterior(policy, ax=Figure(figsize=(6.4, 4.2), layout="constrained").subplots())
+    FigureCanvasAgg(ax.figure).draw()
+    above = ax.transData.transform([(0.0, 1.96)])[0, 1]
+    assert ax.get_legend().get_window_extent().y0 > above
+
+
+def test_surfaces_have_units():
+    """And say what the contours are, if there are any."""
+    space = sb.Grid([[0, 1], [0, 1]], 5)
+    policy = sb.IGPUCB(space, sb.RBF(0.3))
+    plain = plots.posterior(policy, ax=Figure().subplots())
+    both = plots.posterior(policy, sb.Benchmark("cosines", space), ax=Figure().subplots(), of="deviation")
+    assert plain.figure.axes[1].get_ylabel() == "posterior mean (units of y)"
+    assert both.figure.axes[1].get_ylabel() == "posterior deviation (units of y); white lines: contours of f"
+    assert plots.index(policy, ax=Figure().subplots()).figure.axes[1].get_ylabel() == "index (units of y)"

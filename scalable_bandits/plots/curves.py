@@ -10,6 +10,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.analysis import DECADE, Coverage, Times, case_of, exponent, finished, spread
 from scalable_bandits.checks import Floats
+from scalable_bandits.plots import style
 from scalable_bandits.plots.style import COLOURS, POINTS, axes, line, plain, tidy
 from scalable_bandits.spaces import Indices
 from scalable_bandits.trajectory import Trajectory
@@ -131,8 +132,7 @@ def regret_curves(
     last = max((int(one.rounds[-1]) for one in curves), default=2)
     ax.set_xlim(*((1, last) if last > 1 else (0.5, 1.5)))
     if logarithmic:
-        ax.set_xscale("log")
-        ax.set_yscale("log")
+        style.logarithmic(ax)
         ax.set_ylim(bottom=0.03 * min(end for end in ends if end > 0.0))
     elif not any(end < 0.0 for end in ends):
         ax.set_ylim(bottom=0.0)
@@ -142,15 +142,15 @@ def regret_curves(
 def _draw(one: _Curves, values: Floats, ax: Axes, logarithmic: bool) -> None:
     """One policy's mean (runs, k), and how far its runs are from it."""
     mean, _, low, high = spread(values)
-    style = line(one.number)
-    ax.plot(one.rounds, mean, label=plain(one.label), marker="o" if len(one.rounds) == 1 else "", **style)
+    look = line(one.number)
+    ax.plot(one.rounds, mean, label=plain(one.label), marker="o" if len(one.rounds) == 1 else "", **look)
     if FEW > len(values) > 1:
-        ax.plot(one.rounds, values.T, color=style["color"], alpha=0.35, linewidth=0.7, label="_")
+        ax.plot(one.rounds, values.T, color=look["color"], alpha=0.35, linewidth=0.7, label="_")
     elif len(values) > 1:
         if logarithmic:
             factor = np.exp(np.divide(high - mean, mean, out=np.zeros_like(mean), where=mean > 0.0))
             low, high = mean / factor, mean * factor
-        ax.fill_between(one.rounds, low, high, color=style["color"], alpha=0.18, linewidth=0)
+        ax.fill_between(one.rounds, low, high, color=look["color"], alpha=0.18, linewidth=0)
 
 
 def _fit(one: _Curves, mean: Floats, measure: str, ax: Axes) -> None:
@@ -194,7 +194,7 @@ def coverage(found: Coverage | Mapping[str, Coverage], ax: Axes | None = None) -
         ax.plot(one.round, one.normal, color=colour, linewidth=1.6, linestyle=":", label=f"{before}1.96 deviations")
     ax.axhline(0.95, color="black", linewidth=0.8, linestyle="--")
     ax.text(0.995, 0.945, "0.95", transform=ax.get_yaxis_transform(), ha="right", va="top", fontsize=8)
-    ax.set_xscale("log")
+    style.logarithmic(ax, "x")
     ax.set_ylim(min(0.5, ax.get_ylim()[0]), 1.02)
     ax.set_xlabel("round")
     ax.set_ylabel("share of the candidates\nat which f is inside")
@@ -226,8 +226,7 @@ def time_per_round(found: xarray.Dataset | Times | Mapping[str, Times], case: st
     ax = axes(ax)
     for number, (label, one) in enumerate(drawn.items()):
         ax.plot(one.round, 1e3 * one.seconds, label=plain(label), marker="o", markersize=3, **line(number))
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    style.logarithmic(ax)
     ax.set_xlabel("round")
     ax.set_ylabel("time per round (ms)")
     if any(drawn):

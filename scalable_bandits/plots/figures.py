@@ -11,7 +11,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.plots.covers import Played, partition
 from scalable_bandits.plots.curves import FEW, regret_curves
 from scalable_bandits.plots.priors import prior_histogram
-from scalable_bandits.plots.style import COLOURS, POINTS, STYLES, tidy
+from scalable_bandits.plots.style import COLOURS, POINTS, STYLES, logarithmic, tidy
 from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
@@ -132,8 +132,7 @@ def _growth(series: xarray.DataArray, rounds: Indices, rate: Floats, ax: Axes) -
         ax.plot(rounds, curve, color=COLOURS[i % len(COLOURS)], linestyle=STYLES[i % len(STYLES)], label=str(label))
     through = curves[0][-1] / rate[-1] if rate[-1] else 1.0
     ax.plot(rounds, rate * through, color="black", linestyle=":", linewidth=1.2, label="rate of the theory")
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    logarithmic(ax)
     positive = np.concatenate(curves)
     positive = positive[positive > 0]
     if len(positive):

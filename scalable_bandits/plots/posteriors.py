@@ -75,11 +75,12 @@ def posterior(
     if policy.space.dimension == 2:
         mean, std = policy.posterior(points)
         ax = axes(ax, (6.2, 5.0))
-        _surface(points, shape, mean if of == "mean" else std, f"posterior {of}", ax)
+        scale = _surface(points, shape, mean if of == "mean" else std, f"posterior {of} (units of y)", ax)
         if environment is not None:
             where, f, sides = _function(environment, policy.rounds + 1)
             if sides is not None:
                 lines = f.reshape(sides).T
+                scale.set_label(f"posterior {of} (units of y); white lines: contours of f")
                 ax.contour(*_along(where, sides), lines, levels=7, colors="white", linewidths=0.7, alpha=0.8)
         _dots(policy, run, ax)
         return ax
@@ -119,7 +120,7 @@ def index(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None)
         values = np.maximum(values, values[top] - DEPTH)
     if policy.space.dimension == 2:
         ax = axes(ax, (6.2, 5.0))
-        _surface(points, shape, values, name, ax)
+        _surface(points, shape, values, name if name != "index" else "index (units of y)", ax)
         _dots(policy, run, ax)
         ax.plot(
             *points[top], marker="*", markersize=15, color=COLOURS[4], markeredgecolor="black", zorder=4, clip_on=False
@@ -170,7 +171,10 @@ def _line(
                 label="observations", zorder=3)  # fmt: skip
     ax.set_xlabel("arm" if isinstance(policy.space, Arms) else "$x$")
     ax.set_ylabel("units of y")
-    ax.legend(frameon=False, fontsize=8.5, ncols=2)
+    if isinstance(policy.space, Arms):  # intervals stand from side to side: the legend needs a place above them
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, high + 0.2 * (high - low))
+    ax.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper left" if isinstance(policy.space, Arms) else "best")
     return tidy(ax)
 
 
@@ -189,8 +193,8 @@ def _along(points: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     return points.reshape(*shape, 2)[:, 0, 0], points.reshape(*shape, 2)[0, :, 1]
 
 
-def _surface(points: Floats, shape: tuple[int, ...] | None, values: Floats, name: str, ax: Axes) -> None:
-    """Image of a function, or coloured points, with a scale beside it."""
+def _surface(points: Floats, shape: tuple[int, ...] | None, values: Floats, name: str, ax: Axes) -> Any:
+    """Image of a function, or coloured points; gives the scale beside it."""
     drawn: Any
     if shape is None:
         drawn = ax.scatter(points[:, 0], points[:, 1], c=values, cmap="viridis", s=30, linewidth=0)
@@ -202,6 +206,7 @@ def _surface(points: Floats, shape: tuple[int, ...] | None, values: Floats, name
     scale.set_label(name)
     ax.set_xlabel("$x_1$")
     ax.set_ylabel("$x_2$")
+    return scale
 
 
 def _dots(policy: Policy, run: Trajectory | None, ax: Axes) -> None:

@@ -36,6 +36,27 @@ def tidy(ax: Axes, grid: Literal["both", "x", "y"] = "both") -> Axes:
     return ax
 
 
+def logarithmic(ax: Axes, which: Literal["both", "x"] = "both") -> None:
+    """Logarithmic axes whose ticks say 20 and 0.5, not 2 x 10^1; powers where some would have many zeros."""
+    from matplotlib.ticker import LogFormatterSciNotation
+
+    class Plain(LogFormatterSciNotation):
+        """Which ticks have a label is matplotlib's choice."""
+
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            label: str = super().__call__(x, pos)
+            assert self.axis is not None
+            low, high = sorted(self.axis.get_view_interval())
+            return f"{x:,.6g}" if label and low > 5e-4 and high < 9e5 else label
+
+    ax.set_xscale("log")
+    if which == "both":
+        ax.set_yscale("log")
+    for axis in (ax.xaxis, ax.yaxis)[: 1 + (which == "both")]:
+        axis.set_major_formatter(Plain())
+        axis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(1.0, 0.4)))
+
+
 def line(number: int) -> dict[str, Any]:
     """Colour and style of the curve of a number."""
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)], "linewidth": 1.8}
