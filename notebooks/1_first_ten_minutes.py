@@ -23,6 +23,7 @@ import numpy as np
 
 import scalable_bandits as sb
 from scalable_bandits.plots import COLOURS
+from scalable_bandits.plots.style import logarithmic
 
 # %% [markdown]
 # ## A problem
@@ -110,9 +111,8 @@ plt.show()
 
 # %%
 best = policy.best()
-print(
-    f"best x = {best.x[0]:.2f}: {best.mean:.2f} ± {best.std:.2f}; the truth there {world.mean(best.x):.2f}"
-)
+print(f"best x = {best.x[0]:.2f}: {best.mean:.2f} ± {best.std:.2f}")
+print(f"the truth there: {world.mean(best.x):.2f}")
 
 # %% [markdown]
 # ## What it costs
@@ -159,7 +159,8 @@ for colour, (name, curves) in zip(COLOURS, regret.items(), strict=False):
         color=colour,
         va="center",
     )
-ax.set(xscale="log", yscale="log", xlabel="round", ylabel="cumulative regret", xlim=(1, HORIZON))
+logarithmic(ax)
+ax.set(xlabel="round", ylabel="cumulative regret (units of y)", xlim=(1, HORIZON))
 ax.set_title(
     f"What five policies lose, mean of {REPLICATES} functions with a 95 % band", fontsize=11
 )

@@ -27,6 +27,7 @@ from distributed import Client, get_task_stream
 import scalable_bandits as sb
 from scalable_bandits.plots import COLOURS
 from scalable_bandits.plots.style import line as style
+from scalable_bandits.plots.style import logarithmic
 from scalable_bandits.studies import Problem, Study
 
 SIDES = (10, 20, 40, 80)  # of square grids; add 160 and 320 for a longer look
@@ -138,7 +139,8 @@ for i, name in enumerate(policies):
     each = cost.sel(policy=name).transpose("replicate", "case").values
     left.plot(candidates, each.T, ".", color=COLOURS[i], alpha=0.35)
     left.plot(candidates, each.mean(axis=0), label=name, **style(i))
-left.set(xscale="log", yscale="log", xlabel="candidates", ylabel="time per round (ms)")
+logarithmic(left)
+left.set(xlabel="candidates", ylabel="time per round (ms)")
 left.set_title(f"What a round costs: mean of {REPLICATES} runs, and each")
 left.set_xticks(candidates, [f"{n:,}" for n in candidates], minor=False)
 left.set_xticks([], minor=True)
