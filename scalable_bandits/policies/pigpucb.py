@@ -81,8 +81,8 @@ class PiGPUCB(HeldPolicy):
     Raises
     ------
     ValueError
-        If the space has no coordinates, the kernel forgets, nu is not positive, `theory` lacks its horizon or comes with another
-        regularization, or that is lost in rounding beside the prior variance.
+        If the space has no coordinates, the kernel forgets, nu is not positive, `theory` lacks its horizon or comes
+        with another regularization, or that is lost in rounding beside the prior variance.
 
     Examples
     --------
@@ -115,7 +115,9 @@ class PiGPUCB(HeldPolicy):
                 checks.refuse("horizon", None, "a number, for the theorem's regularization 1 + 2 / T")
             theorem = 1.0 + 2.0 / self.horizon
             if self.regularization not in (1.0, theorem):  # 1 is the default
-                checks.refuse("regularization", self.regularization, f"none of your own: theory=True makes it {theorem}")
+                checks.refuse(
+                    "regularization", self.regularization, f"none of your own: theory=True makes it {theorem}"
+                )
             self.regularization = theorem
         self._check_rounding(float(self.kernel.diagonal(self._some_points()).max()))
         self._smoothness = self._checked_nu()
