@@ -95,7 +95,7 @@ def to_float(value: Any) -> float:
         return left
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except Exception:  # of other people's classes: torch raises a RuntimeError, an int too large an OverflowError
         result: float = value
         return result
 
@@ -121,15 +121,24 @@ def finite(name: str, value: ArrayLike, ndim: int | None = None) -> Floats:
     """Convert to a float64 array that is finite and, if asked, of `ndim` dimensions."""
     try:
         array = np.asarray(value, dtype=np.float64)
+    except OverflowError:
+        refuse(name, value, "finite numbers")
     except (TypeError, ValueError):
         refuse(name, value, "numbers")
-    if not isinstance(value, np.ndarray | float) and np.asarray(value).dtype.kind in "US":
+    if not isinstance(value, float) and _of_texts(np.asarray(value)):
         refuse(name, value, "numbers")  # in quotes they are none
     if ndim is not None and array.ndim != ndim:
         refuse(name, f"an array of shape {array.shape}", f"{ndim} dimension(s)")
     if not np.isfinite(array).all():
         refuse(name, value if array.size < 10 else array[~np.isfinite(array)][0], "finite numbers")
     return array
+
+
+def _of_texts(array: NDArray[Any]) -> bool:
+    """Whether an array holds texts, as such or among objects."""
+    return array.dtype.kind in "UST" or (
+        array.dtype.kind == "O" and any(isinstance(each, str | bytes) for each in array.flat)
+    )
 
 
 def frozen(array: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -146,7 +147,8 @@ class _Run:
         self.budget = checks.integer("budget", self.budget, 1)
         self.retries = checks.integer("retries", self.retries, 0)
         self.parallel = None if self.parallel is None else checks.integer("parallel", self.parallel, 1)
-        if self.seconds is not None and not (isinstance(self.seconds, int | float) and self.seconds > 0):
+        self.seconds = None if self.seconds is None else checks.to_float(self.seconds)
+        if self.seconds is not None and not (isinstance(self.seconds, float) and self.seconds > 0):
             checks.refuse("seconds", self.seconds, "a positive number, or None")
         if not callable(self.function):
             checks.refuse("function", self.function, "a function from a point to a number")
@@ -181,7 +183,7 @@ class _Run:
         with progress_bar(self.progress, type(policy).__name__, self.budget, len(ys)) as advance:
             while len(ys) < self.budget and (self.seconds is None or time.monotonic() < began + self.seconds):
                 x = policy.ask()
-                y = evaluate(self.function, x, len(ys) + 1)
+                y = evaluate(self.function, copy.copy(x), len(ys) + 1)  # which may work in place: x is what was asked
                 policy.tell(x, y)
                 xs.append(x)
                 ys.append(y)
@@ -218,7 +220,9 @@ class _Run:
         finally:
             if log is not None:
                 log.close()
-        if not ys:
-            raise RuntimeError(f"function: all {len(flight.tickets)} evaluations failed; the last one:\n{flight.trace}")
         tickets = tuple(flight.tickets[number] for number in sorted(flight.tickets))
+        failed = [ticket.error for ticket in tickets if ticket.failures]  # none: there was no time for any
+        if failed and not ys:
+            last = flight.trace or failed[-1]
+            raise RuntimeError(f"function: all {len(tickets)} evaluations failed; the last one:\n{last}")
         return Maximum(policy.best(), np.array(xs), np.array(ys), tickets)

@@ -27,6 +27,16 @@ def history(place):
     return found
 
 
+class Unsure:
+    """What some libraries' arrays of several numbers do."""
+
+    def __float__(self):
+        raise RuntimeError("2 elements cannot be converted to a scalar")
+
+    def __repr__(self):
+        return "unsure"
+
+
 class TestInFlight:
     def test_one_at_a_time_is_the_sequential_run(self):
         one, turn = sb.maximize(parabola, make_policy(), 25, parallel=1), sb.maximize(parabola, make_policy(), 25)
@@ -89,13 +99,38 @@ class TestInFlight:
 
         found = sb.maximize(evaluate, make_policy(), 1000, parallel=2, seconds=0.5)
         assert 2 <= len(found) == len(begun) <= 6
-        assert len(sb.maximize(evaluate, make_policy(), 1000, seconds=0.5)) <= 3
+        assert len(sb.maximize(evaluate, make_policy(), 1000, seconds=np.float32(0.5))) <= 3
+
+    @pytest.mark.parametrize("parallel", [None, 2])
+    def test_no_time_at_all(self, parallel):
+        """Nothing failed: what is known before the first evaluation is given back."""
+        found = sb.maximize(parabola, make_policy(), 5, seconds=1e-12, parallel=parallel)
+        assert (len(found), found.tickets) == (0, ())
+        assert (found.best.mean, found.best.std) == (0.0, 1.0)
+
+    @pytest.mark.parametrize("parallel", [None, 1])
+    def test_a_function_that_works_in_place(self, parallel):
+        """What it does to its point is told to nobody."""
+
+        def shifted(x):
+            x -= 0.3
+            return float(-(x**2).sum())
+
+        def play(function):
+            policy = sb.GPEI(sb.Box([[-1, 1]]), sb.RBF(0.4), noise=0.1, regularization=0.01)
+            return sb.maximize(function, policy, 12, parallel=parallel), policy
+
+        (found, policy), (same, _) = play(shifted), play(lambda x: shifted(x.copy()))
+        np.testing.assert_array_equal(found.x, same.x)
+        assert found.best == same.best
+        assert policy.pending == []
 
     @pytest.mark.parametrize(
         ("given", "name"),
         [
             ({"parallel": 0}, "parallel"), ({"parallel": 1.5}, "parallel"), ({"retries": -1}, "retries"),
-            ({"seconds": 0}, "seconds"), ({"seconds": "1"}, "seconds"), ({"on": "local:0"}, "on"),
+            ({"seconds": 0}, "seconds"), ({"seconds": "1"}, "seconds"), ({"seconds": True}, "seconds"),
+            ({"on": "local:0"}, "on"),
         ],
     )  # fmt: skip
     def test_refusals(self, given, name, tmp_path):
@@ -121,7 +156,11 @@ class TestFailures:
         assert all(t.state == "done" and t.starts == 2 and t.error == "OSError: busy" for t in again)
         assert not found.failed
 
-    @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "text", None, OSError("broken")], ids=repr)
+    @pytest.mark.parametrize(
+        "wrong",
+        [float("nan"), float("inf"), "text", None, 10**400, Unsure(), OSError("broken")],
+        ids=lambda w: repr(w)[:9],
+    )
     def test_given_up(self, wrong):
         """Half of the space fails: two evaluations each there, no more, and the rest of the budget elsewhere."""
 

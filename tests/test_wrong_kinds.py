@@ -179,7 +179,7 @@ def test_values(call, message):
         call()
 
 
-@pytest.mark.parametrize("value", ["0.5", True, np.True_, b"0.5"])
+@pytest.mark.parametrize("value", ["0.5", True, np.True_, b"0.5", 10**400], ids=lambda value: repr(value)[:9])
 @pytest.mark.parametrize(
     ("name", "argument"),
     [
@@ -196,7 +196,11 @@ def test_what_only_looks_like_a_number(name, argument, value):
         function(**{**fine, argument: value})
 
 
-@pytest.mark.parametrize("value", ["0.5", ["0.5"], [["0.5"]]])
+@pytest.mark.parametrize(
+    "value",
+    ["0.5", ["0.5"], [["0.5"]], np.array(["0.5"]), np.array(["0.5"], dtype=object), [10**400]],
+    ids=lambda value: str(value)[:9],
+)
 def test_text_among_points(value):
     for call, argument in (
         (lambda: fresh().tell(value, 1.0), "x"),
