@@ -31,6 +31,7 @@ from scalable_bandits.spaces import Visited
 if TYPE_CHECKING:
     from scalable_bandits.store.tickets import Change, TicketLog
 
+ROOM_SECONDS = 2.0  # between two looks at whether there is room for more evaluations, where none comes to its end
 LEAVE = 2  # evaluations of a point that fail for good, one after the other, before the point is left out
 
 
@@ -152,7 +153,7 @@ class Flight:
     told
         How many were told by earlier processes.
     parallel
-        How many in flight; as many as the execution has slots if not given.
+        How many in flight; as many as the execution has slots, which may change, if not given.
     retries
         How often a failed one is tried again.
     seconds
@@ -200,7 +201,7 @@ class Flight:
             self._fill()
             if not self._open:
                 return
-            for event in self._execution.events():
+            for event in self._execution.events(ROOM_SECONDS if self._parallel is None else None):
                 ticket = self._open.get(event.key)
                 if ticket is not None:
                     self._take(ticket, event)

@@ -87,7 +87,7 @@ def maximize(
         Evaluations; with a store, those that the run has in the end.
     parallel
         Evaluations in flight: when one returns the next point is asked for, the others pending. If not given: one, or
-        with `on` as many as its workers have room for.
+        with `on` as many as its workers have room for, those that come later too.
     on
         Where they run: None (this process; with `parallel` on threads), "local:4" (worker processes), the address of a
         Dask scheduler, a `distributed.Client`, or a recipe file (``cluster/``).

@@ -1,15 +1,17 @@
 """Evaluations in flight: how many, which next, what becomes of each; killed, and taken up again."""
 
+import contextlib
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cluster_cases import SPACE, Deadly, by_hand, make_policy, parabola, until
-from distributed import Client, Status
+from distributed import Client, LocalCluster, Status
 from store_cases import PLACES
 
 import scalable_bandits as sb
@@ -393,6 +395,35 @@ class TestOnACluster:
         assert {where.split()[0] for where in last} == set(late)
         assert not first & last
 
+    def test_room_that_comes_late(self):
+        """As many in flight as the workers have room for: three, once two more have come."""
+        with in_threads(1) as client:
+
+            def come():
+                until(lambda: MEETING.n_waiting)
+                client.cluster.scale(3)
+
+            thread = threading.Thread(target=come)
+            thread.start()
+            found = sb.maximize(meet, make_policy(), 3, on=client, retries=0)
+            thread.join()
+        assert len(found) == 3
+
+    def test_a_worker_of_several_in_a_process_leaves(self):
+        """The others keep what they need."""
+        with in_threads(2) as client:
+
+            def leave():
+                until(lambda: len(WALKED) >= 3)
+                client.retire_workers(list(client.nthreads())[:1], close_workers=True)
+
+            thread = threading.Thread(target=leave)
+            thread.start()
+            found = sb.maximize(walk, make_policy(), 40, on=client, retries=0)
+            thread.join()
+            assert len(client.nthreads()) == 1
+        assert len(found) == 40
+
     def test_the_scheduler_is_lost(self, tmp_path):
         """An error that says so; the store has what was told, and the run goes on without the cluster."""
         place = tmp_path / "run"
@@ -413,6 +444,32 @@ class TestOnACluster:
         assert 8 <= before < 500
         found = sb.maximize(slow, make_policy(), before + 6, parallel=2, store=place)
         assert len(found) == before + 6
+
+
+@contextlib.contextmanager
+def in_threads(count):
+    """Client of workers in threads of this process."""
+    with (
+        LocalCluster(n_workers=count, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+MEETING = threading.Barrier(3)
+WALKED = []
+
+
+def meet(x):
+    """Returns when two others are in flight too."""
+    MEETING.wait(15)
+    return parabola(x)
+
+
+def walk(x):
+    WALKED.append(x)
+    time.sleep(0.02)
+    return parabola(x)
 
 
 def pause(dask_worker):

@@ -36,7 +36,7 @@ class Execution(ABC):
     Attributes
     ----------
     slots : int
-        How many calls run at the same time.
+        How many calls run at the same time, as of the last look at the events.
     dashboard : str
         Address of a page that shows what runs; empty if there is none.
     """

@@ -7,12 +7,15 @@ number (float) that it returns comes with the news that it is done: asking for i
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import cloudpickle
@@ -20,9 +23,7 @@ from distributed import Client, Future, KilledWorker, WorkerPlugin, get_worker
 
 from scalable_bandits.execution.base import ClusterError, Event, Execution, drained, failed
 
-_held: dict[str, bytes] = {}  # on a worker: functions by the name of their plugin, as bytes
-_loaded: dict[str, Callable[..., Any]] = {}  # and as functions, once they were called
-_guard = threading.Lock()
+LOOK_SECONDS = 2.0  # between two looks at how many tasks the workers have room for
 ANEW = 3  # submissions of a task whose workers die before it starts
 _ON_WORKER = object()  # value of a task whose result is still where it ran
 
@@ -39,26 +40,27 @@ class Held(WorkerPlugin):
     """
 
     def __init__(self, name: str, function: bytes):
-        self.name, self.function = name, function
+        self.name, self._pickled = name, function
 
     def setup(self, worker: Any) -> None:
-        """Keep it; it is loaded by the first task, whose error is then the task's."""
-        _held[self.name] = self.function
+        """Nothing yet: the function is loaded by the first task, whose error is then the task's."""
+        self._guard, self._loaded = threading.Lock(), False
 
-    def teardown(self, worker: Any) -> None:
-        """Forget it."""
-        _held.pop(self.name, None)
-        _loaded.pop(self.name, None)
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        with self._guard:
+            if not self._loaded:
+                self._function: Callable[..., Any] = cloudpickle.loads(self._pickled)
+                self._loaded = True
+        return self._function(*arguments)
 
 
 def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
     """What a task does on its worker."""
     worker = get_worker()
     worker.log_event(name, {"key": key, "where": f"{worker.address} (process {os.getpid()})"})
-    with _guard:
-        if name not in _loaded:
-            _loaded[name] = cloudpickle.loads(_held[name])
-    result = _loaded[name](*arguments)
+    held: Any = worker.plugins[name]
+    result = held(*arguments)
     if isinstance(result, float):
         worker.log_event(name, {"key": key, "value": float(result)})
     return result
@@ -85,7 +87,8 @@ class Workers(Execution):
         self._arguments: dict[str, tuple[Any, ...]] = {}
         self._again: Counter[str] = Counter()  # how often a task had to be submitted anew
         self._started: dict[str, str] = {}  # key to worker
-        self.slots = max(sum(client.nthreads().values()), 1)
+        self._looked = -math.inf
+        self._count()
         self.dashboard = client.dashboard_link if _has_dashboard(client) else ""
         try:
             pickled = cloudpickle.dumps(function)
@@ -111,7 +114,16 @@ class Workers(Execution):
         else:
             self._events.put(Event("started", said["key"], where=said["where"]))
 
+    def _count(self) -> None:
+        """See, now and then, how much room there is: workers come late, and go."""
+        now = time.monotonic()
+        if now > self._looked + LOOK_SECONDS and self._client.status == "running":
+            self._looked = now
+            with suppress(OSError):  # of a connection that is lost the tasks tell
+                self.slots = max(sum(self._client.nthreads().values()), 1)
+
     def events(self, seconds: float | None = None) -> list[Event]:
+        self._count()
         found: list[Event] = []
         for event in drained(self._events, seconds):
             if event.key not in self._futures:
