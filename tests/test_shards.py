@@ -1,5 +1,6 @@
 """Priors on workers: the same numbers as in one process, whoever dies; nothing is left behind."""
 
+import copy
 import functools
 import gc
 import importlib
@@ -13,6 +14,7 @@ import psutil
 import pytest
 import threadpoolctl
 from cluster_cases import Killer
+from distributed import Client
 
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, lines, shards
@@ -230,6 +232,29 @@ class TestAcrossExecutions:
         for on in ("local:0", 3, "nowhere"):
             with pytest.raises(ValueError, match=r"^on: got .*; allowed: None, 'local', 'local:4'"):
                 policy_of(sb.PEGPUCB, on)
+
+    @pytest.mark.parametrize(
+        "duplicate", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))], ids=["deep", "pickle"]
+    )
+    def test_a_copy(self, duplicate, four):
+        """Knows the scheduler by its address, and plays on alike, as the first one does."""
+        policy = policy_of(sb.PEGPUCB, four)
+        sb.simulate(policy, function(), 12)
+        with duplicate(policy) as other:
+            assert other.on == four.scheduler.address
+            assert policy.on is four
+            here = policy_of(sb.PEGPUCB)
+            sb.simulate(here, function(), 12)
+            found = [sb.simulate(each, function(), 10).candidate.tolist() for each in (policy, other, here)]
+        assert found.count(found[0]) == 3
+
+    def test_a_copy_without_a_scheduler(self):
+        with local(1) as found:
+            client = Client(found.scheduler.address, set_as_default=False)
+            policy = policy_of(sb.PEGPUCB, client)
+            client.close()
+            with pytest.raises(ClusterError, match=r"^on: the client is closed; a copy"):
+                pickle.dumps(policy)
 
     def test_points_of_a_box(self, four):
         """Told where no candidate is: all shards are made again on the longer set."""

@@ -11,6 +11,7 @@ again), tasks over the same cache 12 ms.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import uuid
@@ -55,7 +56,22 @@ class Place:
         self._end: Any = None
 
     def __reduce__(self) -> Any:
-        return type(self), (self._on,)
+        return type(self), (self.portable,)
+
+    @property
+    def portable(self) -> Any:
+        """The same place in words: a client is of one process, its scheduler's address is not.
+
+        Raises
+        ------
+        ClusterError
+            If it is a client that is closed.
+        """
+        if isinstance(self._on, str | os.PathLike):
+            return self._on
+        if self._on.scheduler is None:
+            raise ClusterError("on: the client is closed; a copy of what uses it could not find its scheduler")
+        return self._on.scheduler.address
 
     @property
     def client(self) -> Client:

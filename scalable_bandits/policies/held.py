@@ -19,7 +19,8 @@ class HeldPolicy(Policy):
     on
         None (this process), "local:4" (worker processes of this machine), the address of a Dask scheduler, a
         `distributed.Client`, or a recipe. The numbers are the same, and `on` is not part of the specification. A
-        cluster that was started ends with the policy, or with `close`.
+        cluster that was started ends with the policy, or with `close`. A copy of the policy, also by pickle, knows a
+        client by its scheduler's address.
 
     Other parameters are those of `Policy`.
     """
@@ -30,6 +31,9 @@ class HeldPolicy(Policy):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._place = place(self.on)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "on": self._place.portable}
 
     def parameters(self) -> dict[str, Any]:
         return {name: value for name, value in super().parameters().items() if name != "on"}

@@ -26,6 +26,10 @@ class Place(Protocol):
     def close(self) -> None:
         """Let go of what was started for them; it is started again where it is needed again."""
 
+    @property
+    def portable(self) -> Any:
+        """What `place` makes such a place of in another process."""
+
 
 class InProcess:
     """Shards in this process, one after the other.
@@ -49,6 +53,8 @@ class InProcess:
 
 class Here:
     """In this process."""
+
+    portable = None
 
     def shards(self, makers: Sequence[Callable[[], Any]]) -> Execution:
         """Shards, one after the other."""
