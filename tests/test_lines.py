@@ -3,16 +3,20 @@
 import multiprocessing
 import os
 import stat
+import sys
 import threading
 import time
+import types
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client as Caller
 from pathlib import Path
 
+import cloudpickle
 import pytest
 
 from scalable_bandits.execution import lines
+from scalable_bandits.execution.holding import packed
 from scalable_bandits.execution.lines import Lines, listen
 
 
@@ -40,6 +44,21 @@ def sent(opened, messages, meanwhile=nothing, known=("a", "b")):
 
 def serving():
     return sum(thread.name == "line" for thread in threading.enumerate())
+
+
+def test_modules_that_are_nowhere_else(monkeypatch):
+    """By their contents, where the user has told cloudpickle so."""
+    module = types.ModuleType("nowhere_else")
+    exec("def double(x):\n    return 2 * x", module.__dict__)  # held by no file
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "nowhere_else", module)
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            message = packed((module.double, 2))
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
+    function, x = cloudpickle.loads(message)
+    assert function(x) == 4
 
 
 class TestExchange:
