@@ -29,6 +29,18 @@ def square(x):
     return x * x, os.getpid()
 
 
+def square_elsewhere(x, on):
+    """From within a task: on workers of their own, or for None on those that it is one of."""
+    from distributed import worker_client
+
+    try:
+        with worker_client() as own, executing(on or own, square, "square") as execution:
+            execution.submit("square", x)
+            return gathered(execution, 1)[-1].value[0]
+    except ClusterError as error:
+        return str(error)
+
+
 def gathered(execution, count):
     """Events until so many tasks came to their end."""
     found = []
@@ -119,6 +131,11 @@ class TestPlaces:
         assert len(workers) < len(added) or workers
         assert not psutil.wait_procs(workers, timeout=10)[1]
         assert listening([me]) <= before[1]
+
+    def test_within_a_worker(self, client):
+        """Which may not have children: said so, with what to do instead, which is done."""
+        assert client.submit(square_elsewhere, 2, "local:1").result().startswith("on: a worker process cannot start")
+        assert client.submit(square_elsewhere, 2, None).result() == 4
 
     def test_own_client(self, client):
         """Used, and left as it was."""

@@ -118,9 +118,13 @@ def _restore(environment: dict[str, str | None]) -> None:
 
 
 def _check_main() -> None:
-    """ClusterError in a worker process that imports the user's script, which starts workers as it is imported."""
+    """ClusterError in a process that may start no others: a worker, maybe as it imports the user's script."""
     import multiprocessing.process as process
 
+    if process.current_process().daemon and not getattr(process.current_process(), "_inheriting", False):
+        raise ClusterError(
+            "on: a worker process cannot start others: use its own cluster, on=distributed.get_client(), or None"
+        )
     if getattr(process.current_process(), "_inheriting", False):
         raise ClusterError(
             "on: worker processes import the script that started them: put what it does under "
