@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import numpy as np
 import psutil
@@ -178,6 +179,26 @@ class TestDeaths:
             policy.tell([0.0], 1.0)
         assert policy.rounds == 5
         assert len(run) == 5
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+    def test_told_in_vain(self, error, four, monkeypatch):
+        """Its point is pending still; told again, the run goes on as if nothing had been."""
+        policy, here = policy_of(sb.PEGPUCB, four), policy_of(sb.PEGPUCB)
+        environment = function()
+        for t in range(1, 13):
+            x = policy.ask()
+            assert x == here.ask()
+            y = float(environment.evaluate(x[None])[0] + environment.noise_at(t))
+            if t % 4 == 0:
+                with monkeypatch.context() as patch:
+                    patch.setattr(lines.Lines, "exchange", mock.Mock(side_effect=error))
+                    with pytest.raises((error, ClusterError)):
+                        policy.tell(x, y)
+                assert (policy.rounds, policy.pending) == (t - 1, [x])
+            policy.tell(x, y)
+            here.tell(x, y)
+        assert policy.pending == []
+        assert policy.log_likelihoods == here.log_likelihoods
 
     def test_errors_of_a_prior(self, four):
         """The error itself; nothing has changed then."""

@@ -286,11 +286,18 @@ class Policy(Played):
         noise_variance
             That the posterior takes the measurement to have; lambda if not given.
         """
+        held = None
         if self._waiting and candidate in self._waiting:
+            held = self._waiting.copy(), self._owed.copy()
             self._waiting.remove(candidate)
             if candidate in self._owed and self._owed.count(candidate) > self._waiting.count(candidate):
                 self._owed.remove(candidate)
-        self.learn(candidate, y, self.regularization if noise_variance is None else noise_variance)
+        try:
+            self.learn(candidate, y, self.regularization if noise_variance is None else noise_variance)
+        except BaseException:  # workers are gone, or somebody pressed Ctrl-C: it can be told again
+            if held is not None:
+                self._waiting[:], self._owed[:] = held
+            raise
         self.rounds += 1
 
     def abandon(self, x: ArrayLike | None = None) -> None:
