@@ -25,8 +25,14 @@ RECIPES = sorted(path for path in CLUSTER.rglob("*.yaml") if path != MANIFEST)
 
 def square(x):
     if x == 3:
-        raise ValueError("three")
+        error = ValueError("three\nand not four")
+        error.add_note("(a note)")
+        raise error
     return x * x, os.getpid()
+
+
+def leave(code):
+    sys.exit(code)
 
 
 def square_elsewhere(x, on):
@@ -76,6 +82,15 @@ class TestExecutions:
         assert ends["square-1"].error == "ValueError: three"
         assert "in square" in ends["square-1"].trace
         assert ends["square-2"].value[0] == 16
+
+    @pytest.mark.parametrize("on", ["threads", "workers"])
+    def test_a_function_that_ends_its_process(self, on, client):
+        """It fails, like any other."""
+        with executing(*((client, leave, "leave") if on == "workers" else (None, leave, "leave", 2))) as execution:
+            execution.submit("leave-1", 3)
+            (end,) = [event for event in gathered(execution, 1) if event.kind != "started"]
+        assert (end.kind, end.key) == ("failed", "leave-1")
+        assert "SystemExit: 3" in end.error
 
     def test_slots(self, execution):
         assert execution.slots == (1 if isinstance(execution, InTurn) else 2)

@@ -64,7 +64,8 @@ class Execution(ABC):
 
 def failed(key: str, error: BaseException, final: bool = False) -> Event:
     """Event of a task that raised, being handled."""
-    line = traceback.format_exception_only(error)[-1].strip()
+    said = str(traceback.TracebackException.from_exception(error)).strip().splitlines()[:1]
+    line = ": ".join([type(error).__name__, *said])  # without notes, and what else may stand below
     return Event("failed", key, error=line, trace="".join(traceback.format_exception(error)), final=final)
 
 

@@ -52,7 +52,12 @@ class Held(WorkerPlugin):
             if not self._loaded:
                 self._function: Callable[..., Any] = cloudpickle.loads(self._pickled)
                 self._loaded = True
-        return self._function(*arguments)
+        try:
+            return self._function(*arguments)
+        except Exception:
+            raise
+        except BaseException as error:  # SystemExit, say, which would end the client's loop where it is raised again
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
 def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
