@@ -196,6 +196,25 @@ def test_a_run_says_what_it_is(pages, places):
         assert "posterior after the last round" in words[name]
 
 
+def test_a_run_on_a_box_some_of_whose_evaluations_failed(tmp_path):
+    """Points given up have numbers, too: those of the rounds are beyond the count of the rounds."""
+
+    calls = []
+
+    def experiment(x):
+        calls.append(x)
+        if len(calls) < 5:
+            raise RuntimeError("too hot")
+        return float(np.sin(x[0]))
+
+    policy = sb.VarianceOnly(sb.Box([[0, 10]]), sb.RBF(3.0), noise=0.1, regularization=0.01)
+    found = sb.maximize(experiment, policy, budget=12, parallel=2, retries=0, store=tmp_path / "run.zarr")
+    with sb.ObservationStore.open(tmp_path / "run.zarr") as run:
+        assert run.read(names=["candidate"])["candidate"].max() >= len(run)
+    assert found.failed
+    assert "dots: what was measured" in page(tmp_path / "run.zarr")
+
+
 def test_a_run_with_a_function_says_why_its_posterior_is_missing(tmp_path):
     space = sb.Grid([[0, 1]], 20)
     policy = sb.GPUCB(space, sb.RBF(0.2), noise=0.1, regularization=0.01, prior_mean=lambda x: x[:, 0])

@@ -173,6 +173,7 @@ def _told(run: StoredRun) -> Policy:
     policy = policy_of(run)
     columns = run.read()
     noise = columns.get("noise")
+    policy.introduce(columns["candidate"], columns["x"])  # numbered as they were, given up evaluations among them
     for t in range(len(run)):
         own = None if noise is None or not np.isfinite(noise[t]) else float(noise[t])
         policy.tell(columns["x"][t], float(columns["y"][t]), noise=own)
