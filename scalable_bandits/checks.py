@@ -1,9 +1,13 @@
-"""Refusals: every message names the argument, what was given and what is allowed."""
+"""Refusals: every message names the argument, what was given and what is allowed; and warnings of the user's line."""
 
 from __future__ import annotations
 
 import math
+import os
+import sys
+import warnings
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
@@ -11,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+
+_OURS = (f"{Path(__file__).parent}{os.sep}", "<attrs generated")  # this package's files, and what attrs makes
 
 
 def refuse(name: str, given: Any, allowed: str) -> NoReturn:
@@ -22,6 +28,14 @@ def _refusal(name: str, given: Any, allowed: str) -> str:
     text = " ".join(repr(given).split())
     shown = text if len(text) <= 200 else f"{text[:200]}..."
     return f"{name}: got {shown}; allowed: {allowed}"
+
+
+def warn(text: str) -> None:
+    """Warn with the line outside of this package that led here, however many of its own calls lie between."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)
 
 
 def kind(name: str, value: Any, expected: type[Any] | tuple[type[Any], ...], allowed: str) -> None:

@@ -251,8 +251,12 @@ def test_a_policy_that_refits_goes_on_to_the_last_bit(space, after, tmp_path):
 
 
 def test_guarantees_assume_a_known_kernel():
-    with pytest.warns(UserWarning, match="IGPUCB: its guarantees assume a known kernel"):
+    with pytest.warns(UserWarning, match="IGPUCB: its guarantees assume a known kernel") as caught:
         policy = sb.IGPUCB(SPACES["box"], KERNEL, refit=5)
+    assert caught[0].filename == __file__  # the line that makes the policy
+    with pytest.warns(UserWarning, match="guarantees") as caught:
+        sb.GPUCB(SPACES["box"], KERNEL, refit=5)  # from deeper down
+    assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match="guarantees"):
         assert sb.IGPUCB.from_dict(json.loads(json.dumps(policy.to_dict()))).to_dict() == policy.to_dict()
     with warnings.catch_warnings():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -82,7 +81,7 @@ class ConfidencePolicy(IndexPolicy):
                     "rkhs_norm", "double", "a number where the kernel is learned: each kernel has its own norm"
                 )
             text = f"{type(self).__name__}: its guarantees assume a known kernel, and refit={self.refit} learns it"
-            warnings.warn(text, stacklevel=2)
+            checks.warn(text)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         if self.rkhs_norm == "double":

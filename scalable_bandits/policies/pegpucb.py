@@ -18,7 +18,6 @@ the next is asked for; measurements with a noise of their own count in |S| by th
 from __future__ import annotations
 
 import math
-import warnings
 
 import attrs
 
@@ -75,7 +74,7 @@ class PEGPUCB(UnknownPriorPolicy):
     def _mourn(self) -> None:
         if self.exhausted and self.on_exhaustion == "warn":
             last = self.priors[self._playing[0]].name
-            warnings.warn(f"{self._obituary()}; going on with {last!r}", stacklevel=6)
+            checks.warn(f"{self._obituary()}; going on with {last!r}")
 
     @property
     def exhausted(self) -> bool:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from typing import Any, ClassVar, NamedTuple
 
 import attrs
@@ -131,9 +130,7 @@ class PiGPUCB(HeldPolicy):
         if not isinstance(nu, float) or not nu > 0:
             checks.refuse("nu", self.nu, "a positive number")
         if not (own is not None and 1.0 < own < math.inf):
-            warnings.warn(
-                f"PiGPUCB's guarantee is for Matern kernels with nu > 1; the kernel is {self.kernel}", stacklevel=4
-            )
+            checks.warn(f"PiGPUCB's guarantee is for Matern kernels with nu > 1; the kernel is {self.kernel}")
         return min(nu, 1e6)  # an RBF kernel is the limit
 
     def _fresh_partition(self) -> Partition:
