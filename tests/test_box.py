@@ -175,7 +175,7 @@ def test_a_stored_simulation_goes_on(tmp_path):
 
 def test_fixed_candidates_are_there_for_the_asking():
     assert sb.IGPUCB(PROBLEM.space, PROBLEM.kernel, candidates=64).finite_space.size == 64
-    assert sb.GPTS(PROBLEM.space, PROBLEM.kernel).finite_space.size == 1024
+    assert sb.BKB(PROBLEM.space, PROBLEM.kernel).finite_space.size == 1024
     assert sb.IGPUCB(PROBLEM.space, PROBLEM.kernel).finite_space.size == 0
 
 

@@ -77,6 +77,7 @@ def _one_of_each() -> Iterator[Policy]:
     yield policies.MeanOnly(Grid([[0, 1]], 2048), kernel, prior_mean=hopeless, engine="blocked")
     yield policies.GPUCB(Box([[0, 1]]), kernel, candidates=32)
     yield from (policies.GPEI(Box([[0, 1]] * 2), each) for each in _kernels())  # by gradients
+    yield from (policies.GPTS(Box([[0, 1]] * 2), each) for each in _kernels())
     yield policies.TVGPUCB(Grid([[0, 1]], 9), kernel * TemporalDecay(0.1))
     yield policies.SWGPUCB(Grid([[0, 1]], 9), kernel, memory=5)
     yield policies.RandomSearch(grid)

@@ -57,7 +57,7 @@ class Policy(Played):
         Of all that is random in the policy: draws, ties, the candidates of a box.
     candidates
         Play a box through a set of so many Sobol points. If not given, policies that maximise an index maximise it over
-        the whole box, and the others take 1024. Not used on a finite space.
+        the whole box, `GPTS` a sample path, and the others take 1024. Not used on a finite space.
 
     Attributes
     ----------

@@ -7,13 +7,16 @@
         play x_t = argmax of f_t over D_t                                     (3)
         observe y_t, update mu_t and k_t                                      (4)
 
-Differs from the paper in: D_t is the finite space (or what of it is available), not a discretisation
-that grows with t; g is the realised information gain unless asked otherwise (`confidence` has sharper widths). On
-more than 20,000 candidates the draw is pathwise (Wilson et al. 2020): of finite features before the data, exact in
-what the data add, and its maximum is looked for in the most promising parts of the space (`posteriors/pathwise.py`).
+Differs from the paper in: D_t is the finite space (or what of it is available), or the whole box, not a
+discretisation that grows with t; g is the realised information gain unless asked otherwise (`confidence` has sharper
+widths). On a whole box and on more than 20,000 candidates the draw is pathwise (Wilson et al. 2020): of finite features
+before the data, exact in what the data add. Its maximum is looked for in the most promising parts of a finite space
+(`posteriors/pathwise.py`), and from the best of many points of a box by exact gradients (`posteriors/box_paths.py`).
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -22,6 +25,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.confident import ConfidencePolicy
+from scalable_bandits.policies.whole_box import top_of_path
 from scalable_bandits.posteriors import (
     DENSE_MAXIMUM,
     PATHWISE_MAXIMUM,
@@ -34,8 +38,11 @@ from scalable_bandits.posteriors import (
     quadrature_features,
     random_features,
 )
+from scalable_bandits.posteriors.box_paths import draw_path
 from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.posteriors.queried import QueriedEngine
 from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Box, Visited
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -45,8 +52,9 @@ class GPTS(ConfidencePolicy):
     Parameters
     ----------
     samples
-        "exact": joint draws of all candidates, up to 20,000 of them. "pathwise": sample paths, for millions of
-        candidates (a box too, with as many `candidates`) and stationary kernels. "auto": by size.
+        "exact": joint draws of all candidates, up to 20,000 of them. "pathwise": sample paths of stationary kernels,
+        for millions of candidates and for whole boxes. "auto": by space and size. A box is played through 1024 Sobol
+        points, or as many as `candidates` says, where draws are to be exact or the kernel is not stationary.
     features
         Frequencies of a sample path.
     basis
@@ -61,9 +69,14 @@ class GPTS(ConfidencePolicy):
         If the engine, the samples or the basis are not made for each other, the kernel or so many candidates.
     """
 
+    continuous: ClassVar[bool] = True
     samples: str = attrs.field(default="auto", validator=checks.one_of(("auto", "exact", "pathwise")))
     features: int = attrs.field(default=512, converter=checks.to_int, validator=checks.whole(1))
     basis: str = attrs.field(default="fourier", validator=checks.one_of(("fourier", "quadrature")))
+
+    def _takes_whole_boxes(self) -> bool:
+        pathwise = self.engine in ("auto", "pathwise") and self.samples != "exact"
+        return super()._takes_whole_boxes() and pathwise and self.kernel.stationary
 
     def _checked_engine(self) -> str:
         forgets, size = bool(self.kernel.epsilon), self._finite.size
@@ -76,7 +89,8 @@ class GPTS(ConfidencePolicy):
         if self.samples == "exact" and self.engine == "pathwise":
             checks.refuse("samples", self.samples, "'auto' or 'pathwise' with the pathwise engine")
         if not forgets and self.engine == "auto":
-            pathwise = self.samples == "pathwise" or (self.samples == "auto" and size > DENSE_MAXIMUM)
+            large = isinstance(self._finite, Visited) or size > DENSE_MAXIMUM
+            pathwise = self.samples == "pathwise" or (self.samples == "auto" and large)
             self.engine = "pathwise" if pathwise else "dense"
         if self.engine != "pathwise":
             return super()._checked_engine()
@@ -106,6 +120,8 @@ class GPTS(ConfidencePolicy):
     def choose(self, allowed: Mask | None = None) -> int:
         engine = self.posterior_engine
         rng = generator(self.seed, "draws", self.round)
+        if isinstance(engine, QueriedEngine):
+            return self._choose_on_box(engine, rng)
         if isinstance(engine, PathwiseEngine):
             awaited = np.array(self._waiting, dtype=np.int64)
             path = engine.path(rng, self.width, awaited, self.regularization)  # (2)
@@ -118,3 +134,10 @@ class GPTS(ConfidencePolicy):
             noise = rng.standard_normal(len(points)) * np.sqrt(self.regularization / counts)
             deviation = deviation - np.linalg.solve(covariance, deviation[points] + noise) @ columns
         return choose(engine.mean() + self.width * deviation, self._salt, allowed)[0]  # (2), (3)
+
+    def _choose_on_box(self, engine: QueriedEngine, rng: np.random.Generator) -> int:
+        assert isinstance(self.space, Box)
+        known, awaited = self._finite.points(np.flatnonzero(self._queried)), self._finite.points(self._waiting)
+        path = draw_path(engine, self._prior_features(), self.width, awaited, self.regularization, rng)  # (2)
+        top = top_of_path(path, self.space, np.concatenate([known, awaited]), (self.seed, self.round))  # (3)
+        return int(self._locate(top.x[None])[0])

@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 
+from scalable_bandits.acquisition import UpperConfidence
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.box import Top, maximize_over_box
+from scalable_bandits.posteriors.box import SCAN, STARTS, Top, maximize_over_box
+from scalable_bandits.posteriors.box_paths import PathSurface
 from scalable_bandits.posteriors.queried import QueriedEngine
-from scalable_bandits.posteriors.surface import SmoothIndex, constant_mean, differenced
+from scalable_bandits.posteriors.surface import Searched, SmoothIndex, constant_mean, differenced
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Box, Visited
 
+PATH_SCAN, PATH_STARTS = 4096, 24  # a path has more tops than an index
 LIKELY = 3  # points of largest index, and of largest mean, around which a box is looked through
 
 
@@ -44,11 +47,23 @@ def top_of_box(
     key
         Seed and round, of the points that are looked at.
     """
-    surface = engine.surface(pending, noise)
+    return _top(engine.surface(pending, noise), index, box, known, key)
+
+
+def top_of_path(path: PathSurface, box: Box, known: Floats, key: tuple[int, int]) -> Top:
+    """Where a sample path is largest, looked for also around the likeliest of points (k, d); `key` as above."""
+    return _top(path, UpperConfidence(width=0.0), box, known, key, PATH_SCAN, PATH_STARTS)
+
+
+def _top(
+    surface: Searched, index: SmoothIndex, box: Box, known: Floats, key: tuple[int, int], scan: int = SCAN,
+    starts: int = STARTS,
+) -> Top:  # fmt: skip
     near = known
     if len(known):
         mean, variance = surface.predict(known)
         values = index(mean, variance)
         first = np.concatenate([np.argsort(-of, kind="stable")[:LIKELY] for of in (values, mean)])
         near = known[list(dict.fromkeys(first.tolist()))]
-    return maximize_over_box(surface, index, np.array(box.bounds), derived_seed(key[0], "box", key[1]), near)
+    seed = derived_seed(key[0], "box", key[1])
+    return maximize_over_box(surface, index, np.array(box.bounds), seed, near, scan, starts)

@@ -44,6 +44,12 @@ class Features(NamedTuple):
         )
         return out
 
+    def slopes(self, x: Floats, weights: Floats) -> Floats:
+        """Gradient of phi(x)'weights at points x (k, d), shape (k, d)."""
+        along, across = (weights * np.tile(self.amplitudes, 2)).reshape(2, -1)
+        angles = x @ self.frequencies.T
+        return np.asarray((across * np.cos(angles) - along * np.sin(angles)) @ self.frequencies)
+
 
 def random_features(kernel: Kernel, dimension: int, count: int, rng: np.random.Generator) -> Features:
     """Random frequencies of a stationary kernel.

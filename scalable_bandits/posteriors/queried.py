@@ -84,6 +84,11 @@ class QueriedEngine(AskedEngine):
         """Candidates that were observed, in order."""
         return list(self._slots)
 
+    @property
+    def noise_variances(self) -> Floats:
+        """(m,) of the points observed, as their averages have them, in that order."""
+        return 1.0 / self._sums[: len(self._slots), 0]
+
     def _solve(self, m: int, right: Floats) -> Floats:
         """L^-1 right, of the first m rows."""
         return solve_triangular(self._factor[:m, :m], right, lower=True, check_finite=False) if m else right

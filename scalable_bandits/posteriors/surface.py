@@ -102,6 +102,10 @@ class Surface:
         mean, variance, _ = self._predict(x)
         return mean, variance
 
+    def solve(self, right: Floats) -> Floats:
+        """(K + noise)^-1 right, of a right-hand side (m,)."""
+        return np.asarray(self._inverse.T @ (self._inverse @ right))
+
     def gradients(self, x: Floats) -> tuple[Floats, Floats]:
         """Gradients of posterior mean and variance at points x (k, d): two (k, d) arrays."""
         _, _, solved = self._predict(x)
