@@ -108,15 +108,14 @@ def test_it_goes_on_to_the_last_bit(tmp_path):
     """From a state, from a store, and as its own specification, with the kernel learned."""
 
     def make():
-        return sb.GPTS(PROBLEM.space, 1.0 * sb.Matern((0.4, 0.4), nu=2.5), refit=5, **OPTIONS)
+        with pytest.warns(UserWarning, match="guarantees"):
+            return sb.GPTS(PROBLEM.space, 1.0 * sb.Matern((0.4, 0.4), nu=2.5), refit=5, **OPTIONS)
 
-    with pytest.warns(UserWarning, match="guarantees"):
-        straight = sb.maximize(PROBLEM.truth, make(), 16)
-        for rounds in (7, 16):
-            kept = sb.maximize(PROBLEM.truth, make(), rounds, store=tmp_path / "run.zarr")
-        one, other = make(), make()
-        assert sb.GPTS.from_dict(one.to_dict()).to_dict() == one.to_dict()
+    straight = sb.maximize(PROBLEM.truth, make(), 16)
+    for rounds in (7, 16):
+        kept = sb.maximize(PROBLEM.truth, make(), rounds, store=tmp_path / "run.zarr")
     np.testing.assert_array_equal(kept.x, straight.x)
+    one, other = make(), make()
     sb.maximize(PROBLEM.truth, one, 9)
     other.restore({key: value.copy() for key, value in one.state().items()})
     assert one.ask().tolist() == other.ask().tolist()
