@@ -54,6 +54,11 @@ class ConfidencePolicy(IndexPolicy):
         2023) or "flynn-reeb" (Flynn & Reeb 2024, the narrowest), for any lambda. Policies with a width of their own
         (`GPUCB`; `SWGPUCB` by its theorem) have that one.
 
+    Attributes
+    ----------
+    norm : float
+        B as it is now: `rkhs_norm`, or as often doubled as it was contradicted.
+
     Raises
     ------
     ValueError

@@ -70,9 +70,10 @@ class GaussianProcessPolicy(HeldPolicy):
         Infinite: all enter, and the posterior is exact.
     refit
         None: the kernel is what was given. k: its hyperparameters are learned from the observations every k rounds, by
-        maximum likelihood from several starts, and so is the prior mean, if it is a number. A factor of the kernel is
-        held near the variance of the observations over the space (log-normal, spread 0.5; where many are near each
-        other, each counts less). Guarantees assume a known kernel.
+        maximum likelihood from several starts, and so is the prior mean, if it is a number. The height is learned if
+        the kernel has a factor, as ``1.0 * Matern(0.3)`` has, and stays 1 in ``Matern(0.3)``. A factor is held near the
+        variance of the observations over the space (log-normal, spread 0.5; where many are near each other, each counts
+        less). Guarantees assume a known kernel.
     lengthscale_prior
         Prior on the lengthscales as they are learned: a `LogNormal`; None: flat; "auto": one of spread 1 around
         lengthscales that go with the space's sides (the median of `LogNormal.of_sides`).

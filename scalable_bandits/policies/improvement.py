@@ -19,7 +19,8 @@ class ImprovementPolicy(IndexPolicy):
     Parameters
     ----------
     xi
-        Improvement asked beyond the incumbent, in units of y.
+        Improvement asked beyond the incumbent, in units of y. Where measurements are noisy, R keeps the policy from
+        staying at the first top that it finds; 0 is the sources'.
     incumbent
         "mean": the largest posterior mean at a point queried or pending, which noise does not flatter.
         "observation": the largest y told, the sources' noise-free definition taken at its word.
