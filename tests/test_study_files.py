@@ -346,3 +346,25 @@ def test_readme_file_is_a_study() -> None:
     (text,) = re.findall(r"```toml\n(.*?)```", readme, flags=re.DOTALL)
     study = Study.from_dict({key: value for key, value in tomllib.loads(text).items() if key not in ("on", "store")})
     assert study.run(replicates=1, horizon=3)["policy"].values.tolist() == ["IGP-UCB", "EI"]
+
+
+def test_a_function_on_a_box(tmp_path):
+    """Policies that play whole boxes, in a study of one's own, stored and read again."""
+    kernel = 1.0 * sb.Matern([0.3, 0.3], nu=2.5)
+    bowl = {"type": "FunctionEnvironment", "space": sb.Box([[0, 1], [0, 2]]), "noise": sb.GaussianNoise(0.1)}
+    policies = {"EI": {"type": "GPEI", "kernel": kernel, "refit": 5}, "TS": {"type": "GPTS", "kernel": kernel}}
+    tables = {
+        "name": "own",
+        "horizon": 15,
+        "replicates": 2,
+        "environments": {"bowl": {**bowl, "optimum": 0.0}},
+        "policies": {**policies, "random": {"type": "RandomSearch"}},
+        "shared": {"policies": {"noise": 0.1, "regularization": 0.01}},
+    }
+    study = Study.from_dict(tables, function=lambda x: float(-((x[0] - 0.5) ** 2) - (x[1] - 1.0) ** 2))
+    found = study.run(store=tmp_path / "runs")
+    np.testing.assert_allclose(found["uniform_regret"], 1 / 12 + 1 / 3, rtol=1e-3)
+    regret = {row.policy: row.regret for row in sb.analysis.means(found)}
+    assert regret["EI"] < regret["random"]
+    kept = Study.open(tmp_path / "runs").load()
+    np.testing.assert_array_equal(kept["regret"], found["regret"])

@@ -15,6 +15,7 @@ from scalable_bandits.execution.threads import blas_threads
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.simulate import simulate
+from scalable_bandits.spaces import Box
 from scalable_bandits.store import StoreError, StoreLocked
 from scalable_bandits.store.studies import RUN, SERIES
 from scalable_bandits.trajectory import Trajectory
@@ -22,6 +23,7 @@ from scalable_bandits.trajectory import Trajectory
 if TYPE_CHECKING:
     import xarray
 
+SOBOL = 1024  # points of a box, at which the regret of uniform play is measured
 RETRIES = 1  # of a failed run
 LOCKED_SECONDS = 60.0  # to wait for a writer of the same run: one that was given up, and goes on for a while
 
@@ -192,9 +194,11 @@ def _conclude(
 
 
 def uniform_regret(environment: Environment, horizon: int) -> float:
-    """Mean regret a round of uniform play on what is available, over `horizon` rounds."""
+    """Mean regret a round of uniform play on what is available, over `horizon` rounds; on a box by Sobol points."""
     if not environment.changing and environment.available(1) is None:
-        return float(environment.optimum() - environment.table().mean())
+        box = environment.space if isinstance(environment.space, Box) else None
+        values = environment.table() if box is None else environment.evaluate(box.candidates(SOBOL, 0).points())
+        return float(environment.optimum() - values.mean())
     total = 0.0
     for t in range(1, horizon + 1):
         available = environment.available(t)
