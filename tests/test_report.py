@@ -197,7 +197,7 @@ def test_a_run_says_what_it_is(pages, places):
 
 
 def test_a_run_on_a_box_some_of_whose_evaluations_failed(tmp_path):
-    """Points given up have numbers, too: those of the rounds are beyond the count of the rounds."""
+    """Points given up have numbers, too: those of the rounds are beyond the count of their points."""
 
     calls = []
 
@@ -208,9 +208,10 @@ def test_a_run_on_a_box_some_of_whose_evaluations_failed(tmp_path):
         return float(np.sin(x[0]))
 
     policy = sb.VarianceOnly(sb.Box([[0, 10]]), sb.RBF(3.0), noise=0.1, regularization=0.01)
-    found = sb.maximize(experiment, policy, budget=12, parallel=2, retries=0, store=tmp_path / "run.zarr")
+    found = sb.maximize(experiment, policy, budget=12, parallel=1, retries=0, store=tmp_path / "run.zarr")
     with sb.ObservationStore.open(tmp_path / "run.zarr") as run:
-        assert run.read(names=["candidate"])["candidate"].max() >= len(run)
+        candidates = run.read(names=["candidate"])["candidate"]
+    assert candidates.max() >= len(np.unique(candidates))
     assert found.failed
     assert "dots: what was measured" in page(tmp_path / "run.zarr")
 
