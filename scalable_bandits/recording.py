@@ -19,7 +19,15 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.policies.base import Mask, check_fresh
 from scalable_bandits.spaces import Arms, Indices, Space, Visited
 from scalable_bandits.specification import specify
-from scalable_bandits.store import Durability, Field, ObservationStore, SpecificationDiffers, StoredRun, checkpoints
+from scalable_bandits.store import (
+    Durability,
+    Field,
+    ObservationStore,
+    SpecificationDiffers,
+    StoredRun,
+    StoreError,
+    checkpoints,
+)
 from scalable_bandits.store.layout import CHUNK
 from scalable_bandits.store.pending import Proposals
 
@@ -215,6 +223,7 @@ class Recording:
     def __init__(self, policy: Policy, store: ObservationStore):
         self.policy, self.store = policy, store
         self._calls = 0
+        self._open = False  # whether what was stored last is being learned
         self._checkpoints = Checkpoints(policy, store)
         self._started = 0.0
         self._catch_up()
@@ -273,6 +282,11 @@ class Recording:
         self.store.note_pending(pending, Proposals(points, visited.size))
 
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
+        if self._open:
+            raise StoreError(
+                f"store {self.store.location.name}: it holds a measurement that the policy did not come to learn; "
+                "end this recording and make another, with a policy of the same making, which is told all of it"
+            )
         count = len(values)
         arms = isinstance(self.policy.space, Arms)
         self.store.append(
@@ -286,9 +300,11 @@ class Recording:
             }
         )
         self._calls += 1
+        self._open = True
         self._started = time.perf_counter()
 
     def told(self) -> None:
+        self._open = False
         self._checkpoints.spent(time.perf_counter() - self._started)
 
     def flush(self) -> None:
@@ -299,7 +315,7 @@ class Recording:
         """End the recording; the policy can be used on, unrecorded."""
         self.policy.record_to(None)
         try:
-            if self.store.writable:
+            if self.store.writable and not self._open:  # a state that was left half-way is not kept
                 self._checkpoints.finish()
         finally:
             self.store.close(orderly)

@@ -18,7 +18,7 @@ from store_cases import (
 )
 
 import scalable_bandits as sb
-from scalable_bandits.store import ObservationStore, StoreLocked
+from scalable_bandits.store import ObservationStore, StoreError, StoreLocked
 
 pytest_plugins = ["store_fixtures"]
 
@@ -233,6 +233,22 @@ class TestRecordings:
         again = make()
         with sb.record(again, tmp_path / "run.zarr"):
             assert again.ask() == asked
+
+    def test_stored_but_not_learned(self, tmp_path, monkeypatch):
+        """Workers were gone, or somebody pressed Ctrl-C: it is not stored twice, and the next policy learns it."""
+        policy, twin, again = (EVERY_POLICY["ei"].make(PROBLEMS["box"]) for _ in range(3))
+        with sb.record(policy, tmp_path / "run.zarr") as held:
+            x = policy.ask()
+            with monkeypatch.context() as broken:
+                broken.setattr(type(policy), "learn", lambda *_: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    policy.tell(x, 0.5)
+            with pytest.raises(StoreError, match="a measurement that the policy did not come to learn"):
+                policy.tell(x, 0.5)
+            assert len(held.store) == 1
+        twin.tell(twin.ask(), 0.5)
+        with sb.record(again, tmp_path / "run.zarr"):
+            assert_same_policy(again, twin, [[0.1, 0.1]])
 
     def test_used_on_unrecorded(self, tmp_path):
         """A policy whose recording has ended."""
