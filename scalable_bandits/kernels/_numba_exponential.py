@@ -25,9 +25,10 @@ _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.fac
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def exponential(x):
     """exp(x) of x <= 0, to 0.7 units in the last place; NaN of NaN."""
-    shifted = x * _PER_LOG2 + _ROUND
+    within = _LEAST if x < _LEAST else x  # NaN stays
+    shifted = within * _PER_LOG2 + _ROUND
     k = shifted - _ROUND
-    whole = x - k * _LOG2_HIGH
+    whole = within - k * _LOG2_HIGH
     r = whole - k * _LOG2_LOW
     rest = (whole - r) - k * _LOG2_LOW  # what rounding took from r
     p = _C13
