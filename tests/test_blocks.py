@@ -15,6 +15,7 @@ from scalable_bandits.acquisition import ExpectedImprovement, UpperConfidence
 from scalable_bandits.execution import shards
 from scalable_bandits.posteriors import BlockedEngine, spread
 from scalable_bandits.posteriors.engine import choose, finalists
+from scalable_bandits.posteriors.order import spatial_order, tile_order
 from scalable_bandits.posteriors.parts import PartialTiles, TilesShard
 from scalable_bandits.posteriors.places import Here, InProcess
 
@@ -264,3 +265,21 @@ def test_finalists(steps, cuts, salt, sign):
     chosen, best = choose(index[named], salt, None, numbers[named])
     expected, largest = choose(index, salt, None, numbers)
     assert (named[chosen], best) == (expected, largest)
+
+
+@given(st.integers(1, 300), st.integers(1, 2), st.integers(0, 3))
+def test_any_stretch_of_tiles_is_spread_over_the_space(tiles, dimension, over):
+    """All candidates once, tiles compact, the one that is not full last; a quarter of them is a quarter anywhere."""
+    width = 4
+    points = np.random.default_rng(tiles).random((tiles * width + over, dimension))
+    compact, order = spatial_order(points, width), tile_order(points, width)
+    assert np.array_equal(np.sort(order), np.arange(len(points)))
+    assert np.array_equal(order[tiles * width :], compact[tiles * width :])
+    numbers = {tuple(tile): number for number, tile in enumerate(compact[: tiles * width].reshape(-1, width).tolist())}
+    dealt = np.array([numbers[tuple(tile)] for tile in order[: tiles * width].reshape(-1, width).tolist()])
+    half = 1 << max(tiles - 1, 0).bit_length() >> 1  # of the numbers: two neighbours in the order lie on its two sides
+    if tiles == 2 * half > 1:
+        assert ((dealt[::2] < half) & (dealt[1::2] >= half)).all()
+    for stretch in np.array_split(dealt, 4) if tiles >= 16 else ():
+        below = (stretch < tiles / 2).sum()
+        assert abs(below - len(stretch) / 2) <= 3 + len(stretch) / 8

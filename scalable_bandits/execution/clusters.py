@@ -119,14 +119,15 @@ def _restore(environment: dict[str, str | None]) -> None:
 
 def _check_main() -> None:
     """ClusterError in a process that may start no others: a worker, maybe as it imports the user's script."""
-    import multiprocessing.process as process
+    import multiprocessing.process
 
-    if process.current_process().daemon and not getattr(process.current_process(), "_inheriting", False):
-        raise ClusterError(
-            "on: a worker process cannot start others: use its own cluster, on=distributed.get_client(), or None"
-        )
-    if getattr(process.current_process(), "_inheriting", False):
+    process = multiprocessing.process.current_process()
+    if getattr(process, "_inheriting", False):
         raise ClusterError(
             "on: worker processes import the script that started them: put what it does under "
             "'if __name__ == \"__main__\":'"
+        )
+    if process.daemon:
+        raise ClusterError(
+            "on: a worker process cannot start others: use its own cluster, on=distributed.get_client(), or None"
         )
