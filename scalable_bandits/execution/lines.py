@@ -29,7 +29,7 @@ import cloudpickle
 
 from scalable_bandits.execution.holding import packed
 
-AWAKE_SECONDS = 5e-4  # after an answer: most rounds come sooner, and to wake a core up costs a tenth of a millisecond
+AWAKE_SECONDS = 2e-3  # after an answer: most rounds come sooner, and to wake a core up costs a tenth of a millisecond
 
 
 class Lines:

@@ -39,19 +39,22 @@ def measured(space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, 
     values = checks.finite("y", y)
     if values.shape not in ((len(points),), ()) or (values.ndim == 0 and not single):
         checks.refuse("y", f"shape {values.shape}", f"one value for each of the {len(points)} points")
-    if (np.abs(values) > LARGEST).any():
+    if np.abs(values).max() > LARGEST:
         checks.refuse("y", y, f"numbers up to {LARGEST:.0e} in size: squares of larger ones overflow")
-    scales = checks.finite("noise", usual.scale if noise is None else noise)
-    if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
-        checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
-    scales = np.broadcast_to(scales, (len(points),))
+    scales = None
+    variances = np.full(len(points), usual.variance)
+    if noise is not None:
+        scales = checks.finite("noise", noise)
+        if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
+            checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
+        scales = np.broadcast_to(scales, (len(points),))
+        with np.errstate(over="ignore", under="ignore"):
+            variances *= (scales / usual.scale) ** 2
     floor = max(usual.floor, SMALLEST)
-    with np.errstate(over="ignore", under="ignore"):
-        variances = usual.variance * (scales / usual.scale) ** 2
-    if (variances < floor).any():
+    if variances.min() < floor:
         least = usual.scale * (floor / usual.variance) ** 0.5
         checks.refuse("noise", noise, f"at least {least:.3g}: less is lost in the rounding of the prior variance")
-    if (variances > 1.0 / SMALLEST).any():
+    if variances.max() > 1.0 / SMALLEST:
         most = usual.scale * (1.0 / SMALLEST / usual.variance) ** 0.5
         checks.refuse("noise", noise, f"at most {most:.3g}: precisions of larger ones are lost in rounding")
-    return Measured(points, values.ravel(), None if noise is None else scales, variances)
+    return Measured(points, values.ravel(), scales, variances)

@@ -15,6 +15,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.base import FiniteSpace, Indices
 from scalable_bandits.spaces.box import frozen_bounds
 
+ROUNDING = 4.0 * float(np.finfo(float).eps)  # relative, of a coordinate
 MOST_COORDINATES = 2**16  # along the sides of a grid, up to which they are kept at hand
 
 
@@ -36,6 +37,14 @@ def _along(bounds: tuple[float, float], side: int, steps: Indices) -> Floats:
 def _side(bounds: tuple[float, float], side: int) -> Floats:
     """Coordinates of all points along a side, (side,)."""
     return _along(bounds, side, np.arange(side))
+
+
+@functools.lru_cache(maxsize=256)
+def _frame(bounds: tuple[tuple[float, float], ...], sides: tuple[int, ...]) -> tuple[Floats, Floats, Floats]:
+    """First point, steps and numbers of the last points along each dimension, three (d,) arrays."""
+    low, high = np.array(bounds).T
+    last = np.array(sides) - 1.0
+    return low, (high - low) / np.maximum(last, 1.0), last
 
 
 @attrs.frozen
@@ -92,11 +101,6 @@ class Grid(FiniteSpace):
             size *= side
         return size
 
-    def _frame(self) -> tuple[Floats, Floats, Indices]:
-        low, high = np.array(self.bounds).T
-        sides = np.array(self.sides, dtype=np.int64)
-        return low, (high - low) / np.maximum(sides - 1, 1), sides
-
     def points(self, candidates: ArrayLike | None = None) -> Floats:
         numbers = np.arange(self.size) if candidates is None else np.asarray(candidates, dtype=np.int64)
         sides = self.sides
@@ -117,12 +121,11 @@ class Grid(FiniteSpace):
 
     def index(self, x: ArrayLike) -> Indices:
         points, _ = self.parse(x)
-        low, step, sides = self._frame()
+        low, step, last = _frame(self.bounds, self.sides)
         steps = (points - low) / step
         nearest = np.rint(steps)
-        rounding = 4.0 * np.finfo(float).eps * np.abs(points) / step
-        bad = ((np.abs(steps - nearest) > 1e-6 + rounding) | (nearest < 0) | (nearest > sides - 1)).any(axis=1)
-        if bad.any():
+        good = (np.abs(steps - nearest) <= 1e-6 + ROUNDING * np.abs(points) / step) & (nearest >= 0) & (nearest <= last)
+        if not good.all():
             allowed = f"a point of the grid of {'x'.join(map(str, self.sides))} points in {self.bounds}"
-            checks.refuse("x", points[bad][0].tolist(), allowed)
-        return np.ravel_multi_index(tuple(nearest.astype(np.int64).T), self.sides).astype(np.int64)
+            checks.refuse("x", points[~good.all(axis=1)][0].tolist(), allowed)
+        return np.ravel_multi_index(tuple(nearest.astype(np.int64).T), self.sides).astype(np.int64, copy=False)

@@ -68,10 +68,10 @@ def lay_out(
     fields, chunk = fields_of(attributes), attributes["chunk"]
     made = []
     # As long as planned, so that closing a complete run has nothing to trim; as the others, where one is made again.
-    lengths = [location.array(f.name).shape[0] for f in (ROUND, *fields) if _readable(location, f.name)]
-    length = max(lengths, default=min(max(attributes["planned"] or chunk, 1), LARGEST_START))
+    lengths = {f.name: location.array(f.name).shape[0] for f in (ROUND, *fields) if _readable(location, f.name)}
+    length = max(lengths.values(), default=min(max(attributes["planned"] or chunk, 1), LARGEST_START))
     for field in (ROUND, *fields):
-        if _readable(location, field.name):
+        if field.name in lengths:
             continue
         group.create_array(
             field.name,

@@ -54,6 +54,7 @@ class RunWriter(StoredRun):
         self._flushed = time.monotonic()
         self._pool: ThreadPoolExecutor | None = None
         self._generation = location.generation
+        self._arrays: dict[str, Any] = {}  # by name, once opened
         if writable:
             self._group = location.group("r+")
             self._journal = location.journal(self._group)
@@ -125,7 +126,7 @@ class RunWriter(StoredRun):
         if rounds != self.planned:
             with named(self.location.name, "writing its plan"):
                 attributes = {**self.attributes, "planned": rounds}
-                self._group[COMMITTED].update_attributes({"run": attributes})
+                self._array(COMMITTED).update_attributes({"run": attributes})
                 self._group.update_attributes({"planned": rounds})
                 self._settle()
             self.attributes, self.planned = attributes, rounds
@@ -194,7 +195,7 @@ class RunWriter(StoredRun):
         """Where the location works in transactions, open again what was opened in an earlier one."""
         if self._generation != self.location.generation:
             self._generation = self.location.generation
-            self._group = self.location.group("r+")
+            self._group, self._arrays = self.location.group("r+"), {}
             self._journal = self.location.journal(self._group, self._journal)
 
     def _fold(self, fresh: Columns | None = None, count: int = 0) -> int:
@@ -249,11 +250,13 @@ class RunWriter(StoredRun):
         self._array(COMMITTED).with_config(WHOLE)[...] = count
 
     def _array(self, name: str) -> Any:
-        return self._group[name]
+        if name not in self._arrays:
+            self._arrays[name] = self._group[name]
+        return self._arrays[name]
 
     def _resize(self, length: int) -> None:
         for field in (ROUND, *self.fields):
-            array: Any = self._group[field.name]
+            array = self._array(field.name)
             if array.shape[0] != length:
                 array.resize((length, *field.shape))
 
