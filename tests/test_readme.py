@@ -1,21 +1,34 @@
-"""The README's Python runs as it stands."""
+"""The Python of the README and of the guides runs as it stands."""
 
 import re
 from pathlib import Path
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
 
 
-def test_python_blocks_run(capsys, tmp_path, monkeypatch):
-    """One after the other, in one namespace, as a reader would type them."""
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) >= 2
+def run(document):
+    """Its blocks one after the other, in one namespace, as a reader would type them: what they leave in it."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
+    assert blocks
     namespace = {"__name__": "__main__"}
     for block in blocks:
-        exec(compile(block, str(README), "exec"), namespace)
+        exec(compile(block, document, "exec"), namespace)
+    return namespace
+
+
+def test_readme(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = run("README.md")
     assert capsys.readouterr().out.startswith("Best(x=array(")
-    run = namespace["run"].dataset()
-    assert run.sizes["round"] == 10_000
+    stored = namespace["run"].dataset()
+    assert stored.sizes["round"] == 10_000
     best = namespace["policy"].best()
     assert best.std < 1.0
+
+
+def test_choosing():
+    """A box in units of its own: the point asked for is within it, and told."""
+    namespace = run("docs/choosing.md")
+    assert -5.0 <= namespace["x"][0] <= -1.0
+    assert 1.0 <= namespace["units"] <= 1000.0
+    assert namespace["policy"].round == 2

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client as Caller
-from multiprocessing.connection import Listener, wait
+from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Any
 
@@ -82,20 +82,24 @@ class Lines:
         known
             Those.
         """
-        pending: dict[Any, str] = {self._held[worker]: worker for worker in messages}
+        pending = {self._held[worker].fileno(): worker for worker in messages}
+        coming = select.poll()
         try:
-            for line, worker in pending.items():
+            for descriptor, worker in pending.items():
                 with suppress(OSError):  # a line that is dead says so where an answer is read from it
-                    line.send_bytes(packed(messages[worker]))
+                    self._held[worker].send_bytes(packed(messages[worker]))
+                coming.register(descriptor, select.POLLIN)
             found = meanwhile()
             while pending:
-                ready = wait(list(pending), seconds)
+                ready = [descriptor for descriptor, _ in coming.poll(1e3 * seconds)]
                 there = set() if ready else set(known())
-                for line in ready or [line for line, worker in pending.items() if worker not in there]:
-                    found[pending[line]] = _answer(line) if ready else OSError(f"{pending[line]} is gone")
-                    if isinstance(found[pending[line]], OSError):
-                        self.drop(pending[line])
-                    del pending[line]
+                for descriptor in ready or [d for d, worker in pending.items() if worker not in there]:
+                    worker = pending[descriptor]
+                    coming.unregister(descriptor)
+                    found[worker] = _answer(self._held[worker]) if ready else OSError(f"{worker} is gone")
+                    if isinstance(found[worker], OSError):
+                        self.drop(worker)
+                    del pending[descriptor]
         finally:
             for worker in pending.values():  # an answer that nobody waits for would be taken for the next one
                 self.drop(worker)
