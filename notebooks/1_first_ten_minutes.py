@@ -20,6 +20,7 @@
 # %%
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy import stats
 
 import scalable_bandits as sb
 from scalable_bandits.plots import COLOURS
@@ -148,7 +149,7 @@ rounds = np.arange(1, HORIZON + 1)
 lift = {"GP-UCB, beta / 5": 5, "GP-EI": -7}  # points; these two end side by side
 for colour, (name, curves) in zip(COLOURS, regret.items(), strict=False):
     mean = np.mean(curves, axis=0)
-    half = 1.96 * np.std(curves, axis=0, ddof=1) / np.sqrt(REPLICATES)
+    half = stats.t.ppf(0.975, REPLICATES - 1) * stats.sem(curves, axis=0)
     ax.plot(rounds, mean, color=colour)
     ax.fill_between(rounds, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
     ax.annotate(

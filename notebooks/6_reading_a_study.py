@@ -24,6 +24,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray
+from scipy import stats
 
 import scalable_bandits as sb
 from scalable_bandits.plots import COLOURS
@@ -127,13 +128,14 @@ rows[-1].set_xlabel("round")
 pictures.colorbar(image, ax=rows, label="regret a round / uniform play's", pad=0.01)
 
 ax = right.subplots()
+half = stats.t.ppf(0.975, REPLICATES - 1)  # standard errors on either side: 95 %
 shown = [name for name in order[::-1] if name != reference]
 for i, name in enumerate(shown):
     differences = paired.sel(policy=name)
     colour = COLOURS[1] if differences.mean() > 0 else COLOURS[2]
     ax.plot(differences, np.full(REPLICATES, i), ".", color=colour, alpha=0.35)
     ax.errorbar(
-        differences.mean(), i, xerr=1.96 * error.sel(policy=name), fmt="o", color=colour, capsize=4
+        differences.mean(), i, xerr=half * error.sel(policy=name), fmt="o", color=colour, capsize=4
     )
 ax.axvline(0, color="black", linewidth=1)
 ax.set_yticks(range(len(shown)), shown)

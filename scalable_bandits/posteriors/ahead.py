@@ -6,11 +6,12 @@ one matrix product a tile, and kept up to date until p is played.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.observations import Observations
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.spaces import Indices
@@ -63,9 +64,10 @@ class Ahead:
         """Columns for which there is room."""
         return len(self._free)
 
-    def worst(self, count: int, promise: Callable[[int], float]) -> list[int]:
-        """Positions of least promise, so many of them."""
-        return sorted(self.slots, key=lambda q: (promise(q), q))[:count] if count > 0 else []
+    def worst(self, count: int, promise: Floats) -> list[int]:
+        """Positions of least promise (n,), so many of them."""
+        held = self.positions
+        return held[np.lexsort((held, promise[held]))[: max(count, 0)]].tolist()
 
     def book(self, chosen: Indices, awake: NDArray[np.bool_]) -> list[int]:
         """Slots for the columns of positions, which are computed now on the tiles awake."""

@@ -155,7 +155,7 @@ class SpreadTiles(PartialTiles):
         return self._chosen(p, tops, where)
 
     def _load(self, chosen: Indices) -> None:
-        worst = self._ahead.worst(len(chosen) - self._ahead.free, self.promise.item)
+        worst = self._ahead.worst(len(chosen) - self._ahead.free, self.promise)
         self._order("load", chosen, self._gather(chosen, "rows_of", chosen), worst)
 
     def observe(self, p: int, y: float, noise_variance: float) -> float:

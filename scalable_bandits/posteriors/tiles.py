@@ -233,7 +233,7 @@ class Tiles(Standing):
 
     def _load(self, chosen: Indices) -> None:
         """Compute the columns of some candidates."""
-        worst = self._ahead.worst(len(chosen) - self._ahead.free, self.promise.item)
+        worst = self._ahead.worst(len(chosen) - self._ahead.free, self.promise)
         self.load(chosen, self._across(chosen, self._height), worst)
 
     def load(self, chosen: Indices, across: Floats, worst: list[int]) -> None:
@@ -266,7 +266,7 @@ class Tiles(Standing):
             self._set_base(tile)
         self._height += rank
         self._ahead.evict([p for p in self._ahead.slots if p in window.points or self.asleep[p // TILE]])
-        self._ahead.evict(self._ahead.worst(len(self._ahead.slots) - self.kept, self.promise.item))
+        self._ahead.evict(self._ahead.worst(len(self._ahead.slots) - self.kept, self.promise))
         window.clear()
 
     def newest(self) -> Floats:
