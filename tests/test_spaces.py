@@ -192,7 +192,9 @@ class TestGrid:
         grid = Grid([[low, low + 1.0]], 101)
         assert grid.index(grid.points()).tolist() == list(range(101))
 
-    @pytest.mark.parametrize("x", [[0.05, 0.0], [-0.1, 0.0], [1.1, 0.0], [0.0, 3.6], [0.1 + 1e-4, -2.0]], ids=str)
+    @pytest.mark.parametrize(
+        "x", [[0.05, 0.0], [-0.1, 0.0], [1.1, 0.0], [0.0, 3.6], [0.1 + 1e-4, -2.0], [1.7e308, 0.0]], ids=str
+    )
     def test_refuses_points_off_the_grid(self, x: list[float]) -> None:
         """Between candidates or outside; the message shows the point and the grid."""
         with pytest.raises(ValueError, match=r"^x: got \[.*\]; allowed: a point of the grid of 11x12 points"):

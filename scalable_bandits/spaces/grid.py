@@ -122,9 +122,11 @@ class Grid(FiniteSpace):
     def index(self, x: ArrayLike) -> Indices:
         points, _ = self.parse(x)
         low, step, last = _frame(self.bounds, self.sides)
-        steps = (points - low) / step
-        nearest = np.rint(steps)
-        good = (np.abs(steps - nearest) <= 1e-6 + ROUNDING * np.abs(points) / step) & (nearest >= 0) & (nearest <= last)
+        with np.errstate(over="ignore", invalid="ignore"):  # of points far beyond
+            steps = (points - low) / step
+            nearest = np.rint(steps)
+            rounding = ROUNDING * np.abs(points) / step
+            good = (np.abs(steps - nearest) <= 1e-6 + rounding) & (nearest >= 0) & (nearest <= last)
         if not good.all():
             allowed = f"a point of the grid of {'x'.join(map(str, self.sides))} points in {self.bounds}"
             checks.refuse("x", points[~good.all(axis=1)][0].tolist(), allowed)
