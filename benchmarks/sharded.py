@@ -164,8 +164,9 @@ def _speed_up(case: Case, one: Any, two: Any) -> Iterator[Line]:
 
 
 def _sizes(make: Callable[..., Made], size: int, rounds: int, what: str, one: Any, two: Any) -> Iterator[Line]:
-    here, there, single = (1e3 * statistics.median(rounds_of(make(size, on), rounds)) for on in (None, two, one))
+    # Means: of some policies a few rounds take most of the time.
+    here, there, single = (1e3 * statistics.fmean(rounds_of(make(size, on), rounds)) for on in (None, two, one))
     yield Line(
-        f"... a round, {what}, 2 workers", f"{there:.1f} ms",
+        f"... a round, {what}, {rounds} rounds, 2 workers", f"{there:.1f} ms",
         f"this process {here:.1f} ms, 1 worker {single:.1f} ms", f"{here / there:.2f}", "pays above 1",
     )  # fmt: skip
