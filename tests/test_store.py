@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -515,6 +516,28 @@ class TestDurability:
         reader = ObservationStore.open(place)
         assert len(reader) == store.durable
         assert_holds(reader, len(reader))
+
+    @BOTH
+    @pytest.mark.parametrize("fresh", [1, 3 * CHUNK])
+    @pytest.mark.parametrize("moved", [True, False])
+    def test_moved_or_removed_under_its_writer(self, tmp_path, durability, fresh, moved):
+        """No row is taken for written, and nothing is made in the old place."""
+        place, kept = tmp_path / "run.zarr", tmp_path / "kept.zarr"
+        store = create(place, 20, durability)
+        store.append(rows(20, 21))
+        store.flush()  # the journal is open
+        place.rename(kept)
+        if not moved:
+            shutil.rmtree(kept)
+        for _ in range(2):
+            with pytest.raises(FileNotFoundError, match=r"run\.zarr: writing .* failed: it was moved or removed"):
+                store.append(rows(21, 21 + fresh))
+                store.flush()
+        with pytest.raises(FileNotFoundError):
+            store.close()
+        assert not place.exists()
+        if moved:
+            assert_holds(ObservationStore.open(kept), 21)
 
     def test_durability_may_change(self, place):
         """From opening to opening."""

@@ -6,6 +6,7 @@ incomplete or whose checksum is wrong: a torn tail, left by a process that died 
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import time
@@ -150,6 +151,8 @@ class FileJournal:
 
     def append(self, data: bytes) -> None:
         self._open()
+        if not self.path.exists():  # one that was removed takes bytes as long as it is open
+            raise FileNotFoundError(errno.ENOENT, "it was moved or removed", str(self.path))
         try:
             write_all(self._descriptor, data)
             os.fsync(self._descriptor)

@@ -13,6 +13,7 @@ a torn frame at the end of the journal, or arrays of several lengths: opening me
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -220,6 +221,8 @@ class RunWriter(StoredRun):
 
     def _write_chunks(self, pieces: Sequence[Columns], count: int) -> None:
         with named(self.location.name, "writing a chunk"):
+            if not self.location.marked():  # the arrays are open, and would be written where nothing else is
+                raise FileNotFoundError(errno.ENOENT, "it was moved or removed")
             self._put(pieces, count)
             self._set_count(self._folded + count)
             self._settle()
