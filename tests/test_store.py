@@ -29,7 +29,7 @@ from store_cases import (
 )
 from zarr.buffer import cpu
 
-from scalable_bandits.store import ObservationStore, StoreError, StoreLocked, checkpoints, journal, writer
+from scalable_bandits.store import ObservationStore, StoreError, StoreLocked, checkpoints, folder, journal, writer
 
 pytest_plugins = ["store_fixtures"]
 
@@ -538,6 +538,33 @@ class TestDurability:
         assert not place.exists()
         if moved:
             assert_holds(ObservationStore.open(kept), 21)
+
+    def test_interrupted_while_a_chunk_is_written(self, tmp_path, monkeypatch):
+        """What is still being written does not overtake the rows that are appended next."""
+        store = create(tmp_path / "run.zarr", durability="block")
+        go_on, first = threading.Event(), {"y": True}
+
+        def held(path, data):
+            if path.parent.name == "y" and first.pop("y", False):
+                go_on.wait()
+            replace(path, data)
+
+        def interrupted(jobs):
+            if jobs:
+                monkeypatch.setattr(writer, "wait", wait)
+                threading.Timer(0.5, go_on.set).start()
+                raise KeyboardInterrupt
+
+        replace, wait = folder.replace_file, writer.wait
+        monkeypatch.setattr(folder, "replace_file", held)
+        monkeypatch.setattr(writer, "wait", interrupted)
+        monkeypatch.setattr(store, "_block", CHUNK)
+        with pytest.raises(KeyboardInterrupt):
+            store.append(rows(100, 100 + CHUNK))
+        assert len(store) == 0
+        store.append(rows(0, CHUNK))
+        store.close()
+        assert_holds(ObservationStore.open(tmp_path / "run.zarr"), CHUNK)
 
     def test_durability_may_change(self, place):
         """From opening to opening."""

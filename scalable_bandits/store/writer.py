@@ -16,7 +16,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -54,6 +54,7 @@ class RunWriter(StoredRun):
         self._unpublished = False  # whether the unfinished chunk, as it stands in the arrays, is damaged
         self._flushed = time.monotonic()
         self._pool: ThreadPoolExecutor | None = None
+        self._jobs: list[Future[None]] = []  # of the pool, as of the last rows that were written
         self._generation = location.generation
         self._arrays: dict[str, Any] = {}  # by name, once opened
         if writable:
@@ -238,15 +239,17 @@ class RunWriter(StoredRun):
         arrays = {name: self._array(name).with_config(WHOLE) for name in names}
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="store")
-        jobs = []
+        wait(self._jobs)  # of a call that was interrupted
+        self._jobs = []
         for piece in pieces:
             end = start + len(next(iter(piece.values())))
             columns = {ROUND.name: np.arange(start + 1, end + 1), **piece}
             where = slice(start, end)
-            jobs += [self._pool.submit(arrays[name].__setitem__, where, values) for name, values in columns.items()]
+            for name, values in columns.items():
+                self._jobs.append(self._pool.submit(arrays[name].__setitem__, where, values))
             start = end
-        wait(jobs)  # all of them: what is still being written must not overtake what is written next
-        for job in jobs:
+        wait(self._jobs)  # all of them: what is still being written must not overtake what is written next
+        for job in self._jobs:
             job.result()
 
     def _set_count(self, count: int) -> None:
