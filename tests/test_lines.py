@@ -138,6 +138,39 @@ class TestOpening:
         found.open(["b"], ask)
         assert "b" not in found
 
+    def test_nowhere(self, monkeypatch):
+        """What came otherwise is there, also on systems without poll."""
+        monkeypatch.delattr("select.poll")
+        assert sent(Lines(), {}, lambda: {"far": 1}) == {"far": 1}
+
+    def test_workers_that_are_gone(self, opened):
+        """Nothing is held of them."""
+        line = opened._held["a"]
+        opened.keep({"b"})
+        assert "a" not in opened
+        assert line.closed
+        assert sent(opened, {"b": (abs, -2)}) == {"b": 2}
+
+    def test_interrupted(self, monkeypatch):
+        """Workers that listen for a client that does not call do not do so for ever."""
+        monkeypatch.setattr(lines, "CALL_SECONDS", 0.1)
+        before, listening = set(threading.enumerate()), []
+
+        def interrupted(messages):
+            ask(messages)
+            listening.extend(set(threading.enumerate()) - before)
+            raise KeyboardInterrupt
+
+        found = Lines()
+        with pytest.raises(KeyboardInterrupt):
+            found.open(["a"], interrupted)
+        listening[0].join(10)
+        assert not listening[0].is_alive()
+        found.open(["a"], ask)
+        time.sleep(0.3)  # a line that is open stays so
+        assert sent(found, {"a": (abs, -1)}) == {"a": 1}
+        found.drop("a")
+
     def test_no_answer(self):
         """A worker that did not say is asked again."""
         found = Lines()

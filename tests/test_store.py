@@ -529,10 +529,14 @@ class TestDurability:
         place.rename(kept)
         if not moved:
             shutil.rmtree(kept)
+
+        def write():
+            store.append(rows(21, 21 + fresh))
+            store.flush()
+
         for _ in range(2):
             with pytest.raises(FileNotFoundError, match=r"run\.zarr: writing .* failed: it was moved or removed"):
-                store.append(rows(21, 21 + fresh))
-                store.flush()
+                write()
         with pytest.raises(FileNotFoundError):
             store.close()
         assert not place.exists()

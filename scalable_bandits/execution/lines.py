@@ -17,7 +17,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client as Caller
@@ -29,6 +29,7 @@ import cloudpickle
 
 from scalable_bandits.execution.holding import packed
 
+CALL_SECONDS = 600.0  # within which a client calls, unless it was interrupted
 AWAKE_SECONDS = 2e-3  # after an answer: most rounds come sooner, and to wake a core up costs a tenth of a millisecond
 
 
@@ -82,6 +83,8 @@ class Lines:
         known
             Those.
         """
+        if not messages:  # as where there can be no lines, nor poll
+            return meanwhile()
         pending = {self._held[worker].fileno(): worker for worker in messages}
         coming = select.poll()
         try:
@@ -104,6 +107,11 @@ class Lines:
             for worker in pending.values():  # an answer that nobody waits for would be taken for the next one
                 self.drop(worker)
         return found
+
+    def keep(self, workers: Container[str]) -> None:
+        """Close lines to all but these workers."""
+        for worker in [worker for worker in self._held if worker not in workers]:
+            self.drop(worker)
 
     def drop(self, worker: str) -> None:
         """Close a line. One may be opened to that worker again."""
@@ -140,6 +148,7 @@ def listen(home: str, place: str, key: bytes) -> bool:
         return False
     try:
         listener = Listener(place, family="AF_UNIX", authkey=key)
+        listener._listener._socket.settimeout(CALL_SECONDS)  # type: ignore[attr-defined]  # which it has no word for
     except (OSError, ValueError):  # another user's folder, a path too long for a socket, a system without such
         return False
     threading.Thread(target=_serve, args=(listener,), name="line", daemon=True).start()

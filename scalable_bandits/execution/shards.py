@@ -243,6 +243,7 @@ class Shards:
             return
         self._looked = now
         workers = _workers(client)
+        self._lines.keep(workers)
         self._homes = {number: home for number, home in self._homes.items() if home in workers}
         held: dict[str, list[int]] = {worker: [] for worker in workers}
         for number in numbers:
