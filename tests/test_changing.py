@@ -200,12 +200,34 @@ def test_what_an_environment_takes_away_stays_away_in_another(available):
         (lambda: sb.SensorPanel([[1.0, 2.0]], hold=0), "hold: got"),
         (lambda: sb.MovingSearchSpace(drifting(True), [[True] * 24]), "available: got"),
         (lambda: sb.MovingSearchSpace(drifting(True), [[False] * 25]), "available: got"),
+        (lambda: sb.MovingSearchSpace(drifting(True), [[True] * 25, [True] * 24]), "available: got"),
         (lambda: sb.MovingSearchSpace(sb.Benchmark("branin"), lambda t: [0]), "environment: got"),
     ],
 )
 def test_bad_environments_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("t", [0, -1, 1.5, 2.0, True, "2", None])
+def test_rounds_that_are_none_are_refused(t):
+    """Rounds 0 and before, and between two, would be answered from other rounds' functions and masks."""
+    masks = np.eye(25, dtype=bool)
+    for environment in (
+        drifting(slow=True),
+        drifting(slow=False),
+        sb.SensorPanel([[1.0, 2.0], [5.0, 3.0]], hold=2),
+        sb.AutoregressiveProcess(SPACE, KERNEL * sb.TemporalDecay(0.1)),
+        sb.MovingSearchSpace(drifting(slow=True), masks),
+        sb.MovingSearchSpace(drifting(slow=True), lambda t: [t]),
+    ):
+        for method in (environment.optimum, environment.table):
+            with pytest.raises(ValueError, match=r"^t: got .*; allowed: a positive integer"):
+                method(t)
+    with pytest.raises(ValueError, match=r"^t: got .*; allowed: a positive integer"):
+        sb.MovingSearchSpace(sb.TableEnvironment(SPACE, np.zeros(25)), masks).optimum(t)
+    with pytest.raises(ValueError, match=r"^horizon: got .*; allowed: a positive integer"):
+        drifting(slow=True).variation(t)
 
 
 # ---- context

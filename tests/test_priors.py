@@ -330,6 +330,59 @@ def test_when_no_prior_is_right_it_can_go_on_with_the_last():
     assert sum(policy.plays.values()) == 31
 
 
+def test_the_warning_may_be_an_error(tmp_path):
+    """As with `python -W error`: it comes as a point is asked for, and everything told was learned and kept."""
+    _, policy = pair(on_exhaustion="warn")
+    with warnings.catch_warnings(), sb.record(policy, tmp_path / "run.zarr"):
+        warnings.simplefilter("error")
+        policy.tell(np.linspace(0, 1, 8)[np.arange(30) % 8, None], np.full(30, -5.0))
+        assert policy.exhausted
+        with pytest.raises(UserWarning, match="no prior is left"):
+            policy.ask()
+        assert policy.pending == []
+        policy.tell(policy.ask(), -5.0)  # once is enough
+    assert policy.rounds == sum(policy.plays.values()) == 31
+    _, again = pair(on_exhaustion="warn")
+    with warnings.catch_warnings(), sb.record(again, tmp_path / "run.zarr"):
+        warnings.simplefilter("error")
+        assert again.rounds == 31
+    assert again.log_likelihoods == policy.log_likelihoods
+
+
+def until(last, points, t):
+    """A mean that nobody knows for later rounds."""
+    return np.zeros(len(points)) if t <= last else np.full(len(points), np.nan)
+
+
+@every_kind
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_mean_that_fails_in_a_later_round_of_many_told_at_once(recorded, kind, tmp_path):
+    """None of them is learned or kept, so that the store can be opened again."""
+    priors = [sb.Prior("known", sb.RBF(0.3), functools.partial(until, 4)), sb.Prior("flat", sb.RBF(0.2))]
+
+    def make():
+        return kind(sb.Box([[0, 1]]), priors, noise=0.1, regularization=0.01, candidates=16)
+
+    policy, twin = make(), make()
+    recording = sb.record(policy, tmp_path / "run.zarr") if recorded else None
+    for each in (policy, twin):
+        each.tell([[0.1], [0.9]], [0.0, 1.0])
+    with pytest.raises(ValueError, match=r"^mean: got .*nan"):
+        policy.tell([[0.1], [0.5], [0.3]], [1.0, 0.0, 1.0])
+    for each in (policy, twin):
+        each.tell([[0.3], [0.4]], [2.0, 1.0])
+    assert policy.rounds == 4
+    assert policy.finite_space == twin.finite_space
+    assert policy.log_likelihoods == twin.log_likelihoods
+    with pytest.raises(ValueError, match=r"^mean: got .*nan"):
+        policy.tell([0.1], 1.0)
+    if recording is not None:
+        recording.close()
+        again = make()
+        sb.record(again, tmp_path / "run.zarr").close()
+        assert again.log_likelihoods == twin.log_likelihoods
+
+
 def test_exhaustion_in_a_simulation_keeps_its_rounds(tmp_path):
     space, policy = pair()
     function = sb.TableEnvironment(space, np.full(8, -5.0), sb.GaussianNoise(0.05))

@@ -168,7 +168,7 @@ class DriftingFunction(ChangingEnvironment):
 
     def variation(self, horizon: int) -> float:
         """P_T of the first `horizon` rounds: the sum over t < T of the RKHS norm of f_{t+1} - f_t."""
-        total = 0.0
+        total, horizon = 0.0, checks.integer("horizon", horizon, 1)
         for start, stop, step in zip(self.knots[:-1], self.knots[1:], self._steps, strict=True):
             if self.slow:
                 total += step * min(max(horizon - start, 0) / (stop - start), 1.0)
@@ -177,6 +177,7 @@ class DriftingFunction(ChangingEnvironment):
         return total
 
     def table(self, t: int = 1) -> Floats:
+        t = checks.integer("t", t, 1)
         i = int(np.searchsorted(self.knots, t, side="right")) - 1
         if not self.slow or i == len(self.knots) - 1 or t == self.knots[i]:
             return self._tables[i]
@@ -284,7 +285,7 @@ class SensorPanel(ChangingEnvironment):
         return {"readings": self.readings, "noise": self.noise, "seed": self.seed, "hold": self.hold}
 
     def table(self, t: int = 1) -> Floats:
-        return self.readings[((t - 1) // self.hold) % len(self.readings)]
+        return self.readings[((checks.integer("t", t, 1) - 1) // self.hold) % len(self.readings)]
 
 
 class MovingSearchSpace(Environment):
@@ -312,7 +313,10 @@ class MovingSearchSpace(Environment):
         self._masks: NDArray[np.bool_] | None = None
         self._available = available if callable(available) else None
         if not callable(available):
-            masks = np.asarray(available)
+            try:
+                masks = np.asarray(available)
+            except ValueError:  # rows of other lengths
+                checks.refuse("available", available, f"masks (k, {size})")
             if masks.ndim != 2 or masks.shape[1] != size or not masks.size or not np.isin(masks, (0, 1)).all():
                 checks.refuse("available", f"an array of shape {masks.shape}", f"masks (k, {size})")
             self._masks = masks.astype(np.bool_)
@@ -331,6 +335,7 @@ class MovingSearchSpace(Environment):
 
     def available(self, t: int) -> NDArray[np.bool_] | None:
         assert isinstance(self.space, FiniteSpace)
+        t = checks.integer("t", t, 1)
         if self._masks is not None:
             own = self._masks[(t - 1) % len(self._masks)]
         else:

@@ -125,6 +125,9 @@ class Policy(Played):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         """Take in an observation of a candidate; `noise_variance` in the posterior's terms (lambda)."""
 
+    def anticipate(self, count: int) -> None:
+        """Evaluate what so many rounds to come need of the user's functions, which may fail: before any is learned."""
+
     @abstractmethod
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Posterior mean and variance of f at points (k, d) of the space's box, two (k,) arrays."""
@@ -263,12 +266,13 @@ class Policy(Played):
         points, values, own, variances = measured(self.space, x, y, noise, usual)
         before = self.__dict__.copy()
         candidates = self._locate(points)
-        if self._recorder is not None:
-            try:
+        try:
+            self.anticipate(len(values))
+            if self._recorder is not None:
                 self._recorder.tells(candidates, points, values, own)
-            except BaseException:
-                self.__dict__.update(before)  # without the points that were added to a box
-                raise
+        except BaseException:
+            self.__dict__.update(before)  # without the points that were added to a box
+            raise
         for candidate, value, variance in zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True):
             self.observe(candidate, value, variance)
         if self._recorder is not None:

@@ -37,8 +37,8 @@ class PEGPUCB(UnknownPriorPolicy):
     Parameters
     ----------
     on_exhaustion
-        What happens once every prior has been rejected: "raise" `PriorsExhausted` when the next point is asked for, or
-        "warn" and go on with the last one.
+        What happens when the next point is asked for once every prior has been rejected: "raise" `PriorsExhausted`, or
+        "warn" (once) and go on with the last one.
 
     Other parameters are those of `UnknownPriorPolicy` and `Policy`.
 
@@ -53,12 +53,11 @@ class PEGPUCB(UnknownPriorPolicy):
     """
 
     on_exhaustion: str = attrs.field(default="raise", validator=checks.one_of(("raise", "warn")))
+    _mourned: bool = attrs.field(init=False, default=False, repr=False)
 
     def choose(self, allowed: Mask | None = None) -> int:
-        if self.exhausted and self.on_exhaustion == "raise":
-            raise PriorsExhausted(
-                f"{self._obituary()}. Give other priors, or on_exhaustion='warn' to go on with the last"
-            )
+        if self.exhausted:
+            self._mourn()
         return self.largest(self.proposals(self._playing, allowed))  # line 7
 
     def credit(self, told: Outcome) -> None:
@@ -69,10 +68,15 @@ class PEGPUCB(UnknownPriorPolicy):
         bound = math.sqrt(self.allowance(t) * self._weights[p]) + self._slacks[p]
         if errors > bound and p not in self._rejected:  # line 12
             self.reject(p, Rejection(t, float(errors), float(bound)))  # line 13
-            self._mourn()
 
     def _mourn(self) -> None:
-        if self.exhausted and self.on_exhaustion == "warn":
+        """Say that no prior is left: here, and not while learning, for a warning may be an error to the user."""
+        if self.on_exhaustion == "raise":
+            raise PriorsExhausted(
+                f"{self._obituary()}. Give other priors, or on_exhaustion='warn' to go on with the last"
+            )
+        if not self._mourned:
+            self._mourned = True
             last = self.priors[self._playing[0]].name
             checks.warn(f"{self._obituary()}; going on with {last!r}")
 

@@ -131,6 +131,14 @@ class UnknownPriorPolicy(HeldPolicy):
         moving = [number for number in self._playing if self.priors[number].moving]
         if moving and (shards is not self._shards or self._asked != self.rounds + 1):
             shards.each(moving, "prepare", self.rounds + 1)
+        self._asked = self.rounds + 1
+
+    def anticipate(self, count: int) -> None:
+        moving = [number for number in self._playing if self.priors[number].moving]
+        for t in range(self.rounds + count, self.rounds + 1, -1):  # the present round last: its means are kept
+            self._shards.each(moving, "prepare", t)
+        self._asked = 0 if count > 1 else self._asked
+        self._prepare(self._shards)
 
     # ---- for subclasses
 
@@ -341,6 +349,6 @@ class UnknownPriorPolicy(HeldPolicy):
         }
         self._evidence, self._counts, self._sums, self._slacks, self._weights = state["sums"].copy()
         self._queried = state["queried"].copy()
-        self._shards, self._reports = self._make_shards(self._finite), {}
+        self._shards, self._reports, self._asked = self._make_shards(self._finite), {}, 0
         for number in self._playing:
             self._shards.each([number], "restore", part(part(state, "shards"), str(number)))
