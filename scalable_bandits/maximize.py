@@ -223,6 +223,6 @@ class _Run:
         tickets = tuple(flight.tickets[number] for number in sorted(flight.tickets))
         failed = [ticket.error for ticket in tickets if ticket.failures]  # none: there was no time for any
         if failed and not ys:
-            last = flight.trace or failed[-1]
+            last = flight.trace or f"{failed[-1]}\nThat was before; a larger budget would evaluate it again"
             raise RuntimeError(f"function: all {len(tickets)} evaluations failed; the last one:\n{last}")
         return Maximum(policy.best(), np.array(xs), np.array(ys), tickets)

@@ -347,7 +347,7 @@ def record(
     Parameters
     ----------
     policy
-        Fresh: neither asked nor told.
+        Fresh: neither asked nor told, nor recorded elsewhere. Copies of it are not recorded.
     store
         A folder, a URL that zarr knows, a zarr store, or an icechunk repository.
     durability
@@ -363,7 +363,7 @@ def record(
     Raises
     ------
     ValueError
-        If the policy was asked or told before, or is none.
+        If the policy was asked or told before, is recorded already, or is none.
     SpecificationDiffers
         If the store holds a run of something else.
     StoreLocked

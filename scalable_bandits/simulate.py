@@ -16,7 +16,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
-from scalable_bandits.policies.base import check_fresh
+from scalable_bandits.policies.base import check_fresh, check_unrecorded
 from scalable_bandits.policies.measured import LARGEST
 from scalable_bandits.progress import progress_bar
 from scalable_bandits.spaces import Arms, FiniteSpace, Visited
@@ -69,8 +69,8 @@ def simulate(
     Raises
     ------
     ValueError
-        If the spaces differ, the horizon is not positive, points are pending, availability is asked for on a box, or
-        the environment answers what is no finite number (the rounds before it stand).
+        If the spaces differ, the horizon is not positive, points are pending, the policy is recorded, availability is
+        asked for on a box, or the environment answers what is no finite number (the rounds before it stand).
     SpecificationDiffers
         If the store holds a run of another policy or environment; the message shows the fields that differ.
     StoreLocked
@@ -99,6 +99,7 @@ def simulate(
 
 def _check(policy: Policy, environment: Environment, available: Available | None) -> None:
     checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
+    check_unrecorded(policy)
     checks.kind("environment", environment, Environment, "an environment")
     if environment.space != policy.space:
         checks.refuse("environment", f"space {environment.space}", f"the policy's space {policy.space}")

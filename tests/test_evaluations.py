@@ -219,6 +219,23 @@ class TestFailures:
         with pytest.raises(RuntimeError, match="fails at every point of the space"):
             sb.maximize(refuse_all, make_policy(sb.Points([0.1, 0.9, 0.9, 0.9])), 60, parallel=1)
 
+    def test_all_failed_before(self, tmp_path):
+        """Mended since, the function is not evaluated again within the budget: the message says what would do that."""
+        works = []
+
+        def evaluate(x):
+            if not works:
+                raise OSError("broken")
+            return parabola(x)
+
+        place = tmp_path / "run"
+        with pytest.raises(RuntimeError, match=r"(?s)all 4 evaluations failed.*in evaluate.*broken$"):
+            sb.maximize(evaluate, make_policy(), 4, store=place, parallel=2, retries=0)
+        works.append(True)
+        with pytest.raises(RuntimeError, match=r"(?s)all 4 .*broken.*a larger budget would evaluate it again$"):
+            sb.maximize(evaluate, make_policy(), 4, store=place, parallel=2)
+        assert len(sb.maximize(evaluate, make_policy(), 7, store=place, parallel=2)) == 3
+
     def test_answers_that_come_late_or_twice(self):
         """They change nothing."""
 

@@ -1,7 +1,9 @@
 """Policies that are asked and told, and kept."""
 
+import copy
 import functools
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -296,3 +298,43 @@ class TestRecordings:
         with pytest.raises(sb.SpecificationDiffers, match=r"lab: stored nothing, given 'north'"):
             sb.record(EVERY_POLICY["ei"].make(PROBLEMS["grid"]), place, parts={"lab": "north"})
         assert described(place) == before
+
+
+def made():
+    return sb.IGPUCB(sb.Grid([[0, 1]], 11), sb.RBF(0.2), noise=0.1, regularization=0.01)
+
+
+@pytest.mark.parametrize("kind", [sb.IGPUCB, sb.PEGPUCB])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))])
+def test_a_copy_of_a_recorded_policy_is_not_recorded(kind, copied, tmp_path):
+    """It knows and chooses the same; what it is told then is no part of the run."""
+    prior = sb.RBF(0.2) if kind is sb.IGPUCB else [sb.Prior("a", sb.RBF(0.2)), sb.Prior("b", sb.RBF(0.1))]
+    policy = kind(sb.Grid([[0, 1]], 11), prior, noise=0.1, regularization=0.01)
+    with sb.record(policy, tmp_path / "run.zarr") as recording:
+        policy.tell([0.3], 1.0)
+        policy.ask(2)
+        twin = copied(policy)
+        assert_same_policy(policy, twin, np.array([[0.1], [0.7]]))
+        assert twin.ask() == policy.ask()
+        twin.tell([0.5], 2.0)
+        assert policy.rounds == len(recording.store) == 1
+        policy.tell([0.9], 0.5)
+    assert ObservationStore.open(tmp_path / "run.zarr").read(names=["y"])["y"].tolist() == [1.0, 0.5]
+
+
+def test_a_recorded_policy_is_not_recorded_elsewhere_nor_simulated(tmp_path):
+    """The first recording would miss what comes then, and go on as if there had been nothing."""
+    policy, environment = made(), sb.TableEnvironment(sb.Grid([[0, 1]], 11), np.zeros(11))
+    taken = r"^policy: got 'one that an open recording keeps'; allowed: one without"
+    with sb.record(policy, tmp_path / "run.zarr"):
+        for store in (None, tmp_path / "other.zarr"):
+            with pytest.raises(ValueError, match=taken):
+                sb.simulate(policy, environment, 3, store=store)
+        with pytest.raises(ValueError, match=taken):
+            sb.record(policy, tmp_path / "other.zarr")
+        with pytest.raises(ValueError, match=taken):
+            sb.maximize(Function(), policy, 3, store=tmp_path / "other.zarr")
+        policy.tell([0.3], 1.0)
+    assert not (tmp_path / "other.zarr").exists()
+    assert len(ObservationStore.open(tmp_path / "run.zarr")) == policy.rounds == 1
+    sb.simulate(policy, environment, 3)  # closed, it is nobody's

@@ -35,6 +35,13 @@ def check_fresh(policy: Policy) -> None:
     if policy.rounds or policy.pending:
         given = f"one that was told {policy.rounds} rounds and has {len(policy.pending)} pending"
         checks.refuse("policy", given, "a fresh one, neither asked nor told")
+    check_unrecorded(policy)
+
+
+def check_unrecorded(policy: Policy) -> None:
+    """ValueError if a recording of the policy is open: what another one keeps, or a simulation plays, it would miss."""
+    if policy._recorder is not None:
+        checks.refuse("policy", "one that an open recording keeps", "one without: close the recording first")
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -332,6 +339,10 @@ class Policy(Played):
     def record_to(self, recorder: Recorder | None) -> None:
         """Have a recorder keep everything asked and told from now on; None ends it."""
         self._recorder = recorder
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of copies, which no recorder keeps: a store has one writer."""
+        return {**vars(self), "_recorder": None}
 
     def wait_for(self, candidates: Sequence[int], again: bool) -> None:
         """Take up pending candidates of an earlier process; `again`: `ask` gives these first."""

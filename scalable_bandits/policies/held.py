@@ -33,7 +33,7 @@ class HeldPolicy(Policy):
         self._place = place(self.on)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "on": self._place.portable}
+        return {**super().__getstate__(), "on": self._place.portable}
 
     def parameters(self) -> dict[str, Any]:
         return {name: value for name, value in super().parameters().items() if name != "on"}
