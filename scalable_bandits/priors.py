@@ -191,7 +191,7 @@ def prior_from_panel(
     Raises
     ------
     ValueError
-        If there are fewer than 3 rows, a reading is not finite, or no reading ever changes.
+        If there are fewer than 3 rows, or no columns, a reading is not finite, or no reading ever changes.
 
     References
     ----------
@@ -208,8 +208,8 @@ def prior_from_panel(
 
     standardised, zero_mean = checks.flag("standardised", standardised), checks.flag("zero_mean", zero_mean)
     panel = checks.finite("readings", readings, ndim=2)
-    if len(panel) < 3:
-        checks.refuse("readings", f"{len(panel)} row(s)", "at least 3 rows (times)")
+    if len(panel) < 3 or not panel.size:
+        checks.refuse("readings", f"an array of shape {panel.shape}", "at least 3 rows (times), 1 column (sensor)")
     spread = float(panel.var(axis=0).mean())
     if not spread:
         checks.refuse("readings", "readings that never change", "readings that do")

@@ -645,6 +645,22 @@ class TestIntelRaw:
         path.write_text(self.GOOD)
         with pytest.raises(ValueError, match=r"^quantity: got 'heat'; allowed: temperature, humidity, light, voltage"):
             load_intel_raw(path, "heat")
+        for every in ("-1min", "0min", "soon", "", "1ME", None):
+            with pytest.raises(ValueError, match=r"^every: got .*; allowed: a span of time as pandas writes it"):
+                load_intel_raw(path, every=every)
+
+    @pytest.mark.parametrize("text", ["", "no readings\n", "2004-03-31 03:38:15.7 2 99 122.153 -3.9 11.04 2.03\n"])
+    def test_a_file_without_readings(self, tmp_path: Path, text: str) -> None:
+        path = tmp_path / "data.txt"
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"^path: got .*data\.txt'; allowed: a file with readings of temperature"):
+            load_intel_raw(path)
+
+
+@pytest.mark.parametrize("estimate", [empirical_covariance, sb.prior_from_panel])
+def test_a_panel_without_sensors(estimate: Callable[..., object]) -> None:
+    with pytest.raises(ValueError, match=r"^readings: got 'an array of shape \(5, 0\)'; allowed: at least .*1 column"):
+        estimate(np.zeros((5, 0)))
 
 
 def test_empirical_covariance() -> None:

@@ -175,13 +175,20 @@ def load_intel_raw(
     DataMissing
         If there is no such file.
     ValueError
-        If there is no such quantity.
+        If there is no such quantity, `every` is no span of time, or the file has no reading of the quantity.
     """
     import pandas
 
     quantities = ["temperature", "humidity", "light", "voltage"]
     if quantity not in quantities:
         checks.refuse("quantity", quantity, ", ".join(quantities))
+    try:
+        pandas.Timestamp(0).floor(every)
+        whole = pandas.tseries.frequencies.to_offset(every).n
+    except (AttributeError, TypeError, ValueError, ZeroDivisionError):  # as pandas refuses what is none
+        whole = 0
+    if whole <= 0:
+        checks.refuse("every", every, "a span of time as pandas writes it, such as '30min'")
     if not Path(path).is_file():
         raise DataMissing(f"{path} is missing. The public original: {INTEL}")
     names = ["date", "time", "epoch", "mote", *quantities]
@@ -192,7 +199,10 @@ def load_intel_raw(
     ).dt.floor(every)
     numbers = numbers.dropna()
     numbers["mote"] = numbers["mote"].astype(int)
-    panel = numbers[numbers["mote"].between(1, 58)].pivot_table(index="time", columns="mote", values=quantity)
+    numbers = numbers[numbers["mote"].between(1, 58)]
+    if numbers.empty:
+        checks.refuse("path", str(path), f"a file with readings of {quantity}, a line each as published")
+    panel = numbers.pivot_table(index="time", columns="mote", values=quantity)
     return panel.asfreq(every).stack(future_stack=True).to_xarray().rename(quantity)
 
 
@@ -218,10 +228,12 @@ def empirical_covariance(readings: ArrayLike) -> Floats:
     Raises
     ------
     ValueError
-        If a reading is not finite, or there are fewer than 2 times.
+        If a reading is not finite, there are fewer than 2 times, or there is no sensor.
     """
     array = checks.finite("readings", readings, ndim=2)
     if len(array) < 2:
         checks.refuse("readings", f"{len(array)} row(s)", "at least 2 rows (times)")
+    if not array.size:
+        checks.refuse("readings", f"an array of shape {array.shape}", "at least 1 column (sensor)")
     centered = array - array.mean(axis=0)
     return centered.T @ centered / len(array)
