@@ -135,9 +135,10 @@ class UnknownPriorPolicy(HeldPolicy):
 
     def anticipate(self, count: int) -> None:
         moving = [number for number in self._playing if self.priors[number].moving]
-        for t in range(self.rounds + count, self.rounds + 1, -1):  # the present round last: its means are kept
-            self._shards.each(moving, "prepare", t)
-        self._asked = 0 if count > 1 else self._asked
+        if moving and count > 1:
+            for t in range(self.rounds + count, self.rounds + 1, -1):  # the present round last: its means are kept
+                self._shards.each(moving, "prepare", t)
+            self._asked = 0
         self._prepare(self._shards)
 
     # ---- for subclasses
