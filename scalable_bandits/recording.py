@@ -16,7 +16,7 @@ from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.policies import Policy
-from scalable_bandits.policies.base import Mask, check_fresh
+from scalable_bandits.policies.base import Mask, check_fresh, check_unrecorded
 from scalable_bandits.spaces import Arms, Indices, Space, Visited
 from scalable_bandits.specification import specify
 from scalable_bandits.store import (
@@ -385,6 +385,7 @@ def record(
     2
     """
     check_fresh(policy)
+    check_unrecorded(policy)
     planned = None if planned is None else checks.integer("planned", planned, 1)
     candidate, x = point_fields(policy.space)
     fields = (Field("call", "int64"), candidate, x, Field("y"), Field("noise"), Field("time"))

@@ -334,7 +334,7 @@ def test_a_recorded_policy_is_not_recorded_elsewhere_nor_simulated(tmp_path):
             sb.record(policy, tmp_path / "other.zarr")
         with pytest.raises(ValueError, match=taken):
             sb.maximize(Function(), policy, 3, store=tmp_path / "other.zarr")
-        policy.tell([0.3], 1.0)
+        sb.maximize(Function(), policy, 3)  # whose points are asked and told like all others
     assert not (tmp_path / "other.zarr").exists()
-    assert len(ObservationStore.open(tmp_path / "run.zarr")) == policy.rounds == 1
+    assert len(ObservationStore.open(tmp_path / "run.zarr")) == policy.rounds == 3
     sb.simulate(policy, environment, 3)  # closed, it is nobody's
