@@ -205,21 +205,15 @@ class _Run:
             xs.append(x)
             ys.append(y)
 
-        try:
-            with (
-                executing(self.on, self.function, name, threads=self.parallel) as execution,
-                progress_bar(
-                    self.progress, type(policy).__name__, self.budget, len(ys), execution.dashboard
-                ) as advance,
-            ):
-                flight = Flight(
-                    policy, execution, name, budget=self.budget, told=len(ys), parallel=self.parallel,
-                    retries=self.retries, seconds=self.seconds, log=log, keep=keep, advance=advance,
-                )  # fmt: skip
-                flight.run()
-        finally:
-            if log is not None:
-                log.close()
+        with (
+            executing(self.on, self.function, name, threads=self.parallel) as execution,
+            progress_bar(self.progress, type(policy).__name__, self.budget, len(ys), execution.dashboard) as advance,
+        ):
+            flight = Flight(
+                policy, execution, name, budget=self.budget, told=len(ys), parallel=self.parallel,
+                retries=self.retries, seconds=self.seconds, log=log, keep=keep, advance=advance,
+            )  # fmt: skip
+            flight.run()
         tickets = tuple(flight.tickets[number] for number in sorted(flight.tickets))
         failed = [ticket.error for ticket in tickets if ticket.failures]  # none: there was no time for any
         if failed and not ys:

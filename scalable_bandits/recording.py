@@ -59,7 +59,7 @@ def _plain(run: StoredRun, name: str) -> Any:
                 allowed = "plain data: run the script that made this run again, and it will go on"
                 checks.refuse(place, value["function"], allowed)
             if "array" in value and "type" not in value:
-                return run.input(value["array"])
+                return run.input(value)
             return {key: fill(v, f"{place}.{key}") for key, v in value.items()}
         return [fill(v, place) for v in value] if isinstance(value, list) else value
 
@@ -162,7 +162,8 @@ class Checkpoints:
         """Keep the state as it is now."""
         started = time.perf_counter()
         self.store.flush()
-        checkpoints.save(self.store.location, len(self.store), self.policy.state(), self._stamp)
+        run = self.store.attributes["id"]
+        checkpoints.save(self.store.location, len(self.store), self.policy.state(), self._stamp, run)
         self._cost, self._since = time.perf_counter() - started, 0.0
 
     def finish(self) -> None:
@@ -180,12 +181,21 @@ class Checkpoints:
 
     def restore(self) -> int:
         """Bring a fresh policy to the latest state kept; tells after how many rounds that was."""
-        found = checkpoints.load(self.store.location, len(self.store), self._stamp)
-        if found is None:
-            return 0
-        rounds, state = found
-        self.policy.restore(state)
-        return rounds
+        location, run = self.store.location, self.store.attributes["id"]
+        fresh = None
+        for _ in checkpoints.NAMES:
+            found = checkpoints.load(location, len(self.store), self._stamp, run)
+            if found is None:
+                return 0
+            fresh = self.policy.state() if fresh is None else fresh
+            try:
+                self.policy.restore(found[1])
+            except Exception as error:  # whole, but of another policy: whatever that makes of it
+                self.policy.restore(fresh)
+                checkpoints.refuse(location, found[0], f"the policy does not fit it: {error!r}")
+                continue
+            return found[0]
+        return 0
 
 
 def replay(

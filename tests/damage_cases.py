@@ -12,6 +12,7 @@ from store_cases import CHUNK, FIELDS, assert_equal, assert_holds, rows
 from scalable_bandits.store import ObservationStore
 
 ROUNDS, WHOLE = 2 * CHUNK + 3, 2 * CHUNK
+INPUT = np.arange(100.0)  # an array that the specification speaks of
 ARRAYS = ("round", *(field.name for field in FIELDS))
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import warnings
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 import zarr
 
 from scalable_bandits.store import Field, ObservationStore
+from scalable_bandits.store.record import sign
+from scalable_bandits.store.stored import array_digest
 
 CHUNK = 16
 FIELDS = (
@@ -74,7 +77,8 @@ def create(place, rounds=0, durability="round", **given):
 
 def crash(store):
     """Leave a store as a process that died does; of a folder, the system frees the lock."""
-    store._journal.close()
+    for log in store._logs.values():
+        log.close()
     if isinstance(store.location.store, zarr.storage.LocalStore):
         store.location.unlock()
     if store._pool is not None:
@@ -91,6 +95,22 @@ def plain(place):
     if hasattr(place, "readonly_session"):
         return place.readonly_session("main").store
     return place if isinstance(place, str | zarr.abc.store.Store) else str(place)
+
+
+def change_attributes(folder, change):
+    """Change both copies of a run's attributes, as somebody who knows how they are signed would."""
+    for file in (folder / "zarr.json", folder / "committed" / "zarr.json"):
+        document = json.loads(file.read_text())
+        inside = document if file.parent == folder else document["attributes"]
+        key = "attributes" if file.parent == folder else "run"
+        change(inside[key])
+        inside[key] = sign(inside[key])
+        file.write_text(json.dumps(document))
+
+
+def input_of(array):
+    """What a specification says of an array that is kept beside it."""
+    return {"array": array_digest(array), "shape": list(array.shape), "dtype": array.dtype.name}
 
 
 def zarr_store(place):

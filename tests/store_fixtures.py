@@ -7,11 +7,12 @@ import sys
 import numpy as np
 import pytest
 import store_cases as cases
-from damage_cases import ROUNDS, Disk
+from damage_cases import INPUT, ROUNDS, Disk
 from store_cases import CHUNK, crash, create, rows
 
 from scalable_bandits import recording
 from scalable_bandits.store import journal
+from scalable_bandits.store.stored import array_digest
 
 
 @pytest.fixture(params=cases.PLACES)
@@ -39,7 +40,7 @@ def originals(tmp_path_factory):
     """A run that was closed, one whose writer died, and one that grew by several calls before that."""
     folder = tmp_path_factory.mktemp("originals")
     for name in ("closed", "crashed"):
-        store = create(folder / name, inputs={"abc": np.arange(100.0)})
+        store = create(folder / name, inputs={array_digest(INPUT): INPUT})
         for start in range(ROUNDS):
             store.append(rows(start, start + 1))
         store.note_pending([41, 42])

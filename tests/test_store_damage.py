@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import store_cases as cases
 import zarr
-from damage_cases import ARRAYS, DAMAGES, ROUNDS, WHOLE, assert_goes_on, assert_names, assert_plain, files, flip
+from damage_cases import ARRAYS, DAMAGES, INPUT, ROUNDS, WHOLE, assert_goes_on, assert_names, assert_plain, files, flip
 from policy_cases import EVERY_POLICY, PROBLEMS
 from store_cases import CHUNK, FIELDS, assert_equal, assert_holds, crash, create, rows
 
@@ -316,12 +316,13 @@ class TestWholeChunk:
             np.testing.assert_array_equal(again.posterior(np.arange(90)), expected.posterior(np.arange(90)))
 
     def test_an_array_of_the_specification(self, closed):
-        np.testing.assert_array_equal(ObservationStore.open(closed).input("abc"), np.arange(100.0))
+        wanted = cases.input_of(INPUT)
+        np.testing.assert_array_equal(ObservationStore.open(closed).input(wanted), INPUT)
         for damage in ("flipped", "gone"):
-            DAMAGES[damage](closed / "inputs" / "abc" / "c" / "0")
+            DAMAGES[damage](closed / "inputs" / wanted["array"] / "c" / "0")
             store = ObservationStore.open(closed)
-            with pytest.raises(StoreDamaged, match=re.escape(f"store {closed}: an array of the specification cannot")):
-                store.input("abc")
+            with pytest.raises(StoreDamaged, match=rf"^store .*inputs/{wanted['array']}: an array of the specification"):
+                store.input(wanted)
             assert_holds(store, ROUNDS)
 
 

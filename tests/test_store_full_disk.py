@@ -32,15 +32,16 @@ pytestmark = pytest.mark.usefixtures("disk")
 class TestInterrupted:
     """At making, growing, closing."""
 
-    @pytest.mark.parametrize("left", ["nothing", "arrays", "inputs"])
+    @pytest.mark.parametrize("left", ["nothing", "arrays", "inputs", "attributes"])
     def test_making(self, tmp_path, left):
         """A run that was never made to its end is none, and can be made."""
         place = tmp_path / "run.zarr"
         crash(create(place, inputs={"abc": np.arange(3.0)}, planned=70))
-        (place / "zarr.json").unlink()
-        (place / "committed" / "zarr.json").unlink()
-        (place / "committed" / "journal").unlink()
-        if left != "arrays":
+        (place / "committed" / "record.json").unlink()  # which is made last
+        if left != "attributes":
+            for name in ("zarr.json", "committed/zarr.json", "committed/journal-1", "committed/digests-1"):
+                (place / name).unlink()
+        if left in ("nothing", "inputs"):
             for name in ARRAYS:
                 shutil.rmtree(place / name)
         if left == "nothing":
@@ -108,17 +109,30 @@ class TestInterrupted:
         assert_holds(ObservationStore.open(crashed), ROUNDS)
         assert_goes_on(crashed, ROUNDS)
 
-    def test_counted_but_still_in_the_journal(self, tmp_path):
-        """The process died before the journal began anew."""
+    def test_a_chunk_is_committed_and_the_earlier_journal_still_there(self, tmp_path):
+        """The process died before it was removed; it is another generation, and nothing is read from it."""
         place = tmp_path / "run.zarr"
         store = create(place, 0)
         for start in range(CHUNK):
             store.append(rows(start, start + 1))
-        file = place / "committed" / "journal"
-        data = file.read_bytes()
+        data = (place / "committed" / "journal-1").read_bytes()
         store.append(rows(CHUNK, CHUNK + 1))  # writes the chunk before
         crash(store)
-        file.write_bytes(data)
+        (place / "committed" / "journal-1").write_bytes(data)
+        assert_holds(ObservationStore.open(place), CHUNK + 1)
+        assert not assert_goes_on(place, CHUNK + 1)
+        assert not (place / "committed" / "journal-1").exists()
+
+    def test_a_chunk_is_written_and_not_committed(self, tmp_path, monkeypatch):
+        """The process died before the commit record: the next generation of the journal is not the run's."""
+        place = tmp_path / "run.zarr"
+        store = create(place, 0)
+        for start in range(CHUNK):
+            store.append(rows(start, start + 1))
+        monkeypatch.setattr(store.location, "write_record", lambda record: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            store.append(rows(CHUNK, CHUNK + 1))
+        crash(store)
         assert_holds(ObservationStore.open(place), CHUNK)
         assert not assert_goes_on(place, CHUNK)
 

@@ -27,7 +27,9 @@ from store_cases import (
     rows,
 )
 
-from scalable_bandits.store import Field, ObservationStore, StoreLocked, journal
+from scalable_bandits.store import Field, ObservationStore, StoreLocked, frames, journal
+from scalable_bandits.store.frames import Kind
+from scalable_bandits.store.objects import Objects
 
 pytest_plugins = ["store_fixtures"]
 
@@ -35,35 +37,32 @@ pytest_plugins = ["store_fixtures"]
 @hypothesis.given(st.data())
 @hypothesis.settings(max_examples=40)
 def test_a_journal_in_segments_is_one_in_a_file(data):
-    """Whatever is appended, cut and replaced: the same frames are read."""
+    """Whatever is appended and made anew: the same frames are read."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(journal, "SEGMENT", data.draw(st.sampled_from([32, 50, 64]), "segment"))
-        group = zarr.open_group(zarr.storage.MemoryStore(), mode="a")
-        array = group.create_array("journal", **journal.ArrayJournal.layout())
-        both = journal.FileJournal(Path(folder) / "journal"), journal.ArrayJournal(array)
-        frames = []
+        location = Objects(zarr.storage.MemoryStore(), "memory")
+        paths = Path(folder) / "journal-1", "bookkeeping/journal-1"
+        both = journal.FileJournal(paths[0]), journal.ArrayJournal(location, paths[1])
+        expected, made = [], False
         for _ in range(data.draw(st.integers(1, 12), "operations")):
-            operation = data.draw(st.sampled_from(["append", "append", "replace", "cut", "reopen"]))
-            if operation in ("append", "replace"):
+            operation = data.draw(st.sampled_from(["append", "append", "create", "reopen"])) if made else "create"
+            if operation == "reopen":
+                both = journal.FileJournal(paths[0]), journal.ArrayJournal(location, paths[1])
+            else:
                 size = data.draw(st.integers(0, 80), "payload")
-                frame = journal.encode(journal.Kind.ROWS, len(frames), bytes([1 + len(frames)]) * size)
-                frames = frames if operation == "append" else []
-                frames.append(frame)
+                expected = expected if operation == "append" else []
+                frame = frames.encode(7, len(expected), Kind.ROWS, 3, bytes([1 + len(expected)]) * size)
+                expected.append(frame)
                 for one in both:
                     getattr(one, operation)(frame)
-            elif operation == "cut":
-                frames = frames[: data.draw(st.integers(0, len(frames)), "left")]
-                for one in both:
-                    one.read()
-                    one.cut(sum(map(len, frames)))
-            else:
-                both = journal.FileJournal(both[0].path), journal.ArrayJournal(array)
-                for one in both:
-                    one.read()
-            for one in (*both, journal.ArrayJournal(array)):
-                assert one.read() == b"".join(frames)
-        assert len(list(journal.parse(both[1].read()))) == len(frames)
-        both[0].close()
+            made = True
+            for one in (*both, journal.ArrayJournal(location, paths[1])):
+                assert one.read() == b"".join(expected)
+        contents = frames.parse(both[1].read(), 7)
+        assert (contents.frames, contents.torn, contents.gaps()) == (len(expected), 0, [])
+        for one in both:
+            one.remove()
+            assert one.read() is None
 
 
 class Operations(hypothesis.stateful.RuleBasedStateMachine):

@@ -52,7 +52,7 @@ def test_goes_on(kept):
     run = sb.simulate(*make(), 60, store=kept)
     assert_same(run, whole(60))
     root = json.loads((kept / "zarr.json").read_text())["attributes"]
-    assert root["schema"] == 1
+    assert root["schema"] == 2
     assert_same(sb.simulate(*make(), 70, store=kept), whole(70))
 
 
@@ -64,7 +64,7 @@ def test_another_specification_is_refused(kept):
 
 def test_upgrade_says_so_and_keeps_what_was(tmp_path):
     kept = shutil.copytree(STORES / "schema0.zarr", tmp_path / "run.zarr")
-    with pytest.warns(UserWarning, match=r"upgraded to schema 1; what it was is in .*run\.zarr\.earlier"):
+    with pytest.warns(UserWarning, match=r"upgraded to schema 2; what it was is in .*run\.zarr\.earlier"):
         sb.ObservationStore.open(kept, "a").close()
     with xarray.open_zarr(tmp_path / "run.zarr.earlier", consolidated=False) as earlier:
         assert earlier.sizes["round"] == 25

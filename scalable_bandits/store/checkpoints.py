@@ -1,54 +1,73 @@
 """Checkpoints: a policy's state beside the observations, so that a long run need not be replayed from its beginning.
 
-A checkpoint is a cache. It can be made again from the observations, it is checked when it is read, and one that is
-damaged is passed over. Two take turns, so that one is whole while the other is written.
+A checkpoint is a cache. It can be made again from the observations. It is believed only if the digest over its names,
+shapes, types, attributes and bytes holds; one that is damaged is set aside, with a warning, and the other one, or the
+observations, take its place. Two take turns, so that one is whole while the other is written.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
+import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
-from zarr.codecs import Crc32cCodec
 
-from scalable_bandits.store.layout import WHOLE
-from scalable_bandits.store.locations import Location
+from scalable_bandits.store.layout import WHOLE, bytes_document, group_document
+from scalable_bandits.store.locations import METADATA, Location
+from scalable_bandits.store.record import is_signed, sign
 
 GROUP = "checkpoints"
 NAMES = ("a", "b")
 PIECE = 2**24  # bytes written at a time
 
 
-def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], stamp: str = "") -> None:
-    """Keep a state after so many rounds, in the place of the older of the two kept; `stamp` says who can read it."""
-    inside = location.group("r+").require_group(GROUP)
-    kept = _kept(location)
-    name = next((n for n in NAMES if n not in kept), None) or min(NAMES, key=lambda n: kept[n]["rounds"])
+class Kept(NamedTuple):
+    """What the metadata of a checkpoint say."""
+
+    attributes: dict[str, Any]  # empty, if the metadata are damaged
+    why: str  # what is wrong with them; empty if they are whole
+
+
+def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], stamp: str = "", run: str = "") -> None:
+    """Keep a state after so many rounds, in the place of the older of the two kept.
+
+    Parameters
+    ----------
+    location
+        Location of the run.
+    rounds
+        Rounds that the state has learned.
+    state
+        Arrays (...,) of any shape by name.
+    stamp
+        Version that can read it.
+    run
+        Name of the run.
+    """
+    kept = look(location)
+    whole = {name: held.attributes["rounds"] for name, held in kept.items() if not held.why}
+    name = next((n for n in NAMES if n not in whole), None) or min(NAMES, key=lambda n: whole[n])
+    path = f"{GROUP}/{name}"
+    location.delete(path)
     index: dict[str, Any] = {}
     size = 0
     for key, array in state.items():
         index[key] = [array.dtype.str, list(array.shape), size]
         size += array.nbytes
-    target = inside.create_array(
-        name,
-        shape=(size,),
-        chunks=(min(PIECE, max(size, 1)),),
-        dtype="uint8",
-        overwrite=True,
-        compressors=Crc32cCodec(),
-        config=WHOLE,
-    )
-    start = 0
+    location.put_document(GROUP, group_document({}))
+    location.put_document(path, bytes_document(size, PIECE, {}))
+    target = location.column(path, bytes_document(size, PIECE, {})).with_config(WHOLE)
+    start = checksum = 0
     for piece in _pieces(state):
         target[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
-        start += len(piece)
-    target.update_attributes(
-        {"index": index, "rounds": rounds, "stamp": stamp}
-    )  # last: without it there is no checkpoint
+        start, checksum = start + len(piece), zlib.crc32(piece, checksum)
+    attributes = {"index": index, "rounds": rounds, "stamp": stamp, "run": run, "size": size, "checksum": checksum}
+    # Last: without its attributes it is no checkpoint.
+    location.put_document(path, bytes_document(size, PIECE, sign(attributes)))
     location.settle()
 
 
@@ -68,48 +87,95 @@ def _pieces(state: Mapping[str, NDArray[Any]]) -> Iterator[bytearray]:
         yield held
 
 
-def load(location: Location, most: int, stamp: str = "") -> tuple[int, dict[str, NDArray[Any]]] | None:
-    """Latest checkpoint of this stamp, of at most so many rounds, that is whole, and its rounds; None if none is."""
-    kept = {
-        name: held for name, held in _kept(location).items() if held.get("stamp") == stamp and held["rounds"] <= most
+State = dict[str, NDArray[Any]]
+
+
+def load(location: Location, most: int, stamp: str = "", run: str = "") -> tuple[int, State] | None:
+    """Latest whole checkpoint of this run and stamp, of at most so many rounds, and its rounds; None if there is none.
+
+    Those that are damaged are set aside, with a warning.
+    """
+    kept = look(location)
+    for name, held in kept.items():
+        if held.why or held.attributes["run"] != run:
+            set_aside(location, name, held.why or "it is another run's")
+    fitting = {
+        name: held.attributes
+        for name, held in kept.items()
+        if not held.why and (held.attributes["run"], held.attributes["stamp"]) == (run, stamp)
+        if held.attributes["rounds"] <= most
     }
-    for name in sorted(kept, key=lambda n: kept[n]["rounds"], reverse=True):
+    for name in sorted(fitting, key=lambda n: int(fitting[n]["rounds"]), reverse=True):
         try:
-            array: Any = location.complete()[f"{GROUP}/{name}"]
-            return kept[name]["rounds"], _state(array)
-        except Exception:  # a checksum is wrong, a piece is missing
-            continue
+            return fitting[name]["rounds"], read(location, name, fitting[name])
+        except ValueError as error:
+            set_aside(location, name, str(error))
     return None
+
+
+def set_aside(location: Location, name: str, why: str) -> None:
+    """Put a checkpoint out of the way, and warn."""
+    where = location.set_aside(f"{GROUP}/{name}")
+    text = f"the checkpoint {GROUP}/{name} is damaged and was not used, but {where} ({why})"
+    warnings.warn(f"store {location.name}: {text}; the state is made again from what else there is", stacklevel=5)
+
+
+def refuse(location: Location, rounds: int, why: str) -> None:
+    """Set the checkpoint after so many rounds aside, which is whole and cannot be used."""
+    for name, held in look(location).items():
+        if held.attributes.get("rounds") == rounds:
+            set_aside(location, name, why)
 
 
 def remove(location: Location) -> None:
     """Forget all checkpoints."""
-    group = location.group("r+")
-    if GROUP in group:
-        del group[GROUP]
+    location.delete(GROUP)
     location.settle()
 
 
-def _kept(location: Location) -> dict[str, dict[str, Any]]:
-    """Attributes of the checkpoints that were written to their end."""
-    group: Any = location.complete()
+def look(location: Location) -> dict[str, Kept]:
+    """The checkpoints that were written to their end, by name."""
     kept = {}
     for name in NAMES:
+        file = f"{GROUP}/{name}/{METADATA}"
         try:
-            attributes = dict(group[f"{GROUP}/{name}"].attrs)
-        except Exception:  # there is none, or its metadata is damaged
+            document = location.document(f"{GROUP}/{name}")
+        except ValueError as error:
+            kept[name] = Kept({}, f"{file} is no JSON: {error}")
             continue
-        if "rounds" in attributes:
-            kept[name] = attributes
+        attributes = {} if document is None else document.get("attributes")
+        if attributes == {}:  # it was not written to its end
+            continue
+        if not is_signed(attributes):
+            kept[name] = Kept({}, f"the attributes in {file} do not match their digest")
+        else:
+            kept[name] = Kept(attributes, "")
     return kept
 
 
-def _state(array: zarr.Array[Any]) -> dict[str, NDArray[Any]]:
+def read(location: Location, name: str, attributes: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Arrays of a checkpoint by name.
+
+    Raises
+    ------
+    ValueError
+        If its bytes are not those of its digest.
+    """
+    size = attributes["size"]
+    array: Any = location.column(f"{GROUP}/{name}", bytes_document(size, PIECE, {}), complete=True)
+    data, checksum = np.empty(size, np.uint8), 0
+    for start in range(0, size, PIECE):
+        piece = data[start : start + PIECE]
+        try:
+            piece[:] = array[start : start + PIECE]
+        except Exception as error:  # codecs raise what they like
+            text = " ".join(str(error).split()) or type(error).__name__
+            raise ValueError(f"{GROUP}/{name}/c/{start // PIECE} cannot be read: {text}") from error
+        checksum = zlib.crc32(piece.data, checksum)
+    if checksum != attributes["checksum"]:
+        raise ValueError(f"the bytes in {GROUP}/{name}/c do not match their digest")
     state = {}
-    index: Any = array.attrs["index"]
-    for key, (kind, shape, offset) in index.items():
+    for key, (kind, shape, offset) in attributes["index"].items():
         dtype = np.dtype(kind)
-        size = dtype.itemsize * math.prod(shape)
-        data: Any = np.asarray(array[offset : offset + size]) if size else np.empty(0, np.uint8)
-        state[key] = data.view(dtype).reshape(shape)
+        state[key] = data[offset : offset + dtype.itemsize * math.prod(shape)].view(dtype).reshape(shape)
     return state

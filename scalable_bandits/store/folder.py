@@ -1,26 +1,32 @@
-"""A run in a folder: keys made durable, a journal that is appended to, the operating system's lock."""
+"""A run in a folder: keys made durable, journals that are appended to, the operating system's lock."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import json
+import os
+import re
 import shutil
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import zarr
 from zarr.abc.buffer import Buffer
 from zarr.abc.store import Store
 from zarr.storage import LocalStore
 
 from scalable_bandits.store.errors import StoreLocked
-from scalable_bandits.store.holders import describe_holder, holder, may_live
+from scalable_bandits.store.holders import describe_holder, holder, may_live, whole
 from scalable_bandits.store.journal import FileJournal, Journal, make_directory, replace_file, sync_directory
-from scalable_bandits.store.locations import COMMITTED, JOURNAL, Location
+from scalable_bandits.store.locations import COMMITTED, Location
 
 if TYPE_CHECKING:
     from filelock import FileLock
+
+_JOURNAL = re.compile(r"[a-z]+-\d+")  # name of a journal
+_OURS = ("writer.lock", "writer.json", "acknowledged")  # files that are there before the run is
 
 
 class DurableStore(LocalStore):
@@ -37,19 +43,53 @@ class Folder(Location):
     """A folder on a disk. The lock is the operating system's, which frees it when its holder dies."""
 
     separator = "."  # one folder an array, not one a chunk
+    inside = COMMITTED
+    record_file = f"{COMMITTED}/record.json"
 
     def __init__(self, path: Path):
         self.path = path
         self.name = str(path)
         self._store = DurableStore(path)
         self._lock: FileLock | None = None
+        self._counter = -1
 
     @property
     def store(self) -> Store:
         return self._store
 
-    def journal(self, group: zarr.Group, earlier: Journal | None = None, name: str = JOURNAL) -> Journal:
+    def journal(self, name: str) -> Journal:
         return FileJournal(self.path / COMMITTED / name)
+
+    def journals(self) -> list[str]:
+        with suppress(FileNotFoundError):
+            return sorted(e.name for e in (self.path / COMMITTED).iterdir() if _JOURNAL.fullmatch(e.name))
+        return []
+
+    def read_earlier(self, name: str) -> bytes:
+        return FileJournal(self.path / COMMITTED / name).read() or b""
+
+    def remove_earlier(self, name: str) -> None:
+        (self.path / COMMITTED / name).unlink(missing_ok=True)
+
+    def read_record(self) -> Any:
+        try:
+            return json.loads((self.path / self.record_file).read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write_record(self, record: Mapping[str, Any]) -> None:
+        replace_file(self.path / self.record_file, json.dumps(record, indent=2).encode())
+
+    def acknowledge(self, counter: bytes) -> None:
+        with suppress(OSError):  # less than the truth does no harm
+            if self._counter < 0:
+                self._counter = os.open(self.path / COMMITTED / "acknowledged", os.O_RDWR | os.O_CREAT, 0o666)
+            os.pwrite(self._counter, counter, 0)  # not synced: what a power failure takes is a check, not a round
+
+    def acknowledged(self) -> bytes | None:
+        with suppress(OSError):
+            return (self.path / COMMITTED / "acknowledged").read_bytes()
+        return None
 
     def lock(self, takeover: bool) -> None:
         from filelock import FileLock, Timeout
@@ -74,6 +114,9 @@ class Folder(Location):
         self._lock = lock
 
     def unlock(self) -> None:
+        if self._counter >= 0:
+            os.close(self._counter)
+            self._counter = -1
         if self._lock is not None:
             lock, self._lock = self._lock, None
             try:
@@ -81,32 +124,45 @@ class Folder(Location):
             finally:
                 lock.release()
 
+    # Zarr's own would make the folder as they look into it.
+
+    def get(self, key: str) -> bytes | None:
+        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return (self.path / key).read_bytes()
+        return None
+
+    def keys(self, prefix: str) -> list[str]:
+        inside = self.path / prefix
+        return [f.relative_to(self.path).as_posix() for f in inside.rglob("*") if f.is_file()]
+
+    def delete(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            super().delete(path)
+
+    def set_aside(self, path: str) -> str:
+        aside = (self.path / path).with_name(f"{Path(path).name}.damaged")
+        shutil.rmtree(aside, ignore_errors=True)  # of an earlier time
+        (self.path / path).rename(aside)
+        return f"kept as {aside.relative_to(self.path)}"
+
     def marked(self) -> bool:
         return (self.path / COMMITTED / "writer.lock").exists()
 
+    def occupied(self) -> bool:
+        if not self.path.is_dir():
+            return self.path.exists()
+        return any(self.path.iterdir())
+
     def unfinished(self) -> bool:
         inside = self.path / COMMITTED
-        if not inside.is_dir() or (inside / JOURNAL).exists() or (inside / "zarr.json").exists():
-            return False  # the journal is made last
-        if (inside / "writer.lock").exists():
-            return True
-        # Nothing but the beginning of a lock.
-        return all(e.name.startswith("writer.") for e in inside.iterdir()) and len(list(self.path.iterdir())) == 1
+        if not inside.is_dir() or not (self.marked() or self._begun()):
+            return False
+        return super().unfinished()
 
-    def remove_metadata(self, name: str) -> bool:
-        (self.path / name / "zarr.json").unlink(missing_ok=True)
-        return True
-
-    def clear(self) -> None:
-        self.sweep()
-        for entry in list(self.path.iterdir()):
-            if entry.is_dir() and entry.name != COMMITTED:
-                shutil.rmtree(entry)
-            elif entry.is_file():
-                entry.unlink()
-
-    def occupied(self) -> bool:
-        return self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir()))
+    def _begun(self) -> bool:
+        """Whether there is nothing but the beginning of a lock."""
+        entries = [*self.path.iterdir(), *(self.path / COMMITTED).iterdir()]
+        return all(e.name == COMMITTED or e.name.startswith(_OURS) for e in entries)
 
     def sweep(self) -> int:
         left = list(self.path.rglob("*.partial"))
@@ -120,21 +176,16 @@ class Folder(Location):
     def writer(self) -> dict[str, Any] | None:
         record = self.path / COMMITTED / "writer.json"
         try:
-            held: dict[str, Any] = json.loads(record.read_bytes())
+            held = whole(json.loads(record.read_bytes()))
         except (FileNotFoundError, ValueError):
             return None
-        return held if may_live(held) else None
+        return held if held and may_live(held) else None
 
-    def beside(self, what: str) -> Location:
-        return Folder(self.path.with_name(f"{self.path.name}.{what}"))
+    def beside(self, what: str, why: str) -> Location:
+        names = (f"{self.path.name}.{what}{number or ''}" for number in itertools.count())
+        return Folder(next(place for place in map(self.path.with_name, names) if not place.exists()))
 
     def move(self, place: Location) -> None:
         assert isinstance(place, Folder)
         self.path.rename(place.path)
         sync_directory(place.path.parent)
-
-    def set_aside(self) -> str:
-        names = (f"{self.path.name}.damaged{number or ''}" for number in itertools.count())
-        copy = next(place for place in map(self.path.with_name, names) if not place.exists())
-        shutil.copytree(self.path, copy)
-        return str(copy)

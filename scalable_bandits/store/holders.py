@@ -17,6 +17,14 @@ def holder() -> dict[str, Any]:
     return {"pid": os.getpid(), "host": socket.gethostname(), "command": command, "since": time.time()}
 
 
+def whole(record: Any) -> dict[str, Any] | None:
+    """The record of a holder as it was read; None if it is none, or damaged."""
+    types = {"pid": int, "host": str, "command": str, "since": float}
+    if isinstance(record, dict) and all(isinstance(record.get(key), kind) for key, kind in types.items()):
+        return record
+    return None
+
+
 def may_live(record: dict[str, Any]) -> bool:
     """Whether a holder still runs, as far as can be told from here."""
     if record["host"] != socket.gethostname():

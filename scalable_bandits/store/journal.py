@@ -1,85 +1,40 @@
-"""The journal: what came after the last whole chunk, in frames with checksums, appended and never changed.
-
-A frame is ``length, checksum, kind, first round, time`` and a payload. Reading stops at the first frame that is
-incomplete or whose checksum is wrong: a torn tail, left by a process that died while it wrote, is cut there.
-"""
+"""Where the bytes of a run's logs go: a file that is appended to, or, where only whole objects can be put, an array."""
 
 from __future__ import annotations
 
 import errno
 import os
-import struct
-import time
 import uuid
-import zlib
-from collections.abc import Iterator
-from enum import IntEnum
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-_HEAD = struct.Struct("<II")  # length of what follows, its CRC-32
-_BODY = struct.Struct("<BQd")  # kind, first, time
-SEGMENT = 65_536  # bytes; of the journal where files cannot be appended to
+if TYPE_CHECKING:
+    from scalable_bandits.store.locations import Location
+
+SEGMENT = 65_536  # bytes; of a journal where files cannot be appended to
 SEGMENTS = 16_384  # at the most
 
 
-class Kind(IntEnum):
-    """What a frame says."""
-
-    START = 1  # the journal begins; payload as PENDING
-    ROWS = 2  # rows from number `first` on
-    PENDING = 3  # candidates (int64) asked and not told; `first` rows had been told
-    CLOSED = 4  # closed in order; payload as PENDING
-    TICKET = 5  # in the journal of tickets: what became of ticket `first`; payload JSON
-
-
-class Frame(NamedTuple):
-    """One entry."""
-
-    kind: Kind
-    first: int  # rounds before it; of a ticket, its number
-    time: float  # seconds since 1970
-    payload: bytes
-
-
-def encode(kind: Kind, first: int, payload: bytes) -> bytes:
-    """Bytes of a frame, with the present time."""
-    body = _BODY.pack(kind, first, time.time()) + payload
-    return _HEAD.pack(len(body), zlib.crc32(body)) + body
-
-
-def parse(data: bytes) -> Iterator[tuple[Frame, int]]:
-    """Frames up to the first torn one, each with the number of bytes up to its end."""
-    offset = 0
-    while offset + _HEAD.size + _BODY.size <= len(data):
-        length, checksum = _HEAD.unpack_from(data, offset)
-        start, stop = offset + _HEAD.size, offset + _HEAD.size + length
-        if length < _BODY.size or stop > len(data) or zlib.crc32(memoryview(data)[start:stop]) != checksum:
-            return
-        kind, first, when = _BODY.unpack_from(data, start)
-        yield Frame(Kind(kind), first, when, data[start + _BODY.size : stop]), stop
-        offset = stop
-
-
 class Journal(Protocol):
-    """Where the bytes of the frames go."""
+    """Bytes that grow at the end."""
 
-    def read(self) -> bytes:
-        """All bytes, a torn tail included."""
+    def read(self) -> bytes | None:
+        """All bytes; None if there is no such journal."""
 
-    def cut(self, size: int) -> None:
-        """Keep the first `size` bytes only."""
+    def create(self, data: bytes) -> None:
+        """Make it, with these bytes, whatever was there; durable when this returns."""
 
     def append(self, data: bytes) -> None:
         """Add bytes; they are durable when this returns, and not there if it raises."""
 
-    def replace(self, data: bytes) -> None:
-        """Put these bytes in the place of all."""
+    def remove(self) -> None:
+        """Remove it, if it is there."""
 
     def close(self) -> None:
-        """Let go of what is held open."""
+        """Close what is held open."""
 
 
 def sync_directory(path: Path) -> None:
@@ -132,21 +87,19 @@ class FileJournal:
         self._descriptor = -1
         self._size = 0
 
-    def read(self) -> bytes:
+    def read(self) -> bytes | None:
         try:
             return self.path.read_bytes()
         except FileNotFoundError:
-            return b""
+            return None
 
-    def cut(self, size: int) -> None:
-        self._open()
-        os.ftruncate(self._descriptor, size)
-        os.fsync(self._descriptor)
-        self._size = size
+    def create(self, data: bytes) -> None:
+        self.close()
+        replace_file(self.path, data)
 
     def _open(self) -> None:
         if self._descriptor < 0:
-            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
             self._size = os.fstat(self._descriptor).st_size
 
     def append(self, data: bytes) -> None:
@@ -161,9 +114,9 @@ class FileJournal:
             raise
         self._size += len(data)
 
-    def replace(self, data: bytes) -> None:
+    def remove(self) -> None:
         self.close()
-        replace_file(self.path, data)
+        self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -174,77 +127,79 @@ class FileJournal:
 class ArrayJournal:
     """A zarr array of bytes, for stores that put whole objects: an append rewrites its last segment.
 
-    The array has two halves and, before them, a segment that says which is the journal: a new one is written whole into
-    the other half first. Bytes after the last frame are zero, and a frame of length zero is none.
+    Bytes after the end are zero, and the last byte that was written is not.
+
+    Parameters
+    ----------
+    location
+        Location of the run.
+    path
+        Name of the array.
     """
 
-    def __init__(self, array: Any):
-        self.array = array
-        self._data = b""
-        self._half = 0
+    def __init__(self, location: Location, path: str):
+        self._location, self._path = location, path
+        self._array: Any = None
+        self._generation = -1
+        self._size = -1  # not known before it was read or made
+        self._last = b""  # what the last segment holds
 
-    def take_over(self, other: ArrayJournal) -> None:
-        """Know what another view of the same array knows."""
-        self._data, self._half = other._data, other._half
+    def _open(self) -> Any:
+        """The array, opened again where the location works in transactions."""
+        if self._array is None or self._generation != self._location.generation:
+            self._array, self._generation = (
+                self._location.column(self._path, self._document()),
+                self._location.generation,
+            )
+        return self._array
 
     @staticmethod
-    def layout() -> dict[str, Any]:
-        """Arguments of zarr's `create_array`."""
+    def _document() -> dict[str, Any]:
+        """Metadata of the array, as zarr keeps them."""
         return {
-            "shape": (SEGMENT * (1 + 2 * SEGMENTS),), "chunks": (SEGMENT,), "dtype": "uint8", "fill_value": 0,
-            "compressors": None,
+            "zarr_format": 3, "node_type": "array", "shape": [SEGMENT * SEGMENTS], "data_type": "uint8",
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [SEGMENT]}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": 0, "codecs": [{"name": "bytes"}], "attributes": {}, "dimension_names": None,
+            "storage_transformers": [],
         }  # fmt: skip
 
-    def read(self) -> bytes:
-        data, offset = b"", 0
-        while len(data) < SEGMENT * SEGMENTS and offset <= SEGMENT * SEGMENTS:
+    def read(self) -> bytes | None:
+        keys = self._location.keys(f"{self._path}/")  # icechunk lists whole arrays only
+        numbers = [int(key.rpartition("/")[2]) for key in keys if key.startswith(f"{self._path}/c/")]
+        if not numbers:
+            return None
+        array, pieces = self._open(), []
+        for number in range(max(numbers) + 1):
             try:
-                if not data:
-                    self._half = int(self.array[0])
-                start = self._start + len(data)
-                data += self.array[start : start + SEGMENT].tobytes()
-            except Exception:  # a damaged segment: the journal ends before it
-                break
-            while offset + _HEAD.size <= len(data):
-                length, _ = _HEAD.unpack_from(data, offset)
-                if not length:
-                    self._data = data[:offset]
-                    return self._data
-                offset += _HEAD.size + length
-        self._data = data
+                pieces.append(array[number * SEGMENT : (number + 1) * SEGMENT].tobytes())
+            except Exception:  # a damaged segment: the frames in it are missing
+                pieces.append(bytes(SEGMENT))
+        data = b"".join(pieces).rstrip(b"\0")
+        self._size, self._last = len(data), data[len(data) // SEGMENT * SEGMENT :]
         return data
 
-    def cut(self, size: int) -> None:
-        self.replace(self._data[:size])
+    def create(self, data: bytes) -> None:
+        self.remove()
+        self._location.put_document(self._path, self._document())
+        self._size, self._last = 0, b""
+        self.append(data)
 
     def append(self, data: bytes) -> None:
-        grown = self._data + data
-        self._write(grown, len(self._data) // SEGMENT)
-        self._data = grown
-
-    def replace(self, data: bytes) -> None:
-        before = self._half
-        self._half = 1 - before
-        try:
-            self._write(data, 0)
-            self.array[:SEGMENT] = np.full(SEGMENT, self._half, np.uint8)
-        except BaseException:
-            self._half = before
-            raise
-        self._data = data
-
-    @property
-    def _start(self) -> int:
-        """Where the half that is the journal starts."""
-        return SEGMENT * (1 + self._half * SEGMENTS)
-
-    def _write(self, data: bytes, segment: int) -> None:
-        start = segment * SEGMENT
-        size = -(-(len(data) - start + _HEAD.size) // SEGMENT) * SEGMENT  # zeros follow, whatever stood there before
+        if self._size < 0:
+            self.read()
+        grown = self._last + data
+        start, size = self._size - len(self._last), -(-len(grown) // SEGMENT) * SEGMENT
         if start + size > SEGMENT * SEGMENTS:
             raise OSError(f"the journal holds {SEGMENT * SEGMENTS} bytes at the most")
-        place = self._start + start
-        self.array[place : place + size] = np.frombuffer(data[start:].ljust(size, b"\0"), np.uint8)
+        self._open()[start : start + size] = np.frombuffer(grown.ljust(size, b"\0"), np.uint8)
+        self._size += len(data)
+        self._last = grown[len(grown) // SEGMENT * SEGMENT :]
+
+    def remove(self) -> None:
+        with suppress(FileNotFoundError):
+            self._location.delete(self._path)
+        self._array = None
 
     def close(self) -> None:
         pass

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import zarr
 from zarr.abc.buffer import Buffer, BufferPrototype
 from zarr.abc.store import ByteRequest, Store
+from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.storage import WrapperStore
+from zarr.storage import StorePath, WrapperStore
 
 from scalable_bandits import checks
 from scalable_bandits.store.errors import StoreDamaged
 from scalable_bandits.store.journal import Journal
 
-COMMITTED = "committed"  # the array of the count; the folder of a run's journal and lock too, where zarr lists nothing
-JOURNAL = "journal"
-BOOKKEEPING = "bookkeeping"  # the group with the journal and the lock where a run is no folder
+COMMITTED = "committed"  # the array of the count; the folder of a run's logs and lock too, where zarr lists nothing
+JOURNAL_1 = "journal"  # the journal of schema 1; later ones have their generation in their names
+BOOKKEEPING = "bookkeeping"  # the group with the logs and the lock where a run is no folder
+METADATA = "zarr.json"
 
+BEGINNING = 120  # bytes at the most of a journal that has begun and says nothing yet
 _CHUNK = re.compile(r"/c([./]\d+)*$")  # how the key of a chunk ends
 
 
@@ -43,6 +48,8 @@ class Location(ABC):
     name: str
     generation = 0  # what was opened in an earlier one has to be opened again
     separator: Literal[".", "/"] = "/"  # between the numbers in a chunk's key
+    inside: str = BOOKKEEPING  # where the logs and the commit record are
+    record_file: str = f"{BOOKKEEPING}/{METADATA}"  # that the commit record is in
 
     @property
     @abstractmethod
@@ -50,8 +57,41 @@ class Location(ABC):
         """Zarr's view of it."""
 
     @abstractmethod
-    def journal(self, group: zarr.Group, earlier: Journal | None = None, name: str = JOURNAL) -> Journal:
-        """A journal of the run whose group is given; goes on from the same journal as it was opened earlier."""
+    def journal(self, name: str) -> Journal:
+        """The journal of this name."""
+
+    @abstractmethod
+    def journals(self) -> list[str]:
+        """Names of the journals that are there."""
+
+    @abstractmethod
+    def read_earlier(self, name: str) -> bytes:
+        """Bytes of a journal of schema 1; none if it is not there."""
+
+    @abstractmethod
+    def remove_earlier(self, name: str) -> None:
+        """Remove a journal of schema 1, if it is there."""
+
+    @abstractmethod
+    def read_record(self) -> Any:
+        """The commit record as plain data; None if there is none, and whatever JSON there is if it is damaged.
+
+        Raises
+        ------
+        ValueError
+            If it is no JSON.
+        """
+
+    @abstractmethod
+    def write_record(self, record: Mapping[str, Any]) -> None:
+        """Replace the commit record, durably; it is whole or the earlier one."""
+
+    def acknowledge(self, counter: bytes) -> None:  # noqa: B027 - object stores would need another request for it
+        """Overwrite the count of acknowledged frames in place, as cheaply as may be."""
+
+    def acknowledged(self) -> bytes | None:
+        """The count as it was last written, or as the system kept it; None if none is kept."""
+        return None
 
     @abstractmethod
     def lock(self, takeover: bool) -> None:
@@ -67,69 +107,100 @@ class Location(ABC):
     def settle(self) -> None:  # noqa: B027
         """Make what was written visible as one."""
 
+    # ---- keys of the zarr store
+
+    def get(self, key: str) -> bytes | None:
+        """Bytes of a key; None if it is not there."""
+        found = sync(self.store.get(key, default_buffer_prototype()))
+        return None if found is None else found.to_bytes()
+
+    def put(self, key: str, data: bytes) -> None:
+        """Set a key."""
+        sync(self.store.set(key, default_buffer_prototype().buffer.from_bytes(data)))
+
+    def keys(self, prefix: str) -> list[str]:
+        """Keys that begin so."""
+        return sync(_listed(self.store, prefix))
+
+    def delete(self, path: str) -> None:
+        """Remove an array or a group with all that is in it."""
+        sync(self.store.delete_dir(path))
+
+    def document(self, path: str) -> dict[str, Any] | None:
+        """Metadata of an array or group as it is stored; None if there is none.
+
+        Raises
+        ------
+        ValueError
+            If it is no JSON object.
+        """
+        data = self.get(f"{path}/{METADATA}" if path else METADATA)
+        if data is None:
+            return None
+        found = json.loads(data)
+        if not isinstance(found, dict):
+            raise ValueError("it is no JSON object")
+        return found
+
+    def put_document(self, path: str, document: Mapping[str, Any]) -> None:
+        """Write the metadata of an array or group."""
+        self.put(f"{path}/{METADATA}" if path else METADATA, json.dumps(document, indent=2).encode())
+
+    def column(self, path: str, document: Mapping[str, Any], complete: bool = False) -> zarr.Array[Any]:
+        """An array whose metadata are given, whatever the store says of them; a missing chunk is an error if asked."""
+        store = CompleteStore(self.store.with_read_only(True)) if complete else self.store
+        return zarr.Array.from_dict(StorePath(store, path), dict(document))
+
     def group(self, mode: Literal["r", "r+", "a"] = "r", path: str | None = None) -> zarr.Group:
         """The run's group, or one inside it; FileNotFoundError if it is not there."""
         return zarr.open_group(self.store, mode=mode, path=path, zarr_format=3, use_consolidated=False)
 
-    def array(self, name: str) -> zarr.Array[Any]:
-        """One of the run's arrays; FileNotFoundError if it is not there."""
-        return zarr.open_array(self.store, mode="r", path=name, zarr_format=3)
-
-    def first_missing(self, name: str, chunks: int) -> int:
-        """Number of the first chunk along the rounds, of so many, that an array does not have; `chunks` if it has all.
-
-        Asks for names only.
-        """
-        array = self.array(name)
-        inner = (0,) * (array.ndim - 1)
-        there = set(sync(_listed(self.store, f"{name}/")))
-        keys = (f"{name}/{array.metadata.encode_chunk_key((i, *inner))}" for i in range(chunks))
-        return next((i for i, key in enumerate(keys) if key not in there), chunks)
-
-    def remove_metadata(self, name: str) -> bool:
-        """Remove metadata that cannot be read, of an array or (no name) of the group; False if that cannot be done."""
-        return False
+    # ---- what is here
 
     def complete(self) -> zarr.Group:
         """The run's group for reading, in which a missing chunk is an error."""
-        store = CompleteStore(self.store.with_read_only(True))
-        return zarr.open_group(store, mode="r", zarr_format=3, use_consolidated=False)
+        return zarr.open_group(
+            CompleteStore(self.store.with_read_only(True)), mode="r", zarr_format=3, use_consolidated=False
+        )
+
+    def set_aside(self, path: str) -> str:
+        """Put an array out of the way, and say where; where only whole objects can be put, it is removed."""
+        self.delete(path)
+        self.settle()
+        return "removed"
 
     def occupied(self) -> bool:
         """Whether anything is there."""
-        try:
-            self.group()
-        except FileNotFoundError:
-            return self._holds(COMMITTED)
-        except Exception:  # something that cannot be read
-            pass
-        return True
+        return bool(self.keys(""))
 
-    def _holds(self, name: str) -> bool:
-        try:
-            self.array(name)
-        except Exception as error:  # metadata that cannot be read are there
-            return not isinstance(error, FileNotFoundError)
-        return True
+    def evidence(self) -> bool:
+        """Whether rounds were ever written here: chunks, or a journal with more than its beginning."""
+        chunks = (key for key in self.keys("") if _CHUNK.search(key))
+        aside = (f"{COMMITTED}/", "inputs/", f"{self.inside}/")
+        if any(not key.startswith(aside) for key in chunks):
+            return True
+        return any(len(self.journal(name).read() or b"") > BEGINNING for name in self.journals())
 
     def marked(self) -> bool:
         """Whether what is there bears the marks of a run, be it a damaged one."""
-        return self._holds(COMMITTED) or BOOKKEEPING in self.group()
+        return bool(self.keys(f"{COMMITTED}/") or self.keys(f"{self.inside}/"))
 
     def unfinished(self) -> bool:
-        """Whether what is there is a run whose making was interrupted."""
+        """Whether what is there is a run whose making was interrupted: the commit record comes last."""
         try:
-            inside = self.group(path=BOOKKEEPING)
-        except FileNotFoundError:
+            if self.read_record() is not None:
+                return False
+        except ValueError:
             return False
-        return not self._holds(COMMITTED) and JOURNAL not in inside
+        return self.marked() and not self.read_earlier(JOURNAL_1) and not self.evidence()
 
     def clear(self) -> None:
         """Remove what an interrupted making left."""
-        if self.unfinished():
-            for name in list(self.group().keys()):
-                if name != BOOKKEEPING:
-                    del self.group("r+")[name]
+        self.sweep()
+        for name in {key.partition("/")[0] for key in self.keys("")} - {self.inside, METADATA}:
+            self.delete(name)
+        for name in self.journals():
+            self.journal(name).remove()
 
     def sweep(self) -> int:
         """Remove what a writer that died left half written; tells how many files."""
@@ -143,14 +214,10 @@ class Location(ABC):
         """Who is writing, as far as can be told; None if nobody is."""
         return None
 
-    def beside(self, what: str) -> Location:
-        """A place of its own next to this one."""
-        checks.refuse("store", self.name, "a store in a folder: copy it to one to upgrade it")
+    def beside(self, what: str, why: str) -> Location:
+        """A place of its own next to this one; ValueError if there is none, of the argument `why`."""
+        checks.refuse(why, self.name, "a store in a folder, of which a copy can be kept: copy it to one first")
 
     def move(self, place: Location) -> None:
         """Become another place."""
         raise NotImplementedError
-
-    def set_aside(self) -> str:
-        """Copy everything to a place of its own, before something is cut; tells where."""
-        checks.refuse("recover", self.name, "a store in a folder, which can be copied before anything is cut")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import zarr
 from zarr.abc.store import Store
 from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from scalable_bandits.store.errors import StoreLocked
-from scalable_bandits.store.holders import held_by, holder, may_live
-from scalable_bandits.store.journal import SEGMENT, ArrayJournal, Journal
-from scalable_bandits.store.locations import BOOKKEEPING, JOURNAL, Location
+from scalable_bandits.store.errors import StoreDamaged, StoreLocked
+from scalable_bandits.store.holders import held_by, holder, may_live, whole
+from scalable_bandits.store.journal import SEGMENT, SEGMENTS, ArrayJournal, Journal
+from scalable_bandits.store.locations import BOOKKEEPING, METADATA, Location
 
 
 class Objects(Location):
@@ -35,15 +36,40 @@ class Objects(Location):
     def store(self) -> Store:
         return self._store
 
-    def journal(self, group: zarr.Group, earlier: Journal | None = None, name: str = JOURNAL) -> Journal:
-        if f"{BOOKKEEPING}/{name}" not in group:
-            if group.read_only:  # of a run whose making was interrupted
-                return ArrayJournal(np.zeros(2 * SEGMENT, np.uint8))
-            group.require_group(BOOKKEEPING).create_array(name, **ArrayJournal.layout())
-        journal = ArrayJournal(group[f"{BOOKKEEPING}/{name}"])
-        if isinstance(earlier, ArrayJournal):
-            journal.take_over(earlier)
-        return journal
+    def journal(self, name: str) -> Journal:
+        return ArrayJournal(self, f"{BOOKKEEPING}/{name}")
+
+    def journals(self) -> list[str]:
+        inside = (key.split("/") for key in self.keys(f"{BOOKKEEPING}/"))
+        return sorted({parts[1] for parts in inside if len(parts) > 2 and "-" in parts[1]})
+
+    def read_earlier(self, name: str) -> bytes:
+        """An array of two halves, after a segment that says which of them is the journal."""
+        path = f"{BOOKKEEPING}/{name}"
+        if self.document(path) is None:
+            return b""
+        array: Any = self.group()[path]
+        first = 1 + int(array[0]) * SEGMENTS
+        numbers = (int(key.rpartition("/")[2]) for key in self.keys(f"{path}/") if key.startswith(f"{path}/c/"))
+        last = max((n for n in numbers if first <= n < first + SEGMENTS), default=first - 1)
+        return b"".join(array[n * SEGMENT : (n + 1) * SEGMENT].tobytes() for n in range(first, last + 1))
+
+    def remove_earlier(self, name: str) -> None:
+        if self.document(f"{BOOKKEEPING}/{name}") is not None:
+            self.delete(f"{BOOKKEEPING}/{name}")
+
+    def read_record(self) -> Any:
+        return self._inside().get("record")
+
+    def write_record(self, record: Mapping[str, Any]) -> None:
+        self.group("r+", BOOKKEEPING).attrs["record"] = dict(record)
+
+    def _inside(self) -> dict[str, Any]:
+        """Attributes of the group with the commit record; ValueError if they cannot be read."""
+        attributes = (self.document(BOOKKEEPING) or {}).get("attributes", {})
+        if not isinstance(attributes, dict):
+            raise ValueError("its attributes are no JSON object")
+        return attributes
 
     def lock(self, takeover: bool) -> None:
         mine = holder()
@@ -60,18 +86,27 @@ class Objects(Location):
 
     def _enter(self, record: dict[str, Any]) -> bool:
         """Put the record of the lock if there is none; whether it is there now."""
-        self.group("a", BOOKKEEPING)
+        self._make_inside()
         data = json.dumps({**record, "token": uuid.uuid4().hex}).encode()
         buffer = default_buffer_prototype().buffer.from_bytes(data)
         sync(self.store.set_if_not_exists(self._LOCK, buffer))
-        found = sync(self.store.get(self._LOCK, default_buffer_prototype()))
-        return found is not None and found.to_bytes() == data
+        return self.get(self._LOCK) == data
+
+    def _make_inside(self) -> zarr.Group:
+        """The group with the commit record, made if there is none."""
+        try:
+            self._inside()
+        except ValueError as error:
+            text = f"store {self.name}: {BOOKKEEPING}/{METADATA}, with the commit record, cannot be read ({error})"
+            raise StoreDamaged(text) from error
+        return self.group("a", BOOKKEEPING)
 
     def _holder(self) -> dict[str, Any] | None:
         """The record of the lock."""
-        found = sync(self.store.get(self._LOCK, default_buffer_prototype()))
-        record: dict[str, Any] | None = None if found is None else json.loads(found.to_bytes())
-        return record
+        found = self.get(self._LOCK)
+        with suppress(ValueError):  # damaged: whoever comes next makes it anew
+            return whole(None if found is None else json.loads(found))
+        return None
 
     def _leave(self) -> None:
         """Remove the record of the lock."""
@@ -105,12 +140,20 @@ class Icechunk(Objects):
             self._session.commit("scalable_bandits")
             self.look_again()
 
+    def acknowledge(self, counter: bytes) -> None:
+        self.group("r+", BOOKKEEPING).attrs["acknowledged"] = counter.hex()  # one commit with what it counts
+
+    def acknowledged(self) -> bytes | None:
+        with suppress(ValueError, TypeError):
+            return bytes.fromhex(self._inside()["acknowledged"]) if "acknowledged" in self._inside() else None
+        return None
+
     # The record of the lock is an attribute, and the commit of whoever came second is refused.
 
     def _enter(self, record: dict[str, Any]) -> bool:
         from icechunk import ConflictError
 
-        inside = self.group("a", BOOKKEEPING)
+        inside = self._make_inside()
         if "writer" in inside.attrs:
             return False
         inside.attrs["writer"] = record
@@ -122,11 +165,7 @@ class Icechunk(Objects):
         return True
 
     def _holder(self) -> dict[str, Any] | None:
-        try:
-            record: Any = self.group(path=BOOKKEEPING).attrs.get("writer")
-        except FileNotFoundError:
-            return None
-        return record or None
+        return whole(self._inside().get("writer"))
 
     def _leave(self) -> None:
         inside = self.group("a", BOOKKEEPING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NoReturn, Self
@@ -9,21 +10,25 @@ from typing import Any, Literal, NoReturn, Self
 from numpy.typing import NDArray
 
 from scalable_bandits import checks
+from scalable_bandits.store import repair
 from scalable_bandits.store.errors import StoreDamaged, named
 from scalable_bandits.store.layout import (
     CHUNK,
     SCHEMA,
-    attributes_of,
+    Copies,
     check_schema,
     describe_fields,
     fields_of,
     lay_out,
+    read_attributes,
+    refuse_attributes,
+    sign_attributes,
 )
-from scalable_bandits.store.locations import COMMITTED, Location
+from scalable_bandits.store.locations import Location
 from scalable_bandits.store.places import locate
-from scalable_bandits.store.repair import repair
 from scalable_bandits.store.rows import Field, check_fields
-from scalable_bandits.store.upgrade import Earlier, read_earlier
+from scalable_bandits.store.stored import StoredRun
+from scalable_bandits.store.upgrade import Earlier, read_earlier, upgrade
 from scalable_bandits.store.writer import Durability, RunWriter
 
 
@@ -88,21 +93,22 @@ class ObservationStore(RunWriter):
         location = locate(place)
         _check_durability(durability)
         chunk = checks.integer("chunk", chunk, 1)
-        given = {
-            **(attributes or {}), "schema": SCHEMA, "chunk": chunk, "fields": describe_fields(check_fields(fields)),
-            "specification": dict(specification), "planned": planned,
-        }  # fmt: skip
+        run = uuid.uuid4().hex[:16]
+        given = sign_attributes(
+            {
+                **(attributes or {}), "schema": SCHEMA, "id": run, "chunk": chunk, "planned": planned,
+                "fields": describe_fields(check_fields(fields)), "specification": dict(specification),
+            }
+        )  # fmt: skip
         with named(location.name, "making it"):
-            if attributes_of(location) is not None or (location.occupied() and not location.unfinished()):
+            if location.occupied() and not location.unfinished():
                 raise FileExistsError(f"store: {location.name} exists already; name another place, or remove it first")
             location.lock(takeover=False)
             try:
                 location.clear()
                 lay_out(location, given, inputs)
-                location.settle()
                 store = cls(location, given, durability, writable=True)
-                store._set_count(0)
-                store._restart_journal()
+                store._begin()
             except BaseException:
                 location.unlock()
                 raise
@@ -129,8 +135,9 @@ class ObservationStore(RunWriter):
         durability
             As in `create`.
         recover
-            Where committed rounds cannot be read: go on from the last one before the first damage. The files as they
-            are are copied to a folder beside them first.
+            Where something is damaged: go on with every round that can be read. Of a simulation, which plays lost
+            rounds again, with those before the first damage. All files as they are are kept in a folder beside it;
+            opened to read, nothing is changed.
         takeover
             Of a store that is no folder: its writer, on another machine, is known to be gone.
 
@@ -149,45 +156,92 @@ class ObservationStore(RunWriter):
             checks.refuse("mode", mode, "'r' or 'a'")
         _check_durability(durability)
         location = locate(place)
-        attributes = attributes_of(location)
-        earlier = None if attributes else read_earlier(location)
-        if earlier is not None:
-            if mode == "r":
-                return cls._in_memory(location, earlier)
-            attributes = cls._upgrade(location, earlier)
-        if attributes is None:
-            cls._refuse_to_open(location)
+        with named(location.name, "opening it"):
+            attributes, damaged = cls._find(location)
+            if attributes is None:
+                earlier = read_earlier(location)
+                if earlier is None:
+                    cls._refuse_to_open(location, damaged)
+                if mode == "r":
+                    return cls._in_memory(location, earlier)
+                attributes = cls._upgrade(location, earlier)
         check_schema(location.name, attributes)
         if mode == "r":
-            store = cls(location, attributes, durability, writable=False)
-            with named(location.name, "reading it"):
-                store.refresh()
-            return store
+            return cls._read(location, attributes, recover)
+        recovered = []
         with named(location.name, "opening it for writing"):
             location.lock(takeover)
             try:
-                made = lay_out(location, attributes)
-                store = cls(location, attributes, durability, writable=True)
-                store.repairs += [f"{what}: the metadata was missing and made again" for what in made]
-                repair(store, recover)
+                try:
+                    store = cls._open_locked(location, attributes, durability, thorough=recover)
+                except StoreDamaged:
+                    if not recover:
+                        raise
+                    reader = StoredRun(location, attributes, recover=True)
+                    reader.refresh()
+                    recovered.append(repair.recover(reader))
             except BaseException:
                 location.unlock()
                 raise
+        if recovered:
+            location.unlock()
+            store = cls.open(place, mode, durability=durability)
+        store.repairs = [*recovered, *store.repairs]
         if store.repairs:
             warnings.warn(f"store {location.name}: {'; '.join(store.repairs)}", stacklevel=2)
         return store
 
+    @classmethod
+    def _open_locked(
+        cls, location: Location, attributes: Mapping[str, Any], durability: Durability, thorough: bool
+    ) -> Self:
+        """Open a run whose lock was taken, and mend it; `thorough`: StoreDamaged if any round cannot be read."""
+        upgraded = attributes["schema"] < SCHEMA
+        if upgraded:
+            reader = StoredRun(location, attributes)
+            reader.refresh()
+            attributes = upgrade(reader)
+        store = cls(location, attributes, durability, writable=True)
+        if upgraded:
+            store.repairs += [*reader.repairs, f"upgraded to schema {SCHEMA}"]
+        repair.mend(store)
+        if thorough:
+            for start in range(0, len(store), store.chunk):
+                store.read(start, start + store.chunk)
+        return store
+
+    @classmethod
+    def _read(cls, location: Location, attributes: Mapping[str, Any], recover: bool) -> Self:
+        """Open a run for reading; what is damaged or torn is said, and nothing is changed."""
+        store = cls(location, attributes, "block", writable=False)
+        store._recover = recover
+        with named(location.name, "reading it"):
+            store.refresh()
+        said = [*store.problems, *store.notes()]
+        if said:
+            warnings.warn(f"store {location.name}: {'; '.join(said)}", stacklevel=3)
+        return store
+
     @staticmethod
-    def _refuse_to_open(location: Location) -> NoReturn:
+    def _find(location: Location) -> Copies:
+        """Attributes of the run in a place; None of one whose making was interrupted."""
+        try:
+            record = location.read_record()
+        except ValueError:
+            record = None  # damaged: `scan` says so
+        copies = read_attributes(location, record.get("run") if isinstance(record, dict) else None)
+        if copies.attributes is not None and copies.attributes["schema"] == SCHEMA and location.unfinished():
+            return Copies(None, {})
+        return copies
+
+    @staticmethod
+    def _refuse_to_open(location: Location, damaged: Mapping[str, str]) -> NoReturn:
         """Say what a place without readable attributes is."""
         if not location.occupied() or location.unfinished():
             raise FileNotFoundError(f"store: there is no run in {location.name}")
         if not location.marked():
             raise FileExistsError(f"store: {location.name} exists already and is no run; name another place")
-        raise StoreDamaged(
-            f"store {location.name}: it is no run, or both copies of its attributes (zarr.json and "
-            f"{COMMITTED}/zarr.json) are damaged; the arrays that can be read are there for zarr.open_group"
-        )
+        raise refuse_attributes(location, damaged)
 
     @classmethod
     def _in_memory(cls, location: Location, earlier: Earlier) -> Self:
@@ -199,7 +253,7 @@ class ObservationStore(RunWriter):
     @classmethod
     def _upgrade(cls, location: Location, earlier: Earlier) -> dict[str, Any]:
         """Put a run of this schema in the place of an earlier one, which stays beside it; its attributes."""
-        beside, kept = location.beside("upgrading"), location.beside("earlier")
+        beside, kept = location.beside("upgrading", "store"), location.beside("earlier", "store")
         given = dict(earlier.attributes)
         fields, specification, planned = fields_of(given), given.pop("specification"), given.pop("planned")
         with cls.create(beside, fields, specification=specification, planned=planned, attributes=given) as store:
@@ -208,7 +262,7 @@ class ObservationStore(RunWriter):
         beside.move(location)
         text = f"store {location.name}: upgraded to schema {SCHEMA}; what it was is in {kept.name}"
         warnings.warn(text, stacklevel=4)
-        return attributes_of(location) or {}
+        return read_attributes(location).attributes or {}
 
 
 def _check_durability(durability: str) -> None:

@@ -2,87 +2,178 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import suppress
+from typing import Any
+
 import numpy as np
 
-from scalable_bandits.store import checkpoints
+from scalable_bandits.store import digests
 from scalable_bandits.store.errors import StoreDamaged
-from scalable_bandits.store.layout import ROUND
-from scalable_bandits.store.pending import NONE
-from scalable_bandits.store.rows import Rows
+from scalable_bandits.store.frames import Gap, Kind
+from scalable_bandits.store.layout import ROUND, WHOLE, field_document, lay_out, length_of
+from scalable_bandits.store.locations import COMMITTED
+from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS
+from scalable_bandits.store.scan import Scan
+from scalable_bandits.store.stored import StoredRun
+from scalable_bandits.store.upgrade import remove_earlier
 from scalable_bandits.store.writer import RunWriter
 
+OWN = ("schema", "id", "digest", "chunk", "fields", "specification", "planned")  # attributes of any run
 
-def repair(store: RunWriter, recover: bool) -> None:
-    """Bring a store just opened for writing into order; what was done is added to its `repairs`.
+
+def mend(store: RunWriter) -> None:
+    """Bring a store whose lock was just taken into order; what was done is added to its `repairs`.
 
     Raises
     ------
     StoreDamaged
-        If committed rounds cannot be read and `recover` is not given.
+        If something that was committed cannot be read; then nothing has changed.
     """
-    left = store.location.sweep()
+    location = store.location
+    found = store._open_logs()
+    _check_chunks(store)
+    left = location.sweep()
     if left:
         store.repairs.append(f"{left} half-written file(s) were removed")
-    data = store._journal.read()
-    count = store._count()
-    try:
-        good = store._load(data, count)
-    except StoreDamaged:
-        if not recover:
-            raise
-        _give_up(store, count, count // store.chunk * store.chunk)
-        data, good = b"", 0
-    if good < len(data):
-        store._journal.cut(good)
-        store.repairs.append(f"a torn tail of {len(data) - good} bytes was cut; {len(store)} rounds are there")
-    store._logged, store._noted = len(store._rows), list(store.pending)
+    store.repairs += lay_out(location, store.attributes)
     _lengthen(store)
-    end = _intact(store, thorough=recover)
-    if end < store._folded:
-        if not recover:
-            missing = StoreDamaged("a chunk is missing")
-            raise StoreDamaged(store._damage(_worst(store, end), end, store._folded, missing))
-        _give_up(store, len(store), end)
-    if not good or end < store._folded or store.repairs:
-        store._restart_journal(store.orderly)
+    _renew_logs(store, found)
+    _check_count(store)
+    current = {f"{name}-{log.generation}" for name, log in store._logs.items()}
+    for file in set(location.journals()) - current:  # of a chunk that was not committed, or that was
+        location.journal(file).remove()
+    remove_earlier(location)
+    store._commit_record()
+    location.settle()
+
+
+def _renew_logs(store: RunWriter, found: Scan) -> None:
+    """Begin the logs anew that end in a torn frame, or that can be made again."""
+    table = store._table()
+    for name, contents in found.logs.items():
+        file = found.file(store.location, name)
+        if name == DIGESTS and table is not None:
+            known = digests.decode(contents, len(store.fields), len(table))
+            if known is None or not np.array_equal(known, table) or contents.torn or contents.gaps():
+                store._renew(DIGESTS, [(Kind.START, 0, b""), (Kind.DIGESTS, 0, digests.encode(table))])
+                store.repairs.append(f"{file}, the digests of the chunks, was made again")
+        elif contents.torn or any(isinstance(item, Gap) for item in contents.items):
+            same = ((f.kind, f.first, f.payload) for f in contents.valid())
+            store._renew(name, store._beginning(store._folded, closed=store.orderly) if name == ROUNDS else list(same))
+            text = f"a torn tail of {contents.torn} bytes was cut from {file}"
+            store.repairs.append(f"{text}; {len(store)} rounds are there" if name == ROUNDS else text)
+
+
+def _check_chunks(store: RunWriter) -> None:
+    """StoreDamaged if a chunk of the committed rounds is not there; asks for names only."""
+    for field in store.fields:
+        number = store.first_missing(field.name)
+        if number * store.chunk < store._folded:
+            start = number * store.chunk
+            raise StoreDamaged(store.damage(field.name, start, start + store.chunk, "the chunk is missing"))
 
 
 def _lengthen(store: RunWriter) -> None:
-    """Give arrays whose metadata was lost, or that were being trimmed, room for the chunks that are there."""
-    if any(store._array(field.name).shape[0] < store._folded for field in (ROUND, *store.fields)):
-        store._resize(store._folded)
+    """Give all arrays one length, with room for the rounds that are there, and write lost numbers of rounds again."""
+    location, committed = store.location, store._record.rounds
+    lengths = {field: length_of(location, field.name) or 0 for field in (ROUND, *store.fields)}
+    store._length = max(*lengths.values(), committed)
+    short = [field for field, length in lengths.items() if length < store._length]
+    for field in short:
+        document = field_document(field, store.chunk, store._length, location.separator)
+        location.put_document(field.name, document)
+    if min(lengths.values()) < committed:  # else they were just growing
         store.repairs.append("arrays of several lengths were given one")
-    chunks = store._folded // store.chunk
-    for first in range(store.location.first_missing(ROUND.name, chunks) * store.chunk, store._folded, store.chunk):
+    for first in range(store.first_missing(ROUND.name) * store.chunk, store._folded, store.chunk):
         if store.first_unreadable(ROUND.name, first, first + store.chunk) == first:
-            store._array(ROUND.name)[first : first + store.chunk] = np.arange(first + 1, first + store.chunk + 1)
+            numbers = np.arange(first + 1, first + store.chunk + 1)
+            store._array(ROUND.name)[first : first + store.chunk] = numbers
             store.repairs.append(f"the numbers of rounds {first + 1} to {first + store.chunk} were written again")
-    if len(store._rows):
-        ends = {field.name: store._array(field.name).shape[0] for field in (ROUND, *store.fields)}
-        start = store._folded
-        store._unpublished = any(store.first_unreadable(n, start, e) < e for n, e in ends.items() if e > start)
+    if len(store._rows) and committed > store._folded:
+        ends = store._folded, committed
+        store._unpublished = store.published() is None or store.first_unreadable(ROUND.name, *ends) < committed
 
 
-def _intact(store: RunWriter, thorough: bool) -> int:
-    """Rounds in whole chunks before the first that is missing (thorough: or unreadable)."""
-    end = store._folded
-    for field in store.fields:
-        end = min(end, store.location.first_missing(field.name, end // store.chunk) * store.chunk)
-        if thorough:
-            end = min(end, store.first_unreadable(field.name, 0, end))
-    return end
+def _check_count(store: RunWriter) -> None:
+    """Write the count for other readers again, if it is another one than is committed."""
+    array = store._array(COMMITTED)
+    try:
+        count: Any = int(np.asarray(array[()]))
+    except Exception:  # codecs raise what they like
+        count = "damaged"
+    if count != store._record.rounds:
+        array.with_config(WHOLE)[...] = store._record.rounds
+        store.repairs.append(f"{COMMITTED}/c, the count for other readers, was {count}, and is {store._record.rounds}")
 
 
-def _worst(store: RunWriter, end: int) -> str:
-    """A field whose rounds after `end` are not there."""
-    return next(f.name for f in store.fields if store.first_unreadable(f.name, end, end + store.chunk) == end)
+# ---- going on with what is there
 
 
-def _give_up(store: RunWriter, count: int, end: int) -> None:
-    """Go back from `count` to `end` rounds, all files being copied first."""
-    copy = store.location.set_aside()
-    store._set_count(end)
-    store._folded, store._rows, store._logged = end, Rows(store.fields), 0
-    store.pending, store._noted, store.proposals = [], [], NONE
-    checkpoints.remove(store.location)
-    store.repairs.append(f"{count - end} rounds after round {end} were given up; all files as they were are in {copy}")
+def recover(run: StoredRun) -> str:
+    """Put a new run with everything that can be read in the place of a damaged one; says what became of it.
+
+    The damaged files are kept, all of them, beside it. Where lost rounds can be played again to the same numbers (of a
+    simulation) the run ends before the first of them; else those after them close up.
+
+    Parameters
+    ----------
+    run
+        The damaged run, opened with `recover`.
+
+    Raises
+    ------
+    ValueError
+        If there is no room beside it for a copy: it is in no folder.
+    """
+    from scalable_bandits.store.observations import ObservationStore
+
+    location = run.location
+    beside, kept = location.beside("recovering", "recover"), location.beside("damaged", "recover")
+    given = {key: value for key, value in run.attributes.items() if key not in OWN}
+    store = ObservationStore.create(
+        beside, run.fields, specification=run.specification, planned=run.planned, chunk=run.chunk, attributes=given,
+        inputs=_inputs(run),
+    )  # fmt: skip
+    _copy_rounds(run, store)
+    store.note_pending(run.pending, run.proposals)
+    for frame in run.tickets():
+        store.write_frame(TICKETS, frame.kind, frame.first, frame.payload)
+    store.close(orderly=run.orderly)
+    location.move(kept)
+    beside.move(location)
+    lost = run.known - len(store)
+    gone = f"{lost} round(s) were given up" if lost else "no round was given up"
+    return f"{gone}, {len(store)} are there; all files as they were are in {kept.name}"
+
+
+def _copy_rounds(run: StoredRun, store: RunWriter) -> None:
+    """Append every round that can be read; of a run that can be played again, those before the first that cannot."""
+    for start in range(0, run._folded, run.chunk):
+        try:
+            rows = run.read(start, start + run.chunk)
+        except StoreDamaged as error:
+            run.problems.append(str(error))
+            if run.deterministic:
+                return
+            continue
+        store.append(rows)
+    store.append(run.read(run._folded))
+
+
+def _inputs(run: StoredRun) -> dict[str, Any]:
+    """The arrays of the specification that can be read, by their digests."""
+    found = {}
+    for described in _described(run.specification):
+        with suppress(StoreDamaged):
+            found[described["array"]] = run.input(described)
+    return found
+
+
+def _described(value: Any) -> list[dict[str, Any]]:
+    """The arrays that a specification speaks of."""
+    if isinstance(value, dict):
+        if {"array", "shape", "dtype"} <= set(value):
+            return [value]
+        return list(itertools.chain.from_iterable(map(_described, value.values())))
+    return list(itertools.chain.from_iterable(map(_described, value))) if isinstance(value, list) else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +11,21 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.specification import nearest
-from scalable_bandits.store import journal as journals
+from scalable_bandits.store import digests, upgrade
 from scalable_bandits.store import pending as pendings
+from scalable_bandits.store.digests import Digests
 from scalable_bandits.store.errors import StoreDamaged, StoreError
-from scalable_bandits.store.journal import Kind
-from scalable_bandits.store.layout import INPUTS, ROUND, fields_of
-from scalable_bandits.store.locations import COMMITTED, Location
-from scalable_bandits.store.rows import Columns, Rows
+from scalable_bandits.store.frames import Frame, Gap, Kind
+from scalable_bandits.store.layout import INPUTS, ROUND, SCHEMA, field_document, fields_of
+from scalable_bandits.store.locations import Location
+from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS, CommitRecord
+from scalable_bandits.store.rows import Columns, Field, Rows
+from scalable_bandits.store.scan import Scan, lost_frames, scan
 
 if TYPE_CHECKING:
     import xarray
 
+ANOTHER = "its digest is not that of what was written: the file was replaced by another"
 ATTEMPTS = 100  # to look at a run between two of its writer's chunks
 
 
@@ -41,11 +46,22 @@ class StoredRun:
         Whether the last writer closed the run, as opposed to having died.
     repairs : list of str
         What opening had to mend.
+    problems : list of str
+        What is damaged, of a run that was opened with `recover`.
     last_write : float
         When, in seconds since 1970.
+
+    Parameters
+    ----------
+    location
+        Location of the run.
+    attributes
+        Attributes of the run.
+    recover
+        Go on with what can be read where something is damaged, instead of refusing.
     """
 
-    def __init__(self, location: Location, attributes: Mapping[str, Any]):
+    def __init__(self, location: Location, attributes: Mapping[str, Any], recover: bool = False):
         self.location = location
         self.attributes = dict(attributes)
         self.fields = fields_of(attributes)
@@ -57,8 +73,15 @@ class StoredRun:
         self.dimension: int = attributes.get("proposals", 0)  # of the points in what is pending
         self.orderly = True
         self.repairs: list[str] = []
+        self.problems: list[str] = []
+        self.known = 0  # rounds that there were, those that are lost included
         self.last_write = 0.0
+        self._recover = recover
         self._fixed = False  # whether all rows are in memory for good
+        self._record = CommitRecord(attributes.get("id", ""))
+        self._scan: Scan | None = None  # as of the last `refresh`
+        self._digests: Digests | None = None  # of the whole chunks, once they were asked for
+        self._recent: dict[str, tuple[int, NDArray[Any]]] = {}  # the chunk of each field that was read last
         self._folded = 0  # rounds in whole chunks
         self._rows = Rows(self.fields)  # the rounds after those
 
@@ -73,21 +96,39 @@ class StoredRun:
         self._fixed = True
 
     def refresh(self) -> None:
-        """Look again at what the run holds."""
+        """Look again at what the run holds.
+
+        Raises
+        ------
+        StoreDamaged
+            If something is damaged, unless the run was opened with `recover`.
+        """
         if self._fixed:
             return
         for _ in range(ATTEMPTS):
             self.location.look_again()
-            before = self._count()
+            before = self._commit()
             try:
-                self._load(self.location.journal(self.location.group()).read(), before)
+                self._load(self._look())
             except StoreDamaged:
-                if self._count() == before:
+                if self._commit() == before:
                     raise
                 continue
-            if self._count() == before:  # else a chunk was finished in between
+            if self._commit() == before:  # else a chunk was finished in between
                 return
         raise StoreError(f"store {self.location.name}: it is written faster than it can be read")
+
+    def _commit(self) -> Any:
+        """The commit record as it is stored."""
+        try:
+            return self.location.read_record()
+        except ValueError as error:
+            return str(error)
+
+    def _look(self) -> Scan:
+        """What is in the files."""
+        earlier = self.attributes["schema"] < SCHEMA
+        return upgrade.scan_earlier(self.location, self.attributes) if earlier else scan(self.location, self.attributes)
 
     def read(self, start: int = 0, stop: int | None = None, names: Sequence[str] | None = None) -> Columns:
         """Columns of rounds start + 1 to stop: arrays over rounds by field.
@@ -147,108 +188,195 @@ class StoredRun:
         import pandas
         import xarray
 
-        group, tail = self.location.complete(), self._rows.view()
+        tail, table = self._rows.view(), self._table() if self._folded else None
         variables: dict[str, Any] = {}
-        for field in self.fields:
+        for number, field in enumerate(self.fields):
             pieces = []
             if self._folded:
-                pieces.append(dask.array.from_zarr(group[field.name])[: self._folded])
+                expected = None if table is None else table[:, number]
+                text = f"store {self.location.name}: {field.name}: some rounds cannot be read"
+                column = _Column(self._array_of(field.name), self._folded, expected, self.chunk, text)
+                chunks = (self.chunk, *field.shape)
+                pieces.append(dask.array.from_array(column, chunks=chunks, name=False, asarray=False, fancy=False))
             if len(self._rows) or not pieces:
                 pieces.append(dask.array.from_array(tail[field.name].copy(), chunks=-1))
             array = pieces[0] if len(pieces) == 1 else dask.array.concatenate(pieces)
             variables[field.name] = ((ROUND.name, *field.dimensions), array)
         return xarray.Dataset(variables, coords={ROUND.name: pandas.RangeIndex(1, len(self) + 1)})
 
-    def input(self, digest: str) -> NDArray[Any]:
-        """Array (...,) that the specification speaks of, shaped as it says; StoreDamaged if it cannot be read."""
+    def input(self, described: Mapping[str, Any]) -> NDArray[Any]:
+        """Array (...,) of the specification, in whose words it is ``{"array": digest, "shape": ..., "dtype": ...}``.
+
+        Raises
+        ------
+        StoreDamaged
+            If it cannot be read, or is another one.
+        """
+        path = f"{INPUTS}/{described['array']}"
         try:
-            return np.asarray(self.location.complete()[f"{INPUTS}/{digest}"][...])  # type: ignore[index]
+            array = np.asarray(self.location.complete()[path][...])  # type: ignore[index]
+            why = "" if array_digest(array) == described["array"] else "its bytes are not those of its digest"
         except Exception as error:
-            text = f"store {self.location.name}: an array of the specification cannot be read ({error})"
-            raise StoreDamaged(text) from error
+            array, why = np.empty(0), " ".join(str(error).split()) or type(error).__name__
+        if why or (list(array.shape), array.dtype.name) != (described["shape"], described["dtype"]):
+            text = f"an array of the specification cannot be read ({why or 'its shape is another one'})"
+            raise StoreDamaged(f"store {self.location.name}: {path}: {text}; where it is given, the run goes on")
+        return array
+
+    def notes(self) -> list[str]:
+        """What a killed process left, of a run that nobody is writing; opening it for writing mends it."""
+        if self._scan is None or not self._scan.notes or self.location.writer() is not None:
+            return []
+        return [f"{note}; opening it for writing mends it" for note in self._scan.notes]
 
     def size(self) -> int | None:
         """Bytes on disk, where that is known."""
         return self.location.size()
 
-    # ---- from what is on disk
+    # ---- from the arrays
 
-    def _count(self) -> int:
+    def _array_of(self, name: str) -> Any:
+        """The array of a field, by what the attributes say of it; a missing chunk is an error."""
+        field: Field = next(f for f in (ROUND, *self.fields) if f.name == name)
+        length = (max(self._record.rounds, self._folded) // self.chunk + 1) * self.chunk
+        document = field_document(field, self.chunk, length, self.location.separator)
+        return self.location.column(name, document, complete=True)
+
+    def _key(self, name: str, number: int) -> str:
+        """Key of a chunk."""
+        field = next(f for f in (ROUND, *self.fields) if f.name == name)
+        return f"{name}/c" + "".join(f"{self.location.separator}{i}" for i in (number, *(0 for _ in field.shape)))
+
+    def _table(self) -> Digests | None:
+        """Digests of all whole chunks; None of a run of an earlier schema, which has none.
+
+        They are made from the chunks where their log is damaged, and believed if the commit record says the same.
+        """
+        if self._digests is None and self._scan is not None and DIGESTS in self._scan.logs:
+            contents, chunks = self._scan.logs[DIGESTS], self._folded // self.chunk
+            table = digests.decode(contents, len(self.fields), chunks)
+            if table is None or digests.chain(table) != self._record.chain:
+                table = self.compute_digests()
+                if digests.chain(table) != self._record.chain and not self._recover:
+                    file = self._scan.file(self.location, DIGESTS)
+                    raise StoreDamaged(self._refusal([f"{file} is damaged, and some chunk is not what was committed"]))
+            self._digests = table
+        return self._digests
+
+    def compute_digests(self) -> Digests:
+        """Digests (chunks, fields) of the chunks as they are."""
+        chunks = self._folded // self.chunk
+        table = np.zeros((chunks, len(self.fields)), dtype=np.uint32)
+        for i in range(chunks):
+            columns = (self._stored(f.name, i * self.chunk, (i + 1) * self.chunk) for f in self.fields)
+            table[i] = [digests.digest(values) for values in columns]
+        return table
+
+    def _stored(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Rows of one field as they are in its array."""
         try:
-            return int(np.asarray(self.location.complete()[COMMITTED][()]))  # type: ignore[index]
-        except Exception:  # it is gone, or codecs and metadata raise what they like
-            return self._recount()
+            return np.asarray(self._array_of(name)[start:stop])
+        except Exception as error:  # codecs raise what they like
+            raise StoreDamaged(self.damage(name, start, stop, error)) from error
 
-    def _recount(self) -> int:
-        """Rounds in the arrays, by the chunks that are there in all of them."""
-        group: Any = self.location.group()
-        try:
-            arrays = [group[field.name] for field in (ROUND, *self.fields)]
-            chunks = min(array.nchunks_initialized for array in arrays)
-            last = np.asarray(arrays[0][max(chunks - 1, 0) * self.chunk : chunks * self.chunk])
-        except Exception as error:
-            text = f"store {self.location.name}: neither its count nor its arrays can be read ({error})"
-            raise StoreDamaged(text) from error
-        return max(chunks - 1, 0) * self.chunk + int((last > 0).sum())
+    def _chunks(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Rows of one field from whole chunks, compared with their digests."""
+        first, last = start // self.chunk, -(-stop // self.chunk)
+        held = self._recent.get(name)
+        if held is None or last - first > 1 or held[0] != first:
+            values = self._stored(name, first * self.chunk, last * self.chunk)
+            table, column = self._table(), [f.name for f in self.fields].index(name)
+            for i in range(first, last) if table is not None else ():
+                piece = values[(i - first) * self.chunk : (i - first + 1) * self.chunk]
+                if digests.digest(piece) != table[i, column]:  # type: ignore[index]
+                    raise StoreDamaged(self.damage(name, i * self.chunk, (i + 1) * self.chunk, ANOTHER))
+            self._recent[name] = held = first, values
+        return held[1][start - first * self.chunk : stop - first * self.chunk].copy()
 
-    def _chunks(self, name: str, start: int, stop: int) -> np.ndarray:
-        """Rows of one field from the arrays."""
-        try:
-            return np.asarray(self.location.complete()[name][start:stop])  # type: ignore[index]
-        except Exception as error:
-            raise StoreDamaged(self._damage(name, start, stop, error)) from error
-
-    def _damage(self, name: str, start: int, stop: int, error: Exception) -> str:
-        first = self.first_unreadable(name, start, stop)
-        last = min(first + self.chunk, max(len(self), stop))
+    def damage(self, name: str, start: int, stop: int, error: Exception | str) -> str:
+        if isinstance(error, Exception):
+            start = self.first_unreadable(name, start, stop)
+        last = min(start + self.chunk, max(len(self), stop))
         why = " ".join(str(error).split()) or type(error).__name__
-        return (
-            f"store {self.location.name}: rounds {first + 1} to {last} of {name!r} cannot be read ({why}); "
-            f"rounds 1 to {first} can be recovered: open it with recover=True"
-        )
+        return f"{self._damage_of(name, start // self.chunk, last)} ({why}); {self._hint()}"
+
+    def _damage_of(self, name: str, number: int, last: int | None = None) -> str:
+        first = number * self.chunk
+        rounds = "some rounds" if last is None else f"rounds {first + 1} to {last}"
+        file = name if last is None else self._key(name, number)
+        return f"store {self.location.name}: {file}: {rounds} of {name!r} cannot be read"
+
+    def _hint(self) -> str:
+        """What can be had in spite of damage."""
+        kept = "the rounds before it can" if self.deterministic else "all others can"
+        return f"{kept} be recovered: open it with recover=True"
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether lost rounds can be played again, to the same numbers: then nothing after them is needed."""
+        return self.attributes.get("kind") == "simulate"
+
+    def first_missing(self, name: str) -> int:
+        """Number of the first whole chunk that an array does not have; as many as there are, if it has all.
+
+        Asks for names only.
+        """
+        there = set(self.location.keys(f"{name}/"))
+        chunks = self._folded // self.chunk
+        return next((i for i in range(chunks) if self._key(name, i) not in there), chunks)
 
     def first_unreadable(self, name: str, start: int, stop: int) -> int:
         """First chunk boundary from which on rows of a field cannot be read; `stop` if all can."""
+        array = self._array_of(name)
         for first in range(start // self.chunk * self.chunk, stop, self.chunk):
             try:
-                self.location.complete()[name][first : min(first + self.chunk, stop)]  # type: ignore[index]
+                array[first : min(first + self.chunk, stop)]
             except Exception:
                 return first
         return stop
 
-    def _load(self, data: bytes, committed: int) -> int:
-        """Take the rounds after the whole chunks from the journal's bytes; tells how many of these are good."""
-        self._folded = committed // self.chunk * self.chunk
+    def rows(self) -> Rows:
+        """The rounds after the whole chunks."""
+        return self._rows
+
+    def tickets(self) -> list[Frame]:
+        """The valid frames of the log of tickets."""
+        if self._scan is None or TICKETS not in self._scan.logs:
+            return []
+        return [frame for frame in self._scan.logs[TICKETS].valid() if frame.kind == Kind.TICKET]
+
+    def published(self) -> Columns | None:
+        """Rows after the whole chunks as the last close wrote them to the arrays; None if they are damaged."""
+        stop = self._record.rounds
+        try:
+            rows = {f.name: self._stored(f.name, self._folded, stop) for f in self.fields}
+        except StoreDamaged:
+            return None
+        tail = self._record.tail
+        if self.attributes["schema"] == SCHEMA and tuple(map(digests.digest, rows.values())) != tail:
+            return None
+        return rows
+
+    # ---- from the journal
+
+    def _load(self, found: Scan) -> None:
+        """Take the rounds after the whole chunks from the journal; StoreDamaged, if anything is, and not `recover`."""
+        self._scan, self._record, self._digests, self._recent = found, found.record, None, {}
+        self._folded = found.record.rounds // self.chunk * self.chunk
         self._rows = Rows(self.fields)
         self.pending, self.proposals, self.orderly = [], pendings.NONE, False
-        good = seen = 0
-        for frame, stop in journals.parse(data):
-            if frame.kind == Kind.START:
-                if good:
-                    break
-                seen = frame.first
-                if seen > committed:
-                    text = f"rounds {committed + 1} to {seen} are gone; rounds 1 to {committed} can be recovered"
-                    raise StoreDamaged(f"store {self.location.name}: {text}: open it with recover=True")
-            elif frame.first > max(seen, self._folded):
-                break  # not what follows
-            if frame.kind == Kind.ROWS:
-                if frame.first < seen:
-                    break  # left over from an earlier journal
-                columns, count = self._rows.decode(frame.payload)
-                seen = frame.first + count
-                self._take(columns, count, skip=min(max(len(self) - frame.first, 0), count))
-            else:
-                self.pending, self.proposals = pendings.decode(frame.payload, self.dimension)
-            self.orderly = frame.kind == Kind.CLOSED
-            self.last_write = frame.time
-            good = stop
-        if committed > len(self):  # the journal is gone: the unfinished chunk was published when the run was closed
-            have = len(self)
-            rows = {field.name: self._chunks(field.name, have, committed) for field in self.fields}
-            self._rows.extend(rows, committed - have)
-            self.repairs.append(f"rounds {have + 1} to {committed} were missing in the journal, read from the arrays")
-        return good
+        self.problems = list(found.problems)
+        if TICKETS in found.logs and lost_frames(found.logs[TICKETS], found.least[TICKETS]):
+            file = found.file(self.location, TICKETS)
+            self.problems.append(f"{file}: some of what became of evaluations cannot be read")
+        self.known = _JournalReading(self, found).take()
+        if self.problems and not self._recover:
+            raise StoreDamaged(self._refusal(self.problems))
+
+    def _refusal(self, problems: Sequence[str]) -> str:
+        listed = "; ".join(problems)
+        kept = f"{len(self)} rounds can be read: open it with recover=True to go on with them (a copy of all is kept)"
+        return f"store {self.location.name}: {listed}; {kept}"
 
     def _take(self, rows: Columns, count: int, skip: int = 0) -> None:
         """Add rows but for the first `skip`; what they answer is pending no longer."""
@@ -258,3 +386,114 @@ class StoredRun:
             for candidate in rows["candidate"].tolist():
                 if candidate in self.pending:
                     self.pending.remove(candidate)
+
+
+class _JournalReading:
+    """Takes the rounds of a journal into a run, around what is damaged.
+
+    Parameters
+    ----------
+    run
+        The run, which holds the whole chunks only.
+    found
+        What is in its files.
+    """
+
+    def __init__(self, run: StoredRun, found: Scan):
+        self._run = run
+        self._contents, self._least = found.logs[ROUNDS], found.least[ROUNDS]
+        self._file = found.file(run.location, ROUNDS)
+        self._position = run._folded  # rounds that are in the run, or are known to be lost
+        self._cut = False  # whether a lost round ends the run
+
+    def take(self) -> int:
+        """Take everything that can be had; tells how many rounds there were."""
+        gap: Gap | None = None
+        seen = self._run._folded
+        for item in self._contents.items:
+            if isinstance(item, Gap):
+                gap = item if item.frames != 0 else None
+                continue
+            if gap is not None or item.first > max(seen, self._run._folded):
+                self._pass(gap, item.first)
+            if self._cut:
+                return max(self._position, self._least.rounds)
+            gap, seen = None, self._read(item)
+        self._finish(gap)
+        return self._position
+
+    def _read(self, frame: Frame) -> int:
+        """Take what a frame says; tells how many rounds the run had after it."""
+        run = self._run
+        run.orderly, run.last_write = frame.kind == Kind.CLOSED, frame.time
+        if frame.kind != Kind.ROWS:
+            run.pending, run.proposals = pendings.decode(frame.payload, run.dimension)
+            return frame.first
+        columns, count = run._rows.decode(frame.payload)
+        run._take(columns, count, skip=min(max(self._position - frame.first, 0), count))
+        self._position = max(self._position, frame.first + count)
+        return frame.first + count
+
+    def _pass(self, gap: Gap | None, rounds: int) -> None:
+        """Go on after damaged frames, where the run had so many rounds."""
+        self._run.problems.append(f"{self._where(gap)}: damaged; {self._fill(rounds)}")
+
+    def _where(self, gap: Gap | None) -> str:
+        return self._file if gap is None or gap.stop == gap.start else f"{self._file}, bytes {gap.start} to {gap.stop}"
+
+    def _fill(self, rounds: int) -> str:
+        """Take lost rounds from the arrays, where the last close wrote them; says what is lost in the end."""
+        run, start = self._run, self._position
+        if min(rounds, run._record.rounds) > start:
+            rows = run.published()
+            if rows is not None:
+                self._position = min(rounds, run._record.rounds)
+                inside = slice(start - run._folded, self._position - run._folded)
+                run._take({name: values[inside] for name, values in rows.items()}, self._position - start)
+        first, self._position = self._position, max(self._position, rounds)
+        if first >= rounds:
+            return "no round is lost, but what was pending may be"
+        self._cut = run.deterministic
+        return f"rounds {first + 1} to {rounds} cannot be read"
+
+    def _finish(self, gap: Gap | None) -> None:
+        """Compare the end with what is known to have been there."""
+        run, contents = self._run, self._contents
+        start, rounds = self._position, max(self._least.rounds, run._record.rounds)
+        missing = self._least.frames - contents.frames
+        if gap is not None:
+            self._run.problems.append(f"{self._where(gap)}: damaged, and no frame follows; {self._fill(rounds)}")
+        elif missing > 0 and contents.frames:
+            run.problems.append(f"{self._file}: it ends too early, {missing} frames are missing; {self._fill(rounds)}")
+        elif rounds > start:
+            lost = self._fill(rounds)
+            if self._cut or run.attributes["schema"] == SCHEMA:
+                run.problems.append(f"{self._file}: {lost}")
+            else:  # which did not count what it had in its journal
+                run.repairs.append(f"rounds {start + 1} to {rounds} were missing in the journal, read from the arrays")
+
+
+class _Column:
+    """Rows of a field in whole chunks, for dask: an array (n, ...) that compares what it reads with its digests."""
+
+    def __init__(self, array: Any, rounds: int, expected: NDArray[np.uint32] | None, chunk: int, damage: str):
+        self._array, self._expected, self._chunk, self._damage = array, expected, chunk, damage
+        self.shape, self.dtype, self.ndim = (rounds, *array.shape[1:]), array.dtype, array.ndim
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        rows = index[0] if isinstance(index, tuple) else index
+        start, stop, step = rows.indices(self.shape[0])
+        first, last = start // self._chunk, -(-stop // self._chunk)
+        values = np.asarray(self._array[first * self._chunk : last * self._chunk])
+        if self._expected is not None:
+            for i in range(first, last):
+                piece = values[(i - first) * self._chunk : (i - first + 1) * self._chunk]
+                if digests.digest(piece) != self._expected[i]:
+                    raise StoreDamaged(f"{self._damage} (chunk {i}: {ANOTHER})")
+        inside = values[start - first * self._chunk : stop - first * self._chunk : step]
+        return inside[(slice(None), *index[1:])] if isinstance(index, tuple) else inside
+
+
+def array_digest(array: NDArray[Any]) -> str:
+    """Digest that names an array (...,) of a specification."""
+    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()

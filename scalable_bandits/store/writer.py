@@ -1,14 +1,16 @@
-"""The rounds of one run on disk: whole chunks in zarr, the rest in a journal, a count that says what is committed.
+"""The rounds of one run on disk: whole chunks in zarr, the rest in a journal, a commit record of what is there.
 
 What stands where, in the order in which it is made durable:
 
 1. rounds beyond the last whole chunk: frames of the journal (with durability "round" each before its call returns);
-2. a chunk of every field, as soon as its rounds are there, never changed afterwards;
-3. ``committed``, the count of rounds that any zarr reader may trust; then the journal begins anew.
+2. a chunk of every field, as soon as its rounds are there, never changed afterwards, and a frame with its digests;
+3. the next generation of the journal, which begins after that chunk;
+4. the commit record, which names all of these; then ``committed``, the count for any zarr reader, follows.
 
 Closing writes the unfinished chunk too, so that plain zarr and xarray see every round, and trims the arrays; the
-journal keeps these rounds until their chunk is whole. A process that dies in between leaves chunks that nobody counts,
-a torn frame at the end of the journal, or arrays of several lengths: opening mends all three (`repair.py`) and says so.
+journal keeps these rounds until their chunk is whole. A process that dies in between leaves chunks and journals that
+the commit record does not name, a torn frame at the end of the journal, or arrays of several lengths: opening mends all
+of it (`repair.py`) and says so.
 """
 
 from __future__ import annotations
@@ -21,16 +23,28 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import attrs
 import numpy as np
 
-from scalable_bandits.store import journal as journals
+from scalable_bandits.store import digests
 from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.errors import StoreError, named
-from scalable_bandits.store.journal import Kind
-from scalable_bandits.store.layout import ROUND, WHOLE
+from scalable_bandits.store.frames import Kind
+from scalable_bandits.store.layout import (
+    ROUND,
+    WHOLE,
+    count_document,
+    field_document,
+    group_document,
+    length_of,
+    sign_attributes,
+)
 from scalable_bandits.store.locations import COMMITTED, Location
+from scalable_bandits.store.log import Entry, Log
 from scalable_bandits.store.pending import Proposals
+from scalable_bandits.store.record import DIGESTS, ROUNDS, CommitRecord, Extent, encode_counter
 from scalable_bandits.store.rows import Columns
+from scalable_bandits.store.scan import Scan
 from scalable_bandits.store.stored import StoredRun
 
 BLOCK_SECONDS = 1.0  # durability "block": the longest stretch of rounds that a crash may cost
@@ -55,11 +69,10 @@ class RunWriter(StoredRun):
         self._flushed = time.monotonic()
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: list[Future[None]] = []  # of the pool, as of the last rows that were written
-        self._generation = location.generation
+        self._logs: dict[str, Log] = {}
+        self._length = 0  # rounds that the arrays have room for
         self._arrays: dict[str, Any] = {}  # by name, once opened
-        if writable:
-            self._group = location.group("r+")
-            self._journal = location.journal(self._group)
+        self._opened = (location.generation, 0)  # generation and length that they were opened at
 
     def __enter__(self) -> Self:
         return self
@@ -126,11 +139,11 @@ class RunWriter(StoredRun):
         """Change how many rounds the run is to have."""
         self._check_writable()
         if rounds != self.planned:
+            attributes = sign_attributes({**self.attributes, "planned": rounds})
             with named(self.location.name, "writing its plan"):
-                attributes = {**self.attributes, "planned": rounds}
-                self._array(COMMITTED).update_attributes({"run": attributes})
-                self._group.update_attributes({"planned": rounds})
-                self._settle()
+                self.location.put_document(COMMITTED, count_document(attributes))
+                self.location.put_document("", group_document(attributes))
+                self.location.settle()
             self.attributes, self.planned = attributes, rounds
 
     def flush(self) -> None:
@@ -156,12 +169,16 @@ class RunWriter(StoredRun):
         try:
             self.flush()
             with named(self.location.name, "closing it"):
-                self._publish()
+                self._check_there()
+                tail = self._publish()
                 if orderly:
                     self._log(Kind.CLOSED, len(self), self._pending())
+                self._commit_record(len(self), tail=tail)
+                self.location.settle()
         finally:
             self.writable = False
-            self._journal.close()
+            for log in self._logs.values():
+                log.close()
             if self._pool is not None:
                 self._pool.shutdown()
             self.location.unlock()
@@ -169,36 +186,98 @@ class RunWriter(StoredRun):
     def _check_writable(self) -> None:
         if not self.writable:
             raise StoreError(f"store {self.location.name}: it is not open for writing")
-        self._reopen()
+
+    def _check_there(self) -> None:
+        """FileNotFoundError if the run was moved: arrays that are open would be written where nothing else is."""
+        if not self.location.marked():
+            raise FileNotFoundError(errno.ENOENT, "it was moved or removed")
+
+    def _begin(self) -> None:
+        """Make the logs and the commit record of a new run."""
+        self._record = CommitRecord(self.attributes["id"])
+        self._length = length_of(self.location, ROUND.name) or 0
+        for name in (ROUNDS, DIGESTS):
+            log = Log(self.location, self._record.run, name, Extent(1))
+            log.create([(Kind.START, 0, self._pending() if name == ROUNDS else b"")])
+            self._logs[name] = log
+        self._commit_record(0)
+        self.location.settle()
+
+    def _open_logs(self) -> Scan:
+        """Read the files of a run whose lock was just taken, and go on with its logs."""
+        found = self._look()
+        self._load(found)
+        for name, contents in found.logs.items():
+            extent = found.record.logs[name]._replace(frames=contents.frames)
+            self._logs[name] = Log(self.location, self._record.run, name, extent)
+        self._logged, self._noted = len(self._rows), list(self.pending)
+        return found
 
     # ---- the steps of writing
 
-    def _log(self, kind: Kind, first: int, payload: bytes) -> None:
-        self._journal.append(journals.encode(kind, first, payload))
-        self._settle()
-
-    def _restart_journal(self, closed: bool = False) -> None:
-        """Begin the journal anew, with the rounds that are in no whole chunk."""
-        data = journals.encode(Kind.START, self._folded, self._pending())
-        if self._logged:
-            data += journals.encode(Kind.ROWS, self._folded, self._rows.encode(self._rows.view(0, self._logged)))
-            data += journals.encode(Kind.PENDING, self._folded + self._logged, self._pending())
-        if closed:
-            data += journals.encode(Kind.CLOSED, self._folded + self._logged, self._pending())
-        self._journal.replace(data)
-        self._noted, self._stale = list(self.pending), False
-        self._settle()
-
-    def _settle(self) -> None:
+    def _log(self, kind: Kind, first: int, payload: bytes, name: str = ROUNDS) -> None:
+        """Add a frame to a log, durably."""
+        self._logs[name].append(kind, first, payload)
+        rounds = first + len(payload) // self._rows.width if kind == Kind.ROWS else self._folded + self._logged
+        self.location.acknowledge(encode_counter(self._record.run, self._extents(rounds)))
         self.location.settle()
-        self._reopen()
 
-    def _reopen(self) -> None:
-        """Where the location works in transactions, open again what was opened in an earlier one."""
-        if self._generation != self.location.generation:
-            self._generation = self.location.generation
-            self._group, self._arrays = self.location.group("r+"), {}
-            self._journal = self.location.journal(self._group, self._journal)
+    def write_frame(self, name: str, kind: Kind, first: int, payload: bytes) -> None:
+        """Add a frame to a log of the run's, which is begun if it is not there yet.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        self._check_writable()
+        if name not in self._logs:
+            log = Log(self.location, self._record.run, name, Extent(1))
+            log.create([(Kind.START, 0, b"")])
+            self._logs[name] = log
+            try:
+                self._commit_record()
+            except BaseException:
+                del self._logs[name]
+                raise
+        self._log(kind, first, payload, name)
+
+    def _extents(self, rounds: int) -> dict[str, Extent]:
+        """How far all logs reach, where the run has so many rounds."""
+        return {n: Extent(log.generation, log.frames, rounds * (n == ROUNDS)) for n, log in self._logs.items()}
+
+    def _commit_record(self, rounds: int | None = None, **changes: Any) -> None:
+        """Write the commit record, with so many rounds in the arrays (default: as before), and then their count."""
+        committed = self._record.rounds if rounds is None else rounds
+        logs = self._extents(self._folded + self._logged)
+        record = attrs.evolve(self._record, rounds=committed, **{"logs": logs, **changes})
+        if record == self._record:
+            return
+        self.location.write_record(record.to_plain())
+        self._record = record
+        if rounds is not None:
+            with suppress(OSError):  # the record is what counts; the next one brings this up to date
+                self._array(COMMITTED).with_config(WHOLE)[...] = rounds
+
+    def _beginning(self, folded: int, start: int = 0, closed: bool = False) -> list[Entry]:
+        """First frames of a journal that begins after `folded` rounds: with the logged rows from `start` on."""
+        entries: list[Entry] = [(Kind.START, folded, self._pending())]
+        if self._logged > start:
+            rows = self._rows.view(start, self._logged)
+            entries.append((Kind.ROWS, folded, self._rows.encode(rows)))
+            entries.append((Kind.PENDING, folded + self._logged - start, self._pending()))
+        if closed:
+            entries.append((Kind.CLOSED, folded + max(self._logged - start, 0), self._pending()))
+        return entries
+
+    def _renew(self, name: str, entries: Sequence[Entry]) -> None:
+        """Put a new generation in the place of a log."""
+        earlier, log = self._logs[name], self._logs[name].next()
+        log.create(entries)
+        self._logs[name] = log
+        self._commit_record()
+        earlier.remove()
+        self.location.settle()
 
     def _fold(self, fresh: Columns | None = None, count: int = 0) -> int:
         """Write the whole chunks among the rows and `count` fresh ones after them; tells how many of the fresh."""
@@ -211,32 +290,54 @@ class RunWriter(StoredRun):
             view = self._rows.view()
             pieces = [{name: np.concatenate([view[name], fresh[name][:joint]]) for name in fresh}] if held else []
             pieces.append({name: fresh[name][joint : whole - held] for name in fresh})
-        self._write_chunks(pieces, whole)
+        with named(self.location.name, "writing a chunk"):
+            self._check_there()
+            self._write_chunks(pieces, whole)
         self._rows.drop(min(whole, held))
-        self._stale = bool(self._stale or self._logged or self._noted or self.pending)
         self._logged = max(self._logged - whole, 0)
-        if self._stale:
-            with suppress(OSError):  # a journal that goes back further does no harm, and the next chunk tries again
-                self._restart_journal()
+        self._flushed = time.monotonic()
         return max(whole - held, 0)
 
     def _write_chunks(self, pieces: Sequence[Columns], count: int) -> None:
-        with named(self.location.name, "writing a chunk"):
-            if not self.location.marked():  # the arrays are open, and would be written where nothing else is
-                raise FileNotFoundError(errno.ENOENT, "it was moved or removed")
-            self._put(pieces, count)
-            self._set_count(self._folded + count)
-            self._settle()
-        self._folded += count
-        self._flushed = time.monotonic()
+        """Write whole chunks and commit them; if that fails nothing has changed."""
+        self._put(pieces, count)
+        columns = {f.name: [piece[f.name] for piece in pieces] for f in self.fields}
+        joined = (parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in columns.values())
+        table = digests.of_columns(joined, self.chunk)
+        self._logs[DIGESTS].append(Kind.DIGESTS, self._folded // self.chunk, digests.encode(table))
+        folded, earlier, log = self._folded + count, self._logs[ROUNDS], None
+        if self._stale or self._logged or self._noted or self.pending:
+            self._stale = True
+            with suppress(OSError):  # a journal that goes back further does no harm, and the next chunk tries again
+                log = earlier.next()
+                log.create(self._beginning(folded, count))
+        before = self._folded, self._logged
+        self._folded, self._logged = folded, max(self._logged - count, 0)
+        try:
+            if log is not None:
+                self._logs[ROUNDS] = log
+            self._commit_record(folded, chain=digests.chain(table, self._record.chain), tail=())
+        except BaseException:
+            self._logs[ROUNDS], (self._folded, self._logged) = earlier, before
+            if log is not None:
+                with suppress(OSError):
+                    log.remove()
+            raise
+        self._logged = before[1]  # until the rows are dropped
+        if self._digests is not None:
+            self._digests = np.concatenate([self._digests, table])
+        if log is not None:
+            self._noted, self._stale = list(self.pending), False
+            with suppress(OSError):
+                earlier.remove()
+        self.location.settle()
 
     def _put(self, pieces: Sequence[Columns], count: int) -> None:
         """Write rows, whole chunks but for the last piece, into the arrays, which grow by doubling."""
-        names = (ROUND.name, *(field.name for field in self.fields))
         start, stop = self._folded, self._folded + count
-        if any(self._array(name).shape[0] < stop for name in names):
+        if self._length < stop:
             self._resize(-(-max(stop, 2 * start) // self.chunk) * self.chunk)
-        arrays = {name: self._array(name).with_config(WHOLE) for name in names}
+        arrays = {name: self._array(name).with_config(WHOLE) for name in (ROUND.name, *(f.name for f in self.fields))}
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="store")
         wait(self._jobs)  # of a call that was interrupted
@@ -252,30 +353,36 @@ class RunWriter(StoredRun):
         for job in self._jobs:
             job.result()
 
-    def _set_count(self, count: int) -> None:
-        self._array(COMMITTED).with_config(WHOLE)[...] = count
-
     def _array(self, name: str) -> Any:
+        """An array of the run, opened again where the location works in transactions."""
+        now = (self.location.generation, self._length)
+        if self._opened != now:
+            self._opened, self._arrays = now, {}
         if name not in self._arrays:
-            self._arrays[name] = self._group[name]
+            field = next((f for f in (ROUND, *self.fields) if f.name == name), None)
+            document = count_document(self.attributes)
+            if field is not None:
+                document = field_document(field, self.chunk, self._length, self.location.separator)
+            self._arrays[name] = self.location.column(name, document)
         return self._arrays[name]
 
     def _resize(self, length: int) -> None:
+        if length == self._length:
+            return
         for field in (ROUND, *self.fields):
-            array = self._array(field.name)
-            if array.shape[0] != length:
-                array.resize((length, *field.shape))
+            self._array(field.name).resize((length, *field.shape))
+        self._length = length
 
-    def _publish(self) -> None:
-        """Write the unfinished chunk as well, and make the arrays as long as the run."""
-        if self._count() != len(self) or self._unpublished:
-            self._resize(len(self))  # first: a chunk that ends with its array is written without being read
-            if len(self._rows):
-                self._put([self._rows.view()], len(self._rows))
-            self._set_count(len(self))
-            self._unpublished = False
-        self._resize(len(self))
-        self._settle()
+    def _publish(self) -> tuple[int, ...]:
+        """Write the unfinished chunk as well, and make the arrays as long as the run; tells its digests."""
+        self._resize(len(self))  # first: a chunk that ends with its array is written without being read
+        if self._record.rounds == len(self) and not self._unpublished:
+            return self._record.tail
+        rows = self._rows.view()
+        if len(self._rows):
+            self._put([rows], len(self._rows))
+        self._unpublished = False
+        return tuple(digests.digest(rows[f.name]) for f in self.fields) if len(self._rows) else ()
 
 
 def chunks_of(size: int, chunk: int, width: int) -> int:

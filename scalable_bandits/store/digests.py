@@ -1,0 +1,51 @@
+"""Digests of chunks: so that a chunk that was replaced, by another run's or by an earlier one of its own, is noticed.
+
+Of every whole chunk of every field, the CRC-32 of its rows' bytes (little-endian, in C order). They are frames of a log
+of their own; the commit record has the CRC-32 of all of them, so that the log can be made again from the chunks.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits.store.frames import Contents, Kind
+
+Digests = NDArray[np.uint32]  # (chunks, fields)
+
+
+def digest(values: NDArray[np.generic]) -> int:
+    """CRC-32 of an array's bytes (k, ...), little-endian, in C order."""
+    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    return zlib.crc32(np.ascontiguousarray(little).reshape(-1).view(np.uint8).data)
+
+
+def chain(digests: Digests, before: int = 0) -> int:
+    """CRC-32 of digests (chunks, fields), going on from that of those before."""
+    return zlib.crc32(digests.astype("<u4").tobytes(), before)
+
+
+def encode(rows: Digests) -> bytes:
+    """Bytes of digests (chunks, fields)."""
+    return rows.astype("<u4").tobytes()
+
+
+def decode(contents: Contents, fields: int, chunks: int) -> Digests | None:
+    """Digests (chunks, fields) from the frames of their log; None if some are missing."""
+    table = np.zeros((chunks, fields), dtype=np.uint32)
+    known = np.zeros(chunks, dtype=bool)
+    for frame in contents.valid():
+        if frame.kind == Kind.DIGESTS:
+            rows = np.frombuffer(frame.payload, "<u4").reshape(-1, fields)[: max(chunks - frame.first, 0)]
+            table[frame.first : frame.first + len(rows)] = rows
+            known[frame.first : frame.first + len(rows)] = True
+    return table if known.all() else None
+
+
+def of_columns(columns: Iterable[NDArray[np.generic]], chunk: int) -> Digests:
+    """Digests (chunks, fields) of columns (chunks * chunk, ...), one a field."""
+    pieces = [[digest(values[i : i + chunk]) for i in range(0, len(values), chunk)] for values in columns]
+    return np.array(pieces, dtype=np.uint32).T.reshape(-1, len(pieces))

@@ -1,0 +1,57 @@
+"""One log of a run, open for writing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scalable_bandits.store import frames
+from scalable_bandits.store.frames import Kind
+from scalable_bandits.store.locations import Location
+from scalable_bandits.store.record import Extent
+
+Entry = tuple[Kind, int, bytes]  # kind, first, payload
+
+
+class Log:
+    """One generation of a log.
+
+    Parameters
+    ----------
+    location
+        Location of the run.
+    run
+        Name of the run.
+    name
+        Name of the log.
+    extent
+        Generation, and how many frames it has already.
+    """
+
+    def __init__(self, location: Location, run: str, name: str, extent: Extent):
+        self._location, self._run, self._name = location, run, name
+        self.generation, self.frames = extent.generation, extent.frames
+        self._seed = frames.seed_of(run, name, extent.generation)
+        self._journal = location.journal(f"{name}-{extent.generation}")
+
+    def next(self) -> Log:
+        """The next generation, not yet there."""
+        return Log(self._location, self._run, self._name, Extent(self.generation + 1))
+
+    def create(self, entries: Iterable[Entry]) -> None:
+        """Make it with its first frames, the START among them."""
+        pieces = [frames.encode(self._seed, number, *entry) for number, entry in enumerate(entries)]
+        self._journal.create(b"".join(pieces))
+        self.frames = len(pieces)
+
+    def append(self, kind: Kind, first: int, payload: bytes) -> None:
+        """Add a frame; it is durable when this returns, and not there if it raises."""
+        self._journal.append(frames.encode(self._seed, self.frames, kind, first, payload))
+        self.frames += 1
+
+    def remove(self) -> None:
+        """Remove its file."""
+        self._journal.remove()
+
+    def close(self) -> None:
+        """Close its file."""
+        self._journal.close()

@@ -1,0 +1,133 @@
+"""What opening a run finds: its commit record, the frames of its logs, and what is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import attrs
+
+from scalable_bandits.store import digests, frames
+from scalable_bandits.store.frames import Contents, Gap, Kind
+from scalable_bandits.store.locations import Location
+from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS, CommitRecord, Extent, decode_counter
+
+NOTHING = Contents([], 0, 0, 0)
+
+
+class Scan(NamedTuple):
+    """The files of a run, but for its arrays."""
+
+    record: CommitRecord  # of a damaged one, what the logs that are there say
+    logs: Mapping[str, Contents]
+    least: Mapping[str, Extent]  # how far each log was known to reach
+    problems: list[str]  # what is damaged, each with its file's name
+    notes: list[str]  # what a killed process left
+
+    def file(self, location: Location, name: str) -> str:
+        """Name of a log's file; of schema 1, which has no generations, the log's own."""
+        return f"{location.inside}/{self.record.file(name) if name in self.record.logs else name}"
+
+
+def read_record(location: Location, run: str) -> tuple[CommitRecord | None, str]:
+    """The commit record, or None and what is wrong with it."""
+    try:
+        record = CommitRecord.from_plain(location.read_record() or {})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return None, str(error)
+    if record.run != run:
+        return None, "it is another run's"
+    return record, ""
+
+
+def scan(location: Location, attributes: Mapping[str, Any]) -> Scan:
+    """Read the commit record and the logs of a run.
+
+    Parameters
+    ----------
+    location
+        Location of the run.
+    attributes
+        Attributes of the run.
+    """
+    run = attributes["id"]
+    record, why = read_record(location, run)
+    problems, notes = [], []
+    whole = record is not None
+    if record is None:
+        missing = not why or _absent(location)
+        problems.append(
+            f"{location.record_file}: the commit record {'is missing' if missing else f'is damaged ({why})'}"
+        )
+        record = CommitRecord(run, logs=_newest(location))
+    counted = decode_counter(run, location.acknowledged()) or {}
+    logs, least = {}, {}
+    for name, extent in record.logs.items():
+        least[name] = _furthest(extent, counted.get(name))
+        file = f"{location.inside}/{record.file(name)}"
+        data = location.journal(record.file(name)).read()
+        contents = NOTHING if data is None else frames.parse(data, frames.seed_of(run, name, extent.generation))
+        logs[name] = contents
+        wrong = _missing(location, record, name, data, contents)
+        if name == DIGESTS and (wrong or lost_frames(contents, extent)):  # they follow from the chunks
+            notes.append(f"{file} is damaged ({wrong or 'some of its frames are invalid'})")
+        elif wrong:
+            problems.append(f"{file}: {wrong}")
+        elif contents.torn:
+            notes.append(f"{file} ends in a torn tail of {contents.torn} bytes")
+    if not whole:
+        record = _rebuilt(record, logs[DIGESTS], attributes)
+    return Scan(record, logs, least, problems, notes)
+
+
+def _rebuilt(record: CommitRecord, contents: Contents, attributes: Mapping[str, Any]) -> CommitRecord:
+    """A lost commit record as far as the digests of the chunks tell it."""
+    fields = len(attributes["fields"])
+    known = [f.first + len(f.payload) // (4 * fields) for f in contents.valid() if f.kind == Kind.DIGESTS]
+    chunks = max(known, default=0)
+    table = digests.decode(contents, fields, chunks)
+    return attrs.evolve(record, rounds=chunks * attributes["chunk"], chain=0 if table is None else digests.chain(table))
+
+
+def _absent(location: Location) -> bool:
+    try:
+        return location.read_record() is None
+    except ValueError:
+        return False
+
+
+def _newest(location: Location) -> dict[str, Extent]:
+    """The latest generation that is there of every log."""
+    found: dict[str, Extent] = {ROUNDS: Extent(1), DIGESTS: Extent(1)}
+    for file in location.journals():
+        name, _, number = file.rpartition("-")
+        if name in (ROUNDS, TICKETS, DIGESTS) and number.isdecimal():
+            found[name] = max(found.get(name, Extent(0)), Extent(int(number)))
+    return found
+
+
+def _furthest(recorded: Extent, counted: Extent | None) -> Extent:
+    """The larger of two lower bounds for the same generation of a log."""
+    same = counted is not None and counted.generation == recorded.generation
+    return max(recorded, counted) if same and counted is not None else recorded
+
+
+def _missing(location: Location, record: CommitRecord, name: str, data: bytes | None, contents: Contents) -> str:
+    """Why a log is none of this run, or has no frame at all; nothing if it has some."""
+    if data is None:
+        others = [file for file in location.journals() if file.rpartition("-")[0] == name]
+        hint = f", but there is {', '.join(others)}: one of them was replaced by an earlier one" if others else ""
+        return f"it is missing{hint}"
+    if not data:
+        return "it is empty"
+    if not contents.frames:
+        return f"it has no frame of this run's {name}, generation {record.logs[name].generation}"
+    return ""
+
+
+def lost_frames(contents: Contents, least: Extent) -> list[Gap]:
+    """The damaged stretches of a log, the frames that are missing at its end included."""
+    gaps = contents.gaps()
+    if contents.frames < least.frames and not (gaps and gaps[-1].frames is None):
+        gaps.append(Gap(least.frames - contents.frames, contents.good, contents.good + contents.torn))
+    return gaps
