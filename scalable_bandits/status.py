@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,7 +70,9 @@ def status(place: Any) -> Status:
         Of the run's store.
     """
     try:
-        run = ObservationStore.open(place)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the state says it
+            run = ObservationStore.open(place)
         series = {field.name for field in run.fields}
         last = run.read(max(len(run) - 1, 0), names=["cumulative_regret"]) if "cumulative_regret" in series else {}
         regret = float(last["cumulative_regret"][-1]) if last and len(run) else math.nan
@@ -100,9 +103,10 @@ def _state(run: StoredRun) -> str:
     writer = run.location.writer()
     if writer is not None:
         return f"running ({writer['pid']})"
+    notes = f" ({'; '.join(run.notes())})" if run.notes() else ""
     if run.planned is not None and len(run) >= run.planned:
-        return "complete"
-    return "closed" if run.orderly else "interrupted"
+        return f"complete{notes}"
+    return f"{'closed' if run.orderly else 'interrupted'}{notes}"
 
 
 def function_of(name: str) -> Callable[[Any], float]:

@@ -13,13 +13,26 @@ from scalable_bandits.store import ObservationStore
 
 ROUNDS, WHOLE = 2 * CHUNK + 3, 2 * CHUNK
 INPUT = np.arange(100.0)  # an array that the specification speaks of
+OF_WRITER = ("writer.", "acknowledged")  # files of the writer that is there now
 ARRAYS = ("round", *(field.name for field in FIELDS))
 
 
 def files(folder):
     """Every file by its name inside, but for the lock."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("writer."))
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith(OF_WRITER))
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def journal_of(folder):
+    """File of a run's journal."""
+    (file,) = (folder / "committed").glob("journal-*")
+    return file
+
+
+def without(start, stop, count):
+    """Rows of the run but for some."""
+    parts = rows(0, start), rows(stop, count)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def assert_plain(folder, count):

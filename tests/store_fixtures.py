@@ -4,7 +4,6 @@ import functools
 import shutil
 import sys
 
-import numpy as np
 import pytest
 import store_cases as cases
 from damage_cases import INPUT, ROUNDS, Disk

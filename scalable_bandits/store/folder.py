@@ -153,15 +153,11 @@ class Folder(Location):
             return self.path.exists()
         return any(self.path.iterdir())
 
-    def unfinished(self) -> bool:
+    def locked(self) -> bool:
         inside = self.path / COMMITTED
-        if not inside.is_dir() or not (self.marked() or self._begun()):
-            return False
-        return super().unfinished()
-
-    def _begun(self) -> bool:
-        """Whether there is nothing but the beginning of a lock."""
-        entries = [*self.path.iterdir(), *(self.path / COMMITTED).iterdir()]
+        if self.marked() or not inside.is_dir():
+            return self.marked()
+        entries = [*self.path.iterdir(), *inside.iterdir()]  # perhaps it was killed as it made the lock
         return all(e.name == COMMITTED or e.name.startswith(_OURS) for e in entries)
 
     def sweep(self) -> int:

@@ -69,7 +69,10 @@ def read_attributes(location: Location, run: str | None = None) -> Copies:
             found[file] = attributes
     found = found or newer
     # A copy of schema 1 has no digest: it is the run's where neither has one, or where an upgrade was cut short.
-    best = max(found.values(), key=lambda a: (a.get("id") == run, a["schema"]), default=None)  # the group's, where both are
+    # Of two that are as good the group's, which is written last, counts.
+    best = max(
+        found.values(), key=lambda a: (a.get("id") == run, a["schema"]), default=None
+    )  # the group's, where both are
     for file, attributes in found.items():
         if attributes != best:
             damaged[file] = "its attributes are not those of the other copy"
@@ -180,7 +183,8 @@ def lay_out(
 ) -> list[str]:
     """Make what is not there yet, or is damaged, of a run's group and arrays; tells what that was.
 
-    The attributes come last. Arrays are made as long as planned, so that closing a complete run has nothing to trim, or as long as the others.
+    The attributes come last. Arrays are made as long as planned, so that closing a complete run has nothing to trim, or
+    as long as the others.
     """
     planned = min(max(attributes["planned"] or attributes["chunk"], 1), LARGEST_START)
     lengths = (length_of(location, field.name) for field in (ROUND, *fields_of(attributes)))

@@ -188,11 +188,14 @@ class Location(ABC):
     def unfinished(self) -> bool:
         """Whether what is there is a run whose making was interrupted: the commit record comes last."""
         try:
-            if self.read_record() is not None:
-                return False
+            recorded = self.read_record() is not None
         except ValueError:
             return False
-        return self.marked() and not self.read_earlier(JOURNAL_1) and not self.evidence()
+        return not recorded and self.locked() and not self.read_earlier(JOURNAL_1) and not self.evidence()
+
+    def locked(self) -> bool:
+        """Whether a writer has been here."""
+        return self.marked()
 
     def clear(self) -> None:
         """Remove what an interrupted making left."""

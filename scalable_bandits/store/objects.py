@@ -140,6 +140,11 @@ class Icechunk(Objects):
             self._session.commit("scalable_bandits")
             self.look_again()
 
+    def keys(self, prefix: str) -> list[str]:
+        if prefix and self.document(prefix.rstrip("/")) is None:
+            return []  # of what is no array and no group an error is made
+        return super().keys(prefix)
+
     def acknowledge(self, counter: bytes) -> None:
         self.group("r+", BOOKKEEPING).attrs["acknowledged"] = counter.hex()  # one commit with what it counts
 
