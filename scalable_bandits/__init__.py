@@ -66,12 +66,14 @@ if TYPE_CHECKING:
     from scalable_bandits import analysis, plots
     from scalable_bandits.execution import ClusterError, warmup
     from scalable_bandits.recording import record
+    from scalable_bandits.status import check
     from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreDamaged, StoreError, StoreLocked
     from scalable_bandits.studies import Study, StudyIncomplete
 
 # Where the names are that bring in zarr, xarray or matplotlib: imported when they are used.
 _LATE = {
     "Study": "studies",
+    "check": "status",
     "record": "recording",
     "warmup": "execution",
     "ClusterError": "execution",
@@ -152,6 +154,7 @@ __all__ = [
     "analysis",
     "cell_gain_rate",
     "cells_rate",
+    "check",
     "growth_rate",
     "improved_matern_rate",
     "learn_kernel",

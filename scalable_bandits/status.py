@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +17,13 @@ from scalable_bandits.maximize import Maximum, maximize
 from scalable_bandits.recording import environment_of, policy_of
 from scalable_bandits.simulate import simulate
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
+from scalable_bandits.store.check import Part, check_run, check_study
 from scalable_bandits.store.locations import COMMITTED
+from scalable_bandits.store.places import locate
 from scalable_bandits.store.studies import study_record
 from scalable_bandits.trajectory import Trajectory
+
+_ASIDE = re.compile(r"\.(damaged|earlier|recovering|upgrading)\d*$")  # names of what was put aside
 
 
 class Status(NamedTuple):
@@ -52,7 +57,9 @@ def runs_in(place: Any) -> Iterator[Any]:
     if not isinstance(place, str | Path) or "://" in str(place):
         yield place
         return
-    found = sorted(file.parent.parent for file in Path(place).rglob(f"{COMMITTED}/zarr.json"))
+    marks = (f"{COMMITTED}/{file}" for file in ("zarr.json", "record.json", "writer.lock"))
+    there = {file.parent.parent for mark in marks for file in Path(place).rglob(mark)}
+    found = sorted(run for run in there if run == Path(place) or not _ASIDE.search(run.name))
     if not found and study_record(place) is not None:
         return
     if not found:
@@ -109,6 +116,57 @@ def _state(run: StoredRun) -> str:
     return f"{'closed' if run.orderly else 'interrupted'}{notes}"
 
 
+class Check(NamedTuple):
+    """What reading a store found."""
+
+    name: str  # of the run's store, or the study's
+    parts: list[Part]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is damaged."""
+        return not any(part.problem for part in self.parts)
+
+
+def check(place: Any) -> list[Check]:
+    """Read everything in a store and say what of it is whole, and what is not. Nothing is changed.
+
+    Parameters
+    ----------
+    place
+        A run's store, or a folder with several, a study's among them.
+
+    Returns
+    -------
+    list of Check
+        One for each run, and one for the study.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import scalable_bandits as sb
+    >>> folder = tempfile.mkdtemp() + "/run.zarr"
+    >>> environment = sb.TableEnvironment(sb.Arms(3), [0.1, 0.5, 0.2])
+    >>> run = sb.simulate(sb.RandomSearch(sb.Arms(3)), environment, 20, store=folder)
+    >>> all(found.whole for found in sb.check(folder))
+    True
+    """
+    found = []
+    if isinstance(place, str | Path):
+        parts = list(check_study(place))
+        found += [Check(str(place), parts)] if parts else []
+    return found + [Check(_name_of(run), list(check_run(run))) for run in runs_in(place)]
+
+
+def _name_of(place: Any) -> str:
+    return str(place) if isinstance(place, str | Path) else locate(place).name
+
+
 def function_of(name: str) -> Callable[[Any], float]:
     """The user's function, imported.
 
@@ -132,6 +190,28 @@ def function_of(name: str) -> Callable[[Any], float]:
     if not callable(found):
         checks.refuse("function", name, "module:name of a function")
     return found
+
+
+def recover(place: Any) -> list[str]:
+    """Put new runs with everything that can be read in the place of the damaged ones; says what became of each.
+
+    Parameters
+    ----------
+    place
+        A run's store, or a folder with several; what was there is kept beside each.
+
+    Raises
+    ------
+    StoreDamaged
+        If not even its attributes can be read.
+    """
+    said = []
+    for run in runs_in(place):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            ObservationStore.open(run, "a", recover=True).close()
+        said += [str(warning.message) for warning in caught]
+    return said
 
 
 def resume(

@@ -19,6 +19,7 @@ app.command("list")(studies.list_studies)
 app.command("show")(studies.show)
 app.command("run")(studies.run)
 app.command("status")(stored.show_status)
+app.command("check")(stored.check_store)
 app.command("resume")(stored.resume_run)
 app.command("report")(stored.write_page)
 

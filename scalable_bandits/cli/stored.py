@@ -12,6 +12,7 @@ import numpy as np
 import typer
 from rich import box
 from rich.cells import cell_len
+from rich.markup import escape
 from rich.table import Table
 
 from scalable_bandits.cli.messages import JSON, ON, command_again, console, errors, print_json, refusals, say
@@ -19,7 +20,7 @@ from scalable_bandits.cli.studies import run_study
 
 if TYPE_CHECKING:
     from scalable_bandits.maximize import Maximum
-    from scalable_bandits.status import Status
+    from scalable_bandits.status import Check, Status
 
 LEAVE_OUT = ("plays", "size", "policy")  # what a narrow terminal shows without, first to last
 LONG = 20  # characters of a state, of which longer ones are folded
@@ -65,6 +66,38 @@ def show_status(
     console.print(table)
 
 
+def check_store(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A run's store, or a folder with several.")],
+    json: JSON = False,
+) -> None:
+    """Read everything in a store and say what is whole and what is not; code 1 if anything is not. Changes nothing."""
+    from scalable_bandits.status import check
+
+    with refusals():
+        found = check(path)
+    if json:
+        print_json([{"name": c.name, "whole": c.whole, "parts": [part._asdict() for part in c.parts]} for c in found])
+    else:
+        for one in found:
+            _show_check(one, path)
+    if not all(one.whole for one in found):
+        raise typer.Exit(1)
+
+
+def _show_check(found: Check, path: str) -> None:
+    """A line for a store that is whole, and what it has; of another one a line for each damage."""
+    name, damaged = escape(_short(found.name, path)), [part for part in found.parts if part.problem]
+    if not damaged:
+        listed = "; ".join(part.name for part in found.parts)
+        console.print(f"[green]whole[/green]    {name}: {escape(listed)}", highlight=False, soft_wrap=True)
+        return
+    console.print(f"[red]damaged[/red]  {name}:", highlight=False, soft_wrap=True)
+    for part in damaged:
+        after = " (made again when it is next opened for writing)" if part.mended else ""
+        text = f"         [bold]{escape(part.name)}[/bold]: {escape(part.problem)}{after}"
+        console.print(text, highlight=False, soft_wrap=True)
+
+
 def resume_run(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A run's store, or a study's.")],
     rounds: Annotated[
@@ -76,7 +109,7 @@ def resume_run(
     recover: Annotated[
         bool,
         typer.Option(
-            "--recover", metavar="", help="Where rounds are damaged, go on from before them (a copy is kept)."
+            "--recover", metavar="", help="Where something is damaged, go on with what can be read (a copy is kept)."
         ),
     ] = False,
     on: Annotated[str | None, typer.Option(metavar="WHERE", help=ON)] = None,
@@ -92,6 +125,7 @@ def resume_run(
     import warnings
 
     from scalable_bandits.maximize import Maximum
+    from scalable_bandits.status import recover as recover_runs
     from scalable_bandits.status import resume
     from scalable_bandits.store.studies import study_record
 
@@ -100,6 +134,10 @@ def resume_run(
     with refusals():
         record = study_record(path)
     if record is not None:
+        if recover:
+            with refusals():
+                for text in recover_runs(path):
+                    say("note", text, "yellow")
         _resume_study(path, record, function, on, out, json)
         return
     with refusals(again=command_again(path, function)), warnings.catch_warnings(record=True) as repairs:

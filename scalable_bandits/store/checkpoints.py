@@ -143,7 +143,7 @@ def look(location: Location) -> dict[str, Kept]:
         except ValueError as error:
             kept[name] = Kept({}, f"{file} is no JSON: {error}")
             continue
-        attributes = {} if document is None else document.get("attributes")
+        attributes: Any = {} if document is None else document.get("attributes")
         if attributes == {}:  # it was not written to its end
             continue
         if not is_signed(attributes):

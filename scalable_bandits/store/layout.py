@@ -147,6 +147,15 @@ def bytes_document(size: int, piece: int, attributes: Mapping[str, Any]) -> dict
     return document | {"fill_value": 0, "codecs": codecs, "attributes": dict(attributes)}
 
 
+def notes_document(shape: Sequence[int], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata of an array of numbers in one piece, of a study."""
+    document = _array(list(shape), "float64", list(shape), "/")
+    codecs = [*_BYTES, {"name": "zstd", "configuration": {"level": 0, "checksum": True}}]
+    names = ("case", "replicate") if len(shape) == 2 else None
+    more = {"fill_value": "NaN", "codecs": codecs, "attributes": dict(attributes)}
+    return document | more | ({} if names is None else {"dimension_names": list(names)})
+
+
 def documents(location: Location, attributes: Mapping[str, Any], length: int) -> dict[str, dict[str, Any]]:
     """Metadata of everything in a run's group, by path; of arrays as long as given."""
     chunk, separator = attributes["chunk"], location.separator
@@ -212,3 +221,12 @@ def refuse_attributes(location: Location, damaged: Mapping[str, str]) -> StoreDa
     return StoreDamaged(
         f"store {location.name}: {text} ({listed}); arrays that are whole are there for zarr.open_group"
     )
+
+
+def described_arrays(value: Any) -> list[dict[str, Any]]:
+    """The long arrays that a specification speaks of, in its words."""
+    if isinstance(value, dict):
+        if {"array", "shape", "dtype"} <= set(value):
+            return [value]
+        value = list(value.values())
+    return [found for inside in value for found in described_arrays(inside)] if isinstance(value, list) else []

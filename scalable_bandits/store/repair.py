@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from scalable_bandits.store import digests
 from scalable_bandits.store.errors import StoreDamaged
 from scalable_bandits.store.frames import Gap, Kind
-from scalable_bandits.store.layout import ROUND, WHOLE, field_document, lay_out, length_of
+from scalable_bandits.store.layout import ROUND, WHOLE, described_arrays, field_document, lay_out, length_of
 from scalable_bandits.store.locations import COMMITTED
 from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS
 from scalable_bandits.store.scan import Scan
@@ -50,7 +49,7 @@ def mend(store: RunWriter) -> None:
 
 def _renew_logs(store: RunWriter, found: Scan) -> None:
     """Begin the logs anew that end in a torn frame, or that can be made again."""
-    table = store._table()
+    table = store.digests()
     for name, contents in found.logs.items():
         file = found.file(store.location, name)
         if name == DIGESTS and table is not None:
@@ -143,7 +142,8 @@ def recover(run: StoredRun) -> str:
     location.move(kept)
     beside.move(location)
     lost = run.known - len(store)
-    gone = f"{lost} round(s) were given up" if lost else "no round was given up"
+    fate = "will be played again" if run.deterministic else "were given up"
+    gone = f"{lost} round(s) {fate}" if lost else "no round was given up"
     return f"{gone}, {len(store)} are there; all files as they were are in {kept.name}"
 
 
@@ -164,16 +164,7 @@ def _copy_rounds(run: StoredRun, store: RunWriter) -> None:
 def _inputs(run: StoredRun) -> dict[str, Any]:
     """The arrays of the specification that can be read, by their digests."""
     found = {}
-    for described in _described(run.specification):
+    for described in described_arrays(run.specification):
         with suppress(StoreDamaged):
             found[described["array"]] = run.input(described)
     return found
-
-
-def _described(value: Any) -> list[dict[str, Any]]:
-    """The arrays that a specification speaks of."""
-    if isinstance(value, dict):
-        if {"array", "shape", "dtype"} <= set(value):
-            return [value]
-        return list(itertools.chain.from_iterable(map(_described, value.values())))
-    return list(itertools.chain.from_iterable(map(_described, value))) if isinstance(value, list) else []

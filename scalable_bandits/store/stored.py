@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.specification import nearest
-from scalable_bandits.store import digests, upgrade
+from scalable_bandits.store import digests as digesting
 from scalable_bandits.store import pending as pendings
+from scalable_bandits.store import upgrade
 from scalable_bandits.store.digests import Digests
 from scalable_bandits.store.errors import StoreDamaged, StoreError
 from scalable_bandits.store.frames import Frame, Gap, Kind
@@ -188,7 +189,7 @@ class StoredRun:
         import pandas
         import xarray
 
-        tail, table = self._rows.view(), self._table() if self._folded else None
+        tail, table = self._rows.view(), self.digests() if self._folded else None
         variables: dict[str, Any] = {}
         for number, field in enumerate(self.fields):
             pieces = []
@@ -233,6 +234,27 @@ class StoredRun:
         """Bytes on disk, where that is known."""
         return self.location.size()
 
+    @property
+    def whole(self) -> int:
+        """Rounds in whole chunks."""
+        return self._folded
+
+    @property
+    def committed(self) -> int:
+        """Rounds in the arrays, for any zarr reader."""
+        return self._record.rounds
+
+    @property
+    def chain(self) -> int:
+        """CRC-32 of the digests of all whole chunks, by the commit record."""
+        return self._record.chain
+
+    @property
+    def last_scan(self) -> Scan:
+        """What the files held at the last `refresh`."""
+        assert self._scan is not None
+        return self._scan
+
     # ---- from the arrays
 
     def _array_of(self, name: str) -> Any:
@@ -242,22 +264,22 @@ class StoredRun:
         document = field_document(field, self.chunk, length, self.location.separator)
         return self.location.column(name, document, complete=True)
 
-    def _key(self, name: str, number: int) -> str:
+    def key(self, name: str, number: int) -> str:
         """Key of a chunk."""
         field = next(f for f in (ROUND, *self.fields) if f.name == name)
         return f"{name}/c" + "".join(f"{self.location.separator}{i}" for i in (number, *(0 for _ in field.shape)))
 
-    def _table(self) -> Digests | None:
-        """Digests of all whole chunks; None of a run of an earlier schema, which has none.
+    def digests(self) -> Digests | None:
+        """Digests (chunks, fields) of all whole chunks; None of a run of an earlier schema, which has none.
 
         They are made from the chunks where their log is damaged, and believed if the commit record says the same.
         """
         if self._digests is None and self._scan is not None and DIGESTS in self._scan.logs:
             contents, chunks = self._scan.logs[DIGESTS], self._folded // self.chunk
-            table = digests.decode(contents, len(self.fields), chunks)
-            if table is None or digests.chain(table) != self._record.chain:
+            table = digesting.decode(contents, len(self.fields), chunks)
+            if table is None or digesting.chain(table) != self._record.chain:
                 table = self.compute_digests()
-                if digests.chain(table) != self._record.chain and not self._recover:
+                if digesting.chain(table) != self._record.chain and not self._recover:
                     file = self._scan.file(self.location, DIGESTS)
                     raise StoreDamaged(self._refusal([f"{file} is damaged, and some chunk is not what was committed"]))
             self._digests = table
@@ -268,11 +290,11 @@ class StoredRun:
         chunks = self._folded // self.chunk
         table = np.zeros((chunks, len(self.fields)), dtype=np.uint32)
         for i in range(chunks):
-            columns = (self._stored(f.name, i * self.chunk, (i + 1) * self.chunk) for f in self.fields)
-            table[i] = [digests.digest(values) for values in columns]
+            columns = (self.stored(f.name, i * self.chunk, (i + 1) * self.chunk) for f in self.fields)
+            table[i] = [digesting.digest(values) for values in columns]
         return table
 
-    def _stored(self, name: str, start: int, stop: int) -> NDArray[Any]:
+    def stored(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Rows of one field as they are in its array."""
         try:
             return np.asarray(self._array_of(name)[start:stop])
@@ -284,11 +306,11 @@ class StoredRun:
         first, last = start // self.chunk, -(-stop // self.chunk)
         held = self._recent.get(name)
         if held is None or last - first > 1 or held[0] != first:
-            values = self._stored(name, first * self.chunk, last * self.chunk)
-            table, column = self._table(), [f.name for f in self.fields].index(name)
+            values = self.stored(name, first * self.chunk, last * self.chunk)
+            table, column = self.digests(), [f.name for f in self.fields].index(name)
             for i in range(first, last) if table is not None else ():
                 piece = values[(i - first) * self.chunk : (i - first + 1) * self.chunk]
-                if digests.digest(piece) != table[i, column]:  # type: ignore[index]
+                if digesting.digest(piece) != table[i, column]:  # type: ignore[index]
                     raise StoreDamaged(self.damage(name, i * self.chunk, (i + 1) * self.chunk, ANOTHER))
             self._recent[name] = held = first, values
         return held[1][start - first * self.chunk : stop - first * self.chunk].copy()
@@ -303,7 +325,7 @@ class StoredRun:
     def _damage_of(self, name: str, number: int, last: int | None = None) -> str:
         first = number * self.chunk
         rounds = "some rounds" if last is None else f"rounds {first + 1} to {last}"
-        file = name if last is None else self._key(name, number)
+        file = name if last is None else self.key(name, number)
         return f"store {self.location.name}: {file}: {rounds} of {name!r} cannot be read"
 
     def _hint(self) -> str:
@@ -323,7 +345,7 @@ class StoredRun:
         """
         there = set(self.location.keys(f"{name}/"))
         chunks = self._folded // self.chunk
-        return next((i for i in range(chunks) if self._key(name, i) not in there), chunks)
+        return next((i for i in range(chunks) if self.key(name, i) not in there), chunks)
 
     def first_unreadable(self, name: str, start: int, stop: int) -> int:
         """First chunk boundary from which on rows of a field cannot be read; `stop` if all can."""
@@ -349,11 +371,11 @@ class StoredRun:
         """Rows after the whole chunks as the last close wrote them to the arrays; None if they are damaged."""
         stop = self._record.rounds
         try:
-            rows = {f.name: self._stored(f.name, self._folded, stop) for f in self.fields}
+            rows = {f.name: self.stored(f.name, self._folded, stop) for f in self.fields}
         except StoreDamaged:
             return None
         tail = self._record.tail
-        if self.attributes["schema"] == SCHEMA and tuple(map(digests.digest, rows.values())) != tail:
+        if self.attributes["schema"] == SCHEMA and tuple(map(digesting.digest, rows.values())) != tail:
             return None
         return rows
 
@@ -488,7 +510,7 @@ class _Column:
         if self._expected is not None:
             for i in range(first, last):
                 piece = values[(i - first) * self._chunk : (i - first + 1) * self._chunk]
-                if digests.digest(piece) != self._expected[i]:
+                if digesting.digest(piece) != self._expected[i]:
                     raise StoreDamaged(f"{self._damage} (chunk {i}: {ANOTHER})")
         inside = values[start - first * self._chunk : stop - first * self._chunk : step]
         return inside[(slice(None), *index[1:])] if isinstance(index, tuple) else inside

@@ -1,7 +1,7 @@
 """A study on disk: a group of runs, each a store of its own, written by whoever plays it.
 
-The group's attributes say what the study is; the process that hands the runs out keeps nothing in it but
-``uniform_regret``, one number for each case and replicate.
+The group's attributes say what the study is (``uniform_regret`` has a copy of them); the process that hands the runs
+out keeps in it what it notes of all of them (`notes.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import functools
 import json
 import re
 import time
+import uuid
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,22 +21,22 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.specification import differences
-from scalable_bandits.store.errors import SpecificationDiffers, StoreError
-from scalable_bandits.store.locations import Location
+from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError
+from scalable_bandits.store.layout import compare, group_document
+from scalable_bandits.store.locations import METADATA, Location
+from scalable_bandits.store.notes import PLAYS, RUN, UNIFORM, Notes
 from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.store.places import locate
+from scalable_bandits.store.record import is_signed, sign
 
 if TYPE_CHECKING:
     import xarray
 
-SCHEMA = 1
+SCHEMA = 2
+OWN = ("kind", "schema", "id", "digest")  # attributes of any study
 SERIES = {"regret": np.nan, "candidate": -1, "width": np.nan, "information_gain": np.nan}  # with what is not played
 DIMENSIONS = ("case", "policy", "replicate", "round")
-UNIFORM = "uniform_regret"
 TABLES = "specification"  # of the study file
-MORE = "more"  # the group of what runs have beyond their stores
-RUN = tuple[int, int, int]  # numbers of the case, the policy and the replicate
-PLAYS = "plays"
 SECONDS = 1.0  # between two writes of what is kept for all runs
 
 
@@ -54,13 +56,18 @@ class StudyStore:
         self.shape = _shape(record)
         self._location = locate(place)
         self._names = [_slugs(record[name]) for name in ("cases", "policies")]
-        array: Any = self._location.group()[UNIFORM]
-        self.uniform: NDArray[Any] = np.full((self.shape[0], self.shape[2]), np.nan)
-        stored = np.asarray(array[...])[:, : self.shape[2]]
-        self.uniform[:, : stored.shape[1]] = stored
-        self._more = _More(self.shape, record["horizon"])
-        self._more.load(self._location)
+        self._notes = Notes(self.shape, record["horizon"])
         self._written = 0.0
+        found = _find(self._location)
+        self._study = found.get("id", "")
+        problems = []
+        if self._study:
+            problems = self._notes.load(self._location, self._study)
+        elif found:
+            self._notes.load_unsigned(self._location)
+        if problems:
+            text = f"{'; '.join(problems)}: what they noted is left out until the study is run again"
+            warnings.warn(f"store {place}: {text}", stacklevel=3)
 
     @classmethod
     def take_up(cls, place: str | Path, record: Mapping[str, Any]) -> StudyStore:
@@ -72,36 +79,42 @@ class StudyStore:
             If something else is there.
         SpecificationDiffers
             If it is another study; the message shows what differs. More replicates are no difference.
+        StoreDamaged
+            If both copies of its attributes are damaged.
         """
         stored = study_record(place)
         if stored is None:
             cls.check_place(place)
-            group = locate(place).group("a")
-            sizes = len(record["cases"]), record["replicates"]
-            group.create_array(
-                UNIFORM, shape=sizes, chunks=sizes, dtype="float64", fill_value=np.nan,
-                dimension_names=("case", "replicate"),
-            )  # fmt: skip
-            for case in _slugs(record["cases"]):
-                for policy in _slugs(record["policies"]):
-                    group.require_group(case).require_group(policy)
-            group.update_attributes({"kind": "study", "schema": SCHEMA, **record})  # last: with them it is a study
-            return cls(place, record)
-        given = {**record, "replicates": max(record["replicates"], stored["replicates"])}
-        same = {name: stored[name] for name in ("version", "python", "data")}  # may differ
-        if TABLES not in stored:  # it is older than study files
-            given.pop(TABLES, None)
-        lines = differences({**stored, "replicates": given["replicates"]}, {**given, **same})
-        if lines:
-            listed = "\n  ".join(lines)
-            hint = "it holds another study: name another store for this one. What differs:"
-            raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
-        location = locate(place)
-        if given["replicates"] > stored["replicates"]:
-            array: Any = location.group("r+")[UNIFORM]
-            array.resize((len(record["cases"]), given["replicates"]))
-            location.group("r+").update_attributes({"replicates": given["replicates"]})
-        return cls(place, {**stored, "replicates": given["replicates"]})
+            given = dict(record)
+        else:
+            given = {**record, "replicates": max(record["replicates"], stored["replicates"])}
+            same = {name: stored[name] for name in ("version", "python", "data")}  # may differ
+            if TABLES not in stored:  # it is older than study files
+                given.pop(TABLES, None)
+            lines = differences({**stored, "replicates": given["replicates"]}, {**given, **same})
+            if lines:
+                listed = "\n  ".join(lines)
+                hint = "it holds another study: name another store for this one. What differs:"
+                raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
+            given = {**stored, "replicates": given["replicates"]}
+        study = cls(place, given)
+        study._study = study._study or uuid.uuid4().hex[:16]
+        study._write()
+        return study
+
+    def _write(self) -> None:
+        """Write all that is kept for all runs; the attributes come last."""
+        attributes = {"kind": "study", "schema": SCHEMA, "id": self._study, **self.record}
+        signed = sign(json.loads(json.dumps(attributes)))
+        for case in self._names[0]:
+            for path in (case, *(f"{case}/{policy}" for policy in self._names[1])):
+                if compare(self._location, path, group_document({})):
+                    self._location.put_document(path, group_document({}))
+        self._notes.save(self._location, self._study, signed)
+        if compare(self._location, "", group_document(signed)):
+            self._location.put_document("", group_document(signed))
+        self._location.settle()
+        self._written = time.monotonic()
 
     @staticmethod
     def check_place(place: str | Path) -> None:
@@ -116,7 +129,7 @@ class StudyStore:
 
     def missing(self) -> list[RUN]:
         """Runs that are not played to their end, or of which nothing is noted."""
-        return [run for run in all_runs(self.shape) if np.isnan(self._more.seconds[run]) or not self._complete(run)]
+        return [run for run in all_runs(self.shape) if np.isnan(self._notes.seconds[run]) or not self._complete(run)]
 
     def _complete(self, run: RUN) -> bool:
         try:
@@ -128,17 +141,13 @@ class StudyStore:
         self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float]
     ) -> None:
         """Take note of what a run's own store does not have."""
-        self.uniform[run[0], run[2]] = uniform
-        self._more.keep(run, seconds, series, plays)
+        self._notes.keep(run, uniform, seconds, series, plays)
         if time.monotonic() - self._written > SECONDS:
             self.close()
 
     def close(self) -> None:
         """Write what was noted."""
-        array: Any = self._location.group("r+")[UNIFORM]
-        array[...] = self.uniform
-        self._more.save(self._location)
-        self._written = time.monotonic()
+        self._write()
 
     def dataset(self) -> xarray.Dataset:
         """The study as a lazy dataset, a chunk a run; NaN (candidate: -1) where a run has not been."""
@@ -153,61 +162,7 @@ class StudyStore:
             kind = np.dtype(np.int64 if name == "candidate" else np.float64)
             read = functools.partial(_read, places, name, np.full(self.record["horizon"], fill, kind))
             series[name] = dask.array.map_blocks(read, chunks=chunks, dtype=kind, meta=np.empty((0,) * 4, kind))
-        return study_dataset(self.record, series, self.uniform, self._more)
-
-
-class _More:
-    """What runs have beyond their stores: seconds, series of the study's own, and how often each prior was played."""
-
-    def __init__(self, shape: tuple[int, int, int], horizon: int):
-        self.seconds: NDArray[Any] = np.full(shape, np.nan)
-        self.series: dict[str, NDArray[Any]] = {}
-        self.plays: dict[str, NDArray[Any]] = {}  # by the prior's name
-        self._horizon = horizon
-
-    def keep(self, run: RUN, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float]) -> None:
-        """Keep what a run gave."""
-        self.seconds[run] = seconds
-        for name, values in series.items():
-            self.series.setdefault(name, np.full((*self.seconds.shape, self._horizon), np.nan))[run] = values
-        for name, count in plays.items():
-            self.plays.setdefault(name, np.full(self.seconds.shape, np.nan))[run] = count
-
-    def load(self, location: Location) -> None:
-        """Take up what was saved."""
-        if MORE not in location.group():
-            return
-        for name, array in location.group(path=MORE).arrays():
-            values: Any = np.asarray(array[...])
-            target = self.seconds
-            if name == PLAYS:
-                names: Any = array.attrs["priors"]
-                self.plays = {prior: np.full(self.seconds.shape, np.nan) for prior in names}
-                for prior, counts in zip(names, values, strict=True):
-                    _fill(self.plays[prior], counts)
-                continue
-            if name != "seconds":
-                target = self.series[name] = np.full((*self.seconds.shape, self._horizon), np.nan)
-            _fill(target, values)
-
-    def save(self, location: Location) -> None:
-        """Keep all of it."""
-        group = location.group("r+").require_group(MORE)
-        kept = {"seconds": self.seconds, **self.series}
-        if self.plays:
-            kept[PLAYS] = np.array(list(self.plays.values()))
-        for name, values in kept.items():
-            attributes: dict[str, Any] = {"priors": list(self.plays)} if name == PLAYS else {}
-            group.create_array(
-                name, shape=values.shape, chunks=values.shape, dtype="float64", fill_value=np.nan, overwrite=True,
-                attributes=attributes,
-            )[...] = values  # fmt: skip
-
-
-def _fill(target: NDArray[Any], values: NDArray[Any]) -> None:
-    """Put values in, as far as both reach."""
-    inside = tuple(slice(min(have, want)) for have, want in zip(values.shape, target.shape, strict=True))
-    target[inside] = values[inside]
+        return study_dataset(self.record, series, self._notes)
 
 
 class StudyInMemory:
@@ -222,9 +177,8 @@ class StudyInMemory:
     def __init__(self, record: Mapping[str, Any]):
         self.record = dict(record)
         self.shape = _shape(record)
-        self.uniform: NDArray[Any] = np.full((self.shape[0], self.shape[2]), np.nan)
         self._series = {name: np.full((*self.shape, record["horizon"]), fill) for name, fill in SERIES.items()}
-        self._more = _More(self.shape, record["horizon"])
+        self._notes = Notes(self.shape, record["horizon"])
 
     def place_of(self, run: RUN) -> str | None:
         """Nowhere."""
@@ -238,18 +192,17 @@ class StudyInMemory:
         self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float]
     ) -> None:
         """Keep what a run gave."""
-        self.uniform[run[0], run[2]] = uniform
         for name, array in self._series.items():
             array[run] = series[name]
         more = {name: values for name, values in series.items() if name not in SERIES}
-        self._more.keep(run, seconds, more, plays)
+        self._notes.keep(run, uniform, seconds, more, plays)
 
     def close(self) -> None:
         """Nothing is left to be done."""
 
     def dataset(self) -> xarray.Dataset:
         """The study; NaN (candidate: -1) where a run has not been."""
-        return study_dataset(self.record, self._series, self.uniform, self._more)
+        return study_dataset(self.record, self._series, self._notes)
 
 
 def _absolute(place: str | Path) -> str | Path:
@@ -278,25 +231,23 @@ def _read(places: Any, name: str, empty: NDArray[Any], block_id: tuple[int, ...]
     return values[None, None, None]
 
 
-def study_dataset(
-    record: Mapping[str, Any], series: Mapping[str, Any], uniform: NDArray[Any], more: _More
-) -> xarray.Dataset:
-    """Dataset of a study from its record, its series over `DIMENSIONS`, and uniform play's regret."""
+def study_dataset(record: Mapping[str, Any], series: Mapping[str, Any], notes: Notes) -> xarray.Dataset:
+    """Dataset of a study from its record, its series over `DIMENSIONS`, and what is noted of all runs."""
     import xarray
 
-    variables: dict[str, Any] = {name: (DIMENSIONS, array) for name, array in {**series, **more.series}.items()}
+    variables: dict[str, Any] = {name: (DIMENSIONS, array) for name, array in {**series, **notes.series}.items()}
     if record["timed"]:
-        variables["seconds"] = (DIMENSIONS[:3], more.seconds)
-    if more.plays:
-        variables[PLAYS] = ((*DIMENSIONS[:3], "prior"), np.stack(list(more.plays.values()), axis=-1))
-    variables[UNIFORM] = (DIMENSIONS[::2], uniform)
+        variables["seconds"] = (DIMENSIONS[:3], notes.seconds)
+    if notes.plays:
+        variables[PLAYS] = ((*DIMENSIONS[:3], "prior"), np.stack(list(notes.plays.values()), axis=-1))
+    variables[UNIFORM] = (DIMENSIONS[::2], notes.uniform)
     coordinates = {
         # Variable-length strings: fixed-length ones have no zarr v3 specification.
         "case": np.array(record["cases"], dtype=object),
         "policy": np.array(record["policies"], dtype=object),
         "replicate": np.arange(record["replicates"]),
         "round": np.arange(1, record["horizon"] + 1),
-        **({"prior": np.array(list(more.plays), dtype=object)} if more.plays else {}),
+        **({"prior": np.array(list(notes.plays), dtype=object)} if notes.plays else {}),
     }
     names = ("study", "title", "source", "unit", "seed", "measure", "version", "python")
     attributes = {name: record[name] for name in names}
@@ -309,15 +260,55 @@ def study_record(place: str | Path) -> dict[str, Any] | None:
     """What the study in a place is; None if there is none."""
     if not isinstance(place, str | Path):
         checks.refuse("store", place, "a folder or a URL: a study is a group of runs")
-    try:
-        attributes: dict[str, Any] = dict(locate(place).group().attrs)
-    except (FileNotFoundError, ValueError):
+    found = _find(locate(place))
+    if not found:
         return None
-    if attributes.pop("kind", None) != "study":
-        return None
-    if attributes.pop("schema") > SCHEMA:
+    if found["schema"] > SCHEMA:
         raise StoreError(f"store {place}: a newer version wrote this study: upgrade scalable_bandits")
-    return attributes
+    return {key: value for key, value in found.items() if key not in OWN}
+
+
+def _find(location: Location) -> dict[str, Any]:
+    """Attributes of a study, from the group or their copy; none if there is no study.
+
+    Raises
+    ------
+    StoreDamaged
+        If both are damaged, or are of two studies.
+    """
+    found, damaged = study_copies(location)
+    names = {attributes.get("id") for attributes in found.values()}
+    if len(names) > 1:
+        text = f"{' and '.join(found)} are of two studies: one of them was replaced by another's"
+        raise StoreDamaged(f"store {location.name}: {text}")
+    if found:
+        return next(iter(found.values()))
+    if damaged.get(f"{UNIFORM}/{METADATA}"):  # a run has no such array
+        listed = "; ".join(f"{file}: {why}" for file, why in damaged.items())
+        raise StoreDamaged(f"store {location.name}: both copies of the study's attributes are damaged ({listed})")
+    return {}
+
+
+def study_copies(location: Location) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """The copies of a study's attributes that are whole, by file, the group's first, and what is wrong with others."""
+    found, damaged = {}, {}
+    for file, path in ((METADATA, ""), (f"{UNIFORM}/{METADATA}", UNIFORM)):
+        try:
+            document = location.document(path)
+        except ValueError as error:
+            damaged[file] = f"it is no JSON ({error})"
+            continue
+        attributes: Any = (document or {}).get("attributes")
+        if path and isinstance(attributes, dict):
+            attributes = attributes.get("study")
+        if document is None or (path and attributes is None):
+            continue
+        study = isinstance(attributes, dict) and attributes.get("kind") == "study"
+        if study and (is_signed(attributes) or (attributes.get("schema") == 1 and "digest" not in attributes)):
+            found[file] = attributes
+        elif study or path:
+            damaged[file] = "its attributes do not match their digest"
+    return found, damaged
 
 
 def _slugs(labels: Sequence[str]) -> list[str]:

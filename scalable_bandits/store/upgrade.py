@@ -95,7 +95,7 @@ def _frames(data: bytes) -> Iterator[tuple[Frame, int]]:
 def _count(location: Location, attributes: Mapping[str, Any]) -> int:
     """Committed rounds of a run of schema 1; by the chunks of its arrays, if the count cannot be read."""
     try:
-        return int(np.asarray(location.column(COMMITTED, count_document(attributes), complete=True)[()]))  # type: ignore[arg-type]
+        return int(np.asarray(location.column(COMMITTED, count_document(attributes), complete=True)[()]))
     except Exception:  # it is gone, or a codec raises what it likes
         pass
     chunk, separator = attributes["chunk"], location.separator

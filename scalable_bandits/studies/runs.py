@@ -17,7 +17,8 @@ from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.simulate import simulate
 from scalable_bandits.spaces import Box
 from scalable_bandits.store import StoreError, StoreLocked
-from scalable_bandits.store.studies import RUN, SERIES
+from scalable_bandits.store.notes import RUN
+from scalable_bandits.store.studies import SERIES
 from scalable_bandits.trajectory import Trajectory
 
 if TYPE_CHECKING:

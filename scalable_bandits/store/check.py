@@ -1,0 +1,234 @@
+"""Reading everything that a store has, and saying what of it is whole. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scalable_bandits.store import checkpoints, digests
+from scalable_bandits.store.errors import StoreDamaged, StoreError
+from scalable_bandits.store.layout import (
+    ROUND,
+    SCHEMA,
+    check_schema,
+    compare,
+    count_document,
+    described_arrays,
+    documents,
+    length_of,
+    read_attributes,
+    refuse_attributes,
+)
+from scalable_bandits.store.locations import COMMITTED, METADATA, Location
+from scalable_bandits.store.notes import UNIFORM, Notes
+from scalable_bandits.store.places import locate
+from scalable_bandits.store.record import DIGESTS
+from scalable_bandits.store.stored import StoredRun
+from scalable_bandits.store.studies import study_copies, study_record
+from scalable_bandits.store.upgrade import read_earlier
+
+
+class Part(NamedTuple):
+    """A part of a store: a file, or several that belong together."""
+
+    name: str  # of the file inside the store; what is in the files
+    problem: str  # what is wrong with it; empty if it is whole
+    mended: bool = False  # whether it is made again, without loss, when the store is next opened for writing
+
+
+def check_run(place: Any) -> Iterator[Part]:
+    """Read every part of one run.
+
+    Parameters
+    ----------
+    place
+        A folder, a URL that zarr knows, a zarr store, or an icechunk repository.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no run.
+    """
+    location = locate(place)
+    copies = read_attributes(location)
+    if copies.attributes is None:
+        yield _without_attributes(location, copies.damaged)
+        return
+    attributes = copies.attributes
+    for file, why in copies.damaged.items():
+        yield Part(file, why, mended=True)
+    try:
+        check_schema(location.name, attributes)
+        run = StoredRun(location, attributes, recover=True)
+        run.refresh()
+    except StoreError as error:
+        yield Part(location.name, str(error))
+        return
+    yield from _logs(run)
+    yield from _metadata(run, copies.damaged)
+    yield from _arrays(run)
+    yield from _inputs(run)
+    yield from _checkpoints(run)
+
+
+def _without_attributes(location: Location, damaged: Mapping[str, str]) -> Part:
+    if location.occupied() and not location.unfinished() and location.marked():
+        return Part(METADATA, str(refuse_attributes(location, damaged)))
+    try:
+        earlier = read_earlier(location)
+    except StoreDamaged as error:
+        return Part(METADATA, str(error))
+    if earlier is None:
+        raise FileNotFoundError(f"store: there is no run in {location.name}")
+    return Part(f"{len(earlier.columns['y'])} rounds of schema 0, which has no digests", "")
+
+
+def _logs(run: StoredRun) -> Iterator[Part]:
+    """The commit record and the logs."""
+    location, found = run.location, run.last_scan
+    for problem in run.problems:
+        name, _, why = problem.partition(": ")
+        yield Part(name, why)
+    for note in run.notes():
+        yield Part(note.partition(" ")[0], note.partition(" ")[2], mended=True)
+    if not run.problems:
+        names = ", ".join(f"{found.file(location, name)} ({c.frames} frames)" for name, c in found.logs.items())
+        yield Part(f"{len(run):,} rounds; {location.record_file}, {names}", "")
+    if run.attributes["schema"] < SCHEMA:
+        yield Part(f"schema {run.attributes['schema']}, which has no digests", "")
+
+
+def _metadata(run: StoredRun, damaged: Mapping[str, str]) -> Iterator[Part]:
+    """What the store says of its groups and arrays, for other readers."""
+    location, bad = run.location, False
+    for path, expected in documents(location, run.attributes, run.committed).items():
+        file = f"{path}/{METADATA}".lstrip("/")
+        wrong = compare(location, path, expected)
+        if not wrong and path not in ("", COMMITTED) and (length_of(location, path) or 0) < run.committed:
+            wrong = f"it says less than the {run.committed} rounds that are there"
+        if wrong and file not in damaged:
+            bad = True
+            yield Part(file, wrong, mended=True)
+    if not bad and not damaged:
+        yield Part("the metadata of all arrays", "")
+
+
+def _arrays(run: StoredRun) -> Iterator[Part]:
+    """Every chunk of every field, and the count."""
+    yield from _count(run)
+    bad = False
+    for part in (*_digests(run), *_chunks(run)):
+        bad = True
+        yield part
+    if not bad:
+        chunks, rest = divmod(run.committed, run.chunk)
+        yield Part(f"{chunks + bool(rest)} chunk(s) of {len(run.fields)} fields", "")
+
+
+def _count(run: StoredRun) -> Iterator[Part]:
+    try:
+        array = run.location.column(COMMITTED, count_document(run.attributes), complete=True)
+        count: Any = int(np.asarray(array[()]))
+        why = "" if count == run.committed else f"it says {count} rounds, and {run.committed} are committed"
+    except Exception as error:  # codecs raise what they like
+        why = f"it cannot be read ({' '.join(str(error).split())})"
+    if why:
+        yield Part(f"{COMMITTED}/c", why, mended=True)
+
+
+def _digests(run: StoredRun) -> Iterator[Part]:
+    try:
+        table = run.digests()
+    except StoreDamaged as error:
+        yield Part(run.last_scan.file(run.location, DIGESTS), str(error))
+        return
+    if table is not None and digests.chain(table) != run.chain:
+        yield Part(run.last_scan.file(run.location, DIGESTS), "it is damaged, and so is some chunk")
+
+
+def _chunks(run: StoredRun) -> Iterator[Part]:
+    for number in range(run.whole // run.chunk):
+        start, stop = number * run.chunk, (number + 1) * run.chunk
+        for field in run.fields:
+            try:
+                run.read(start, stop, [field.name])
+            except StoreDamaged as error:
+                yield Part(run.key(field.name, number), str(error).partition(": ")[2])
+        why = _numbers(run, start, stop)
+        if why:
+            yield Part(run.key(ROUND.name, number), why, mended=True)
+    if run.committed > run.whole:
+        why = "" if run.published() is not None else "it is not what was written"
+        why = why or _numbers(run, run.whole, run.committed)
+        if why:  # its rounds are in the journal as well
+            yield Part(f"the last chunk, after round {run.whole}", why, mended=not run.problems)
+
+
+def _numbers(run: StoredRun, start: int, stop: int) -> str:
+    """What is wrong with the numbers of some rounds."""
+    try:
+        right = np.array_equal(run.stored(ROUND.name, start, stop), np.arange(start + 1, stop + 1))
+    except StoreDamaged as error:
+        return str(error)
+    return "" if right else f"it does not hold the numbers {start + 1} to {stop}"
+
+
+def _inputs(run: StoredRun) -> Iterator[Part]:
+    """The long arrays of the specification."""
+    described = described_arrays(run.specification)
+    bad = False
+    for array in described:
+        try:
+            run.input(array)
+        except StoreDamaged as error:
+            bad = True
+            yield Part(f"inputs/{array['array']}", str(error))
+    if described and not bad:
+        yield Part(f"{len(described)} array(s) of the specification", "")
+
+
+def _checkpoints(run: StoredRun) -> Iterator[Part]:
+    """The checkpoints that are there."""
+    for name, held in checkpoints.look(run.location).items():
+        why = held.why
+        if not why and held.attributes["run"] != run.attributes.get("id", ""):
+            why = "it is another run's"
+        if not why:
+            try:
+                checkpoints.read(run.location, name, held.attributes)
+            except ValueError as error:
+                why = str(error)
+        rounds = f", after {held.attributes['rounds']:,} rounds" if not why else ""
+        yield Part(f"{checkpoints.GROUP}/{name}{rounds}", why, mended=True)
+
+
+def check_study(place: Any) -> Iterator[Part]:
+    """Read what a study keeps of all its runs; nothing of a place that is no study.
+
+    Parameters
+    ----------
+    place
+        A folder or a URL.
+    """
+    location = locate(place)
+    try:
+        record = study_record(place)
+    except StoreError as error:
+        yield Part(METADATA, str(error))
+        return
+    if record is None:
+        return
+    found, damaged = study_copies(location)
+    for file in (METADATA, f"{UNIFORM}/{METADATA}"):
+        if file not in found:
+            yield Part(file, damaged.get(file, "it is missing"), mended=True)
+    attributes = next(iter(found.values()))
+    notes = Notes((len(record["cases"]), len(record["policies"]), record["replicates"]), record["horizon"])
+    problems = notes.load(location, attributes["id"]) if "id" in attributes else []
+    for problem in problems:
+        name, _, why = problem.partition(" ")
+        yield Part(name, f"{why}; the runs that it noted are looked at again")
+    if not damaged and not problems:
+        yield Part("the study's attributes and notes", "")
