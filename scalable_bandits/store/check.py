@@ -160,10 +160,22 @@ def _chunks(run: StoredRun) -> Iterator[Part]:
         if why:
             yield Part(run.key(ROUND.name, number), why, mended=True)
     if run.committed > run.whole:
-        why = "" if run.published() is not None else "it is not what was written"
-        why = why or _numbers(run, run.whole, run.committed)
-        if why:  # its rounds are in the journal as well
-            yield Part(f"the last chunk, after round {run.whole}", why, mended=not run.problems)
+        yield from _last_chunk(run)
+
+
+def _last_chunk(run: StoredRun) -> Iterator[Part]:
+    """The unfinished chunk, as the last close wrote it; its rounds are in the journal as well."""
+    for field, expected in zip(run.fields, run.tail or [None] * len(run.fields), strict=True):
+        try:
+            found = digests.digest(run.stored(field.name, run.whole, run.committed))
+            why = "" if expected in (found, None) else "it is not what was written"
+        except StoreDamaged as error:
+            why = str(error).partition(": ")[2]
+        if why:
+            yield Part(run.key(field.name, run.whole // run.chunk), why, mended=not run.problems)
+    why = _numbers(run, run.whole, run.committed)
+    if why:
+        yield Part(run.key(ROUND.name, run.whole // run.chunk), why, mended=True)
 
 
 def _numbers(run: StoredRun, start: int, stop: int) -> str:

@@ -37,15 +37,13 @@ class Copies(NamedTuple):
     damaged: dict[str, str]  # files whose copy differs, and why
 
 
-def read_attributes(location: Location, run: str | None = None) -> Copies:
+def read_attributes(location: Location) -> Copies:
     """Read the attributes of a run from both places.
 
     Parameters
     ----------
     location
-        Location of the run.
-    run
-        Name of the run by its commit record, which decides where the copies are of two runs.
+        Location of the run. Where the copies differ, its commit record decides.
     """
     found: dict[str, dict[str, Any]] = {}
     newer: dict[str, dict[str, Any]] = {}  # of a version that may sign them in another way
@@ -69,14 +67,27 @@ def read_attributes(location: Location, run: str | None = None) -> Copies:
             found[file] = attributes
     found = found or newer
     # A copy of schema 1 has no digest: it is the run's where neither has one, or where an upgrade was cut short.
-    # Of two that are as good the group's, which is written last, counts.
-    best = max(
-        found.values(), key=lambda a: (a.get("id") == run, a["schema"]), default=None
-    )  # the group's, where both are
+    # Of two that rank alike the group's, which is written last, counts.
+    run, digest = _recorded(location)
+    best: dict[str, Any] | None = None
+    rank: tuple[Any, ...] = ()
+    for attributes in found.values():
+        own = attributes.get("id") == run, attributes.get("digest") == digest, attributes["schema"]
+        if best is None or own > rank:
+            best, rank = attributes, own
     for file, attributes in found.items():
         if attributes != best:
             damaged[file] = "its attributes are not those of the other copy"
     return Copies(None if best is None else dict(best), damaged)
+
+
+def _recorded(location: Location) -> tuple[str, str]:
+    """Name of the run and digest of its attributes, by its commit record."""
+    try:
+        record = location.read_record()
+    except ValueError:
+        return "", ""
+    return (record["run"], record["attributes"]) if is_signed(record) else ("", "")
 
 
 def sign_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:

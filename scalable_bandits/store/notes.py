@@ -37,6 +37,8 @@ class Notes:
         (cases, policies, replicates, horizon) by name.
     plays
         (cases, policies, replicates) by the name of the prior.
+    lost
+        Whether something of what was saved is damaged.
 
     Parameters
     ----------
@@ -52,6 +54,7 @@ class Notes:
         self.series: dict[str, NDArray[Any]] = {}
         self.plays: dict[str, NDArray[Any]] = {}
         self._horizon = horizon
+        self.lost = False
         self._written: dict[str, int] = {}  # digests of what is stored, by name
 
     def keep(
@@ -59,7 +62,8 @@ class Notes:
     ) -> None:
         """Keep what a run gave."""
         self.uniform[run[0], run[2]] = uniform
-        self.seconds[run] = seconds
+        if not self.lost or np.isnan(self.seconds[run]):  # else the run was only looked at again
+            self.seconds[run] = seconds
         for name, values in series.items():
             self.series.setdefault(name, np.full((*self.seconds.shape, self._horizon), np.nan))[run] = values
         for name, count in plays.items():
@@ -100,6 +104,11 @@ class Notes:
 
     def load(self, location: Location, study: str) -> list[str]:
         """Take up what was saved; tells which files are damaged, and are left out."""
+        problems = self._load(location, study)
+        self.lost = bool(problems)
+        return problems
+
+    def _load(self, location: Location, study: str) -> list[str]:
         file = f"{MORE}/{METADATA}"
         try:
             attributes: Any = (location.document(MORE) or {}).get("attributes")
@@ -107,7 +116,7 @@ class Notes:
             return [f"{file} is no JSON ({error})"]
         if not is_signed(attributes):
             return [f"the attributes in {file} are missing or do not match their digest"]
-        if attributes["study"] != study:
+        if attributes.get("study") != study:
             return [f"{file} is another study's"]
         problems = []
         for name, entry in attributes["arrays"].items():
@@ -142,6 +151,15 @@ class Notes:
             _fill(self.uniform if name == UNIFORM else self.seconds, values)
         else:
             self.series[name] = _fill(np.full((*self.seconds.shape, self._horizon), np.nan), values)
+
+
+def study_of(location: Location) -> str:
+    """Name of the study that the notes in a place are of; empty if they cannot be read."""
+    try:
+        attributes: Any = (location.document(MORE) or {}).get("attributes")
+    except ValueError:
+        return ""
+    return attributes["study"] if is_signed(attributes) else ""
 
 
 def path_of(name: str) -> str:

@@ -225,11 +225,7 @@ class ObservationStore(RunWriter):
     @staticmethod
     def _find(location: Location) -> Copies:
         """Attributes of the run in a place; None of one whose making was interrupted."""
-        try:
-            record = location.read_record()
-        except ValueError:
-            record = None  # damaged: `scan` says so
-        copies = read_attributes(location, record.get("run") if isinstance(record, dict) else None)
+        copies = read_attributes(location)
         if copies.attributes is not None and copies.attributes["schema"] == SCHEMA and location.unfinished():
             return Copies(None, {})
         return copies

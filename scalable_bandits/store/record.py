@@ -59,6 +59,8 @@ class CommitRecord:
     ----------
     run
         Name of the run, drawn when it was made.
+    attributes
+        Digest of the run's attributes.
     rounds
         Rounds in the arrays that any zarr reader may trust.
     chain
@@ -70,6 +72,7 @@ class CommitRecord:
     """
 
     run: str
+    attributes: str = ""
     rounds: int = 0
     chain: int = 0
     tail: tuple[int, ...] = ()
@@ -96,7 +99,8 @@ class CommitRecord:
         if not is_signed(plain):
             raise ValueError("its digest does not match")
         logs = {name: Extent.of(values) for name, values in plain["logs"].items()}
-        return cls(plain["run"], plain["rounds"], plain["chain"], tuple(plain["tail"]), logs)
+        given = {key: value for key, value in plain.items() if key != "digest"}
+        return cls(**{**given, "tail": tuple(plain["tail"]), "logs": logs})
 
 
 _COUNTER = struct.Struct("<8s6Q")  # start of the run's name, extents of two logs

@@ -32,12 +32,28 @@ class Scan(NamedTuple):
 def read_record(location: Location, run: str) -> tuple[CommitRecord | None, str]:
     """The commit record, or None and what is wrong with it."""
     try:
-        record = CommitRecord.from_plain(location.read_record() or {})
+        plain = location.read_record()
+    except ValueError as error:
+        return None, f"the commit record is no JSON ({error})"
+    if plain is None:
+        return None, "the commit record is missing"
+    try:
+        record = CommitRecord.from_plain(plain)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return None, str(error)
+        return None, f"the commit record is damaged ({error})"
     if record.run != run:
-        return None, "it is another run's"
+        return None, "the commit record is another run's"
+    named, there = record.file(ROUNDS), location.journals()
+    later = [file for file in there if _is_later(file, record)]
+    if named not in there and later:
+        return None, f"the commit record is an earlier one: it names {named}, and there is {later[-1]}"
     return record, ""
+
+
+def _is_later(file: str, record: CommitRecord) -> bool:
+    """Whether a file is a journal of a later generation than a commit record names."""
+    name, _, number = file.rpartition("-")
+    return name == ROUNDS and number.isdecimal() and int(number) > record.logs[ROUNDS].generation
 
 
 def scan(location: Location, attributes: Mapping[str, Any]) -> Scan:
@@ -51,14 +67,11 @@ def scan(location: Location, attributes: Mapping[str, Any]) -> Scan:
         Attributes of the run.
     """
     run = attributes["id"]
-    record, why = read_record(location, run)
     problems, notes = [], []
+    record, why = read_record(location, run)
     whole = record is not None
     if record is None:
-        missing = not why or _absent(location)
-        problems.append(
-            f"{location.record_file}: the commit record {'is missing' if missing else f'is damaged ({why})'}"
-        )
+        problems.append(f"{location.record_file}: {why}")
         record = CommitRecord(run, logs=_newest(location))
     counted = decode_counter(run, location.acknowledged()) or {}
     logs, least = {}, {}
@@ -68,7 +81,7 @@ def scan(location: Location, attributes: Mapping[str, Any]) -> Scan:
         data = location.journal(record.file(name)).read()
         contents = NOTHING if data is None else frames.parse(data, frames.seed_of(run, name, extent.generation))
         logs[name] = contents
-        wrong = _missing(location, record, name, data, contents)
+        wrong = _missing(record, name, data, contents)
         if name == DIGESTS and (wrong or lost_frames(contents, extent)):  # they follow from the chunks
             notes.append(f"{file} is damaged ({wrong or 'some of its frames are invalid'})")
         elif wrong:
@@ -89,13 +102,6 @@ def _rebuilt(record: CommitRecord, contents: Contents, attributes: Mapping[str, 
     return attrs.evolve(record, rounds=chunks * attributes["chunk"], chain=0 if table is None else digests.chain(table))
 
 
-def _absent(location: Location) -> bool:
-    try:
-        return location.read_record() is None
-    except ValueError:
-        return False
-
-
 def _newest(location: Location) -> dict[str, Extent]:
     """The latest generation that is there of every log."""
     found: dict[str, Extent] = {ROUNDS: Extent(1), DIGESTS: Extent(1)}
@@ -112,12 +118,10 @@ def _furthest(recorded: Extent, counted: Extent | None) -> Extent:
     return max(recorded, counted) if same and counted is not None else recorded
 
 
-def _missing(location: Location, record: CommitRecord, name: str, data: bytes | None, contents: Contents) -> str:
+def _missing(record: CommitRecord, name: str, data: bytes | None, contents: Contents) -> str:
     """Why a log is none of this run, or has no frame at all; nothing if it has some."""
     if data is None:
-        others = [file for file in location.journals() if file.rpartition("-")[0] == name]
-        hint = f", but there is {', '.join(others)}: one of them was replaced by an earlier one" if others else ""
-        return f"it is missing{hint}"
+        return "it is missing"
     if not data:
         return "it is empty"
     if not contents.frames:

@@ -250,6 +250,11 @@ class StoredRun:
         return self._record.chain
 
     @property
+    def tail(self) -> tuple[int, ...]:
+        """CRC-32 of each field's rows in the unfinished chunk, by the commit record."""
+        return self._record.tail
+
+    @property
     def last_scan(self) -> Scan:
         """What the files held at the last `refresh`."""
         assert self._scan is not None

@@ -24,7 +24,7 @@ from scalable_bandits.specification import differences
 from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError
 from scalable_bandits.store.layout import compare, group_document
 from scalable_bandits.store.locations import METADATA, Location
-from scalable_bandits.store.notes import PLAYS, RUN, UNIFORM, Notes
+from scalable_bandits.store.notes import PLAYS, RUN, UNIFORM, Notes, study_of
 from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.store.places import locate
 from scalable_bandits.store.record import is_signed, sign
@@ -129,7 +129,8 @@ class StudyStore:
 
     def missing(self) -> list[RUN]:
         """Runs that are not played to their end, or of which nothing is noted."""
-        return [run for run in all_runs(self.shape) if np.isnan(self._notes.seconds[run]) or not self._complete(run)]
+        notes = self._notes
+        return [r for r in all_runs(self.shape) if notes.lost or np.isnan(notes.seconds[r]) or not self._complete(r)]
 
     def _complete(self, run: RUN) -> bool:
         try:
@@ -277,8 +278,11 @@ def _find(location: Location) -> dict[str, Any]:
         If both are damaged, or are of two studies.
     """
     found, damaged = study_copies(location)
-    names = {attributes.get("id") for attributes in found.values()}
-    if len(names) > 1:
+    if len({attributes.get("id") for attributes in found.values()}) > 1:
+        right = study_of(location)  # one of the two was replaced by another study's
+        own = [attributes for attributes in found.values() if attributes.get("id") == right]
+        if own:
+            return own[0]
         text = f"{' and '.join(found)} are of two studies: one of them was replaced by another's"
         raise StoreDamaged(f"store {location.name}: {text}")
     if found:

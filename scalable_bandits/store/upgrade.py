@@ -56,7 +56,7 @@ def scan_earlier(location: Location, attributes: Mapping[str, Any]) -> Scan:
     contents = _in_order(data, folded, width)
     file = f"{location.inside}/{JOURNAL_1}"
     notes = [f"{file} ends in a torn tail of {contents.torn} bytes"] if contents.torn else []
-    record = CommitRecord("", rounds)
+    record = CommitRecord("", rounds=rounds)
     return Scan(record, {ROUNDS: contents}, {ROUNDS: Extent(0)}, [], notes)
 
 
@@ -155,7 +155,7 @@ def upgrade(run: StoredRun) -> dict[str, Any]:
     published = run.published() if len(run) > folded else None
     committed = folded if published is None else folded + len(next(iter(published.values())))
     tail = () if published is None else tuple(map(digests.digest, published.values()))
-    record = CommitRecord(name, committed, digests.chain(table), tail, extents)
+    record = CommitRecord(name, attributes["digest"], committed, digests.chain(table), tail, extents)
     location.write_record(record.to_plain())
     location.put_document(COMMITTED, count_document(attributes))
     location.put_document("", group_document(attributes))

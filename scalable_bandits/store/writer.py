@@ -143,8 +143,10 @@ class RunWriter(StoredRun):
             with named(self.location.name, "writing its plan"):
                 self.location.put_document(COMMITTED, count_document(attributes))
                 self.location.put_document("", group_document(attributes))
+                self.attributes, self.planned = attributes, rounds
+                with suppress(OSError):  # it decides only where the copies differ
+                    self._commit_record()
                 self.location.settle()
-            self.attributes, self.planned = attributes, rounds
 
     def flush(self) -> None:
         """Make every round appended so far durable."""
@@ -250,7 +252,8 @@ class RunWriter(StoredRun):
         """Write the commit record, with so many rounds in the arrays (default: as before), and then their count."""
         committed = self._record.rounds if rounds is None else rounds
         logs = self._extents(self._folded + self._logged)
-        record = attrs.evolve(self._record, rounds=committed, **{"logs": logs, **changes})
+        digest = self.attributes["digest"]
+        record = attrs.evolve(self._record, rounds=committed, **{"logs": logs, "attributes": digest, **changes})
         if record == self._record:
             return
         self.location.write_record(record.to_plain())
