@@ -1,6 +1,7 @@
 """Stores of every kind of run, every way in which one of their files can be damaged, and what comes of it."""
 
 import collections
+import datetime
 import functools
 import json
 import re
@@ -11,13 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from naive import journals
 from store_cases import CHUNK, crash
 
 import scalable_bandits as sb
 from scalable_bandits import evaluations, recording
 from scalable_bandits.status import runs_in, status
-from scalable_bandits.store import ObservationStore, StoreDamaged, StoreError
+from scalable_bandits.store import ObservationStore, StoreError
 from scalable_bandits.studies import Problem
 
 ROUNDS, MORE = 41, 12  # rounds of a run that is damaged, and those that it goes on for
@@ -57,6 +59,7 @@ class Record:
             policy.tell(policy.ask(), draw.standard_normal())
         policy.ask()
         crash(held.store)
+        held.store.location.unlock()  # as of a process that is gone
 
     @staticmethod
     def go_on(place):
@@ -130,7 +133,10 @@ class Maximize:
 
 
 class Study:
-    """A study of four runs, of which one is not complete; with a table of long arrays."""
+    """A study of four runs, of which one is not complete and one was not begun; with a series of its own."""
+
+    # What it keeps of all runs, a run that is complete, and the one that is not.
+    DAMAGED = ("zarr.json", "uniform_regret", "more", "c/zarr.json", "c/igp/zarr.json", "c/igp/0000", "c/random/0001")
 
     @staticmethod
     def study(seed=0):
@@ -171,6 +177,28 @@ class Study:
         return {name: dataset[name].to_numpy() for name in sorted(dataset.data_vars) if name != "seconds"}
 
 
+def repository(path):
+    """An icechunk repository in a folder."""
+    icechunk = pytest.importorskip("icechunk", reason="icechunk is not installed")
+    icechunk.set_logs_filter("off")
+    try:
+        return icechunk.Repository.open_or_create(icechunk.local_filesystem_storage(str(path)))
+    except icechunk.IcechunkError as error:
+        raise Unopened(str(error)) from error
+
+
+class Unopened(RuntimeError):
+    """Icechunk itself refuses to open a repository."""
+
+
+def forget(path):
+    """Remove what only earlier snapshots of a repository need: else nearly all files would be theirs."""
+    now, kept = datetime.datetime.now(datetime.UTC), repository(path)
+    kept.expire_snapshots(now)
+    kept.garbage_collect(now)
+
+
+PLACES = {"folder": lambda path: path, "icechunk": repository}
 KINDS = {"record": Record, "simulate": Simulate, "maximize": Maximize, "study": Study}
 
 
@@ -211,14 +239,20 @@ class Store:
     kind
         One of `KINDS`.
     folder
-        Where all of them are made.
+        Folder in which all of them are made.
+    within
+        One of `PLACES`.
     """
 
-    def __init__(self, kind, folder, place=lambda path: path):
+    def __init__(self, kind, folder, within="folder"):
+        place = PLACES[within]
+        self.within = within
         self.kind, self.folder, self.place = KINDS[kind], Path(folder), place
         self.path, self.earlier, self.other = (self.folder / name for name in ("run", "earlier", "other"))
         self.kind.make(place(self.path), 0, lambda: shutil.copytree(self.path, self.earlier))
         self.kind.make(place(self.other), 1, lambda: None)
+        if within == "icechunk":
+            forget(self.path)
         self.files = sorted(str(f.relative_to(self.path)) for f in self.path.rglob("*") if f.is_file())
         self.files = [file for file in self.files if not file.endswith(("writer.lock", "writer.json"))]
         self.read = self.columns(self.path)
@@ -240,6 +274,8 @@ class Store:
     def damages(self, flips, digits):
         """All of them, with so many bits and digits of each file."""
         for file in self.files:
+            if self.kind is Study and not file.startswith(Study.DAMAGED):
+                continue
             for way in ("removed", "emptied", "half", "other", "earlier"):
                 yield Damage(file, way)
             yield from (Damage(file, "flip", i) for i in range(flips))
@@ -253,7 +289,7 @@ class Store:
             return True
         source = {"other": self.other, "earlier": self.earlier}.get(damage.way)
         if source is not None:
-            content = (source / damage.file).read_bytes() if (source / damage.file).is_file() else None
+            content = self.counterpart(damage, source)
         elif damage.way in ("emptied", "half"):
             content = data[: len(data) // 2] if damage.way == "half" else b""
         else:
@@ -262,6 +298,14 @@ class Store:
             return False
         file.write_bytes(content)
         return True
+
+    def counterpart(self, damage, source):
+        """The same file of another store; of icechunk, whose names are drawn, one of the same folder."""
+        file = source / damage.file
+        if self.within == "icechunk" and not file.exists() and file.parent.is_dir():
+            others = sorted(file.parent.iterdir())
+            file = others[len(damage.file + damage.way) * 7919 % len(others)]
+        return file.read_bytes() if file.is_file() else None
 
 
 # ---- what comes of it
@@ -293,6 +337,8 @@ def attempt(call, expected, names):
         except (StoreError, FileNotFoundError, FileExistsError, sb.StudyIncomplete) as error:
             text = str(error)
             return Outcome("reported" if any(name in text for name in names) else "does not name the file", text)
+        except Unopened as error:
+            return Outcome("reported", str(error))
         except Exception as error:
             return Outcome(f"raised {type(error).__name__}", str(error))
     said = " ".join(str(w.message) for w in caught if str(w.message).startswith("store "))
@@ -305,7 +351,9 @@ def names_of(damage, store):
     """What a message about a file may call it."""
     file = damage.file
     names = {file}
-    run = re.search(r"(^|/)((committed|checkpoints|inputs|bookkeeping)/.*|[a-z_]+/(c[.\d]*|zarr\.json)|zarr\.json)$", file)
+    run = re.search(
+        r"(^|/)((committed|checkpoints|inputs|bookkeeping)/.*|[a-z_]+/(c[.\d]*|zarr\.json)|zarr\.json)$", file
+    )
     if run:
         names.add(run[2])
     match = re.search(r"(checkpoints/[ab])/|(inputs/\w+)/|(uniform_regret|more/\w+)/c", file)
@@ -319,16 +367,17 @@ def try_out(store, damage, work):
     target = shutil.copytree(store.path, work / "run")
     if not store.apply(damage, target):
         return None
-    names = names_of(damage, store)
+    # Which of our files is in an object of icechunk's only icechunk knows.
+    names = names_of(damage, store) if store.within == "folder" else {"store icechunk, branch main: "}
     before = {f: f.read_bytes() for f in target.rglob("*") if f.is_file()}
     reading = attempt(lambda: store.columns(target), store.read, names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for run in [target] if store.kind is not Study else sorted(runs_in(target)):
-            status(store.place(run))
         try:
+            for run in [target] if store.kind is not Study else sorted(runs_in(target)):
+                status(store.place(run))
             whole = all(found.whole for found in sb.check(target if store.kind is Study else store.place(target)))
-        except (StoreError, FileNotFoundError, FileExistsError):
+        except (StoreError, FileNotFoundError, FileExistsError, Unopened):
             whole = False
     assert {f: f.read_bytes() for f in target.rglob("*") if f.is_file()} == before, "looking changed something"
     copy = shutil.copytree(target, work / "copy")
@@ -337,7 +386,8 @@ def try_out(store, damage, work):
     if whole and (reading.verdict, going.verdict) != ("harmless", "harmless"):
         results["check"] = Outcome("check says that it is whole", "")
     if going.verdict != "harmless":
-        results["recover"] = recovered(store, damage, target)
+        step = recovered if store.within == "folder" else salvaged
+        results["recover"] = step(store, damage, target)
     return results
 
 
@@ -352,7 +402,11 @@ def recovered(store, damage, target):
                 set_aside = run.with_name(f"{run.name}.damaged")
                 if set_aside.exists():
                     kept = {f.relative_to(set_aside) for f in set_aside.rglob("*") if f.is_file()}
-                    own = {f.relative_to(run.relative_to(target)) for f in before if f.is_relative_to(run.relative_to(target))}
+                    own = {
+                        f.relative_to(run.relative_to(target))
+                        for f in before
+                        if f.is_relative_to(run.relative_to(target))
+                    }
                     transient = {Path("committed") / name for name in ("writer.json", "acknowledged")}
                     assert own - kept <= transient, f"not kept: {own - kept}"
                     shutil.rmtree(set_aside)
@@ -367,6 +421,21 @@ def recovered(store, damage, target):
     wanted = collections.Counter(store.read[". y"][sorted(readable(store, damage, before))].tolist())
     lost = wanted - collections.Counter(rows.tolist())
     return Outcome("lost readable rounds" if lost else "reported", f"{len(rows)} of {ROUNDS}: {dict(lost)}")
+
+
+def salvaged(store, damage, target):
+    """Of a store that is no folder what is whole can be read; it is not written, for no copy can be kept."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ObservationStore.open(store.place(target), recover=True)
+            ObservationStore.open(store.place(target), "a", recover=True).close()
+        except (StoreError, FileNotFoundError, FileExistsError, Unopened) as error:
+            return Outcome("reported", str(error))
+        except ValueError as error:
+            refused = str(error).startswith("recover: got ")
+            return Outcome("reported" if refused else "raised ValueError", str(error))
+    return Outcome("harmless", "")
 
 
 def readable(store, damage, before):
@@ -387,14 +456,8 @@ def readable(store, damage, before):
     return inside | {t for t in journals.readable(data, damaged, width) if t < count}
 
 
-def small():
-    """Chunks and blocks so small that a short run has several, and a checkpoint at every occasion; undone by the caller."""
-    patches = [
-        (recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK)),
-        (sys.modules["scalable_bandits.simulate"], "BLOCK_ROUNDS", 7),
-        (recording.Checkpoints, "spent", lambda self, seconds: self.save()),
-    ]
-    return patches
-
-
-__all__ = ["KINDS", "Damage", "StoreDamaged", "Store", "small", "try_out"]
+def shrink(patch):
+    """Chunks and blocks so small that a short run has several, and a checkpoint at every occasion."""
+    patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
+    patch.setattr(sys.modules["scalable_bandits.simulate"], "BLOCK_ROUNDS", 7)
+    patch.setattr(recording.Checkpoints, "spent", lambda self, seconds: self.save())

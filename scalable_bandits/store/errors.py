@@ -29,7 +29,8 @@ class SpecificationDiffers(ValueError):
 def named(name: str, doing: str) -> Iterator[None]:
     """Say of an error which store it happened to and what was being done.
 
-    The class and number of an `OSError` stay; garbage in the metadata becomes `StoreDamaged`.
+    The class and number of an `OSError` stay; garbage in the metadata, and what icechunk cannot read or write, becomes
+    `StoreDamaged`.
     """
     try:
         yield
@@ -40,3 +41,8 @@ def named(name: str, doing: str) -> Iterator[None]:
             raise
         text = f"store {name}: {doing} failed: {error.strerror or error}"
         raise type(error)(error.errno, text) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "icechunk":
+            raise
+        text = " ".join(str(error).replace("|", " ").split())
+        raise StoreDamaged(f"store {name}: {doing} failed: {text}") from error

@@ -13,7 +13,7 @@ from zarr.abc.store import Store
 from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from scalable_bandits.store.errors import StoreDamaged, StoreLocked
+from scalable_bandits.store.errors import StoreDamaged, StoreLocked, named
 from scalable_bandits.store.holders import held_by, holder, may_live, whole
 from scalable_bandits.store.journal import SEGMENT, SEGMENTS, ArrayJournal, Journal
 from scalable_bandits.store.locations import BOOKKEEPING, METADATA, Location
@@ -127,13 +127,20 @@ class Icechunk(Objects):
 
     def __init__(self, repository: Any, branch: str = "main"):
         self._repository, self._branch = repository, branch
-        self._session = repository.writable_session(branch)
-        super().__init__(self._session.store, f"icechunk, branch {branch}")
+        name = f"icechunk, branch {branch}"
+        with named(name, "opening a session"):
+            self._session = repository.writable_session(branch)
+        super().__init__(self._session.store, name)
 
     def look_again(self) -> None:
-        self._session = self._repository.writable_session(self._branch)
+        with named(self.name, "opening a session"):
+            self._session = self._repository.writable_session(self._branch)
         self._store = self._session.store
         self.generation += 1
+
+    def get(self, key: str) -> bytes | None:
+        with named(self.name, f"reading {key}"):
+            return super().get(key)
 
     def settle(self) -> None:
         if self._session.has_uncommitted_changes:
@@ -141,9 +148,11 @@ class Icechunk(Objects):
             self.look_again()
 
     def keys(self, prefix: str) -> list[str]:
-        if prefix and self.document(prefix.rstrip("/")) is None:
-            return []  # of what is no array and no group an error is made
-        return super().keys(prefix)
+        with suppress(ValueError):
+            if prefix and self.document(prefix.rstrip("/")) is None:
+                return []  # of what is no array and no group an error is made
+        with named(self.name, f"listing {prefix or 'it'}"):
+            return super().keys(prefix)
 
     def acknowledge(self, counter: bytes) -> None:
         self.group("r+", BOOKKEEPING).attrs["acknowledged"] = counter.hex()  # one commit with what it counts
@@ -170,7 +179,9 @@ class Icechunk(Objects):
         return True
 
     def _holder(self) -> dict[str, Any] | None:
-        return whole(self._inside().get("writer"))
+        with suppress(ValueError):
+            return whole(self._inside().get("writer"))
+        return None
 
     def _leave(self) -> None:
         inside = self.group("a", BOOKKEEPING)
