@@ -158,7 +158,8 @@ def _chunks(run: StoredRun) -> Iterator[Part]:
                 yield Part(run.key(field.name, number), str(error).partition(": ")[2])
         why = _numbers(run, start, stop)
         if why:
-            yield Part(run.key(ROUND.name, number), why, mended=True)
+            missing = run.first_missing(ROUND.name) <= number
+            yield Part(run.key(ROUND.name, number), why, mended=missing)
     if run.committed > run.whole:
         yield from _last_chunk(run)
 
@@ -189,9 +190,9 @@ def _numbers(run: StoredRun, start: int, stop: int) -> str:
 
 def _inputs(run: StoredRun) -> Iterator[Part]:
     """The long arrays of the specification."""
-    described = described_arrays(run.specification)
+    described = {array["array"]: array for array in described_arrays(run.specification)}
     bad = False
-    for array in described:
+    for array in described.values():
         try:
             run.input(array)
         except StoreDamaged as error:

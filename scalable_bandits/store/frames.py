@@ -71,9 +71,9 @@ def seed_of(run: str, name: str, generation: int) -> int:
     return zlib.crc32(f"{run} {name} {generation}".encode())
 
 
-def encode(seed: int, number: int, kind: Kind, first: int, payload: bytes) -> bytes:
-    """Bytes of a frame, with the present time."""
-    body = _BODY.pack(kind, first, time.time()) + payload
+def encode(seed: int, number: int, kind: Kind, first: int, payload: bytes, when: float | None = None) -> bytes:
+    """Bytes of a frame; with the present time, if no other is given."""
+    body = _BODY.pack(kind, first, time.time() if when is None else when) + payload
     head = _HEAD.pack(_MARK, number, len(body), zlib.crc32(body, seed), 0)[:-4]
     return b"".join((head, zlib.crc32(head, seed).to_bytes(4, "little"), body, _END))
 

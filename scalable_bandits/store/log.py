@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from scalable_bandits.store import frames
 from scalable_bandits.store.frames import Kind
 from scalable_bandits.store.locations import Location
 from scalable_bandits.store.record import Extent
 
-Entry = tuple[Kind, int, bytes]  # kind, first, payload
+
+class Entry(NamedTuple):
+    """A frame that is to be written."""
+
+    kind: Kind
+    first: int
+    payload: bytes
+    time: float | None = None  # now, if not given
 
 
 class Log:
@@ -43,9 +51,9 @@ class Log:
         self._journal.create(b"".join(pieces))
         self.frames = len(pieces)
 
-    def append(self, kind: Kind, first: int, payload: bytes) -> None:
+    def append(self, entry: Entry) -> None:
         """Add a frame; it is durable when this returns, and not there if it raises."""
-        self._journal.append(frames.encode(self._seed, self.frames, kind, first, payload))
+        self._journal.append(frames.encode(self._seed, self.frames, *entry))
         self.frames += 1
 
     def remove(self) -> None:

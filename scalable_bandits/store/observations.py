@@ -204,10 +204,7 @@ class ObservationStore(RunWriter):
         store = cls(location, attributes, durability, writable=True)
         if upgraded:
             store.repairs += [*reader.repairs, f"upgraded to schema {SCHEMA}"]
-        repair.mend(store)
-        if thorough:
-            for start in range(0, len(store), store.chunk):
-                store.read(start, start + store.chunk)
+        repair.mend(store, thorough)
         return store
 
     @classmethod

@@ -12,6 +12,7 @@ from scalable_bandits.store.errors import StoreDamaged
 from scalable_bandits.store.frames import Gap, Kind
 from scalable_bandits.store.layout import ROUND, WHOLE, described_arrays, field_document, lay_out, length_of
 from scalable_bandits.store.locations import COMMITTED
+from scalable_bandits.store.log import Entry
 from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS
 from scalable_bandits.store.scan import Scan
 from scalable_bandits.store.stored import StoredRun
@@ -21,8 +22,15 @@ from scalable_bandits.store.writer import RunWriter
 OWN = ("schema", "id", "digest", "chunk", "fields", "specification", "planned")  # attributes of any run
 
 
-def mend(store: RunWriter) -> None:
+def mend(store: RunWriter, thorough: bool = False) -> None:
     """Bring a store whose lock was just taken into order; what was done is added to its `repairs`.
+
+    Parameters
+    ----------
+    store
+        The store.
+    thorough
+        Read every round, too: what cannot be read is damage.
 
     Raises
     ------
@@ -31,12 +39,13 @@ def mend(store: RunWriter) -> None:
     """
     location = store.location
     found = store._open_logs()
-    _check_chunks(store)
+    _check_chunks(store, thorough)
     left = location.sweep()
     if left:
         store.repairs.append(f"{left} half-written file(s) were removed")
     store.repairs += lay_out(location, store.attributes)
     _lengthen(store)
+    _renumber(store, thorough)
     _renew_logs(store, found)
     _check_count(store)
     current = {f"{name}-{log.generation}" for name, log in store._logs.items()}
@@ -55,17 +64,19 @@ def _renew_logs(store: RunWriter, found: Scan) -> None:
         if name == DIGESTS and table is not None:
             known = digests.decode(contents, len(store.fields), len(table))
             if known is None or not np.array_equal(known, table) or contents.torn or contents.gaps():
-                store._renew(DIGESTS, [(Kind.START, 0, b""), (Kind.DIGESTS, 0, digests.encode(table))])
+                store._renew(DIGESTS, [Entry(Kind.START, 0, b""), Entry(Kind.DIGESTS, 0, digests.encode(table))])
                 store.repairs.append(f"{file}, the digests of the chunks, was made again")
         elif contents.torn or any(isinstance(item, Gap) for item in contents.items):
-            same = ((f.kind, f.first, f.payload) for f in contents.valid())
+            same = (Entry(f.kind, f.first, f.payload, f.time) for f in contents.valid())
             store._renew(name, store._beginning(store._folded, closed=store.orderly) if name == ROUNDS else list(same))
             text = f"a torn tail of {contents.torn} bytes was cut from {file}"
             store.repairs.append(f"{text}; {len(store)} rounds are there" if name == ROUNDS else text)
 
 
-def _check_chunks(store: RunWriter) -> None:
-    """StoreDamaged if a chunk of the committed rounds is not there; asks for names only."""
+def _check_chunks(store: RunWriter, thorough: bool) -> None:
+    """StoreDamaged if a chunk of the committed rounds is not there; asks for names only, if it need not be thorough."""
+    for start in range(0, store.whole if thorough else 0, store.chunk):
+        store.read(start, start + store.chunk)
     for field in store.fields:
         number = store.first_missing(field.name)
         if number * store.chunk < store._folded:
@@ -74,7 +85,7 @@ def _check_chunks(store: RunWriter) -> None:
 
 
 def _lengthen(store: RunWriter) -> None:
-    """Give all arrays one length, with room for the rounds that are there, and write lost numbers of rounds again."""
+    """Give all arrays one length, with room for the rounds that are there."""
     location, committed = store.location, store._record.rounds
     lengths = {field: length_of(location, field.name) or 0 for field in (ROUND, *store.fields)}
     store._length = max(*lengths.values(), committed)
@@ -84,14 +95,21 @@ def _lengthen(store: RunWriter) -> None:
         location.put_document(field.name, document)
     if min(lengths.values()) < committed:  # else they were just growing
         store.repairs.append("arrays of several lengths were given one")
-    for first in range(store.first_missing(ROUND.name) * store.chunk, store._folded, store.chunk):
-        if store.first_unreadable(ROUND.name, first, first + store.chunk) == first:
-            numbers = np.arange(first + 1, first + store.chunk + 1)
-            store._array(ROUND.name)[first : first + store.chunk] = numbers
-            store.repairs.append(f"the numbers of rounds {first + 1} to {first + store.chunk} were written again")
     if len(store._rows) and committed > store._folded:
         ends = store._folded, committed
         store._unpublished = store.published() is None or store.first_unreadable(ROUND.name, *ends) < committed
+
+
+def _renumber(store: RunWriter, thorough: bool) -> None:
+    """Write the numbers of rounds again where their chunk is missing, or (thorough) damaged."""
+    start = 0 if thorough else store.first_missing(ROUND.name) * store.chunk
+    for first in range(start, store.whole, store.chunk):
+        numbers = np.arange(first + 1, first + store.chunk + 1)
+        with suppress(StoreDamaged):
+            if np.array_equal(store.stored(ROUND.name, first, first + store.chunk), numbers):
+                continue
+        store._array(ROUND.name)[first : first + store.chunk] = numbers
+        store.repairs.append(f"the numbers of rounds {first + 1} to {first + store.chunk} were written again")
 
 
 def _check_count(store: RunWriter) -> None:
@@ -137,7 +155,7 @@ def recover(run: StoredRun) -> str:
     _copy_rounds(run, store)
     store.note_pending(run.pending, run.proposals)
     for frame in run.tickets():
-        store.write_frame(TICKETS, frame.kind, frame.first, frame.payload)
+        store.write_frame(TICKETS, frame.kind, frame.first, frame.payload, frame.time)
     store.close(orderly=run.orderly)
     location.move(kept)
     beside.move(location)

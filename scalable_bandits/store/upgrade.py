@@ -32,7 +32,7 @@ from scalable_bandits.store.layout import (
     sign_attributes,
 )
 from scalable_bandits.store.locations import COMMITTED, JOURNAL_1, Location
-from scalable_bandits.store.log import Log
+from scalable_bandits.store.log import Entry, Log
 from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS, CommitRecord, Extent
 from scalable_bandits.store.rows import Columns, Field, Rows
 from scalable_bandits.store.scan import Scan
@@ -57,7 +57,9 @@ def scan_earlier(location: Location, attributes: Mapping[str, Any]) -> Scan:
     file = f"{location.inside}/{JOURNAL_1}"
     notes = [f"{file} ends in a torn tail of {contents.torn} bytes"] if contents.torn else []
     record = CommitRecord("", rounds=rounds)
-    return Scan(record, {ROUNDS: contents}, {ROUNDS: Extent(0)}, [], notes)
+    tickets = [frame for frame, _ in _frames(location.read_earlier(TICKETS))]
+    logs = {ROUNDS: contents, TICKETS: Contents(list(tickets), len(tickets), 0, 0)}
+    return Scan(record, logs, dict.fromkeys(logs, Extent(0)), [], notes)
 
 
 def _in_order(data: bytes, folded: int, width: int) -> Contents:
@@ -134,19 +136,19 @@ def upgrade(run: StoredRun) -> dict[str, Any]:
     folded, rows = len(table) * run.chunk, run.rows()
     pending = pendings.encode(run.pending, run.proposals, run.dimension)
     entries = [
-        (Kind.START, folded, pending),
-        (Kind.ROWS, folded, rows.encode(rows.view())),
-        (Kind.PENDING, len(run), pending),
+        Entry(Kind.START, folded, pending),
+        Entry(Kind.ROWS, folded, rows.encode(rows.view())),
+        Entry(Kind.PENDING, len(run), pending),
     ]
     if run.orderly:
-        entries.append((Kind.CLOSED, len(run), pending))
+        entries.append(Entry(Kind.CLOSED, len(run), pending))
     logs = {
         ROUNDS: entries,
-        DIGESTS: [(Kind.START, 0, b""), (Kind.DIGESTS, 0, digests.encode(table))],
+        DIGESTS: [Entry(Kind.START, 0, b""), Entry(Kind.DIGESTS, 0, digests.encode(table))],
     }
-    tickets = [(f.kind, f.first, f.payload) for f, _ in _frames(location.read_earlier(TICKETS))]
-    if tickets:
-        logs[TICKETS] = [(Kind.START, 0, b""), *tickets]
+    if run.tickets():
+        logs[TICKETS] = [Entry(Kind.START, 0, b""), *(Entry(f.kind, f.first, f.payload, f.time) for f in run.tickets())]
+    checkpoints.remove(location)  # they have no digests
     extents = {}
     for log_name, made in logs.items():
         log = Log(location, name, log_name, Extent(1))
@@ -159,7 +161,6 @@ def upgrade(run: StoredRun) -> dict[str, Any]:
     location.write_record(record.to_plain())
     location.put_document(COMMITTED, count_document(attributes))
     location.put_document("", group_document(attributes))
-    checkpoints.remove(location)  # they have no digests
     location.settle()
     remove_earlier(location)
     return attributes

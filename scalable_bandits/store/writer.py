@@ -200,7 +200,7 @@ class RunWriter(StoredRun):
         self._length = length_of(self.location, ROUND.name) or 0
         for name in (ROUNDS, DIGESTS):
             log = Log(self.location, self._record.run, name, Extent(1))
-            log.create([(Kind.START, 0, self._pending() if name == ROUNDS else b"")])
+            log.create([Entry(Kind.START, 0, self._pending() if name == ROUNDS else b"")])
             self._logs[name] = log
         self._commit_record(0)
         self.location.settle()
@@ -217,14 +217,14 @@ class RunWriter(StoredRun):
 
     # ---- the steps of writing
 
-    def _log(self, kind: Kind, first: int, payload: bytes, name: str = ROUNDS) -> None:
+    def _log(self, kind: Kind, first: int, payload: bytes, name: str = ROUNDS, when: float | None = None) -> None:
         """Add a frame to a log, durably."""
-        self._logs[name].append(kind, first, payload)
+        self._logs[name].append(Entry(kind, first, payload, when))
         rounds = first + len(payload) // self._rows.width if kind == Kind.ROWS else self._folded + self._logged
         self.location.acknowledge(encode_counter(self._record.run, self._extents(rounds)))
         self.location.settle()
 
-    def write_frame(self, name: str, kind: Kind, first: int, payload: bytes) -> None:
+    def write_frame(self, name: str, kind: Kind, first: int, payload: bytes, when: float | None = None) -> None:
         """Add a frame to a log of the run's, which is begun if it is not there yet.
 
         Raises
@@ -235,14 +235,14 @@ class RunWriter(StoredRun):
         self._check_writable()
         if name not in self._logs:
             log = Log(self.location, self._record.run, name, Extent(1))
-            log.create([(Kind.START, 0, b"")])
+            log.create([Entry(Kind.START, 0, b"")])
             self._logs[name] = log
             try:
                 self._commit_record()
             except BaseException:
                 del self._logs[name]
                 raise
-        self._log(kind, first, payload, name)
+        self._log(kind, first, payload, name, when)
 
     def _extents(self, rounds: int) -> dict[str, Extent]:
         """How far all logs reach, where the run has so many rounds."""
@@ -264,13 +264,13 @@ class RunWriter(StoredRun):
 
     def _beginning(self, folded: int, start: int = 0, closed: bool = False) -> list[Entry]:
         """First frames of a journal that begins after `folded` rounds: with the logged rows from `start` on."""
-        entries: list[Entry] = [(Kind.START, folded, self._pending())]
+        entries = [Entry(Kind.START, folded, self._pending())]
         if self._logged > start:
             rows = self._rows.view(start, self._logged)
-            entries.append((Kind.ROWS, folded, self._rows.encode(rows)))
-            entries.append((Kind.PENDING, folded + self._logged - start, self._pending()))
+            entries.append(Entry(Kind.ROWS, folded, self._rows.encode(rows)))
+            entries.append(Entry(Kind.PENDING, folded + self._logged - start, self._pending()))
         if closed:
-            entries.append((Kind.CLOSED, folded + max(self._logged - start, 0), self._pending()))
+            entries.append(Entry(Kind.CLOSED, folded + max(self._logged - start, 0), self._pending()))
         return entries
 
     def _renew(self, name: str, entries: Sequence[Entry]) -> None:
@@ -307,7 +307,7 @@ class RunWriter(StoredRun):
         columns = {f.name: [piece[f.name] for piece in pieces] for f in self.fields}
         joined = (parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in columns.values())
         table = digests.of_columns(joined, self.chunk)
-        self._logs[DIGESTS].append(Kind.DIGESTS, self._folded // self.chunk, digests.encode(table))
+        self._logs[DIGESTS].append(Entry(Kind.DIGESTS, self._folded // self.chunk, digests.encode(table)))
         folded, earlier, log = self._folded + count, self._logs[ROUNDS], None
         if self._stale or self._logged or self._noted or self.pending:
             self._stale = True
