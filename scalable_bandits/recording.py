@@ -182,20 +182,7 @@ class Checkpoints:
     def restore(self) -> int:
         """Bring a fresh policy to the latest state kept; tells after how many rounds that was."""
         location, run = self.store.location, self.store.attributes["id"]
-        fresh = None
-        for _ in checkpoints.NAMES:
-            found = checkpoints.load(location, len(self.store), self._stamp, run)
-            if found is None:
-                return 0
-            fresh = self.policy.state() if fresh is None else fresh
-            try:
-                self.policy.restore(found[1])
-            except Exception as error:  # whole, but of another policy: whatever that makes of it
-                self.policy.restore(fresh)
-                checkpoints.refuse(location, found[0], f"the policy does not fit it: {error!r}")
-                continue
-            return found[0]
-        return 0
+        return checkpoints.restore(location, len(self.store), self._stamp, run, self.policy)
 
 
 def replay(

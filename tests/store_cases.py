@@ -81,8 +81,7 @@ def crash(store):
         log.close()
     if isinstance(store.location.store, zarr.storage.LocalStore):
         store.location.unlock()
-    if store._pool is not None:
-        store._pool.shutdown()
+    store._arrays.close()
 
 
 def reopen(place, **given):

@@ -30,7 +30,15 @@ from store_cases import (
 )
 from zarr.buffer import cpu
 
-from scalable_bandits.store import ObservationStore, StoreError, StoreLocked, checkpoints, folder, journal, writer
+from scalable_bandits.store import (
+    ObservationStore,
+    StoreError,
+    StoreLocked,
+    arrays,
+    checkpoints,
+    folder,
+    writer,
+)
 from scalable_bandits.store.stored import array_digest
 
 pytest_plugins = ["store_fixtures"]
@@ -561,13 +569,13 @@ class TestDurability:
 
         def interrupted(jobs):
             if jobs:
-                monkeypatch.setattr(writer, "wait", wait)
+                monkeypatch.setattr(arrays, "wait", wait)
                 threading.Timer(0.5, go_on.set).start()
                 raise KeyboardInterrupt
 
-        replace, wait = folder.replace_file, writer.wait
+        replace, wait = folder.replace_file, arrays.wait
         monkeypatch.setattr(folder, "replace_file", held)
-        monkeypatch.setattr(writer, "wait", interrupted)
+        monkeypatch.setattr(arrays, "wait", interrupted)
         monkeypatch.setattr(store, "_block", CHUNK)
         with pytest.raises(KeyboardInterrupt):
             store.append(rows(100, 100 + CHUNK))
@@ -590,7 +598,7 @@ class TestDurability:
 
     def test_a_journal_of_small_segments(self, monkeypatch):
         """Where files cannot be appended to, frames lie across segments; a new journal hides the old."""
-        monkeypatch.setattr(journal, "SEGMENT", 64)
+        monkeypatch.setattr(array_journal, "SEGMENT", 64)
         place = zarr.storage.MemoryStore()
         store = create(place, durability="round")
         for start in range(60):

@@ -27,7 +27,7 @@ from store_cases import (
     rows,
 )
 
-from scalable_bandits.store import Field, ObservationStore, StoreLocked, frames, journal
+from scalable_bandits.store import Field, ObservationStore, StoreLocked, array_journal, frames, journal
 from scalable_bandits.store.frames import Kind
 from scalable_bandits.store.objects import Objects
 
@@ -39,15 +39,15 @@ pytest_plugins = ["store_fixtures"]
 def test_a_journal_in_segments_is_one_in_a_file(data):
     """Whatever is appended and made anew: the same frames are read."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr(journal, "SEGMENT", data.draw(st.sampled_from([32, 50, 64]), "segment"))
+        patch.setattr(array_journal, "SEGMENT", data.draw(st.sampled_from([32, 50, 64]), "segment"))
         location = Objects(zarr.storage.MemoryStore(), "memory")
         paths = Path(folder) / "journal-1", "bookkeeping/journal-1"
-        both = journal.FileJournal(paths[0]), journal.ArrayJournal(location, paths[1])
+        both = journal.FileJournal(paths[0]), array_journal.ArrayJournal(location, paths[1])
         expected, made = [], False
         for _ in range(data.draw(st.integers(1, 12), "operations")):
             operation = data.draw(st.sampled_from(["append", "append", "create", "reopen"])) if made else "create"
             if operation == "reopen":
-                both = journal.FileJournal(paths[0]), journal.ArrayJournal(location, paths[1])
+                both = journal.FileJournal(paths[0]), array_journal.ArrayJournal(location, paths[1])
             else:
                 size = data.draw(st.integers(0, 80), "payload")
                 expected = expected if operation == "append" else []
@@ -56,7 +56,7 @@ def test_a_journal_in_segments_is_one_in_a_file(data):
                 for one in both:
                     getattr(one, operation)(frame)
             made = True
-            for one in (*both, journal.ArrayJournal(location, paths[1])):
+            for one in (*both, array_journal.ArrayJournal(location, paths[1])):
                 assert one.read() == b"".join(expected)
         contents = frames.parse(both[1].read(), 7)
         assert (contents.frames, contents.torn, contents.gaps()) == (len(expected), 0, [])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scalable_bandits.store import checkpoints, digests
+from scalable_bandits.store import checkpoints
 from scalable_bandits.store.errors import StoreDamaged, StoreError
 from scalable_bandits.store.layout import (
     ROUND,
@@ -103,11 +103,11 @@ def _logs(run: StoredRun) -> Iterator[Part]:
 def _metadata(run: StoredRun, damaged: Mapping[str, str]) -> Iterator[Part]:
     """What the store says of its groups and arrays, for other readers."""
     location, bad = run.location, False
-    for path, expected in documents(location, run.attributes, run.committed).items():
+    for path, expected in documents(location, run.attributes, run.chunks.committed).items():
         file = f"{path}/{METADATA}".lstrip("/")
         wrong = compare(location, path, expected)
-        if not wrong and path not in ("", COMMITTED) and (length_of(location, path) or 0) < run.committed:
-            wrong = f"it says less than the {run.committed} rounds that are there"
+        if not wrong and path not in ("", COMMITTED) and (length_of(location, path) or 0) < run.chunks.committed:
+            wrong = f"it says less than the {run.chunks.committed} rounds that are there"
         if wrong and file not in damaged:
             bad = True
             yield Part(file, wrong, mended=True)
@@ -123,7 +123,7 @@ def _arrays(run: StoredRun) -> Iterator[Part]:
         bad = True
         yield part
     if not bad:
-        chunks, rest = divmod(run.committed, run.chunk)
+        chunks, rest = divmod(run.chunks.committed, run.chunk)
         yield Part(f"{chunks + bool(rest)} chunk(s) of {len(run.fields)} fields", "")
 
 
@@ -131,7 +131,9 @@ def _count(run: StoredRun) -> Iterator[Part]:
     try:
         array = run.location.column(COMMITTED, count_document(run.attributes), complete=True)
         count: Any = int(np.asarray(array[()]))
-        why = "" if count == run.committed else f"it says {count} rounds, and {run.committed} are committed"
+        why = (
+            "" if count == run.chunks.committed else f"it says {count} rounds, and {run.chunks.committed} are committed"
+        )
     except Exception as error:  # codecs raise what they like
         why = f"it cannot be read ({' '.join(str(error).split())})"
     if why:
@@ -139,50 +141,44 @@ def _count(run: StoredRun) -> Iterator[Part]:
 
 
 def _digests(run: StoredRun) -> Iterator[Part]:
+    file = run.last_scan.file(run.location, DIGESTS)
     try:
-        table = run.digests()
+        if not run.chunks.believed():
+            yield Part(file, "it is damaged, and so is some chunk")
     except StoreDamaged as error:
-        yield Part(run.last_scan.file(run.location, DIGESTS), str(error))
-        return
-    if table is not None and digests.chain(table) != run.chain:
-        yield Part(run.last_scan.file(run.location, DIGESTS), "it is damaged, and so is some chunk")
+        yield Part(file, str(error))
 
 
 def _chunks(run: StoredRun) -> Iterator[Part]:
-    for number in range(run.whole // run.chunk):
+    for number in range(run.chunks.whole // run.chunk):
         start, stop = number * run.chunk, (number + 1) * run.chunk
         for field in run.fields:
             try:
                 run.read(start, stop, [field.name])
             except StoreDamaged as error:
-                yield Part(run.key(field.name, number), str(error).partition(": ")[2])
+                yield Part(run.chunks.key(field.name, number), str(error).partition(": ")[2])
         why = _numbers(run, start, stop)
         if why:
-            missing = run.first_missing(ROUND.name) <= number
-            yield Part(run.key(ROUND.name, number), why, mended=missing)
-    if run.committed > run.whole:
+            missing = run.chunks.first_missing(ROUND.name) <= number
+            yield Part(run.chunks.key(ROUND.name, number), why, mended=missing)
+    if run.chunks.committed > run.chunks.whole:
         yield from _last_chunk(run)
 
 
 def _last_chunk(run: StoredRun) -> Iterator[Part]:
     """The unfinished chunk, as the last close wrote it; its rounds are in the journal as well."""
-    for field, expected in zip(run.fields, run.tail or [None] * len(run.fields), strict=True):
-        try:
-            found = digests.digest(run.stored(field.name, run.whole, run.committed))
-            why = "" if expected in (found, None) else "it is not what was written"
-        except StoreDamaged as error:
-            why = str(error).partition(": ")[2]
-        if why:
-            yield Part(run.key(field.name, run.whole // run.chunk), why, mended=not run.problems)
-    why = _numbers(run, run.whole, run.committed)
+    for name, found in run.chunks.last_chunk().items():
+        if isinstance(found, str):
+            yield Part(run.chunks.key(name, run.chunks.whole // run.chunk), found, mended=not run.problems)
+    why = _numbers(run, run.chunks.whole, run.chunks.committed)
     if why:
-        yield Part(run.key(ROUND.name, run.whole // run.chunk), why, mended=True)
+        yield Part(run.chunks.key(ROUND.name, run.chunks.whole // run.chunk), why, mended=True)
 
 
 def _numbers(run: StoredRun, start: int, stop: int) -> str:
     """What is wrong with the numbers of some rounds."""
     try:
-        right = np.array_equal(run.stored(ROUND.name, start, stop), np.arange(start + 1, stop + 1))
+        right = np.array_equal(run.chunks.stored(ROUND.name, start, stop), np.arange(start + 1, stop + 1))
     except StoreDamaged as error:
         return str(error)
     return "" if right else f"it does not hold the numbers {start + 1} to {stop}"

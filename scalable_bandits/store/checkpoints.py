@@ -11,7 +11,7 @@ import math
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,11 +120,47 @@ def set_aside(location: Location, name: str, why: str) -> None:
     warnings.warn(f"store {location.name}: {text}; the state is made again from what else there is", stacklevel=5)
 
 
-def refuse(location: Location, rounds: int, why: str) -> None:
-    """Set the checkpoint after so many rounds aside, which is whole and cannot be used."""
-    for name, held in look(location).items():
-        if held.attributes.get("rounds") == rounds:
-            set_aside(location, name, why)
+class Restorable(Protocol):
+    """What has a state of arrays."""
+
+    def state(self) -> State:
+        """Arrays (...,) of any shape by name."""
+
+    def restore(self, state: State) -> None:
+        """Be as these arrays (...,) say."""
+
+
+def restore(location: Location, most: int, stamp: str, run: str, target: Restorable) -> int:
+    """Bring a policy to the latest checkpoint that it takes; tells after how many rounds that was, 0 if it takes none.
+
+    Parameters
+    ----------
+    location
+        Location of the run.
+    most
+        Rounds of the run.
+    stamp, run
+        As of `save`.
+    target
+        The fresh policy.
+    """
+    fresh: State | None = None
+    for _ in NAMES:
+        found = load(location, most, stamp, run)
+        if found is None:
+            return 0
+        fresh = target.state() if fresh is None else fresh
+        rounds, state = found
+        try:
+            target.restore(state)
+        except Exception as error:  # it is whole, but another policy's: whatever that makes of it
+            target.restore(fresh)
+            held = look(location)
+            name = next(n for n in NAMES if n in held and held[n].attributes.get("rounds") == rounds)
+            set_aside(location, name, f"the policy does not fit it: {error!r}")
+            continue
+        return rounds
+    return 0
 
 
 def remove(location: Location) -> None:

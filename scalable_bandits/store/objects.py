@@ -13,9 +13,10 @@ from zarr.abc.store import Store
 from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
+from scalable_bandits.store.array_journal import SEGMENT, SEGMENTS, ArrayJournal
 from scalable_bandits.store.errors import StoreDamaged, StoreLocked, named
 from scalable_bandits.store.holders import held_by, holder, may_live, whole
-from scalable_bandits.store.journal import SEGMENT, SEGMENTS, ArrayJournal, Journal
+from scalable_bandits.store.journal import Journal
 from scalable_bandits.store.locations import BOOKKEEPING, METADATA, Location
 
 

@@ -168,28 +168,35 @@ class ObservationStore(RunWriter):
         check_schema(location.name, attributes)
         if mode == "r":
             return cls._read(location, attributes, recover)
-        recovered = []
         with named(location.name, "opening it for writing"):
-            location.lock(takeover)
-            try:
-                try:
-                    store = cls._open_locked(location, attributes, durability, thorough=recover)
-                except StoreDamaged:
-                    if not recover:
-                        raise
-                    reader = StoredRun(location, attributes, recover=True)
-                    reader.refresh()
-                    recovered.append(repair.recover(reader))
-            except BaseException:
-                location.unlock()
-                raise
-        if recovered:
-            location.unlock()
+            store, recovered = cls._open_to_write(location, attributes, durability, recover, takeover)
+        if store is None:
             store = cls.open(place, mode, durability=durability)
         store.repairs = [*recovered, *store.repairs]
         if store.repairs:
             warnings.warn(f"store {location.name}: {'; '.join(store.repairs)}", stacklevel=2)
         return store
+
+    @classmethod
+    def _open_to_write(
+        cls, location: Location, attributes: Mapping[str, Any], durability: Durability, recover: bool, takeover: bool
+    ) -> tuple[Self | None, list[str]]:
+        """Take the lock and open a run; None, and what was done, of one that another was put in the place of."""
+        location.lock(takeover)
+        try:
+            return cls._open_locked(location, attributes, durability, thorough=recover), []
+        except StoreDamaged:
+            try:
+                if not recover:
+                    raise
+                damaged = StoredRun(location, attributes, recover=True)
+                damaged.refresh()
+                return None, [repair.recover(damaged, cls.create)]
+            finally:
+                location.unlock()
+        except BaseException:
+            location.unlock()
+            raise
 
     @classmethod
     def _open_locked(
@@ -210,8 +217,7 @@ class ObservationStore(RunWriter):
     @classmethod
     def _read(cls, location: Location, attributes: Mapping[str, Any], recover: bool) -> Self:
         """Open a run for reading; what is damaged or torn is said, and nothing is changed."""
-        store = cls(location, attributes, "block", writable=False)
-        store._recover = recover
+        store = cls(location, attributes, "block", writable=False, recover=recover)
         with named(location.name, "reading it"):
             store.refresh()
         said = [*store.problems, *store.notes()]

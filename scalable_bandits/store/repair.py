@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -58,7 +59,7 @@ def mend(store: RunWriter, thorough: bool = False) -> None:
 
 def _renew_logs(store: RunWriter, found: Scan) -> None:
     """Begin the logs anew that end in a torn frame, or that can be made again."""
-    table = store.digests()
+    table = store.chunks.digests()
     for name, contents in found.logs.items():
         file = found.file(store.location, name)
         if name == DIGESTS and table is not None:
@@ -68,53 +69,59 @@ def _renew_logs(store: RunWriter, found: Scan) -> None:
                 store.repairs.append(f"{file}, the digests of the chunks, was made again")
         elif contents.torn or any(isinstance(item, Gap) for item in contents.items):
             same = (Entry(f.kind, f.first, f.payload, f.time) for f in contents.valid())
-            store._renew(name, store._beginning(store._folded, closed=store.orderly) if name == ROUNDS else list(same))
+            store._renew(
+                name, store._beginning(store.chunks.whole, closed=store.orderly) if name == ROUNDS else list(same)
+            )
             text = f"a torn tail of {contents.torn} bytes was cut from {file}"
             store.repairs.append(f"{text}; {len(store)} rounds are there" if name == ROUNDS else text)
 
 
 def _check_chunks(store: RunWriter, thorough: bool) -> None:
     """StoreDamaged if a chunk of the committed rounds is not there; asks for names only, if it need not be thorough."""
-    for start in range(0, store.whole if thorough else 0, store.chunk):
+    for start in range(0, store.chunks.whole if thorough else 0, store.chunk):
         store.read(start, start + store.chunk)
     for field in store.fields:
-        number = store.first_missing(field.name)
-        if number * store.chunk < store._folded:
-            start = number * store.chunk
-            raise StoreDamaged(store.damage(field.name, start, start + store.chunk, "the chunk is missing"))
+        number = store.chunks.first_missing(field.name)
+        if number * store.chunk < store.chunks.whole:
+            start, key = number * store.chunk, store.chunks.key(field.name, number)
+            raise StoreDamaged(
+                store.chunks.damage(field.name, start, start + store.chunk, f"the chunk {key} is missing")
+            )
 
 
 def _lengthen(store: RunWriter) -> None:
     """Give all arrays one length, with room for the rounds that are there."""
     location, committed = store.location, store._record.rounds
     lengths = {field: length_of(location, field.name) or 0 for field in (ROUND, *store.fields)}
-    store._length = max(*lengths.values(), committed)
-    short = [field for field, length in lengths.items() if length < store._length]
+    store._arrays.length = max(*lengths.values(), committed)
+    short = [field for field, length in lengths.items() if length < store._arrays.length]
     for field in short:
-        document = field_document(field, store.chunk, store._length, location.separator)
+        document = field_document(field, store.chunk, store._arrays.length, location.separator)
         location.put_document(field.name, document)
     if min(lengths.values()) < committed:  # else they were just growing
         store.repairs.append("arrays of several lengths were given one")
-    if len(store._rows) and committed > store._folded:
-        ends = store._folded, committed
-        store._unpublished = store.published() is None or store.first_unreadable(ROUND.name, *ends) < committed
+    if len(store._rows) and committed > store.chunks.whole:
+        ends = store.chunks.whole, committed
+        store._unpublished = (
+            store.chunks.published() is None or store.chunks.first_unreadable(ROUND.name, *ends) < committed
+        )
 
 
 def _renumber(store: RunWriter, thorough: bool) -> None:
     """Write the numbers of rounds again where their chunk is missing, or (thorough) damaged."""
-    start = 0 if thorough else store.first_missing(ROUND.name) * store.chunk
-    for first in range(start, store.whole, store.chunk):
+    start = 0 if thorough else store.chunks.first_missing(ROUND.name) * store.chunk
+    for first in range(start, store.chunks.whole, store.chunk):
         numbers = np.arange(first + 1, first + store.chunk + 1)
         with suppress(StoreDamaged):
-            if np.array_equal(store.stored(ROUND.name, first, first + store.chunk), numbers):
+            if np.array_equal(store.chunks.stored(ROUND.name, first, first + store.chunk), numbers):
                 continue
-        store._array(ROUND.name)[first : first + store.chunk] = numbers
+        store._arrays.array(ROUND.name)[first : first + store.chunk] = numbers
         store.repairs.append(f"the numbers of rounds {first + 1} to {first + store.chunk} were written again")
 
 
 def _check_count(store: RunWriter) -> None:
     """Write the count for other readers again, if it is another one than is committed."""
-    array = store._array(COMMITTED)
+    array = store._arrays.array(COMMITTED)
     try:
         count: Any = int(np.asarray(array[()]))
     except Exception:  # codecs raise what they like
@@ -127,7 +134,7 @@ def _check_count(store: RunWriter) -> None:
 # ---- going on with what is there
 
 
-def recover(run: StoredRun) -> str:
+def recover(run: StoredRun, create: Callable[..., RunWriter]) -> str:
     """Put a new run with everything that can be read in the place of a damaged one; says what became of it.
 
     The damaged files are kept, all of them, beside it. Where lost rounds can be played again to the same numbers (of a
@@ -137,18 +144,18 @@ def recover(run: StoredRun) -> str:
     ----------
     run
         The damaged run, opened with `recover`.
+    create
+        Makes a store, as `ObservationStore.create`.
 
     Raises
     ------
     ValueError
         If there is no room beside it for a copy: it is in no folder.
     """
-    from scalable_bandits.store.observations import ObservationStore
-
     location = run.location
     beside, kept = location.beside("recovering", "recover"), location.beside("damaged", "recover")
     given = {key: value for key, value in run.attributes.items() if key not in OWN}
-    store = ObservationStore.create(
+    store = create(
         beside, run.fields, specification=run.specification, planned=run.planned, chunk=run.chunk, attributes=given,
         inputs=_inputs(run),
     )  # fmt: skip
@@ -167,7 +174,7 @@ def recover(run: StoredRun) -> str:
 
 def _copy_rounds(run: StoredRun, store: RunWriter) -> None:
     """Append every round that can be read; of a run that can be played again, those before the first that cannot."""
-    for start in range(0, run._folded, run.chunk):
+    for start in range(0, run.chunks.whole, run.chunk):
         try:
             rows = run.read(start, start + run.chunk)
         except StoreDamaged as error:
@@ -176,7 +183,7 @@ def _copy_rounds(run: StoredRun, store: RunWriter) -> None:
                 return
             continue
         store.append(rows)
-    store.append(run.read(run._folded))
+    store.append(run.read(run.chunks.whole))
 
 
 def _inputs(run: StoredRun) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -28,13 +27,13 @@ import numpy as np
 
 from scalable_bandits.store import digests
 from scalable_bandits.store import pending as pendings
+from scalable_bandits.store.arrays import ArrayWriter
 from scalable_bandits.store.errors import StoreError, named
 from scalable_bandits.store.frames import Kind
 from scalable_bandits.store.layout import (
     ROUND,
     WHOLE,
     count_document,
-    field_document,
     group_document,
     length_of,
     sign_attributes,
@@ -44,13 +43,12 @@ from scalable_bandits.store.log import Entry, Log
 from scalable_bandits.store.pending import Proposals
 from scalable_bandits.store.record import DIGESTS, ROUNDS, CommitRecord, Extent, encode_counter
 from scalable_bandits.store.rows import Columns
-from scalable_bandits.store.scan import Scan
+from scalable_bandits.store.scan import NOTHING, Scan
 from scalable_bandits.store.stored import StoredRun
 
 BLOCK_SECONDS = 1.0  # durability "block": the longest stretch of rounds that a crash may cost
 # Of rows held back to be written at once: one chunk at a time is half as fast (benchmarks, "store").
 BLOCK_BYTES = 2**25
-THREADS = 4  # that write the fields of a chunk
 
 Durability = Literal["round", "block"]
 
@@ -58,8 +56,11 @@ Durability = Literal["round", "block"]
 class RunWriter(StoredRun):
     """One run, open for writing (or, if `writable` is not set, for reading only)."""
 
-    def __init__(self, location: Location, attributes: Mapping[str, Any], durability: Durability, writable: bool):
-        super().__init__(location, attributes)
+    def __init__(
+        self, location: Location, attributes: Mapping[str, Any], durability: Durability, writable: bool,
+        recover: bool = False,
+    ):  # fmt: skip
+        super().__init__(location, attributes, recover)
         self.writable, self.durability = writable, durability
         self._block = chunks_of(BLOCK_BYTES, self.chunk, self._rows.width) if durability == "block" else self.chunk
         self._logged = 0  # of the rows after the whole chunks, how many are in the journal
@@ -67,12 +68,9 @@ class RunWriter(StoredRun):
         self._stale = False  # whether the journal has rounds of whole chunks
         self._unpublished = False  # whether the unfinished chunk, as it stands in the arrays, is damaged
         self._flushed = time.monotonic()
-        self._pool: ThreadPoolExecutor | None = None
-        self._jobs: list[Future[None]] = []  # of the pool, as of the last rows that were written
+        self._record = CommitRecord(attributes.get("id", ""))
         self._logs: dict[str, Log] = {}
-        self._length = 0  # rounds that the arrays have room for
-        self._arrays: dict[str, Any] = {}  # by name, once opened
-        self._opened = (location.generation, 0)  # generation and length that they were opened at
+        self._arrays = ArrayWriter(location, attributes)
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +83,7 @@ class RunWriter(StoredRun):
     @property
     def durable(self) -> int:
         """Rounds that would be there if the process died now."""
-        return self._folded + (self._logged if self.writable else len(self._rows))
+        return self.chunks.whole + (self._logged if self.writable else len(self._rows))
 
     def append(self, columns: Mapping[str, Any]) -> None:
         """Add rounds at the end: an array (k, ...) of each field.
@@ -110,12 +108,12 @@ class RunWriter(StoredRun):
         if self.durability == "round":
             with named(self.location.name, "writing rounds"):
                 self._log(Kind.ROWS, len(self), self._rows.encode(rows))
-            self._take(rows, count)
+            self.take(rows, count)
             self._logged = len(self._rows)
             self._noted = list(self.pending)  # follows from the rows
             return
         written = self._fold(rows, count) if count >= self._block else 0
-        self._take(rows, count, skip=written)
+        self.take(rows, count, skip=written)
         if self._overdue():
             with suppress(OSError):  # the rows are accepted; the next call will say so
                 self.flush()
@@ -157,7 +155,7 @@ class RunWriter(StoredRun):
             news = self._logged < len(self._rows)
             if news:
                 fresh = self._rows.view(self._logged)
-                self._log(Kind.ROWS, self._folded + self._logged, self._rows.encode(fresh))
+                self._log(Kind.ROWS, self.chunks.whole + self._logged, self._rows.encode(fresh))
                 self._logged = len(self._rows)
             if self.pending != self._noted or (news and self.pending):  # what is told is pending no longer
                 self._log(Kind.PENDING, len(self), self._pending())
@@ -181,8 +179,7 @@ class RunWriter(StoredRun):
             self.writable = False
             for log in self._logs.values():
                 log.close()
-            if self._pool is not None:
-                self._pool.shutdown()
+            self._arrays.close()
             self.location.unlock()
 
     def _check_writable(self) -> None:
@@ -196,8 +193,8 @@ class RunWriter(StoredRun):
 
     def _begin(self) -> None:
         """Make the logs and the commit record of a new run."""
-        self._record = CommitRecord(self.attributes["id"])
-        self._length = length_of(self.location, ROUND.name) or 0
+        self.chunks.look(self._record, NOTHING, "")
+        self._arrays.length = length_of(self.location, ROUND.name) or 0
         for name in (ROUNDS, DIGESTS):
             log = Log(self.location, self._record.run, name, Extent(1))
             log.create([Entry(Kind.START, 0, self._pending() if name == ROUNDS else b"")])
@@ -209,6 +206,8 @@ class RunWriter(StoredRun):
         """Read the files of a run whose lock was just taken, and go on with its logs."""
         found = self._look()
         self._load(found)
+        self._record = found.record
+        self.chunks.digests()
         for name, contents in found.logs.items():
             extent = found.record.logs[name]._replace(frames=contents.frames)
             self._logs[name] = Log(self.location, self._record.run, name, extent)
@@ -220,12 +219,21 @@ class RunWriter(StoredRun):
     def _log(self, kind: Kind, first: int, payload: bytes, name: str = ROUNDS, when: float | None = None) -> None:
         """Add a frame to a log, durably."""
         self._logs[name].append(Entry(kind, first, payload, when))
-        rounds = first + len(payload) // self._rows.width if kind == Kind.ROWS else self._folded + self._logged
+        rounds = first + len(payload) // self._rows.width if kind == Kind.ROWS else self.chunks.whole + self._logged
         self.location.acknowledge(encode_counter(self._record.run, self._extents(rounds)))
         self.location.settle()
 
     def write_frame(self, name: str, kind: Kind, first: int, payload: bytes, when: float | None = None) -> None:
-        """Add a frame to a log of the run's, which is begun if it is not there yet.
+        """Add a frame to a log of the run's, which is begun if it is not there yet; on disk when this returns.
+
+        Parameters
+        ----------
+        name
+            Name of the log.
+        kind, first, payload
+            What the frame says, as of `Frame`.
+        when
+            Seconds since 1970; now, if not given.
 
         Raises
         ------
@@ -251,16 +259,16 @@ class RunWriter(StoredRun):
     def _commit_record(self, rounds: int | None = None, **changes: Any) -> None:
         """Write the commit record, with so many rounds in the arrays (default: as before), and then their count."""
         committed = self._record.rounds if rounds is None else rounds
-        logs = self._extents(self._folded + self._logged)
+        logs = self._extents(self.chunks.whole + self._logged)
         digest = self.attributes["digest"]
         record = attrs.evolve(self._record, rounds=committed, **{"logs": logs, "attributes": digest, **changes})
         if record == self._record:
             return
         self.location.write_record(record.to_plain())
-        self._record = record
+        self._record, self.chunks.committed = record, committed
         if rounds is not None:
             with suppress(OSError):  # the record is what counts; the next one brings this up to date
-                self._array(COMMITTED).with_config(WHOLE)[...] = rounds
+                self._arrays.array(COMMITTED).with_config(WHOLE)[...] = rounds
 
     def _beginning(self, folded: int, start: int = 0, closed: bool = False) -> list[Entry]:
         """First frames of a journal that begins after `folded` rounds: with the logged rows from `start` on."""
@@ -303,87 +311,45 @@ class RunWriter(StoredRun):
 
     def _write_chunks(self, pieces: Sequence[Columns], count: int) -> None:
         """Write whole chunks and commit them; if that fails nothing has changed."""
-        self._put(pieces, count)
+        self._arrays.put(self.chunks.whole, pieces, count)
         columns = {f.name: [piece[f.name] for piece in pieces] for f in self.fields}
         joined = (parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in columns.values())
         table = digests.of_columns(joined, self.chunk)
-        self._logs[DIGESTS].append(Entry(Kind.DIGESTS, self._folded // self.chunk, digests.encode(table)))
-        folded, earlier, log = self._folded + count, self._logs[ROUNDS], None
+        self._logs[DIGESTS].append(Entry(Kind.DIGESTS, self.chunks.whole // self.chunk, digests.encode(table)))
+        folded, earlier, log = self.chunks.whole + count, self._logs[ROUNDS], None
         if self._stale or self._logged or self._noted or self.pending:
             self._stale = True
             with suppress(OSError):  # a journal that goes back further does no harm, and the next chunk tries again
                 log = earlier.next()
                 log.create(self._beginning(folded, count))
-        before = self._folded, self._logged
-        self._folded, self._logged = folded, max(self._logged - count, 0)
+        before = self.chunks.whole, self._logged
+        self.chunks.whole, self._logged = folded, max(self._logged - count, 0)
         try:
             if log is not None:
                 self._logs[ROUNDS] = log
             self._commit_record(folded, chain=digests.chain(table, self._record.chain), tail=())
         except BaseException:
-            self._logs[ROUNDS], (self._folded, self._logged) = earlier, before
+            self._logs[ROUNDS], (self.chunks.whole, self._logged) = earlier, before
             if log is not None:
                 with suppress(OSError):
                     log.remove()
             raise
         self._logged = before[1]  # until the rows are dropped
-        if self._digests is not None:
-            self._digests = np.concatenate([self._digests, table])
+        self.chunks.add(table)
         if log is not None:
             self._noted, self._stale = list(self.pending), False
             with suppress(OSError):
                 earlier.remove()
         self.location.settle()
 
-    def _put(self, pieces: Sequence[Columns], count: int) -> None:
-        """Write rows, whole chunks but for the last piece, into the arrays, which grow by doubling."""
-        start, stop = self._folded, self._folded + count
-        if self._length < stop:
-            self._resize(-(-max(stop, 2 * start) // self.chunk) * self.chunk)
-        arrays = {name: self._array(name).with_config(WHOLE) for name in (ROUND.name, *(f.name for f in self.fields))}
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="store")
-        wait(self._jobs)  # of a call that was interrupted
-        self._jobs = []
-        for piece in pieces:
-            end = start + len(next(iter(piece.values())))
-            columns = {ROUND.name: np.arange(start + 1, end + 1), **piece}
-            where = slice(start, end)
-            for name, values in columns.items():
-                self._jobs.append(self._pool.submit(arrays[name].__setitem__, where, values))
-            start = end
-        wait(self._jobs)  # all of them: what is still being written must not overtake what is written next
-        for job in self._jobs:
-            job.result()
-
-    def _array(self, name: str) -> Any:
-        """An array of the run, opened again where the location works in transactions."""
-        now = (self.location.generation, self._length)
-        if self._opened != now:
-            self._opened, self._arrays = now, {}
-        if name not in self._arrays:
-            field = next((f for f in (ROUND, *self.fields) if f.name == name), None)
-            document = count_document(self.attributes)
-            if field is not None:
-                document = field_document(field, self.chunk, self._length, self.location.separator)
-            self._arrays[name] = self.location.column(name, document)
-        return self._arrays[name]
-
-    def _resize(self, length: int) -> None:
-        if length == self._length:
-            return
-        for field in (ROUND, *self.fields):
-            self._array(field.name).resize((length, *field.shape))
-        self._length = length
-
     def _publish(self) -> tuple[int, ...]:
         """Write the unfinished chunk as well, and make the arrays as long as the run; tells its digests."""
-        self._resize(len(self))  # first: a chunk that ends with its array is written without being read
+        self._arrays.resize(len(self))  # first: a chunk that ends with its array is written without being read
         if self._record.rounds == len(self) and not self._unpublished:
             return self._record.tail
         rows = self._rows.view()
         if len(self._rows):
-            self._put([rows], len(self._rows))
+            self._arrays.put(self.chunks.whole, [rows], len(self._rows))
         self._unpublished = False
         return tuple(digests.digest(rows[f.name]) for f in self.fields) if len(self._rows) else ()
 

@@ -1,0 +1,97 @@
+"""The arrays of a run that is written: they grow, and their chunks are written side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+
+from scalable_bandits.store.layout import ROUND, WHOLE, count_document, field_document, fields_of
+from scalable_bandits.store.locations import Location
+from scalable_bandits.store.rows import Columns
+
+THREADS = 4  # that write the fields of a chunk
+
+
+class ArrayWriter:
+    """The arrays of all fields, of the numbers of rounds, and of their count.
+
+    Attributes
+    ----------
+    length
+        Rounds that the arrays have room for.
+
+    Parameters
+    ----------
+    location
+        Location of the run.
+    attributes
+        Attributes of the run.
+    """
+
+    def __init__(self, location: Location, attributes: Mapping[str, Any]):
+        self.length = 0
+        self._location, self._attributes = location, attributes
+        self._fields, self._chunk = (ROUND, *fields_of(attributes)), attributes["chunk"]
+        self._opened: dict[str, Any] = {}  # arrays by name
+        self._at = (-1, -1)  # generation of the location and length that they were opened at
+        self._pool: ThreadPoolExecutor | None = None
+        self._jobs: list[Future[None]] = []  # of the pool, as of the last rows that were written
+
+    def array(self, name: str) -> Any:
+        """An array by its name, opened again where the location works in transactions."""
+        if self._at != (self._location.generation, self.length):
+            self._at, self._opened = (self._location.generation, self.length), {}
+        if name not in self._opened:
+            field = next((f for f in self._fields if f.name == name), None)
+            document = count_document(self._attributes)
+            if field is not None:
+                document = field_document(field, self._chunk, self.length, self._location.separator)
+            self._opened[name] = self._location.column(name, document)
+        return self._opened[name]
+
+    def resize(self, length: int) -> None:
+        """Give the arrays room for so many rounds, and no more."""
+        if length == self.length:
+            return
+        for field in self._fields:
+            self.array(field.name).resize((length, *field.shape))
+        self.length = length
+
+    def put(self, start: int, pieces: Sequence[Columns], count: int) -> None:
+        """Write rows after the first `start` ones; the arrays grow by doubling.
+
+        Parameters
+        ----------
+        start
+            Rounds before them, in whole chunks.
+        pieces
+            Arrays (k, ...) of each field but the numbers of rounds; all but the last piece are of whole chunks.
+        count
+            Rows of all pieces together.
+        """
+        stop = start + count
+        if self.length < stop:
+            self.resize(-(-max(stop, 2 * start) // self._chunk) * self._chunk)
+        arrays = {field.name: self.array(field.name).with_config(WHOLE) for field in self._fields}
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="store")
+        wait(self._jobs)  # of a call that was interrupted
+        self._jobs = []
+        for piece in pieces:
+            end = start + len(next(iter(piece.values())))
+            columns = {ROUND.name: np.arange(start + 1, end + 1), **piece}
+            where = slice(start, end)
+            for name, values in columns.items():
+                self._jobs.append(self._pool.submit(arrays[name].__setitem__, where, values))
+            start = end
+        wait(self._jobs)  # all of them: what is still being written must not overtake what is written next
+        for job in self._jobs:
+            job.result()
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()

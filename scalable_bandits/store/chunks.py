@@ -1,0 +1,219 @@
+"""The whole chunks of a run: read from its arrays, and compared with their digests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits.store import digests as digesting
+from scalable_bandits.store.digests import Digests
+from scalable_bandits.store.errors import StoreDamaged
+from scalable_bandits.store.frames import Contents
+from scalable_bandits.store.layout import ROUND, SCHEMA, field_document, fields_of
+from scalable_bandits.store.locations import Location
+from scalable_bandits.store.record import CommitRecord
+from scalable_bandits.store.rows import Columns
+
+ANOTHER = "its digest is not that of what was written: the file was replaced by another"
+
+
+class ChunkReader:
+    """The arrays of a run, a chunk at a time.
+
+    Attributes
+    ----------
+    whole
+        Rounds in whole chunks.
+    committed
+        Rounds in the arrays, for any zarr reader.
+
+    Parameters
+    ----------
+    location
+        Location of the run.
+    attributes
+        Attributes of the run.
+    recover
+        Compare chunks only with digests that are known, where these are damaged.
+    """
+
+    def __init__(self, location: Location, attributes: Mapping[str, Any], recover: bool = False):
+        self.whole = self.committed = 0
+        self._location, self._recover = location, recover
+        self._fields, self._size = fields_of(attributes), attributes["chunk"]
+        self._replayable = attributes.get("kind") == "simulate"
+        self._signed = attributes["schema"] == SCHEMA
+        self._tail: tuple[int, ...] = ()
+        self._chain = 0
+        self._log: tuple[Contents | None, str] = None, ""
+        self._digests: Digests | None = None
+        self._recent: dict[str, tuple[int, NDArray[Any]]] = {}  # the chunk of each field that was read last
+
+    def look(self, record: CommitRecord, contents: Contents | None, file: str) -> None:
+        """Be the chunks that a commit record speaks of.
+
+        Parameters
+        ----------
+        record
+            The commit record.
+        contents
+            What the log of digests holds; None of a run of an earlier schema, which has none.
+        file
+            Name of that log's file.
+        """
+        self.committed, self._tail, self._chain = record.rounds, record.tail, record.chain
+        self.whole = record.rounds // self._size * self._size
+        self._log, self._digests, self._recent = (contents, file), None, {}
+
+    def add(self, table: Digests) -> None:
+        """Take note of chunks that were just written, by their digests (chunks, fields)."""
+        known = self._digests
+        self._digests = table if known is None or not len(known) else np.concatenate([known, table])
+
+    def key(self, name: str, number: int) -> str:
+        """Key of a chunk."""
+        field = next(f for f in (ROUND, *self._fields) if f.name == name)
+        return f"{name}/c" + "".join(f"{self._location.separator}{i}" for i in (number, *(0 for _ in field.shape)))
+
+    def array(self, name: str) -> Any:
+        """The array of a field, by what the attributes say of it; a missing chunk is an error."""
+        field = next(f for f in (ROUND, *self._fields) if f.name == name)
+        length = (max(self.committed, self.whole) // self._size + 1) * self._size
+        document = field_document(field, self._size, length, self._location.separator)
+        return self._location.column(name, document, complete=True)
+
+    def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Rows (k, ...) of one field from whole chunks, compared with their digests.
+
+        Raises
+        ------
+        StoreDamaged
+            If a chunk cannot be read, or is not what was written.
+        """
+        first, last = start // self._size, -(-stop // self._size)
+        held = self._recent.get(name)
+        if held is not None and (first, last) == (held[0], held[0] + 1):
+            return held[1][start - first * self._size : stop - first * self._size].copy()
+        values = self.stored(name, first * self._size, last * self._size)
+        table, column = self.digests(), [f.name for f in self._fields].index(name)
+        for i in range(first, last) if table is not None else ():
+            piece = values[(i - first) * self._size : (i - first + 1) * self._size]
+            if digesting.digest(piece) != table[i, column]:  # type: ignore[index]
+                raise StoreDamaged(self.damage(name, i * self._size, (i + 1) * self._size, ANOTHER))
+        inside = values[start - first * self._size : stop - first * self._size]
+        if last == first + 1:
+            self._recent[name] = first, values
+            return inside.copy()
+        return inside
+
+    def stored(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Rows (k, ...) of one field as they are in its array; StoreDamaged if they cannot be read."""
+        try:
+            return np.asarray(self.array(name)[start:stop])
+        except Exception as error:  # codecs raise what they like
+            first = self.first_unreadable(name, start, stop)
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise StoreDamaged(self.damage(name, first, min(first + self._size, stop), why)) from error
+
+    def damage(self, name: str, start: int, stop: int, why: str) -> str:
+        """The message that rounds of a chunk cannot be read."""
+        file = f"{self.key(name, start // self._size)}: rounds {start + 1} to {stop} of {name!r} cannot be read"
+        kept = "the rounds before it can" if self._replayable else "all others can"
+        hint = f"{kept} be recovered: open it with recover=True"
+        return f"store {self._location.name}: {file} ({why}); {hint}"
+
+    def first_missing(self, name: str) -> int:
+        """Number of the first whole chunk that an array does not have; as many as there are, if it has all.
+
+        Asks for names only.
+        """
+        there, chunks = set(self._location.keys(f"{name}/")), self.whole // self._size
+        return next((i for i in range(chunks) if self.key(name, i) not in there), chunks)
+
+    def first_unreadable(self, name: str, start: int, stop: int) -> int:
+        """First chunk boundary from which on rows of a field cannot be read; `stop` if all can."""
+        array = self.array(name)
+        for first in range(start // self._size * self._size, stop, self._size):
+            try:
+                array[first : min(first + self._size, stop)]
+            except Exception:
+                return first
+        return stop
+
+    def last_chunk(self) -> dict[str, NDArray[Any] | str]:
+        """Rows (k, ...) of each field after the whole chunks, as the last close wrote them, or what is wrong there."""
+        found: dict[str, NDArray[Any] | str] = {}
+        for number, field in enumerate(self._fields):
+            try:
+                values = self.stored(field.name, self.whole, self.committed)
+            except StoreDamaged as error:
+                found[field.name] = str(error).partition(": ")[2]
+                continue
+            right = not self._signed or (digesting.digest(values),) == self._tail[number : number + 1]
+            found[field.name] = values if right else "it is not what was written"
+        return found
+
+    def published(self) -> Columns | None:
+        """Rows (k, ...) of each field after the whole chunks, as the last close wrote them; None if any are damaged."""
+        rows = {name: found for name, found in self.last_chunk().items() if not isinstance(found, str)}
+        return rows if len(rows) == len(self._fields) else None
+
+    def digests(self) -> Digests | None:
+        """Digests (chunks, fields) of all whole chunks; None of a run of an earlier schema, which has none.
+
+        They are made from the chunks where their log is damaged, and believed if the commit record says the same.
+        """
+        contents, file = self._log
+        if self._digests is None and contents is not None:
+            table = digesting.decode(contents, len(self._fields), self.whole // self._size)
+            if table is None or digesting.chain(table) != self._chain:
+                table = self.compute_digests()
+                if digesting.chain(table) != self._chain and not self._recover:
+                    text = f"{file} is damaged, and some chunk is not what was committed; open it with recover=True"
+                    raise StoreDamaged(f"store {self._location.name}: {text}")
+            self._digests = table
+        return self._digests
+
+    def believed(self) -> bool:
+        """Whether the digests are those that the commit record speaks of."""
+        table = self.digests()
+        return table is None or digesting.chain(table) == self._chain
+
+    def compute_digests(self) -> Digests:
+        """Digests (chunks, fields) of the chunks as they are."""
+        chunks = self.whole // self._size
+        table = np.zeros((chunks, len(self._fields)), dtype=np.uint32)
+        for i in range(chunks):
+            columns = (self.stored(f.name, i * self._size, (i + 1) * self._size) for f in self._fields)
+            table[i] = [digesting.digest(values) for values in columns]
+        return table
+
+    def column(self, name: str) -> Column:
+        """A field's rows in whole chunks, for dask."""
+        table, number = self.digests(), [f.name for f in self._fields].index(name)
+        text = f"store {self._location.name}: {name}: some rounds cannot be read"
+        return Column(self.array(name), self.whole, None if table is None else table[:, number], self._size, text)
+
+
+class Column:
+    """Rows of a field in whole chunks, for dask: an array (n, ...) that compares what it reads with its digests."""
+
+    def __init__(self, array: Any, rounds: int, expected: NDArray[np.uint32] | None, chunk: int, damage: str):
+        self._array, self._expected, self._chunk, self._damage = array, expected, chunk, damage
+        self.shape, self.dtype, self.ndim = (rounds, *array.shape[1:]), array.dtype, array.ndim
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        rows = index[0] if isinstance(index, tuple) else index
+        start, stop, step = rows.indices(self.shape[0])
+        first, last = start // self._chunk, -(-stop // self._chunk)
+        values = np.asarray(self._array[first * self._chunk : last * self._chunk])
+        if self._expected is not None:
+            for i in range(first, last):
+                piece = values[(i - first) * self._chunk : (i - first + 1) * self._chunk]
+                if digesting.digest(piece) != self._expected[i]:
+                    raise StoreDamaged(f"{self._damage} (chunk {i}: {ANOTHER})")
+        inside = values[start - first * self._chunk : stop - first * self._chunk : step]
+        return inside[(slice(None), *index[1:])] if isinstance(index, tuple) else inside

@@ -1,0 +1,124 @@
+"""The rounds of a journal, taken into a run around what is damaged."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from scalable_bandits.store import pending as pendings
+from scalable_bandits.store.chunks import ChunkReader
+from scalable_bandits.store.frames import Frame, Gap, Kind
+from scalable_bandits.store.layout import SCHEMA
+from scalable_bandits.store.pending import Proposals
+from scalable_bandits.store.record import ROUNDS
+from scalable_bandits.store.rows import Columns, Rows
+from scalable_bandits.store.scan import Scan
+
+
+class Run(Protocol):
+    """What takes the rounds: `StoredRun`, as far as its journal concerns it."""
+
+    location: Any
+    attributes: dict[str, Any]
+    chunks: ChunkReader
+    dimension: int
+    pending: list[int]
+    proposals: Proposals
+    orderly: bool
+    last_write: float
+    problems: list[str]
+    repairs: list[str]
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether lost rounds can be played again."""
+
+    def rows(self) -> Rows:
+        """The rounds after the whole chunks."""
+
+    def take(self, rows: Columns, count: int, skip: int = 0) -> None:
+        """Add rows, arrays (count, ...) of each field, but for the first `skip`."""
+
+
+class JournalReading:
+    """Takes the rounds of a journal into a run, around what is damaged.
+
+    Parameters
+    ----------
+    run
+        The run, which holds the whole chunks only.
+    found
+        What is in its files.
+    """
+
+    def __init__(self, run: Run, found: Scan):
+        self._run = run
+        self._contents, self._least = found.logs[ROUNDS], found.least[ROUNDS]
+        self._file = found.file(run.location, ROUNDS)
+        self._position = run.chunks.whole  # rounds that are in the run, or are known to be lost
+        self._cut = False  # whether a lost round ends the run
+
+    def take(self) -> int:
+        """Take everything that can be had; tells how many rounds there were."""
+        gap: Gap | None = None
+        seen = self._run.chunks.whole
+        for item in self._contents.items:
+            if isinstance(item, Gap):
+                gap = item if item.frames != 0 else None
+                continue
+            if gap is not None or item.first > max(seen, self._run.chunks.whole):
+                self._pass(gap, item.first)
+            if self._cut:
+                return max(self._position, self._least.rounds)
+            gap, seen = None, self._read(item)
+        self._finish(gap)
+        return self._position
+
+    def _read(self, frame: Frame) -> int:
+        """Take what a frame says; tells how many rounds the run had after it."""
+        run = self._run
+        run.orderly, run.last_write = frame.kind == Kind.CLOSED, frame.time
+        if frame.kind != Kind.ROWS:
+            run.pending, run.proposals = pendings.decode(frame.payload, run.dimension)
+            return frame.first
+        columns, count = run.rows().decode(frame.payload)
+        run.take(columns, count, skip=min(max(self._position - frame.first, 0), count))
+        self._position = max(self._position, frame.first + count)
+        return frame.first + count
+
+    def _pass(self, gap: Gap | None, rounds: int) -> None:
+        """Go on after damaged frames, where the run had so many rounds."""
+        self._run.problems.append(f"{self._where(gap)}: damaged; {self._fill(rounds)}")
+
+    def _where(self, gap: Gap | None) -> str:
+        return self._file if gap is None or gap.stop == gap.start else f"{self._file}, bytes {gap.start} to {gap.stop}"
+
+    def _fill(self, rounds: int) -> str:
+        """Take lost rounds from the arrays, where the last close wrote them; says what is lost in the end."""
+        run, start = self._run, self._position
+        if min(rounds, run.chunks.committed) > start:
+            rows = run.chunks.published()
+            if rows is not None:
+                self._position = min(rounds, run.chunks.committed)
+                inside = slice(start - run.chunks.whole, self._position - run.chunks.whole)
+                run.take({name: values[inside] for name, values in rows.items()}, self._position - start)
+        first, self._position = self._position, max(self._position, rounds)
+        if first >= rounds:
+            return "no round is lost, but what was pending may be"
+        self._cut = run.deterministic
+        return f"rounds {first + 1} to {rounds} cannot be read"
+
+    def _finish(self, gap: Gap | None) -> None:
+        """Compare the end with what is known to have been there."""
+        run, contents = self._run, self._contents
+        start, rounds = self._position, max(self._least.rounds, run.chunks.committed)
+        missing = self._least.frames - contents.frames
+        if gap is not None:
+            self._run.problems.append(f"{self._where(gap)}: damaged, and no frame follows; {self._fill(rounds)}")
+        elif missing > 0 and contents.frames:
+            run.problems.append(f"{self._file}: it ends too early, {missing} frames are missing; {self._fill(rounds)}")
+        elif rounds > start:
+            lost = self._fill(rounds)
+            if self._cut or run.attributes["schema"] == SCHEMA:
+                run.problems.append(f"{self._file}: {lost}")
+            else:  # which did not count what it had in its journal
+                run.repairs.append(f"rounds {start + 1} to {rounds} were missing in the journal, read from the arrays")
