@@ -34,6 +34,7 @@ from scalable_bandits.store import (
     ObservationStore,
     StoreError,
     StoreLocked,
+    array_journal,
     arrays,
     checkpoints,
     folder,
