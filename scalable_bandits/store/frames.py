@@ -17,6 +17,7 @@ from typing import NamedTuple
 _MARK = b"\xf5sb\n"
 _END = b"\x17"  # not zero: bytes that were never written read as zeros
 _HEAD = struct.Struct("<4sQIII")  # mark, number, length of the body, CRC-32 of the body, CRC-32 of what precedes
+_CHECKED = struct.Struct("<4sQII")  # the head without the last
 _BODY = struct.Struct("<BQd")  # kind, first, time
 
 
@@ -74,8 +75,8 @@ def seed_of(run: str, name: str, generation: int) -> int:
 def encode(seed: int, number: int, kind: Kind, first: int, payload: bytes, when: float | None = None) -> bytes:
     """Bytes of a frame; with the present time, if no other is given."""
     body = _BODY.pack(kind, first, time.time() if when is None else when) + payload
-    head = _HEAD.pack(_MARK, number, len(body), zlib.crc32(body, seed), 0)[:-4]
-    return b"".join((head, zlib.crc32(head, seed).to_bytes(4, "little"), body, _END))
+    head = _CHECKED.pack(_MARK, number, len(body), zlib.crc32(body, seed))
+    return head + zlib.crc32(head, seed).to_bytes(4, "little") + body + _END
 
 
 def parse(data: bytes, seed: int) -> Contents:
@@ -125,7 +126,7 @@ def _head_at(data: bytes, offset: int, seed: int) -> tuple[int, int, int] | None
     if data[offset : offset + len(_MARK)] != _MARK or offset + _HEAD.size > len(data):
         return None
     _, number, length, body, head = _HEAD.unpack_from(data, offset)
-    if zlib.crc32(memoryview(data)[offset : offset + _HEAD.size - 4], seed) != head:
+    if zlib.crc32(memoryview(data)[offset : offset + _CHECKED.size], seed) != head:
         return None
     return number, length, body
 

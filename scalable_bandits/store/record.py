@@ -107,10 +107,9 @@ _COUNTER = struct.Struct("<8s6Q")  # start of the run's name, extents of two log
 _COUNTED = (ROUNDS, TICKETS)
 
 
-def encode_counter(run: str, logs: Mapping[str, Extent]) -> bytes:
-    """Bytes that say how far the logs reach, to be overwritten in place after every frame."""
-    numbers = [number for name in _COUNTED for number in logs.get(name, Extent(0))]
-    data = _COUNTER.pack(run.encode()[:8], *numbers)
+def encode_counter(run: str, journal: Extent, tickets: Extent) -> bytes:
+    """Bytes that say how far two logs reach, to be overwritten in place after every frame."""
+    data = _COUNTER.pack(run[:8].encode(), *journal, *tickets)
     return data + zlib.crc32(data).to_bytes(4, "little")
 
 

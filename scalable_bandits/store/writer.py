@@ -41,7 +41,7 @@ from scalable_bandits.store.layout import (
 from scalable_bandits.store.locations import COMMITTED, Location
 from scalable_bandits.store.log import Entry, Log
 from scalable_bandits.store.pending import Proposals
-from scalable_bandits.store.record import DIGESTS, ROUNDS, CommitRecord, Extent, encode_counter
+from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS, CommitRecord, Extent, encode_counter
 from scalable_bandits.store.rows import Columns
 from scalable_bandits.store.scan import NOTHING, Scan
 from scalable_bandits.store.stored import StoredRun
@@ -220,7 +220,10 @@ class RunWriter(StoredRun):
         """Add a frame to a log, durably."""
         self._logs[name].append(Entry(kind, first, payload, when))
         rounds = first + len(payload) // self._rows.width if kind == Kind.ROWS else self.chunks.whole + self._logged
-        self.location.acknowledge(encode_counter(self._record.run, self._extents(rounds)))
+        journal, tickets = self._logs[ROUNDS], self._logs.get(TICKETS)
+        counted = Extent(0) if tickets is None else Extent(tickets.generation, tickets.frames)
+        reached = Extent(journal.generation, journal.frames, rounds)
+        self.location.acknowledge(encode_counter(self._record.run, reached, counted))
         self.location.settle()
 
     def write_frame(self, name: str, kind: Kind, first: int, payload: bytes, when: float | None = None) -> None:
@@ -312,9 +315,8 @@ class RunWriter(StoredRun):
     def _write_chunks(self, pieces: Sequence[Columns], count: int) -> None:
         """Write whole chunks and commit them; if that fails nothing has changed."""
         self._arrays.put(self.chunks.whole, pieces, count)
-        columns = {f.name: [piece[f.name] for piece in pieces] for f in self.fields}
-        joined = (parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in columns.values())
-        table = digests.of_columns(joined, self.chunk)
+        columns = ([piece[f.name] for f in self.fields] for piece in pieces)
+        table = np.concatenate([digests.of_columns(column, self.chunk) for column in columns])
         self._logs[DIGESTS].append(Entry(Kind.DIGESTS, self.chunks.whole // self.chunk, digests.encode(table)))
         folded, earlier, log = self.chunks.whole + count, self._logs[ROUNDS], None
         if self._stale or self._logged or self._noted or self.pending:
