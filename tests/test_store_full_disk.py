@@ -136,6 +136,31 @@ class TestInterrupted:
         assert_holds(ObservationStore.open(place), CHUNK)
         assert not assert_goes_on(place, CHUNK)
 
+    @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
+    def test_a_commit_that_fails_after_it_was_written(self, tmp_path, monkeypatch, failure):
+        """What is told next goes to the journal that the commit record names, whichever it was."""
+        place = tmp_path / "run.zarr"
+        store = create(place, 0)
+        for start in range(CHUNK):
+            store.append(rows(start, start + 1))
+        write = store.location.write_record
+
+        def fail(record):
+            write(record)
+            raise failure
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store.location, "write_record", fail)
+            with pytest.raises(failure):
+                store.append(rows(CHUNK, CHUNK + 1))
+            with pytest.raises(failure):  # and nothing is accepted before it is put right
+                store.append(rows(CHUNK, CHUNK + 1))
+        for start in range(CHUNK, CHUNK + 3):
+            store.append(rows(start, start + 1))
+        crash(store)
+        assert_holds(ObservationStore.open(place), CHUNK + 3)
+        assert not assert_goes_on(place, CHUNK + 3)
+
     def test_a_lock_record_that_is_no_json(self, closed):
         """Another writer is refused all the same."""
         with ObservationStore.open(closed, "a"):

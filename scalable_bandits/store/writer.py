@@ -69,6 +69,7 @@ class RunWriter(StoredRun):
         self._unpublished = False  # whether the unfinished chunk, as it stands in the arrays, is damaged
         self._flushed = time.monotonic()
         self._record = CommitRecord(attributes.get("id", ""))
+        self._unsure = False  # whether the commit record on disk may be another one
         self._logs: dict[str, Log] = {}
         self._arrays = ArrayWriter(location, attributes)
 
@@ -185,6 +186,10 @@ class RunWriter(StoredRun):
     def _check_writable(self) -> None:
         if not self.writable:
             raise StoreError(f"store {self.location.name}: it is not open for writing")
+        if self._unsure:  # nothing may be added to logs that it does not name
+            with named(self.location.name, "writing the commit record"):
+                self.location.write_record(self._record.to_plain())
+            self._unsure = False
 
     def _check_there(self) -> None:
         """FileNotFoundError if the run was moved: arrays that are open would be written where nothing else is."""
@@ -267,7 +272,9 @@ class RunWriter(StoredRun):
         record = attrs.evolve(self._record, rounds=committed, **{"logs": logs, "attributes": digest, **changes})
         if record == self._record:
             return
+        self._unsure = True
         self.location.write_record(record.to_plain())
+        self._unsure = False
         self._record, self.chunks.committed = record, committed
         if rounds is not None:
             with suppress(OSError):  # the record is what counts; the next one brings this up to date
@@ -332,10 +339,7 @@ class RunWriter(StoredRun):
             self._commit_record(folded, chain=digests.chain(table, self._record.chain), tail=())
         except BaseException:
             self._logs[ROUNDS], (self.chunks.whole, self._logged) = earlier, before
-            if log is not None:
-                with suppress(OSError):
-                    log.remove()
-            raise
+            raise  # the next generation stays: the commit record may name it already
         self._logged = before[1]  # until the rows are dropped
         self.chunks.add(table)
         if log is not None:
