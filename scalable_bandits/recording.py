@@ -1,4 +1,4 @@
-"""A policy and its store: what the policy is told is kept, and what is kept is told again."""
+"""Record a policy's observations in a store, and replay them on resume."""
 
 from __future__ import annotations
 
@@ -137,8 +137,10 @@ class Checkpoints:
 
     Parameters
     ----------
-    policy, store
-        Whose state is kept, and where.
+    policy
+        Policy whose state is kept.
+    store
+        Store of the policy's run.
     """
 
     LEAST_SECONDS = 1.0
@@ -355,12 +357,12 @@ def record(
     parts
         More of the specification, which the run must have been made by.
     kind
-        Of the run, for the record.
+        Kind of the run, kept in its attributes.
 
     Raises
     ------
     ValueError
-        If the policy was asked or told before, is recorded already, or is none.
+        If the policy was asked or told before, is recorded already, or is no policy.
     SpecificationDiffers
         If the store holds a run of something else.
     StoreLocked

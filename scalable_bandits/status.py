@@ -69,12 +69,12 @@ def runs_in(place: Any) -> Iterator[Any]:
 
 
 def status(place: Any) -> Status:
-    """Look at one run, without disturbing whoever writes it; of one that cannot be read, `state` says why.
+    """Look at one run without disturbing its writer; `state` says why a run cannot be read.
 
     Parameters
     ----------
     place
-        Of the run's store.
+        Place of the run's store.
     """
     try:
         with warnings.catch_warnings():
@@ -230,17 +230,17 @@ def resume(
     Parameters
     ----------
     place
-        Of the store.
+        Place of the store.
     rounds
-        That it is to have in the end, if not the planned number.
+        Rounds that the run is to have in the end, if not the planned number.
     function
         "module:name" of the user's function that a `maximize` run evaluates. Nothing is imported unless it is given.
     recover, takeover
-        As in `ObservationStore.open`.
+        Explained at `ObservationStore.open`.
     progress
         Show a progress bar.
     on, parallel
-        Of a `maximize` run: where, and how many evaluations in flight.
+        Where the evaluations of a `maximize` run are made, and how many at a time.
 
     Raises
     ------

@@ -227,7 +227,7 @@ def _short(name: str, path: str) -> str:
 
 
 def _so_far(run: Status) -> str:
-    """Regret of a run; of one whose optimum nobody knows, the largest y."""
+    """Regret of a run; of one whose optimum is not known, the largest y."""
     if not run.rounds:
         return ""
     name, number = ("best y", run.largest) if math.isnan(run.regret) else ("regret", run.regret)

@@ -139,8 +139,10 @@ def restore(location: Location, most: int, stamp: str, run: str, target: Restora
         Location of the run.
     most
         Rounds of the run.
-    stamp, run
-        As of `save`.
+    stamp
+        Version that can read the checkpoint.
+    run
+        Name of the run.
     target
         The fresh policy.
     """

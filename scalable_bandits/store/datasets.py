@@ -15,7 +15,7 @@ def check_new(path: str | Path) -> None:
     Parameters
     ----------
     path
-        Where something is to be written.
+        Folder that is to be made.
 
     Raises
     ------

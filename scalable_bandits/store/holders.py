@@ -18,7 +18,7 @@ def holder() -> dict[str, Any]:
 
 
 def whole(record: Any) -> dict[str, Any] | None:
-    """The record of a holder as it was read; None if it is none, or damaged."""
+    """Return the record of a holder as it was read, or None if it is damaged."""
     types = {"pid": int, "host": str, "command": str, "since": float}
     if isinstance(record, dict) and all(isinstance(record.get(key), kind) for key, kind in types.items()):
         return record
@@ -33,7 +33,7 @@ def may_live(record: dict[str, Any]) -> bool:
 
     try:
         process = psutil.Process(record["pid"])
-        if process.status() == psutil.STATUS_ZOMBIE:  # dead, and nobody has asked how it ended
+        if process.status() == psutil.STATUS_ZOMBIE:  # dead, and its parent has not waited for it yet
             return False
         created: float = process.create_time()
     except psutil.NoSuchProcess:

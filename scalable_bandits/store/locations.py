@@ -214,7 +214,7 @@ class Location(ABC):
         return None
 
     def writer(self) -> dict[str, Any] | None:
-        """Who is writing, as far as can be told; None if nobody is."""
+        """The process that is writing, as far as can be told; None if there is no writer."""
         return None
 
     def beside(self, what: str, why: str) -> Location:

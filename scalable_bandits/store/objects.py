@@ -105,7 +105,7 @@ class Objects(Location):
     def _holder(self) -> dict[str, Any] | None:
         """The record of the lock."""
         found = self.get(self._LOCK)
-        with suppress(ValueError):  # damaged: whoever comes next makes it anew
+        with suppress(ValueError):  # damaged: the next writer makes it anew
             return whole(None if found is None else json.loads(found))
         return None
 
@@ -163,7 +163,7 @@ class Icechunk(Objects):
             return bytes.fromhex(self._inside()["acknowledged"]) if "acknowledged" in self._inside() else None
         return None
 
-    # The record of the lock is an attribute, and the commit of whoever came second is refused.
+    # The record of the lock is an attribute, and icechunk refuses the commit of the second writer.
 
     def _enter(self, record: dict[str, Any]) -> bool:
         from icechunk import ConflictError

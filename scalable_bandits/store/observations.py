@@ -88,7 +88,7 @@ class ObservationStore(RunWriter):
         StoreLocked
             If another process is making it.
         ValueError
-            If two fields have one name, or the chunk or the durability is none.
+            If two fields have the same name, or the chunk or the durability is invalid.
         """
         location = locate(place)
         _check_durability(durability)
@@ -129,17 +129,17 @@ class ObservationStore(RunWriter):
         Parameters
         ----------
         place
-            As in `create`.
+            A folder, a URL that zarr knows, a zarr store, or an icechunk repository.
         mode
             "r" or "a".
         durability
-            As in `create`.
+            "round" or "block", as explained at `create`.
         recover
-            Where something is damaged: go on with every round that can be read. Of a simulation, which plays lost
-            rounds again, with those before the first damage. All files as they are are kept in a folder beside it;
-            opened to read, nothing is changed.
+            Go on with every round that can be read, if something is damaged. A simulation keeps the rounds before the
+            first damage, because it plays the others again. The damaged files are kept in a folder beside the store.
+            In mode "r" nothing on disk is changed.
         takeover
-            Of a store that is no folder: its writer, on another machine, is known to be gone.
+            The last writer, on another machine, is known to be gone (stores that are no folder).
 
         Raises
         ------

@@ -27,7 +27,7 @@ class Extent(NamedTuple):
 
     @classmethod
     def of(cls, values: Any) -> Self:
-        """From a list of three whole numbers; ValueError if it is none."""
+        """Convert a list of three whole numbers; ValueError for anything else."""
         if not isinstance(values, list) or len(values) != 3 or any(type(v) is not int or v < 0 for v in values):
             raise ValueError(f"{values!r} is not the extent of a log")
         return cls(*values)

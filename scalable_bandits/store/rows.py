@@ -55,7 +55,7 @@ class Rows:
     Parameters
     ----------
     fields
-        Of the rows, in the order of their bytes.
+        Fields of the rows, in the order of their bytes.
     """
 
     def __init__(self, fields: Sequence[Field]):

@@ -119,7 +119,7 @@ def _furthest(recorded: Extent, counted: Extent | None) -> Extent:
 
 
 def _missing(record: CommitRecord, name: str, data: bytes | None, contents: Contents) -> str:
-    """Why a log is none of this run, or has no frame at all; nothing if it has some."""
+    """Return why a log has no frame of this run; an empty text if it has some."""
     if data is None:
         return "it is missing"
     if not data:

@@ -136,14 +136,14 @@ class StoredRun:
         Parameters
         ----------
         start, stop
-            How many rounds are left out before, and which is the last; the run's last if not given.
+            Number of rounds before the first one read, and the last round read; the run's last if not given.
         names
             Fields, "round" among them; all but the round if not given.
 
         Returns
         -------
         dict
-            Of each field an array (k, ...) over the k rounds, in the units of the field.
+            Arrays (k, ...) over the k rounds by field, in the units of the field.
 
         Raises
         ------
@@ -221,7 +221,7 @@ class StoredRun:
         return array
 
     def notes(self) -> list[str]:
-        """What a killed process left, of a run that nobody is writing; opening it for writing mends it."""
+        """What a killed process left unfinished; none while the run is being written."""
         if self._scan is None or not self._scan.notes or self.location.writer() is not None:
             return []
         return [f"{note}; opening it for writing mends it" for note in self._scan.notes]
@@ -280,9 +280,9 @@ class StoredRun:
         rows
             Arrays (count, ...) of each field.
         count
-            How many there are.
+            Number of rows.
         skip
-            How many are left out.
+            Number of rows at the beginning that are left out.
         """
         if count > skip:
             self._rows.extend({name: array[skip:] for name, array in rows.items()}, count - skip)

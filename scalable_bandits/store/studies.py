@@ -1,4 +1,4 @@
-"""A study on disk: a group of runs, each a store of its own, written by whoever plays it.
+"""A study on disk: a group of runs, each a store of its own, written by the process that plays it.
 
 The group's attributes say what the study is (``uniform_regret`` has a copy of them); the process that hands the runs
 out keeps in it what it notes of all of them (`notes.py`).
