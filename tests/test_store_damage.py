@@ -156,7 +156,7 @@ class TestJournal:
         """It is no frame that ends early; nothing of the rest is lost."""
         with journal_of(crashed).open("ab") as stream:
             stream.write(more)
-        self.assert_refused(crashed, "damaged", "no round is lost")
+        self.assert_refused(crashed, "damaged", f"rounds after round {ROUNDS} cannot be read, if there were any")
         (said,) = assert_goes_on(crashed, ROUNDS, recover=True)
         assert "no round was given up" in said
 

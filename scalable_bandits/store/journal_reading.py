@@ -113,7 +113,10 @@ class JournalReading:
         start, rounds = self._position, max(self._least.rounds, run.chunks.committed)
         missing = self._least.frames - contents.frames
         if gap is not None:
-            self._run.problems.append(f"{self._where(gap)}: damaged, and no frame follows; {self._fill(rounds)}")
+            lost = self._fill(rounds)
+            if self._position == start and missing <= 0:  # what it said is not known, nor whether it was a frame
+                lost = f"rounds after round {start} cannot be read, if there were any"
+            run.problems.append(f"{self._where(gap)}: damaged, and no frame follows; {lost}")
         elif missing > 0 and contents.frames:
             run.problems.append(f"{self._file}: it ends too early, {missing} frames are missing; {self._fill(rounds)}")
         elif rounds > start:
