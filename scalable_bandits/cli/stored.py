@@ -79,23 +79,23 @@ def check_store(
         print_json([{"name": c.name, "whole": c.whole, "parts": [part._asdict() for part in c.parts]} for c in found])
     else:
         for one in found:
-            _show_check(one, path)
+            _show_check(one, path, every=len(found) == 1)
     if not all(one.whole for one in found):
         raise typer.Exit(1)
 
 
-def _show_check(found: Check, path: str) -> None:
-    """A line for a store that is whole, and what it has; of another one a line for each damage."""
-    name, damaged = escape(_short(found.name, path)), [part for part in found.parts if part.problem]
-    if not damaged:
-        listed = "; ".join(part.name for part in found.parts)
-        console.print(f"[green]whole[/green]    {name}: {escape(listed)}", highlight=False, soft_wrap=True)
-        return
-    console.print(f"[red]damaged[/red]  {name}:", highlight=False, soft_wrap=True)
-    for part in damaged:
-        after = " (made again when it is next opened for writing)" if part.mended else ""
-        text = f"         [bold]{escape(part.name)}[/bold]: {escape(part.problem)}{after}"
-        console.print(text, highlight=False, soft_wrap=True)
+def _show_check(found: Check, path: str, every: bool) -> None:
+    """A line for a store, and one for each part that is damaged, or for every part."""
+    state = "[green]whole[/green]  " if found.whole else "[red]damaged[/red]"
+    first = f", {found.parts[0].name}" if found.whole and not every else ""
+    console.print(f"{state}  {escape(_short(found.name, path))}{escape(first)}", highlight=False, soft_wrap=True)
+    for part in found.parts:
+        if part.problem:
+            after = " (made again when it is next opened for writing)" if part.mended else ""
+            text = f"         [red]{escape(part.name)}[/red]: {escape(part.problem)}{after}"
+            console.print(text, highlight=False, soft_wrap=True)
+        elif every:
+            console.print(f"         {escape(part.name)}", highlight=False, soft_wrap=True)
 
 
 def resume_run(

@@ -94,8 +94,10 @@ def _logs(run: StoredRun) -> Iterator[Part]:
     for note in run.notes():
         yield Part(note.partition(" ")[0], note.partition(" ")[2], mended=True)
     if not run.problems:
-        names = ", ".join(f"{found.file(location, name)} ({c.frames} frames)" for name, c in found.logs.items())
-        yield Part(f"{len(run):,} rounds; {location.record_file}, {names}", "")
+        yield Part(f"{len(run):,} rounds", "")
+        yield Part(location.record_file, "")
+        for name, contents in found.logs.items():
+            yield Part(f"{found.file(location, name)}, {contents.frames} frame(s)", "")
     if run.attributes["schema"] < SCHEMA:
         yield Part(f"schema {run.attributes['schema']}, which has no digests", "")
 
@@ -153,10 +155,10 @@ def _chunks(run: StoredRun) -> Iterator[Part]:
     for number in range(run.chunks.whole // run.chunk):
         start, stop = number * run.chunk, (number + 1) * run.chunk
         for field in run.fields:
-            try:
-                run.read(start, stop, [field.name])
-            except StoreDamaged as error:
-                yield Part(run.chunks.key(field.name, number), str(error).partition(": ")[2])
+            why = run.chunks.wrong(field.name, number)
+            if why:
+                text = f"rounds {start + 1} to {stop} of {field.name!r} cannot be read ({why})"
+                yield Part(run.chunks.key(field.name, number), text)
         why = _numbers(run, start, stop)
         if why:
             missing = run.chunks.first_missing(ROUND.name) <= number
@@ -169,7 +171,8 @@ def _last_chunk(run: StoredRun) -> Iterator[Part]:
     """The unfinished chunk, as the last close wrote it; its rounds are in the journal as well."""
     for name, found in run.chunks.last_chunk().items():
         if isinstance(found, str):
-            yield Part(run.chunks.key(name, run.chunks.whole // run.chunk), found, mended=not run.problems)
+            key = run.chunks.key(name, run.chunks.whole // run.chunk)
+            yield Part(key, found, mended=not run.problems)
     why = _numbers(run, run.chunks.whole, run.chunks.committed)
     if why:
         yield Part(run.chunks.key(ROUND.name, run.chunks.whole // run.chunk), why, mended=True)

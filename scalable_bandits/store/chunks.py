@@ -115,8 +115,19 @@ class ChunkReader:
             return np.asarray(self.array(name)[start:stop])
         except Exception as error:  # codecs raise what they like
             first = self.first_unreadable(name, start, stop)
-            why = " ".join(str(error).split()) or type(error).__name__
-            raise StoreDamaged(self.damage(name, first, min(first + self._size, stop), why)) from error
+            raise StoreDamaged(self.damage(name, first, min(first + self._size, stop), _words(error))) from error
+
+    def wrong(self, name: str, number: int) -> str:
+        """What is wrong with a whole chunk; an empty text if it is whole."""
+        start = number * self._size
+        try:
+            values = np.asarray(self.array(name)[start : start + self._size])
+        except Exception as error:  # codecs raise what they like
+            return _words(error)
+        table = self.digests()
+        if table is None or digesting.digest(values) == table[number, [f.name for f in self._fields].index(name)]:
+            return ""
+        return ANOTHER
 
     def damage(self, name: str, start: int, stop: int, why: str) -> str:
         """The message that rounds of a chunk cannot be read."""
@@ -148,9 +159,9 @@ class ChunkReader:
         found: dict[str, NDArray[Any] | str] = {}
         for number, field in enumerate(self._fields):
             try:
-                values = self.stored(field.name, self.whole, self.committed)
-            except StoreDamaged as error:
-                found[field.name] = str(error).partition(": ")[2]
+                values = np.asarray(self.array(field.name)[self.whole : self.committed])
+            except Exception as error:  # codecs raise what they like
+                found[field.name] = _words(error)
                 continue
             right = not self._signed or (digesting.digest(values),) == self._tail[number : number + 1]
             found[field.name] = values if right else "it is not what was written"
@@ -217,3 +228,8 @@ class Column:
                     raise StoreDamaged(f"{self._damage} (chunk {i}: {ANOTHER})")
         inside = values[start - first * self._chunk : stop - first * self._chunk : step]
         return inside[(slice(None), *index[1:])] if isinstance(index, tuple) else inside
+
+
+def _words(error: Exception) -> str:
+    """An exception's message in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
