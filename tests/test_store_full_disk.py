@@ -23,7 +23,7 @@ from policy_cases import EVERY_POLICY, PROBLEMS
 from store_cases import BOTH, CHUNK, FIELDS, SPECIFICATION, assert_equal, assert_holds, crash, create, rows, sizes
 
 import scalable_bandits as sb
-from scalable_bandits.store import ObservationStore, StoreLocked, checkpoints, journal, writer
+from scalable_bandits.store import ObservationStore, StoreDamaged, StoreLocked, checkpoints, folder, journal, writer
 
 pytest_plugins = ["store_fixtures"]
 pytestmark = pytest.mark.usefixtures("disk")
@@ -160,6 +160,96 @@ class TestInterrupted:
         crash(store)
         assert_holds(ObservationStore.open(place), CHUNK + 3)
         assert not assert_goes_on(place, CHUNK + 3)
+
+    @pytest.mark.parametrize("after", [False, True])
+    @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
+    @pytest.mark.parametrize("way", ["round", "bulk"])
+    def test_interrupted_at_every_call_and_gone_on(self, tmp_path, monkeypatch, failure, after, way):
+        """Of a call that raised nothing is there, also if what it did was done; the next ones are kept, once each."""
+        step = 1 if way == "round" else 7
+        for number in itertools.count(1):
+            place = tmp_path / f"{number}.zarr"
+            store = create(place, durability="round" if way == "round" else "block")
+            store._block = CHUNK
+            called, accepted = itertools.count(1), []
+
+            def calling(name, called=called, number=number):
+                original = getattr(os, name)
+
+                def call(*args, **kwargs):
+                    main = threading.current_thread() is threading.main_thread()
+                    if not main or next(called) != number:
+                        return original(*args, **kwargs)
+                    if after:
+                        original(*args, **kwargs)
+                    raise failure
+
+                return call
+
+            with monkeypatch.context() as patch:
+                for name in ("write", "fsync", "replace", "pwrite", "ftruncate", "unlink"):
+                    patch.setattr(os, name, calling(name))
+                for start in range(0, 56, step):
+                    try:
+                        store.append(rows(start, start + step))
+                    except failure:
+                        continue
+                    accepted += range(start, start + step)
+                closed = True
+                try:
+                    store.close()
+                except failure:
+                    closed = False
+                    crash(store)
+            with cases.repairs():
+                reader = ObservationStore.open(place)
+            if way == "bulk" and not closed:  # what was accepted and not yet durable is gone
+                accepted = accepted[: len(reader)]
+            expected = {name: values[accepted] for name, values in rows(0, 56).items()}
+            assert_equal(reader.read(), expected)
+            with cases.repairs():
+                ObservationStore.open(place, "a").close()
+            assert_equal(ObservationStore.open(place).read(), expected)
+            if next(called) <= number:
+                assert number > 30
+                return
+
+    def test_the_next_generation_of_the_journal_fails(self, tmp_path, monkeypatch):
+        """The present one goes on, and nothing is lost."""
+        place = tmp_path / "run.zarr"
+        store = create(place, 0)
+        for start in range(CHUNK):
+            store.append(rows(start, start + 1))
+        with monkeypatch.context() as patch:
+            patch.setattr(journal.FileJournal, "create", lambda self, data: (_ for _ in ()).throw(OSError(28, "full")))
+            store.append(rows(CHUNK, CHUNK + 3))
+        crash(store)
+        assert_holds(ObservationStore.open(place), CHUNK + 3)
+        assert not assert_goes_on(place, CHUNK + 3)
+
+    def test_killed_between_the_moves_of_a_recovery(self, tmp_path, monkeypatch):
+        """A reader says where the run is; the next writer finishes what was begun."""
+        place = tmp_path / "run.zarr"
+        create(place, ROUNDS).close()
+        (place / "committed" / "record.json").unlink()
+        move, calls = folder.Folder.move, []
+
+        def once(self, other):
+            calls.append(1)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            move(self, other)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(folder.Folder, "move", once)
+            with pytest.raises(KeyboardInterrupt):
+                ObservationStore.open(place, "a", recover=True)
+        assert not place.exists()
+        with pytest.raises(StoreDamaged, match=r"run\.zarr\.recovering has all of it"):
+            ObservationStore.open(place)
+        with pytest.warns(UserWarning, match=r"it was moved here from run\.zarr\.recovering"):
+            ObservationStore.open(place, "a").close()
+        assert len(ObservationStore.open(place)) >= WHOLE
 
     def test_a_lock_record_that_is_no_json(self, closed):
         """Another writer is refused all the same."""

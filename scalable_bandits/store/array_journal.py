@@ -81,9 +81,27 @@ class ArrayJournal:
         start, size = self._size - len(self._last), -(-len(grown) // SEGMENT) * SEGMENT
         if start + size > SEGMENT * SEGMENTS:
             raise OSError(f"the journal holds {SEGMENT * SEGMENTS} bytes at the most")
-        self._open()[start : start + size] = np.frombuffer(grown.ljust(size, b"\0"), np.uint8)
+        self._write(start, grown.ljust(size, b"\0"))
         self._size += len(data)
         self._last = grown[len(grown) // SEGMENT * SEGMENT :]
+
+    def _write(self, start: int, data: bytes) -> None:
+        """Put whole segments, one after the other: what a killed process leaves of them is a beginning."""
+        array = self._open()
+        for offset in range(0, len(data), SEGMENT):
+            piece = np.frombuffer(data[offset : offset + SEGMENT], np.uint8)
+            array[start + offset : start + offset + SEGMENT] = piece
+
+    def mark(self) -> Any:
+        return (self._size, self._last)
+
+    def rewind(self, mark: Any) -> None:
+        size, last = mark
+        if size >= 0:
+            start = size - len(last)
+            after = max(self._size, size + 1) - start
+            self._write(start, last.ljust(-(-max(after, 1) // SEGMENT) * SEGMENT, b"\0"))
+        self._size, self._last = mark
 
     def remove(self) -> None:
         with suppress(FileNotFoundError):

@@ -37,6 +37,7 @@ class ArrayWriter:
         self._fields, self._chunk = (ROUND, *fields_of(attributes)), attributes["chunk"]
         self._opened: dict[str, Any] = {}  # arrays by name
         self._at = (-1, -1)  # generation of the location and length that they were opened at
+        self._uneven = False  # whether a change of the length was interrupted
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: list[Future[None]] = []  # of the pool, as of the last rows that were written
 
@@ -54,11 +55,13 @@ class ArrayWriter:
 
     def resize(self, length: int) -> None:
         """Give the arrays room for so many rounds, and no more."""
-        if length == self.length:
+        if length == self.length and not self._uneven:
             return
-        for field in self._fields:
-            self.array(field.name).resize((length, *field.shape))
-        self.length = length
+        arrays = [self.array(field.name) for field in self._fields]
+        self._uneven = True  # until all of them are done
+        for field, array in zip(self._fields, arrays, strict=True):
+            array.resize((length, *field.shape))
+        self.length, self._uneven, self._at = length, False, (-1, -1)
 
     def put(self, start: int, pieces: Sequence[Columns], count: int) -> None:
         """Write rows after the first `start` ones; the arrays grow by doubling.
@@ -73,7 +76,7 @@ class ArrayWriter:
             Rows of all pieces together.
         """
         stop = start + count
-        if self.length < stop:
+        if self.length < stop or self._uneven:
             self.resize(-(-max(stop, 2 * start) // self._chunk) * self._chunk)
         arrays = {field.name: self.array(field.name).with_config(WHOLE) for field in self._fields}
         if self._pool is None:

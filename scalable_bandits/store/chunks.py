@@ -29,6 +29,8 @@ class ChunkReader:
         Rounds in whole chunks.
     committed
         Rounds in the arrays, for any zarr reader.
+    table
+        Digests (chunks, fields) of the whole chunks, once they were asked for.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ class ChunkReader:
         self._tail: tuple[int, ...] = ()
         self._chain = 0
         self._log: tuple[Contents | None, str] = None, ""
-        self._digests: Digests | None = None
+        self.table: Digests | None = None
         self._recent: dict[str, tuple[int, NDArray[Any]]] = {}  # the chunk of each field that was read last
 
     def look(self, record: CommitRecord, contents: Contents | None, file: str) -> None:
@@ -66,12 +68,12 @@ class ChunkReader:
         """
         self.committed, self._tail, self._chain = record.rounds, record.tail, record.chain
         self.whole = record.rounds // self._size * self._size
-        self._log, self._digests, self._recent = (contents, file), None, {}
+        self._log, self.table, self._recent = (contents, file), None, {}
 
-    def add(self, table: Digests) -> None:
-        """Take note of chunks that were just written, by their digests (chunks, fields)."""
-        known = self._digests
-        self._digests = table if known is None or not len(known) else np.concatenate([known, table])
+    def after(self, table: Digests) -> Digests:
+        """Digests (chunks, fields) of all whole chunks, with those of more chunks (k, fields) behind them."""
+        known = self.digests()
+        return table if known is None or not len(known) else np.concatenate([known, table])
 
     def key(self, name: str, number: int) -> str:
         """Key of a chunk."""
@@ -178,15 +180,15 @@ class ChunkReader:
         They are made from the chunks where their log is damaged, and believed if the commit record says the same.
         """
         contents, file = self._log
-        if self._digests is None and contents is not None:
+        if self.table is None and contents is not None:
             table = digesting.decode(contents, len(self._fields), self.whole // self._size)
             if table is None or digesting.chain(table) != self._chain:
                 table = self.compute_digests()
                 if digesting.chain(table) != self._chain and not self._recover:
                     text = f"{file} is damaged, and some chunk is not what was committed; open it with recover=True"
                     raise StoreDamaged(f"store {self._location.name}: {text}")
-            self._digests = table
-        return self._digests
+            self.table = table
+        return self.table
 
     def believed(self) -> bool:
         """Whether the digests are those that the commit record speaks of."""

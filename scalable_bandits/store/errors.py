@@ -41,8 +41,8 @@ def named(name: str, doing: str) -> Iterator[None]:
             raise
         text = f"store {name}: {doing} failed: {error.strerror or error}"
         raise type(error)(error.errno, text) from error
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] != "icechunk":
+    except BaseException as error:  # a panic of icechunk's is no Exception
+        if type(error).__module__.partition(".")[0] != "icechunk" and type(error).__name__ != "PanicException":
             raise
         text = " ".join(str(error).replace("|", " ").split())
         raise StoreDamaged(f"store {name}: {doing} failed: {text}") from error

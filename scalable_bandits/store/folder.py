@@ -183,6 +183,17 @@ class Folder(Location):
         names = (f"{self.path.name}.{what}{number or ''}" for number in itertools.count())
         return Folder(next(place for place in map(self.path.with_name, names) if not place.exists()))
 
+    def unmoved(self) -> str:
+        if self.path.exists():
+            return ""
+        made = [p for what in ("recovering", "upgrading") for p in self.path.parent.glob(f"{self.path.name}.{what}*")]
+        whole = sorted(p for p in made if (p / self.record_file).exists())
+        return whole[-1].name if whole else ""
+
+    def finish_move(self, left: str) -> None:
+        self.path.with_name(left).rename(self.path)
+        sync_directory(self.path.parent)
+
     def move(self, place: Location) -> None:
         assert isinstance(place, Folder)
         self.path.rename(place.path)

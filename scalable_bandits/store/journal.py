@@ -6,7 +6,7 @@ import errno
 import os
 import uuid
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Journal(Protocol):
@@ -20,6 +20,12 @@ class Journal(Protocol):
 
     def append(self, data: bytes) -> None:
         """Add bytes; they are durable when this returns, and not there if it raises."""
+
+    def mark(self) -> Any:
+        """Where it ends, for `rewind`."""
+
+    def rewind(self, mark: Any) -> None:
+        """End where it did before: what was appended since is gone."""
 
     def remove(self) -> None:
         """Remove it, if it is there."""
@@ -104,6 +110,14 @@ class FileJournal:
             os.ftruncate(self._descriptor, self._size)
             raise
         self._size += len(data)
+
+    def mark(self) -> Any:
+        self._open()
+        return self._size
+
+    def rewind(self, mark: Any) -> None:
+        os.ftruncate(self._descriptor, mark)
+        self._size = mark
 
     def remove(self) -> None:
         self.close()

@@ -107,6 +107,17 @@ class Location(ABC):
     def settle(self) -> None:  # noqa: B027
         """Make what was written visible as one."""
 
+    def discard(self) -> None:  # noqa: B027
+        """Forget what was written and is not settled."""
+
+    def unmoved(self) -> str:
+        """Name of the place of a run that was to be moved here, of a process that was killed before; empty if none."""
+        return ""
+
+    def finish_move(self, left: str) -> None:
+        """Move it here."""
+        raise NotImplementedError
+
     # ---- keys of the zarr store
 
     def get(self, key: str) -> bytes | None:

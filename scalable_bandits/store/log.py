@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scalable_bandits.store import frames
 from scalable_bandits.store.frames import Kind
 from scalable_bandits.store.locations import Location
-from scalable_bandits.store.record import Extent
+from scalable_bandits.store.record import ROUNDS, Extent
 
 
 class Entry(NamedTuple):
@@ -55,6 +55,20 @@ class Log:
         """Add a frame; it is durable when this returns, and not there if it raises."""
         self._journal.append(frames.encode(self._seed, self.frames, *entry))
         self.frames += 1
+
+    def extent(self, rounds: int) -> Extent:
+        """How far it reaches, where the run has so many rounds."""
+        return Extent(self.generation, self.frames, rounds if self._name == ROUNDS else 0)
+
+    def mark(self) -> Any:
+        """Where it ends, for `rewind`."""
+        return self.frames, self._journal.mark()
+
+    def rewind(self, mark: Any) -> None:
+        """End where it did before."""
+        frames, inside = mark
+        self._journal.rewind(inside)
+        self.frames = frames
 
     def remove(self) -> None:
         """Remove its file."""

@@ -139,6 +139,9 @@ class Icechunk(Objects):
         self._store = self._session.store
         self.generation += 1
 
+    def discard(self) -> None:
+        self.look_again()
+
     def get(self, key: str) -> bytes | None:
         with named(self.name, f"reading {key}"):
             return super().get(key)

@@ -105,6 +105,9 @@ class ObservationStore(RunWriter):
                 raise FileExistsError(f"store: {location.name} exists already; name another place, or remove it first")
             location.lock(takeover=False)
             try:
+                if not location.unfinished():  # another process was faster
+                    text = f"store: {location.name} exists already; name another place, or remove it first"
+                    raise FileExistsError(text)
                 location.clear()
                 lay_out(location, given, inputs)
                 store = cls(location, given, durability, writable=True)
@@ -157,6 +160,7 @@ class ObservationStore(RunWriter):
         _check_durability(durability)
         location = locate(place)
         with named(location.name, "opening it"):
+            cls._finish_move(location, mode)
             attributes, damaged = cls._find(location)
             if attributes is None:
                 earlier = read_earlier(location)
@@ -184,6 +188,8 @@ class ObservationStore(RunWriter):
         """Take the lock and open a run; None, and what was done, of one that another was put in the place of."""
         location.lock(takeover)
         try:
+            location.look_again()
+            attributes = cls._find(location).attributes or attributes  # another process may have changed them
             return cls._open_locked(location, attributes, durability, thorough=recover), []
         except StoreDamaged:
             try:
@@ -224,6 +230,17 @@ class ObservationStore(RunWriter):
         if said:
             warnings.warn(f"store {location.name}: {'; '.join(said)}", stacklevel=3)
         return store
+
+    @staticmethod
+    def _finish_move(location: Location, mode: str) -> None:
+        """Finish what a process that was killed as it recovered or upgraded a run had nearly done."""
+        left = location.unmoved()
+        if left and mode == "r":
+            text = f"it was killed as it was recovered or upgraded; {left} has all of it: open it for writing"
+            raise StoreDamaged(f"store {location.name}: {text}")
+        if left:
+            location.finish_move(left)
+            warnings.warn(f"store {location.name}: it was moved here from {left}, as was begun before", stacklevel=4)
 
     @staticmethod
     def _find(location: Location) -> Copies:

@@ -126,6 +126,7 @@ def _check_count(store: RunWriter) -> None:
         count: Any = int(np.asarray(array[()]))
     except Exception:  # codecs raise what they like
         count = "damaged"
+    store._counted = store._record.rounds
     if count != store._record.rounds:
         array.with_config(WHOLE)[...] = store._record.rounds
         store.repairs.append(f"{COMMITTED}/c, the count for other readers, was {count}, and is {store._record.rounds}")

@@ -110,12 +110,11 @@ class Rows:
         end = self._count if stop is None else min(stop, self._count)
         return {name: array[start:end] for name, array in self._held.items()}
 
-    def drop(self, count: int) -> None:
-        """Remove rows at the beginning."""
-        left = self._count - count
-        for array in self._held.values():
-            array[:left] = array[count : self._count].copy()
-        self._count = left
+    def after(self, count: int) -> Rows:
+        """The rows but for so many at the beginning."""
+        rest = Rows(self.fields)
+        rest.extend(self.view(count), self._count - count)
+        return rest
 
     def encode(self, columns: Mapping[str, NDArray[Any]]) -> bytes:
         """Bytes of rows: field after field."""

@@ -47,6 +47,11 @@ def read_record(location: Location, run: str) -> tuple[CommitRecord | None, str]
     later = [file for file in there if _is_later(file, record)]
     if named not in there and later:
         return None, f"the commit record is an earlier one: it names {named}, and there is {later[-1]}"
+    unnamed = [file for file in there if TICKETS not in record.logs and file.rpartition("-")[0] == TICKETS]
+    for file in unnamed:  # a log that was begun is named before its second frame
+        seed = frames.seed_of(run, TICKETS, int(file.rpartition("-")[2]))
+        if frames.parse(location.journal(file).read() or b"", seed).frames > 1:
+            return None, f"the commit record is an earlier one: it does not name {file}"
     return record, ""
 
 
@@ -88,9 +93,21 @@ def scan(location: Location, attributes: Mapping[str, Any]) -> Scan:
             problems.append(f"{file}: {wrong}")
         elif contents.torn:
             notes.append(f"{file} ends in a torn tail of {contents.torn} bytes")
+    if whole and _has_later_chunks(record, logs[DIGESTS], attributes["chunk"]):
+        text = "the commit record is an earlier one: there are digests of later chunks"
+        problems.append(f"{location.record_file}: {text}")
+        whole = False
     if not whole:
         record = _rebuilt(record, logs[DIGESTS], attributes)
     return Scan(record, logs, least, problems, notes)
+
+
+def _has_later_chunks(record: CommitRecord, contents: Contents, chunk: int) -> bool:
+    """Whether chunks were committed after a commit record.
+
+    The digests of the chunks that come next are written before the record that commits them, those of later ones after.
+    """
+    return any(f.kind == Kind.DIGESTS and f.first > record.rounds // chunk for f in contents.valid())
 
 
 def _rebuilt(record: CommitRecord, contents: Contents, attributes: Mapping[str, Any]) -> CommitRecord:

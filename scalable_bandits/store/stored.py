@@ -16,7 +16,7 @@ from scalable_bandits.store.chunks import ChunkReader
 from scalable_bandits.store.errors import StoreDamaged, StoreError
 from scalable_bandits.store.frames import Frame, Kind
 from scalable_bandits.store.journal_reading import JournalReading
-from scalable_bandits.store.layout import INPUTS, ROUND, SCHEMA, fields_of
+from scalable_bandits.store.layout import INPUTS, ROUND, SCHEMA, fields_of, read_attributes
 from scalable_bandits.store.locations import Location
 from scalable_bandits.store.record import DIGESTS, TICKETS
 from scalable_bandits.store.rows import Columns, Rows
@@ -108,15 +108,25 @@ class StoredRun:
         for _ in range(ATTEMPTS):
             self.location.look_again()
             before = self._commit()
+            if self.attributes["schema"] < SCHEMA:
+                self._check_same()
             try:
                 self._load(self._look())
             except StoreDamaged:
                 if self._commit() == before:
+                    self._check_same()
                     raise
                 continue
             if self._commit() == before:  # else a chunk was finished in between
                 return
         raise StoreError(f"store {self.location.name}: it is written faster than it can be read")
+
+    def _check_same(self) -> None:
+        """StoreError if the run was upgraded, or another one put in its place, since it was opened."""
+        now = read_attributes(self.location).attributes
+        if now is not None and (now["schema"], now.get("id")) != (self.attributes["schema"], self.attributes.get("id")):
+            text = "it was upgraded, or another run was put in its place, since it was opened: open it again"
+            raise StoreError(f"store {self.location.name}: {text}")
 
     def _commit(self) -> Any:
         """The commit record as it is stored."""

@@ -30,19 +30,12 @@ from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.arrays import ArrayWriter
 from scalable_bandits.store.errors import StoreError, named
 from scalable_bandits.store.frames import Kind
-from scalable_bandits.store.layout import (
-    ROUND,
-    WHOLE,
-    count_document,
-    group_document,
-    length_of,
-    sign_attributes,
-)
+from scalable_bandits.store.layout import ROUND, WHOLE, count_document, group_document, length_of, sign_attributes
 from scalable_bandits.store.locations import COMMITTED, Location
 from scalable_bandits.store.log import Entry, Log
 from scalable_bandits.store.pending import Proposals
 from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS, CommitRecord, Extent, encode_counter
-from scalable_bandits.store.rows import Columns
+from scalable_bandits.store.rows import Columns, Rows
 from scalable_bandits.store.scan import NOTHING, Scan
 from scalable_bandits.store.stored import StoredRun
 
@@ -70,6 +63,9 @@ class RunWriter(StoredRun):
         self._flushed = time.monotonic()
         self._record = CommitRecord(attributes.get("id", ""))
         self._unsure = False  # whether the commit record on disk may be another one
+        self._broken = ""  # why nothing can be written any more
+        self._earlier: list[Log] = []  # logs that are not needed any more
+        self._counted = -1  # what the count for other readers says
         self._logs: dict[str, Log] = {}
         self._arrays = ArrayWriter(location, attributes)
 
@@ -176,6 +172,7 @@ class RunWriter(StoredRun):
                     self._log(Kind.CLOSED, len(self), self._pending())
                 self._commit_record(len(self), tail=tail)
                 self.location.settle()
+                self._tidy()
         finally:
             self.writable = False
             for log in self._logs.values():
@@ -186,10 +183,15 @@ class RunWriter(StoredRun):
     def _check_writable(self) -> None:
         if not self.writable:
             raise StoreError(f"store {self.location.name}: it is not open for writing")
+        if self._broken:
+            raise StoreError(f"store {self.location.name}: {self._broken}; open it again")
         if self._unsure:  # nothing may be added to logs that it does not name
             with named(self.location.name, "writing the commit record"):
                 self.location.write_record(self._record.to_plain())
+                self.location.settle()
             self._unsure = False
+            with suppress(Exception):
+                self._logs[ROUNDS].next().remove()
 
     def _check_there(self) -> None:
         """FileNotFoundError if the run was moved: arrays that are open would be written where nothing else is."""
@@ -204,7 +206,9 @@ class RunWriter(StoredRun):
             log = Log(self.location, self._record.run, name, Extent(1))
             log.create([Entry(Kind.START, 0, self._pending() if name == ROUNDS else b"")])
             self._logs[name] = log
-        self._commit_record(0)
+        self._arrays.array(COMMITTED).with_config(WHOLE)[...] = 0
+        self._counted = 0
+        self._commit_record()
         self.location.settle()
 
     def _open_logs(self) -> Scan:
@@ -222,14 +226,26 @@ class RunWriter(StoredRun):
     # ---- the steps of writing
 
     def _log(self, kind: Kind, first: int, payload: bytes, name: str = ROUNDS, when: float | None = None) -> None:
-        """Add a frame to a log, durably."""
-        self._logs[name].append(Entry(kind, first, payload, when))
-        rounds = first + len(payload) // self._rows.width if kind == Kind.ROWS else self.chunks.whole + self._logged
-        journal, tickets = self._logs[ROUNDS], self._logs.get(TICKETS)
-        counted = Extent(0) if tickets is None else Extent(tickets.generation, tickets.frames)
-        reached = Extent(journal.generation, journal.frames, rounds)
-        self.location.acknowledge(encode_counter(self._record.run, reached, counted))
-        self.location.settle()
+        """Add a frame to a log, durably; if this raises, the log is as it was."""
+        log = self._logs[name]
+        mark = log.mark()
+        try:
+            log.append(Entry(kind, first, payload, when))
+            rows = len(payload) // self._rows.width if kind == Kind.ROWS else 0
+            self._acknowledge(first + rows if rows else self.chunks.whole + self._logged)
+            self.location.settle()
+        except BaseException:
+            self._broken = "a frame that could not be written could not be taken back either"
+            self.location.discard()
+            log.rewind(mark)
+            self._acknowledge(self.chunks.whole + self._logged)
+            self._broken = ""
+            raise
+
+    def _acknowledge(self, rounds: int) -> None:
+        """Count the frames that are there, where the run has so many rounds."""
+        reached = (self._logs[name].extent(rounds) if name in self._logs else Extent(0) for name in (ROUNDS, TICKETS))
+        self.location.acknowledge(encode_counter(self._record.run, *reached))
 
     def write_frame(self, name: str, kind: Kind, first: int, payload: bytes, when: float | None = None) -> None:
         """Add a frame to a log of the run's, which is begun if it is not there yet; on disk when this returns.
@@ -260,25 +276,31 @@ class RunWriter(StoredRun):
                 raise
         self._log(kind, first, payload, name, when)
 
-    def _extents(self, rounds: int) -> dict[str, Extent]:
-        """How far all logs reach, where the run has so many rounds."""
-        return {n: Extent(log.generation, log.frames, rounds * (n == ROUNDS)) for n, log in self._logs.items()}
-
     def _commit_record(self, rounds: int | None = None, **changes: Any) -> None:
-        """Write the commit record, with so many rounds in the arrays (default: as before), and then their count."""
+        """Write the commit record, with so many rounds in the arrays (default: as before)."""
         committed = self._record.rounds if rounds is None else rounds
-        logs = self._extents(self.chunks.whole + self._logged)
-        digest = self.attributes["digest"]
-        record = attrs.evolve(self._record, rounds=committed, **{"logs": logs, "attributes": digest, **changes})
+        logs = {name: log.extent(self.chunks.whole + self._logged) for name, log in self._logs.items()}
+        record = attrs.evolve(
+            self._record, rounds=committed, **{"logs": logs, "attributes": self.attributes["digest"], **changes}
+        )
         if record == self._record:
             return
         self._unsure = True
         self.location.write_record(record.to_plain())
-        self._unsure = False
-        self._record, self.chunks.committed = record, committed
-        if rounds is not None:
-            with suppress(OSError):  # the record is what counts; the next one brings this up to date
-                self._arrays.array(COMMITTED).with_config(WHOLE)[...] = rounds
+        self._record, self.chunks.committed, self._unsure = record, committed, False
+
+    def _tidy(self) -> None:
+        """Bring the count for other readers up to date, and remove logs: what is committed does not depend on it."""
+        if self._counted == self._record.rounds and not self._earlier:
+            return
+        with suppress(Exception):  # the next call tries again
+            if self._counted != self._record.rounds:
+                self._arrays.array(COMMITTED).with_config(WHOLE)[...] = self._record.rounds
+                self._counted = self._record.rounds
+            while self._earlier:
+                self._earlier[-1].remove()
+                self._earlier.pop()
+            self.location.settle()
 
     def _beginning(self, folded: int, start: int = 0, closed: bool = False) -> list[Entry]:
         """First frames of a journal that begins after `folded` rounds: with the logged rows from `start` on."""
@@ -313,40 +335,50 @@ class RunWriter(StoredRun):
             pieces.append({name: fresh[name][joint : whole - held] for name in fresh})
         with named(self.location.name, "writing a chunk"):
             self._check_there()
-            self._write_chunks(pieces, whole)
-        self._rows.drop(min(whole, held))
-        self._logged = max(self._logged - whole, 0)
+            self._write_chunks(pieces, whole, self._rows.after(min(whole, held)))
+        self._tidy()
         self._flushed = time.monotonic()
         return max(whole - held, 0)
 
-    def _write_chunks(self, pieces: Sequence[Columns], count: int) -> None:
-        """Write whole chunks and commit them; if that fails nothing has changed."""
+    def _write_chunks(self, pieces: Sequence[Columns], count: int, rest: Rows) -> None:
+        """Write whole chunks and commit them, where `rest` comes after them; if this raises, nothing has changed."""
         self._arrays.put(self.chunks.whole, pieces, count)
         columns = ([piece[f.name] for f in self.fields] for piece in pieces)
         table = np.concatenate([digests.of_columns(column, self.chunk) for column in columns])
         self._logs[DIGESTS].append(Entry(Kind.DIGESTS, self.chunks.whole // self.chunk, digests.encode(table)))
-        folded, earlier, log = self.chunks.whole + count, self._logs[ROUNDS], None
-        if self._stale or self._logged or self._noted or self.pending:
-            self._stale = True
-            with suppress(OSError):  # a journal that goes back further does no harm, and the next chunk tries again
-                log = earlier.next()
-                log.create(self._beginning(folded, count))
-        before = self.chunks.whole, self._logged
-        self.chunks.whole, self._logged = folded, max(self._logged - count, 0)
+        folded, logged, journal = self.chunks.whole + count, max(self._logged - count, 0), self._logs[ROUNDS]
+        stale = bool(self._stale or self._logged or self._noted or self.pending)
+        following = self._following(journal, folded, count) if stale else None
+        logs = {**self._logs, ROUNDS: following or journal}
+        extents = {name: log.extent(folded + logged) for name, log in logs.items()}
+        chain = digests.chain(table, self._record.chain)
+        record = attrs.evolve(
+            self._record, rounds=folded, chain=chain, tail=(), logs=extents, attributes=self.attributes["digest"]
+        )
+        earlier = [*self._earlier, journal] if following else self._earlier
+        noted = list(self.pending) if following else self._noted
+        known = self.chunks.after(table)
+        self._unsure = True
         try:
-            if log is not None:
-                self._logs[ROUNDS] = log
-            self._commit_record(folded, chain=digests.chain(table, self._record.chain), tail=())
+            self.location.write_record(record.to_plain())
+            self.location.settle()
         except BaseException:
-            self._logs[ROUNDS], (self.chunks.whole, self._logged) = earlier, before
-            raise  # the next generation stays: the commit record may name it already
-        self._logged = before[1]  # until the rows are dropped
-        self.chunks.add(table)
-        if log is not None:
-            self._noted, self._stale = list(self.pending), False
-            with suppress(OSError):
-                earlier.remove()
-        self.location.settle()
+            self.location.discard()
+            raise
+        # In one go: no call is made in between, so that no signal comes in between either.
+        self._record, self._logs, self._rows, self._logged = record, logs, rest, logged
+        self.chunks.whole, self.chunks.committed, self.chunks.table = folded, folded, known
+        self._earlier, self._noted, self._stale = earlier, noted, stale and following is None
+        self._unsure = False
+        self._acknowledge(folded + logged)
+
+    def _following(self, journal: Log, folded: int, count: int) -> Log | None:
+        """The next generation of the journal, of a run with so many rounds in whole chunks, `count` of them new."""
+        with suppress(OSError):  # a journal that goes back further does no harm, and the next chunk tries again
+            following = journal.next()
+            following.create(self._beginning(folded, count))
+            return following
+        return None
 
     def _publish(self) -> tuple[int, ...]:
         """Write the unfinished chunk as well, and make the arrays as long as the run; tells its digests."""
