@@ -211,7 +211,7 @@ class TestInterrupted:
                 ObservationStore.open(place, "a").close()
             assert_equal(ObservationStore.open(place).read(), expected)
             if next(called) <= number:
-                assert number > 30
+                assert number > 15
                 return
 
     def test_the_next_generation_of_the_journal_fails(self, tmp_path, monkeypatch):
