@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -63,7 +63,9 @@ class ArrayWriter:
             array.resize((length, *field.shape))
         self.length, self._uneven, self._at = length, False, (-1, -1)
 
-    def put(self, start: int, pieces: Sequence[Columns], count: int) -> None:
+    def put(
+        self, start: int, pieces: Sequence[Columns], count: int, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
         """Write rows after the first `start` ones; the arrays grow by doubling.
 
         Parameters
@@ -74,6 +76,8 @@ class ArrayWriter:
             Arrays (k, ...) of each field but the numbers of rounds; all but the last piece are of whole chunks.
         count
             Rows of all pieces together.
+        meanwhile
+            Called while they are written.
         """
         stop = start + count
         if self.length < stop or self._uneven:
@@ -90,6 +94,7 @@ class ArrayWriter:
             for name, values in columns.items():
                 self._jobs.append(self._pool.submit(arrays[name].__setitem__, where, values))
             start = end
+        meanwhile()
         wait(self._jobs)  # all of them: what is still being written must not overtake what is written next
         for job in self._jobs:
             job.result()

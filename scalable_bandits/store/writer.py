@@ -40,8 +40,7 @@ from scalable_bandits.store.scan import NOTHING, Scan
 from scalable_bandits.store.stored import StoredRun
 
 BLOCK_SECONDS = 1.0  # durability "block": the longest stretch of rounds that a crash may cost
-# Of rows held back to be written at once: one chunk at a time is half as fast (benchmarks, "store").
-BLOCK_BYTES = 2**25
+BLOCK_BYTES = 2**25  # of rows held back to be written at once: one chunk at a time is half as fast
 
 Durability = Literal["round", "block"]
 
@@ -342,9 +341,13 @@ class RunWriter(StoredRun):
 
     def _write_chunks(self, pieces: Sequence[Columns], count: int, rest: Rows) -> None:
         """Write whole chunks and commit them, where `rest` comes after them; if this raises, nothing has changed."""
-        self._arrays.put(self.chunks.whole, pieces, count)
-        columns = ([piece[f.name] for f in self.fields] for piece in pieces)
-        table = np.concatenate([digests.of_columns(column, self.chunk) for column in columns])
+        tables: list[digests.Digests] = []
+
+        def digest() -> None:
+            tables.extend(digests.of_columns([piece[f.name] for f in self.fields], self.chunk) for piece in pieces)
+
+        self._arrays.put(self.chunks.whole, pieces, count, digest)
+        table = np.concatenate(tables)
         self._logs[DIGESTS].append(Entry(Kind.DIGESTS, self.chunks.whole // self.chunk, digests.encode(table)))
         folded, logged, journal = self.chunks.whole + count, max(self._logged - count, 0), self._logs[ROUNDS]
         stale = bool(self._stale or self._logged or self._noted or self.pending)
