@@ -148,11 +148,22 @@ def specify(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndar
         if array.size <= LARGE:
             return array.tolist()
         whole = np.ascontiguousarray(array)
-        digest = hashlib.blake2b(whole.tobytes(), digest_size=16).hexdigest()
+        digest = array_digest(whole)
         inputs[digest] = whole
         return {"array": digest, "shape": list(array.shape), "dtype": array.dtype.name}
 
     return {name: describe(value, shorten) for name, value in parts.items()}, inputs
+
+
+def array_digest(array: np.ndarray) -> str:
+    """Digest of an array's bytes, by which a description names it.
+
+    Parameters
+    ----------
+    array
+        Array (...,) of any shape.
+    """
+    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
 
 
 def differences(stored: Any, given: Any, name: str = "") -> list[str]:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import zarr
 
+from scalable_bandits.specification import array_digest
 from scalable_bandits.store import Field, ObservationStore
 from scalable_bandits.store.record import sign
-from scalable_bandits.store.stored import array_digest
 
 CHUNK = 16
 FIELDS = (

@@ -10,8 +10,8 @@ from damage_cases import INPUT, ROUNDS, Disk
 from store_cases import CHUNK, crash, create, rows
 
 from scalable_bandits import recording
+from scalable_bandits.specification import array_digest
 from scalable_bandits.store import journal
-from scalable_bandits.store.stored import array_digest
 
 
 @pytest.fixture(params=cases.PLACES)

@@ -30,6 +30,7 @@ from store_cases import (
 )
 from zarr.buffer import cpu
 
+from scalable_bandits.specification import array_digest
 from scalable_bandits.store import (
     ObservationStore,
     StoreError,
@@ -40,7 +41,6 @@ from scalable_bandits.store import (
     folder,
     writer,
 )
-from scalable_bandits.store.stored import array_digest
 
 pytest_plugins = ["store_fixtures"]
 

@@ -101,10 +101,10 @@ class ChunkReader:
             return held[1][start - first * self._size : stop - first * self._size].copy()
         values = self.stored(name, first * self._size, last * self._size)
         table, column = self.digests(), [f.name for f in self._fields].index(name)
-        for i in range(first, last) if table is not None else ():
-            piece = values[(i - first) * self._size : (i - first + 1) * self._size]
-            if digesting.digest(piece) != table[i, column]:  # type: ignore[index]
-                raise StoreDamaged(self.damage(name, i * self._size, (i + 1) * self._size, ANOTHER))
+        other = None if table is None else digesting.first_other(values, table[first:last, column], self._size)
+        if other is not None:
+            wrong = (first + other) * self._size
+            raise StoreDamaged(self.damage(name, wrong, wrong + self._size, ANOTHER))
         inside = values[start - first * self._size : stop - first * self._size]
         if last == first + 1:
             self._recent[name] = first, values
@@ -224,10 +224,9 @@ class Column:
         first, last = start // self._chunk, -(-stop // self._chunk)
         values = np.asarray(self._array[first * self._chunk : last * self._chunk])
         if self._expected is not None:
-            for i in range(first, last):
-                piece = values[(i - first) * self._chunk : (i - first + 1) * self._chunk]
-                if digesting.digest(piece) != self._expected[i]:
-                    raise StoreDamaged(f"{self._damage} (chunk {i}: {ANOTHER})")
+            other = digesting.first_other(values, self._expected[first:last], self._chunk)
+            if other is not None:
+                raise StoreDamaged(f"{self._damage} (chunk {first + other}: {ANOTHER})")
         inside = values[start - first * self._chunk : stop - first * self._chunk : step]
         return inside[(slice(None), *index[1:])] if isinstance(index, tuple) else inside
 

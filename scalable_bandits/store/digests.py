@@ -23,6 +23,12 @@ def digest(values: NDArray[np.generic]) -> int:
     return zlib.crc32(np.ascontiguousarray(little).reshape(-1).view(np.uint8).data)
 
 
+def first_other(values: NDArray[np.generic], expected: NDArray[np.uint32], chunk: int) -> int | None:
+    """Number of the first chunk of rows (k * chunk, ...) whose digest is not the expected one (k,); None if all are."""
+    found = (digest(values[i * chunk : (i + 1) * chunk]) == expected[i] for i in range(len(expected)))
+    return next((i for i, right in enumerate(found) if not right), None)
+
+
 def chain(digests: Digests, before: int = 0) -> int:
     """CRC-32 of digests (chunks, fields), going on from that of those before."""
     return zlib.crc32(digests.astype("<u4").tobytes(), before)

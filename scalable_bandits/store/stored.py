@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits import checks
-from scalable_bandits.specification import nearest
+from scalable_bandits.specification import array_digest, nearest
 from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.chunks import ChunkReader
 from scalable_bandits.store.errors import StoreDamaged, StoreError
@@ -300,8 +299,3 @@ class StoredRun:
             for candidate in rows["candidate"].tolist():
                 if candidate in self.pending:
                     self.pending.remove(candidate)
-
-
-def array_digest(array: NDArray[Any]) -> str:
-    """Digest that names an array (...,) of a specification."""
-    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
