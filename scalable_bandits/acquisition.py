@@ -1,13 +1,10 @@
 """Indices: what a policy maximises, as functions of mean and variance.
 
-Formulas are free functions of arrays. The classes bind their parameters and add `bound`, the largest
-index that a mean of at most `mean` and a variance of at most `variance` allow: engines use
-it to leave candidates alone that cannot win.
+Formulas are free functions of arrays. The classes bind their parameters and add `slopes`, the derivatives in mean
+and variance.
 """
 
 from __future__ import annotations
-
-from typing import Self
 
 import attrs
 import numpy as np
@@ -110,19 +107,9 @@ class UpperConfidence:
             index += self.mean_weight * mean
         return index
 
-    bound = __call__
-
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Derivatives (k,) in mean and variance."""
         return np.full(len(mean), self.mean_weight), 0.5 * self.width / np.sqrt(np.maximum(variance, LEAST))
-
-    def loosened(self, scale: float) -> UpperConfidence:
-        """An index nowhere smaller, somewhat larger."""
-        return attrs.evolve(self, width=1.05 * self.width)
-
-    def covers(self, other: UpperConfidence) -> bool:
-        """Whether this index is nowhere smaller than another."""
-        return other.mean_weight == self.mean_weight and other.width <= self.width
 
 
 @attrs.frozen
@@ -140,14 +127,6 @@ class Improvement:
     best: float
     xi: float = 0.0
 
-    def loosened(self, scale: float) -> Self:
-        """An index nowhere smaller, somewhat larger; `scale` is a standard deviation to go by."""
-        return attrs.evolve(self, best=self.best - 0.05 * scale)
-
-    def covers(self, other: Improvement) -> bool:
-        """Whether this index is nowhere smaller than another."""
-        return other.best + other.xi >= self.best + self.xi
-
 
 @attrs.frozen
 class ExpectedImprovement(Improvement):
@@ -155,8 +134,6 @@ class ExpectedImprovement(Improvement):
 
     def __call__(self, mean: Floats, variance: Floats) -> Floats:
         return log_expected_improvement(mean, np.sqrt(variance), self.best, self.xi)
-
-    bound = __call__
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Derivatives (k,) in mean and variance: Phi(z) and phi(z) / (2 s), over the expected improvement."""
@@ -183,8 +160,3 @@ class ProbabilityOfImprovement(Improvement):
         """Derivatives (k,) in mean and variance: 1 / s and -z / (2 s^2)."""
         std = np.sqrt(np.maximum(variance, LEAST))
         return 1.0 / std, -0.5 * improvement_score(mean, std, self.best, self.xi) / std**2
-
-    def bound(self, mean: Floats, variance: Floats) -> Floats:
-        """Largest index at means up to `mean` and variances up to `variance`, (k,)."""
-        # Below the incumbent a larger deviation helps; above it a smaller one does, without limit.
-        return np.where(mean - self.best - self.xi >= 0.0, np.inf, self(mean, variance))

@@ -9,7 +9,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import hypothesis
 import pytest
 
-from scalable_bandits.posteriors import blocked, dense, tiles
+from scalable_bandits.posteriors import dense, tiles
 
 hypothesis.settings.register_profile(
     "repeatable",
@@ -53,9 +53,8 @@ def four(standing):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    """Tiles, windows and batches so small that a few hundred candidates fold, sleep, wake and rebuild."""
+    """Tiles, windows and batches so small that a few hundred candidates fold and rebuild."""
     monkeypatch.setattr(tiles, "TILE", 64)
     monkeypatch.setattr(tiles, "WINDOW", 16)
     monkeypatch.setattr(tiles, "BATCH", 16)
-    monkeypatch.setattr(blocked, "PATIENCE", 4)
     monkeypatch.setattr(dense, "WINDOW", 16)

@@ -20,7 +20,7 @@ import zarr.storage
 
 import scalable_bandits as sb
 from scalable_bandits import recording
-from scalable_bandits.posteriors import blocked, dense, tiles
+from scalable_bandits.posteriors import dense, tiles
 from scalable_bandits.store import Field, ObservationStore, journal, observations, writer
 
 simulation = importlib.import_module("scalable_bandits.simulate")  # the module, not the function
@@ -240,7 +240,7 @@ class Kept:
 
 def shrink(work):
     """Patch the sizes in this process: chunks, blocks, tiles, and how often checkpoints are kept."""
-    tiles.TILE, tiles.WINDOW, tiles.BATCH, blocked.PATIENCE, dense.WINDOW = 64, 16, 16, 4, 16
+    tiles.TILE, tiles.WINDOW, tiles.BATCH, dense.WINDOW = 64, 16, 16, 16
     recording.open_run.__defaults__ = (work.chunk,)
     simulation.BLOCK_ROUNDS = work.every
     if work.kind == "simulate":

@@ -103,7 +103,7 @@ class TestSameNumbers:
     @pytest.mark.parametrize("moving", [False, True])
     def test_other_engines(self, moving, four, small_tiles):
         """Also one whose last bits follow what was asked, on workers whose tiles are small too."""
-        small = {"tiles.TILE": 64, "tiles.WINDOW": 16, "tiles.BATCH": 16, "blocked.PATIENCE": 4}
+        small = {"tiles.TILE": 64, "tiles.WINDOW": 16, "tiles.BATCH": 16}
         usual = next(iter(four.run(tiles_are, small).values()))
         try:
             assert play(policy_of(sb.PEGPUCB, four, moving, engine="blocked")) == alone(sb.PEGPUCB, moving, "blocked")

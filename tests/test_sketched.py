@@ -37,7 +37,7 @@ def oracle_of(gram, engine, prior_mean, oversampling, seed):
 @pytest.mark.parametrize("oversampling", [0.4, 1.5, math.inf])
 @pytest.mark.parametrize("prior", ["zero", "nonzero"])
 def test_posterior_is_the_one_from_scratch_in_every_round(oversampling, prior, gram):
-    """250 rounds with repeated points, noises of their own, sketches and tiles that sleep, to 1e-8."""
+    """250 rounds with repeated points, noises of their own, and sketches, to 1e-8."""
     means = np.zeros(SPACE.size) if prior == "zero" else 1.0 + np.cos(np.arange(SPACE.size))
     engine = SketchedEngine(KERNEL, SPACE.points(), means, Sketch(oversampling, seed=5))
     oracle = oracle_of(gram, engine, means, oversampling, 5)

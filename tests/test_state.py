@@ -52,8 +52,8 @@ def check_goes_on(name, space, after, **given):
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("seed", range(5))
-def test_with_tiles_asleep(seed):
-    """A larger space, where tiles sleep and wake, windows fold and repeats rebuild."""
+def test_in_many_tiles(seed):
+    """A larger space, where windows fold and repeats rebuild."""
     space = sb.Grid([[0, 1], [0, 1]], 30)
     environment = sb.RKHSFunction.sparse(space, sb.RBF(0.2), sb.UniformNoise(0.3), seed=seed)
 

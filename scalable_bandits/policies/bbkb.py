@@ -106,7 +106,7 @@ class BBKB(BKB):
         if self._feedback is None:
             engine = self.posterior_engine
             gain = super().information_gain
-            self._feedback = engine.variance_bound().copy(), self._width_for(gain, self.delta), gain
+            self._feedback = engine.variance().copy(), self._width_for(gain, self.delta), gain
         return self._feedback
 
     @property

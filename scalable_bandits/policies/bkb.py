@@ -69,6 +69,6 @@ class BKB(ConfidencePolicy):
             return super()._width_for(gain, delta)
         largest = self._noise_floor / ROUNDING  # kappa^2
         candidates, _, noise_variances = self._observed.collapsed()
-        played = float((self.posterior_engine.variance_bound()[candidates] / noise_variances).sum())
+        played = float((self.posterior_engine.variance()[candidates] / noise_variances).sum())
         gain = budgeted_gain(max(self.rounds, 1), played, largest / self.regularization)
         return budgeted(gain, delta, self.norm, self.noise, self.regularization)  # (2)

@@ -13,15 +13,14 @@ from scalable_bandits.posteriors._numba_window import add_rows, apply, project, 
 def observe(p, slot, y, noise, small, rows, rank, fields):
     """One observation; of a new point (slot -1) the column holds the prior covariances. Returns the information gain.
 
-    `small` holds gram, coordinates and opening (room, room), shift and weights (room,) of the window; `fields` (3, n)
-    mean, variance and column.
+    `small` holds gram and coordinates (room, room), shift and weights (room,) of the window; `fields` (3, n) mean,
+    variance and column.
     """
     room = rows.shape[0]
     square = room * room
     gram = small[:square].reshape(room, room)
     coordinates = small[square : 2 * square].reshape(room, room)
-    opening = small[2 * square : 3 * square].reshape(room, room)
-    shift, weights = small[3 * square : 3 * square + room], small[3 * square + room :]
+    shift, weights = small[2 * square : 2 * square + room], small[2 * square + room :]
     mean, variance, column = fields[0], fields[1], fields[2]
     project(gram, coordinates, rank, slot, rows[:, p], weights)
     if slot >= 0:
@@ -30,7 +29,7 @@ def observe(p, slot, y, noise, small, rows, rank, fields):
     before = max(column[p], 0.0)
     total = before + noise
     residual = y - mean[p]
-    record(gram, coordinates, opening, shift, rank, slot, weights, rows[:, p], before, residual, total)
+    record(gram, coordinates, shift, rank, slot, weights, residual, total)
     apply(column, rows, rank, slot, residual, total, mean, variance)
     return 0.5 * math.log1p(before / noise)
 

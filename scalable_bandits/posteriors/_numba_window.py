@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 from numba import njit
 
 
@@ -16,8 +17,8 @@ def project(gram, coordinates, rank, slot, rows_at, weights):
 
 
 @njit(cache=True, nogil=True)
-def record(gram, coordinates, opening, shift, rank, slot, weights, rows_at, before, residual, total_variance):
-    """Take the observation into the small arrays; `before` is s^2(p), `total_variance` that plus the noise's."""
+def record(gram, coordinates, shift, rank, slot, weights, residual, total_variance):
+    """Take the observation into the small arrays; `total_variance` is s^2(p) plus the noise's."""
     if slot >= 0:
         for j in range(rank):
             shift[j] += weights[j] * residual / total_variance
@@ -25,15 +26,6 @@ def record(gram, coordinates, opening, shift, rank, slot, weights, rows_at, befo
                 gram[j, k] += weights[j] * weights[k] / total_variance
     else:
         root = math.sqrt(total_variance)
-        own = before
-        for j in range(rank):
-            own -= weights[j] * rows_at[j]
-            covariance = 0.0
-            for k in range(j + 1):
-                covariance += coordinates[j, k] * rows_at[k]
-            opening[rank, j] = covariance
-            opening[j, rank] = covariance
-        opening[rank, rank] = own
         for j in range(rank):
             coordinates[rank, j] = -weights[j]
             gram[rank, j] = 0.0
@@ -99,9 +91,7 @@ def triangle_column(covariance, p, out):
 
 
 @njit(cache=True, nogil=True)
-def dense_observe(
-    covariance, gram, coordinates, opening, shift, rows, rank, slot, p, y, noise, mean, variance, column, weights
-):
+def dense_observe(covariance, gram, coordinates, shift, rows, rank, slot, p, y, noise, mean, variance, column, weights):
     """One observation on a finite space whose covariance is at hand: (s^2(p) before, floored)."""
     project(gram, coordinates, rank, slot, rows[:, p], weights)
     if slot < 0:
@@ -111,16 +101,17 @@ def dense_observe(
     add_rows(column, rows, rank, weights)
     before = max(column[p], 0.0)
     residual = y - mean[p]
-    record(gram, coordinates, opening, shift, rank, slot, weights, rows[:, p], before, residual, noise + before)
+    record(gram, coordinates, shift, rank, slot, weights, residual, noise + before)
     floored = apply(column, rows, rank, slot, residual, noise + before, mean, variance)
     return before, floored
 
 
 @njit(cache=True, nogil=True)
-def tiles_observe(tiles, width, columns, rows, rank, slot, weights, residual, total_variance, mean, variance, column):
-    """`apply` on some tiles; `columns` (tiles, width) holds K_l(p, .) where p is new."""
+def tiles_observe(first, end, width, columns, rows, rank, slot, weights, residual, total_variance, mean, variance):
+    """`apply` on the tiles from `first` to `end`; `columns` (tiles, width) holds K_l(p, .) where p is new."""
+    column = np.empty(width)
     floored = 0
-    for k in tiles:
+    for k in range(first, end):
         start = k * width
         stop = min(start + width, mean.shape[0])
         held = column[: stop - start]
@@ -141,26 +132,6 @@ def forward(coordinates, rank, vector):
         for k in range(j):
             total -= coordinates[j, k] * vector[k]
         vector[j] = total / coordinates[j, j]
-
-
-@njit(cache=True, nogil=True)
-def drift(coordinates, opening, shift, rank, scratch):
-    """Norm |d| of the mean's move since the window opened, in the RKHS of the covariance then.
-
-    The move is R'shift = K_l(., P) w with w = coordinates^-T shift, so |d|^2 = w'K_l(P, P) w.
-    """
-    for j in range(rank - 1, -1, -1):
-        value = shift[j]
-        for k in range(j + 1, rank):
-            value -= coordinates[k, j] * scratch[k]
-        scratch[j] = value / coordinates[j, j]
-    total = 0.0
-    for j in range(rank):
-        moved = 0.0
-        for k in range(rank):
-            moved += opening[j, k] * scratch[k]
-        total += scratch[j] * moved
-    return math.sqrt(max(total, 0.0))
 
 
 @njit(cache=True, nogil=True)

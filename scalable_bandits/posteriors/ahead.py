@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.observations import Observations
@@ -33,8 +32,6 @@ class Ahead:
     ----------
     cache : ndarray
         (slots, tiles, width).
-    fresh : ndarray
-        (slots, tiles) bool: whether what is in the cache is of the present.
     most : int
         As given.
     slots : dict
@@ -43,7 +40,6 @@ class Ahead:
 
     def __init__(self, slots: int, tiles: int, width: int, most: int):
         self.cache = np.empty((slots, tiles, width))
-        self.fresh = np.zeros((slots, tiles), dtype=np.bool_)
         self.slots: dict[int, int] = {}
         self._free = list(range(slots))
         self.most = most
@@ -69,11 +65,10 @@ class Ahead:
         held = self.positions
         return held[np.lexsort((held, promise[held]))[: max(count, 0)]].tolist()
 
-    def book(self, chosen: Indices, awake: NDArray[np.bool_]) -> list[int]:
-        """Slots for the columns of positions, which are computed now on the tiles awake."""
+    def book(self, chosen: Indices) -> list[int]:
+        """Slots for the columns of positions, which are computed now."""
         slots = [self._free.pop() for _ in range(len(chosen))]
         self.slots.update(zip(chosen.tolist(), slots, strict=True))
-        self.fresh[slots] = awake
         self._guessed = set(chosen.tolist())
         return slots
 
@@ -90,14 +85,14 @@ class Ahead:
         """All that is held, as arrays."""
         used = list(self.slots.values())
         return arrays(
-            cache=self.cache[used], fresh=self.fresh[used], cached=list(self.slots), slots=used, free=self._free,
-            batch=self._batch, guessed=sorted(self._guessed),
+            cache=self.cache[used], cached=list(self.slots), slots=used, free=self._free, batch=self._batch,
+            guessed=sorted(self._guessed),
         )  # fmt: skip
 
     def restore(self, state: State) -> None:
         """Hold what `state` gave."""
         slots = state["slots"].astype(np.int64).tolist()
         self.slots = dict(zip(state["cached"].astype(np.int64).tolist(), slots, strict=True))
-        self.cache[slots], self.fresh[slots] = state["cache"], state["fresh"]
+        self.cache[slots] = state["cache"]
         self._batch = int(state["batch"])
         self._free, self._guessed = state["free"].tolist(), set(state["guessed"].astype(np.int64).tolist())

@@ -121,7 +121,7 @@ class CellPosterior:
         rows[:r] = self._rows[:r]
         for new, old in zip(_squares(small, capacity), _squares(self._small, room), strict=True):
             new[:r, :r] = old[:r, :r]
-        small[3 * capacity**2 :][:r] = self._small[3 * room**2 :][:r]  # shift
+        small[2 * capacity**2 :][:r] = self._small[2 * room**2 :][:r]  # shift
         self._rows, self._small = rows, small
         self.nbytes = self._size()
 
@@ -174,12 +174,12 @@ def _capacity(count: int) -> int:
 
 def _small(room: int) -> Floats:
     """The window's small arrays for so many distinct points, one after the other: see `numba_cells.observe`."""
-    return np.zeros(3 * room * room + 2 * room)
+    return np.zeros(2 * room * room + 2 * room)
 
 
 def _squares(small: Floats, room: int) -> Floats:
-    """The first three of them, (3, room, room)."""
-    return small[: 3 * room * room].reshape(3, room, room)
+    """The first two of them, (2, room, room)."""
+    return small[: 2 * room * room].reshape(2, room, room)
 
 
 def state_of(cells: Sequence[Cell], known: Floats) -> State:

@@ -42,8 +42,8 @@ class DenseEngine(Engine):
         if slot < 0 and window.rank == window.capacity:
             self._fold()
         before, floored = numba_window.dense_observe(
-            self._covariance, window.gram, window.coordinates, window.opening, window.shift, self._rows, window.rank,
-            slot, candidate, y, noise_variance, self._mean, self._variance, self._column, window.weights,
+            self._covariance, window.gram, window.coordinates, window.shift, self._rows, window.rank, slot, candidate,
+            y, noise_variance, self._mean, self._variance, self._column, window.weights,
         )  # fmt: skip
         window.admit(candidate, slot, noise_variance)
         self.floored += floored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +29,6 @@ class Acquisition(Protocol):
 
     def __call__(self, mean: Floats, variance: Floats) -> Floats:
         """Index (k,) at means (k,) and variances (k,)."""
-
-    def bound(self, mean: Floats, variance: Floats) -> Floats:
-        """Largest index (k,) at means up to `mean` (k,) and variances up to `variance` (k,)."""
-
-    def loosened(self, scale: float) -> Acquisition:
-        """An index nowhere smaller, somewhat larger; `scale` is a standard deviation to go by."""
-
-    def covers(self, other: Any) -> bool:
-        """Whether this index is nowhere smaller than another of the same class."""
 
 
 class Engine(ABC):
@@ -97,10 +88,6 @@ class Engine(ABC):
     def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Posterior mean and variance of some candidates, two (k,) arrays."""
         return self.mean()[candidates], self.variance()[candidates]
-
-    def variance_bound(self) -> Floats:
-        """Upper bounds of the posterior variances, (n,): those last computed; read only."""
-        return self.variance()
 
     @abstractmethod
     def columns(self, candidates: NDArray[np.int64]) -> Floats:

@@ -24,9 +24,9 @@ from scalable_bandits.posteriors.tiles import Tiles
 from scalable_bandits.posteriors.window import Seen
 from scalable_bandits.spaces import FiniteSpace, Indices
 
-BY_TILE = ("rows", "done", "known")
-BY_CANDIDATE = ("mean", "variance", "base_mean", "base_variance", "promise")
-BY_SLOT = ("cache", "fresh")
+BY_TILE = ("rows",)
+BY_CANDIDATE = ("mean", "variance", "promise")
+BY_SLOT = ("cache",)
 HERE = (*BY_TILE, *BY_CANDIDATE, *BY_SLOT, "floored")
 ROWS = "tile_rows."
 
@@ -64,59 +64,17 @@ class PartialTiles(Tiles):
     See `Tiles`, and `Engine` for the other parameters.
     """
 
-    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, first: int, stop: int):
-        super().__init__(kernel, points, prior_mean, first, stop)
-        self._guests: dict[int, Floats] = {}  # rows so far (height,) of candidates that are held elsewhere
-
     def here(self, positions: Indices) -> Indices:
         """Those of some positions that are held here."""
-        return positions[self.own[positions // self.width]]
-
-    # ---- what comes from elsewhere
-
-    def _across(self, positions: Indices, stop: int, start: int = 0) -> Floats:
-        out = np.empty((len(positions), stop - start))
-        for row, p in zip(out, positions.tolist() if stop > start else (), strict=False):
-            tile, offset = divmod(p, self.width)
-            held = self._tile_rows[tile][:, offset] if self.own[tile] else self._guests[p]
-            row[:] = held[start:stop]
-        return out
-
-    def load(self, chosen: Indices, across: Floats, worst: list[int]) -> None:
-        for p, row in zip(chosen.tolist(), across, strict=True):
-            if not self.own[p // self.width]:
-                self._guests[p] = row.copy()
-        super().load(chosen, across, worst)
-
-    def bring_forward(self, newest: Floats) -> None:
-        for p, row in zip(self._ahead.positions.tolist(), newest, strict=True):
-            if not self.own[p // self.width]:
-                self._guests[p] = np.append(self._guests[p], row)
-        super().bring_forward(newest)
-
-    def _rebuild(self) -> None:
-        before = len(self._folds)
-        super()._rebuild()
-        if len(self._folds) < before:  # all rows are others now
-            self._guests.clear()
+        return positions[(positions >= self.block.start) & (positions < self.block.stop)]
 
     # ---- what others ask
 
     def contest(
-        self,
-        index: Acquisition,
-        mask: NDArray[np.bool_] | None,
-        salt: int,
-        numbers: Indices,
-        tiles: Sequence[int] | None,
+        self, index: Acquisition, mask: NDArray[np.bool_] | None, salt: int, numbers: Indices
     ) -> list[Finalist]:
-        """Score the candidates awake, or those of some tiles; those of them that may have the largest index."""
-        if tiles is None:
-            self.score(index, mask, salt)
-            where = self.awake(mask)
-        else:
-            where = np.concatenate([self.among(tile, mask) for tile in tiles if self.own[tile]])
-            self.promise[where] = index(self.mean[where], self.variance[where])
+        """Score the candidates; those of them that may have the largest index."""
+        where = self.score(index, mask)
         best = finalists(self.promise[where], salt, numbers[where])
         best = best + where.start if isinstance(where, slice) else where[best]
         return [Finalist(p, float(self.promise[p]), self.seen(p)) for p in best.tolist()]
@@ -125,13 +83,13 @@ class PartialTiles(Tiles):
         """`promising`, and the promises of those held here whose columns are at hand."""
         return Promised(*self.promising(), self.promise[self.here(self._ahead.positions)])
 
-    def rows_of(self, positions: Indices) -> Floats:
+    def rows_here(self, positions: Indices) -> Floats:
         """Rows so far of those held here, (k, height)."""
         return self._across(self.here(positions), self._height)
 
     def newest_here(self) -> Floats:
         """`newest` of those held here."""
-        return self._across(self.here(self._ahead.positions), self._height, self._folds[-1].height)
+        return self._across(self.here(self._ahead.positions), self._height, self._newest)
 
     def placed_here(self, positions: Indices) -> Floats:
         """`placed` of those held here, (k, height + rank)."""
@@ -151,19 +109,15 @@ class PartialTiles(Tiles):
         """What is known here and nowhere else."""
         return {name: value for name, value in self.state().items() if name in HERE or name.startswith(ROWS)}
 
-    def restore_here(self, state: State, guests: dict[int, Floats]) -> None:
-        """Hold what `cut` gave, and rows of candidates held elsewhere."""
-        self.restore(state)
-        self._guests = dict(guests)
-
 
 def cut(state: State, width: int, first: int, stop: int) -> State:
     """Part of a state of `Tiles` that a place needs which holds the tiles from `first` to `stop`, of so many each."""
     block, numbers = slice(first * width, stop * width), range(first, stop)
+    floored = state["floored"] if first == 0 else 0
     return {
         **{name: value for name, value in state.items() if not name.startswith(ROWS)},
         **{name: state[name][block] for name in BY_CANDIDATE}, **{name: state[name][first:stop] for name in BY_TILE},
-        **{name: state[name][:, first:stop] for name in BY_SLOT}, **arrays(floored=0),
+        **{name: state[name][:, first:stop] for name in BY_SLOT}, **arrays(floored=floored),
         **{f"{ROWS}{tile}": state[f"{ROWS}{tile}"] for tile in numbers},
     }  # fmt: skip
 
@@ -209,15 +163,13 @@ class TilesShard:
         self._done = first + len(orders)
         return getattr(self if query == "contest" else self._tiles, query)(*arguments)
 
-    def contest(
-        self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int, tiles: Sequence[int] | None
-    ) -> Answer:
+    def contest(self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
         """`PartialTiles.contest` among those allowed (a mask in bits)."""
         mask = None if allowed is None else np.unpackbits(allowed, count=len(self._numbers)).astype(np.bool_)
-        finalists = self._tiles.contest(index, mask, salt, self._numbers, tiles)
+        finalists = self._tiles.contest(index, mask, salt, self._numbers)
         return Answer(finalists, self._tiles.promised(), self._tiles.floored)
 
-    def restore(self, state: State, guests: dict[int, Floats]) -> None:
+    def restore(self, state: State) -> None:
         """Hold what `cut` gave."""
-        self._tiles.restore_here(state, guests)
+        self._tiles.restore(state)
         self._done = 0

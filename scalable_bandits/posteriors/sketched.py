@@ -38,7 +38,7 @@ from scalable_bandits.posteriors import _numba_guess as numba_guess
 from scalable_bandits.posteriors.blocked import BlockedEngine
 from scalable_bandits.posteriors.engine import Acquisition
 from scalable_bandits.posteriors.order import best_of_groups, best_of_neighbours
-from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.state import State, arrays, nested, part
 from scalable_bandits.posteriors.tiles import Tiles
 from scalable_bandits.posteriors.window import Fold
 from scalable_bandits.randomness import generator
@@ -71,9 +71,10 @@ class SketchedTiles(Tiles):
     ahead = 32
     kept = 64
 
-    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, sketch: Sketch):
-        super().__init__(kernel, points, prior_mean)
+    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, sketch: Sketch, threads: int = 1):
+        super().__init__(kernel, points, prior_mean, threads=threads)
         self._sketch = sketch
+        self._folds: list[Fold] = []  # a sketch, once there is one, and the windows since: whose rows the tiles have
         self.sketches = 0
         self.steepness = 0.0  # of the index in the standard deviation, at the last choice; the engine keeps it
 
@@ -91,16 +92,16 @@ class SketchedTiles(Tiles):
         folds = int((kept + GROWTH * kept + capacity - self._height) // capacity) + 1
         return max(folds * capacity - self.window.rank, 1)
 
-    def _rebuild(self) -> None:
-        promise = self.promise.copy()
-        super()._rebuild()
-        self.wake_all()  # the posterior is another: earlier bounds say nothing of it
-        self.promise = promise
+    def close(self) -> None:
+        window = self.window
+        rank = window.rank
+        points = np.fromiter(window.points, dtype=np.int64, count=rank)
+        coordinates, shift = window.coordinates[:rank, :rank].copy(), window.shift[:rank].copy()
+        self._folds.append(Fold(points, coordinates, window.root(), shift))
+        super().close()
 
     def refitted(self) -> Fold | None:
         positions, averages, noise = self._observed.collapsed()
-        for tile in np.unique(positions // len(self._column)).tolist():
-            self.wake(tile)
         self.sketches += 1
         leverage = self.variance[positions] / noise
         chance = np.minimum(1.0, np.maximum(leverage, 1e-300) * self._sketch.oversampling)  # (1)
@@ -118,11 +119,12 @@ class SketchedTiles(Tiles):
         # Rows gram' L^-1 k_S, turned so that one triangular matrix makes them: L gram^-T = turned Q, Q'Q = I.
         turned = qr(dtrsm(1.0, gram, coordinates, side=1, lower=1, trans_a=1).T, mode="r", overwrite_a=True)[0].T
         shift = np.asarray(turned.T @ dtrsv(coordinates, shift, lower=1, trans=1), dtype=np.float64)
-        return Fold(points, np.asfortranarray(turned), None, shift, 0)
+        self._folds = [Fold(points, np.ascontiguousarray(turned), None, shift)]
+        return self._folds[0]
 
     def _likely(self, p: int, noise_variance: float) -> Indices:
         """p, and what would be played after it if all values were as expected, as far as it is not cached."""
-        scores = np.where(self.spread(self.asleep), -np.inf, self.promise)
+        scores = self.promise.copy()
         scores[p] = np.inf
         pool = best_of_groups(*best_of_neighbours(scores, self._neighbours)[1:], POOL)
         across = self._across(pool, self._height)
@@ -155,10 +157,16 @@ class SketchedTiles(Tiles):
         return points[pivots[:rank] - 1], np.asfortranarray(np.tril(lower[:rank, :rank]))
 
     def state(self) -> State:
-        return {**super().state(), **arrays(sketches=self.sketches, steepness=self.steepness)}
+        held = arrays(sketches=self.sketches, steepness=self.steepness, folds=len(self._folds))
+        folds = {
+            str(i): arrays(**{k: v for k, v in f._asdict().items() if v is not None}) for i, f in enumerate(self._folds)
+        }
+        return {**super().state(), **held, **nested(fold=nested(**folds))}
 
     def restore(self, state: State) -> None:
         super().restore(state)
+        folds = [part(state, f"fold.{i}") for i in range(int(state["folds"]))]
+        self._folds = [Fold(f["points"], f["coordinates"], f.get("root"), f["shift"]) for f in folds]
         self.sketches, self.steepness = int(state["sketches"]), float(state.get("steepness", 0.0))
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
@@ -213,14 +221,16 @@ class SketchedEngine(BlockedEngine):
         As for `Engine`.
     sketch
         Oversampling, and the seed of the draws.
+    threads
+        Threads of this process that work on the tiles.
     """
 
-    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, sketch: Sketch):
+    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, sketch: Sketch, threads: int = 1):
         self.sketch = sketch
-        super().__init__(kernel, points, prior_mean)
+        super().__init__(kernel, points, prior_mean, threads=threads)
 
     def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
-        return SketchedTiles(self.kernel, points, prior_mean, self.sketch)
+        return SketchedTiles(self.kernel, points, prior_mean, self.sketch, self.threads)
 
     def maximize(
         self,

@@ -8,7 +8,6 @@ the n x n covariance at once. Instead, rounds gather in a window that opened at 
     gram S       (r, r): K_t = K_l - R'S R; the identity until a point is observed again
     coordinates  (r, r) lower triangular: K_l(P_j, .) = coordinates_j R
     shift q      (r,): mean_t = mean_l + R'q
-    opening      (r, r): K_l(P, P)
 
 A repeated point changes S and q only: for p = P_j, K_t(p, .) = (coordinates_j - S R(p))'R. So the
 rank, and with it the cost, follows distinct points, not rounds. When the window is full, it is folded:
@@ -23,7 +22,6 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.posteriors import _numba_window as numba_window
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.spaces import Indices
 
@@ -41,7 +39,6 @@ class Window:
         self.capacity = capacity
         self.gram = np.zeros((capacity, capacity))
         self.coordinates = np.zeros((capacity, capacity))
-        self.opening = np.zeros((capacity, capacity))
         self.shift = np.zeros(capacity)
         self.precision = np.zeros(capacity)
         self.weights = np.zeros(capacity)
@@ -69,20 +66,16 @@ class Window:
         factor, _ = dpotrf(self.gram[: self.rank, : self.rank], lower=1, clean=1)
         return factor
 
-    def drift(self) -> float:
-        """|d|: at every x, the mean has moved by at most s_l(x) |d| since the window opened."""
-        return float(numba_window.drift(self.coordinates, self.opening, self.shift, self.rank, np.empty(self.capacity)))
-
     def state(self) -> State:
         """All that is held, as arrays."""
         return arrays(
-            gram=self.gram, coordinates=self.coordinates, opening=self.opening, shift=self.shift,
-            precision=self.precision, points=np.fromiter(self.points, dtype=np.int64, count=self.rank),
+            gram=self.gram, coordinates=self.coordinates, shift=self.shift, precision=self.precision,
+            points=np.fromiter(self.points, dtype=np.int64, count=self.rank),
         )  # fmt: skip
 
     def restore(self, state: State) -> None:
         """Hold what `state` gave."""
-        for name in ("gram", "coordinates", "opening", "shift", "precision"):
+        for name in ("gram", "coordinates", "shift", "precision"):
             getattr(self, name)[...] = state[name]
         self.points = {p: slot for slot, p in enumerate(state["points"].tolist())}
 
@@ -100,10 +93,9 @@ class Seen(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """A window that was closed: what a tile needs to make up for it."""
+    """A closed window, or one made of other points: rows root' coordinates^-1 K_l(P, .), and what they do to means."""
 
     points: Indices  # (r,) positions
     coordinates: Floats  # (r, r) lower triangular
     root: Floats | None  # (r, r) lower, chol(gram); None for the identity
-    shift: Floats  # (r,)
-    height: int  # rows before it
+    shift: Floats  # (r,): the mean moves by shift' coordinates^-1 K_l(P, .)

@@ -1,0 +1,106 @@
+"""Matrix products and triangular solves by BLAS, in place, while other threads run.
+
+SciPy's wrappers (`scipy.linalg.blas`) hold the interpreter's lock while they compute. The functions here call the same
+library at the addresses that SciPy gives (`scipy.linalg.cython_blas`), through `ctypes`, which releases the lock. Every
+number is the one that the wrapper gives, to the last bit.
+
+All arrays are float64 and row-major. To BLAS, a row-major array is the transposed column-major one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_blas
+
+from scalable_bandits.checks import Floats
+
+LETTERS = {"dgemm": 2, "dtrmm": 4, "dtrsm": 4}  # arguments of one letter, which come first
+OTHERS = {"dgemm": 11, "dtrmm": 7, "dtrsm": 7}  # addresses of numbers and arrays
+
+
+def _routine(name: str) -> tuple[Callable[..., None], Any]:
+    """Routine of BLAS, and the type of its integers."""
+    capsule = vars(cython_blas)["__pyx_capi__"][name]
+    signature, address = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    arguments = [ctypes.c_char_p] * LETTERS[name] + [ctypes.c_void_p] * OTHERS[name]
+    held = signature(capsule)
+    integer = ctypes.c_int if b" int *" in held else ctypes.c_int64
+    return ctypes.CFUNCTYPE(None, *arguments)(address(capsule, held)), integer
+
+
+_dgemm, _integer = _routine("dgemm")
+_dtrmm, _ = _routine("dtrmm")
+_dtrsm, _ = _routine("dtrsm")
+_ONE, _MINUS_ONE = (ctypes.byref(ctypes.c_double(value)) for value in (1.0, -1.0))
+
+
+def _address(array: Floats, *shape: int) -> int:
+    """Address of an array's first number. The array must be row-major, of float64 and of this shape."""
+    if not (array.flags.c_contiguous and array.dtype == np.float64 and array.shape == shape):
+        raise ValueError(f"array: got {array.dtype} {array.shape}; allowed: row-major float64 of shape {shape}")
+    return array.ctypes.data
+
+
+def _numbers(*values: int) -> list[Any]:
+    return [ctypes.byref(_integer(value)) for value in values]
+
+
+def subtract_product(out: Floats, left: Floats, right: Floats) -> None:
+    """out -= left @ right, in place.
+
+    Parameters
+    ----------
+    out
+        (k, n).
+    left, right
+        (k, m) and (m, n).
+    """
+    (k, m), n = left.shape, right.shape[1]
+    if not (k and m and n):
+        return
+    rows, inner, columns = _numbers(k, m, n)
+    _dgemm(
+        b"N", b"N", columns, rows, inner, _MINUS_ONE, _address(right, m, n), columns, _address(left, k, m), inner,
+        _ONE, _address(out, k, n), columns,
+    )  # fmt: skip
+
+
+def multiply_upper(upper: Floats, rows: Floats) -> None:
+    """rows = upper @ rows, in place.
+
+    Parameters
+    ----------
+    upper
+        (r, r) upper triangular; what is below the diagonal is not read.
+    rows
+        (r, n).
+    """
+    _triangular(_dtrmm, b"L", upper, rows)
+
+
+def solve_lower(lower: Floats, rows: Floats) -> None:
+    """rows = lower^-1 @ rows, in place.
+
+    Parameters
+    ----------
+    lower
+        (r, r) lower triangular; what is above the diagonal is not read.
+    rows
+        (r, n).
+    """
+    _triangular(_dtrsm, b"U", lower, rows)
+
+
+def _triangular(routine: Callable[..., None], half: bytes, triangle: Floats, rows: Floats) -> None:
+    r, n = rows.shape
+    if r and n:
+        height, width = _numbers(r, n)
+        routine(
+            b"R", half, b"N", b"N", width, height, _ONE, _address(triangle, r, r), height, _address(rows, r, n), width
+        )
