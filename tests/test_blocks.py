@@ -230,6 +230,9 @@ class TestParts:
             candidate = 37 * t % 1200 if t % 3 == 0 else found[0]
             whole.observe(candidate, truth[candidate], 0.01)
             until_it_works(parted.observe, candidate, truth[candidate], 0.01)
+            if t % 10 == 5:
+                some = np.array([candidate, 3, 700])
+                np.testing.assert_allclose(until_it_works(parted.at, some), whole.at(some), rtol=0, atol=1e-9)
         np.testing.assert_allclose(until_it_works(parted.mean), whole.mean(), rtol=0, atol=1e-9)
         assert parted.information_gain == pytest.approx(whole.information_gain, rel=1e-9)
         assert len(asked) > 2

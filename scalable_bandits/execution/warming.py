@@ -24,7 +24,7 @@ from scalable_bandits.kernels import (
 from scalable_bandits.policies import Policy
 from scalable_bandits.spaces import Arms, Box, Grid, Points, Visited
 
-ROUNDS = 70  # after which windows were folded, tiles sleep, and cells were split
+ROUNDS = 70  # after which windows were folded and cells were split
 
 
 def warmup() -> float:
@@ -73,8 +73,6 @@ def _one_of_each() -> Iterator[Policy]:
         yield policies.GPTS(grid, kernel)
     for tightening in (False, True):
         yield policies.PiGPUCB(Grid([[0, 1]] * 2, 20), kernel, horizon=200, tightening=tightening)
-    hopeless = np.repeat([0.0, -100.0], 1024)  # whose tile sleeps
-    yield policies.MeanOnly(Grid([[0, 1]], 2048), kernel, prior_mean=hopeless, engine="blocked")
     yield policies.GPUCB(Box([[0, 1]]), kernel, candidates=32)
     yield from (policies.GPEI(Box([[0, 1]] * 2), each) for each in _kernels())  # by gradients
     yield from (policies.GPTS(Box([[0, 1]] * 2), each) for each in _kernels())
