@@ -47,10 +47,10 @@ def spatial_order(points: Floats, width: int) -> Indices:
 def tile_order(points: Floats, width: int) -> Indices:
     """Permutation (n,) of candidates (n, d) into compact tiles, of which neighbours in the order are far apart.
 
-    Candidates that are available, or likely to be played, lie together in space. In an order of the tiles by the reversed
-    bits of their numbers (van der Corput 1935), any stretch of tiles has about its share of every region, so that those
-    who hold such stretches have as much to do as the others. A last tile that is not full stays the last. See
-    `spatial_order`.
+    Candidates that are available, or likely to be played, lie together in space. In an order of the tiles by the
+    reversed bits of their numbers (van der Corput 1935), any stretch of tiles has about its share of every region, so
+    that those who hold such stretches have as much to do as the others. A last tile that is not full stays the last.
+    See `spatial_order`.
     """
     numbers = spatial_order(points, width)
     full = len(points) // width
