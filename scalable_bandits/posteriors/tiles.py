@@ -35,7 +35,7 @@ TILE = 1024  # candidates; a multiple of 64, so that BLAS cuts no tile different
 WINDOW = 64
 BATCH = 64  # covariance columns computed at a time, at the most, in any kind of tiles
 CACHE_BYTES = 256 * 2**20
-# Tiles that a thread takes at the least to observe and to score, so that the calling thread does fewer than 16 alone. To
+# Tiles that a thread takes at the least to observe and to score: the calling thread does fewer than 16 alone. To
 # have another thread do something costs about 15 microseconds; a tile takes 5 to observe and 1.4 to score (20 for the
 # expected improvement). Where columns are computed, a tile takes milliseconds, and a run may be of one tile.
 A_RUN = 8
