@@ -12,11 +12,12 @@ from typing import Any
 import cloudpickle
 
 from benchmarks.stores import folder
-from scalable_bandits.posteriors.places import InProcess
+from scalable_bandits.posteriors.placement import InProcess, LocalShards
+from scalable_bandits.posteriors.state import State
 
 
-class Recorded(InProcess):
-    """Shards in this process; keeps what they are asked.
+class Recorded(LocalShards):
+    """Shards in this process; keeps what they are told and asked.
 
     Parameters
     ----------
@@ -29,18 +30,18 @@ class Recorded(InProcess):
         self.makers, self.calls = list(makers), []
         self.warm = 0  # calls before those that are timed
 
-    def each(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
+    def ask(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
         """Call a method of some shards with the same arguments, and note it down."""
         self.calls.append((tuple(numbers), method, pickle.dumps(arguments)))
-        return super().each(numbers, method, *arguments)
+        return super().ask(numbers, method, *arguments)
 
     def forget(self) -> None:
         """Let go of the shards; what they were asked stays."""
         self._shards = []
 
 
-class Recording:
-    """A place that keeps what its shards are asked.
+class Recording(InProcess):
+    """An executor that keeps what its shards are asked.
 
     Attributes
     ----------
@@ -50,13 +51,12 @@ class Recording:
 
     held: Recorded
 
-    def shards(self, makers: Sequence[Callable[[], Any]]) -> Recorded:
+    def shards(
+        self, makers: Sequence[Callable[[], Any]], name: str, source: Callable[[int], State] | None = None
+    ) -> Recorded:
         """Shards, one after the other."""
         self.held = Recorded(makers)
         return self.held
-
-    def close(self) -> None:
-        """Nothing was started."""
 
 
 def _again(file: Path, first: int, step: int, meet: Any, out: Any) -> None:

@@ -11,19 +11,15 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from typing import ClassVar
-from unittest import mock
 
 import numpy as np
 
 import scalable_bandits as sb
 from benchmarks.measure import Line, timed
 from benchmarks.problems import policy, problem
-from benchmarks.sharded import sharded
 from benchmarks.stores import folder
-from scalable_bandits.execution import executing, lines
+from scalable_bandits.execution import executing
 from scalable_bandits.execution.clusters import local
-from scalable_bandits.execution.shards import Place
 from scalable_bandits.studies import Problem, Replicate, Study
 from scalable_bandits.studies.runs import Player
 
@@ -167,37 +163,7 @@ def round_trip(quick: bool) -> Iterator[Line]:
     yield Line("a task and back", f"median {statistics.median(taken):.1f} ms", "", "", "")
 
 
-class Idle:
-    """A shard that has nothing to do."""
-
-    CHANGING: ClassVar[frozenset[str]] = frozenset()
-    ASKING: ClassVar[frozenset[str]] = frozenset()
-    asks_matter: ClassVar[bool] = False
-
-    def nothing(self, number: int) -> None:
-        """Nothing."""
-
-
-def messages(quick: bool) -> Iterator[Line]:
-    """A call of shards on two workers, of this machine and as if they were on another."""
-    found = {}
-    with local(2) as client:
-        for where in (lines.machine(), "another"):
-            with mock.patch.object(lines, "machine", lambda where=where: where):
-                shards = Place(client).shards([Idle, Idle])
-                taken = []
-                for number in range(30 if quick else 1_000):
-                    started = time.perf_counter()
-                    shards.each([0, 1], "nothing", number)
-                    taken.append(1e3 * (time.perf_counter() - started))
-                found[where] = statistics.median(taken)
-    yield Line(
-        "a message to 2 workers and back, median", f"{found[lines.machine()]:.2f} ms",
-        f"through the scheduler {found['another']:.1f} ms", "", "",
-    )  # fmt: skip
-
-
 def cluster(quick: bool) -> Iterator[Line]:
-    """Studies, sharded policies, evaluations, tasks and messages on worker processes."""
-    for part in (studies, sharded, in_flight, round_trip, messages):
+    """Studies, evaluations and tasks on worker processes."""
+    for part in (studies, in_flight, round_trip):
         yield from part(quick)

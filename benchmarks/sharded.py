@@ -1,7 +1,7 @@
-"""What it brings to have workers hold a policy's shards: priors of PE-GP-UCB, blocks of candidates.
+"""What it brings to have workers or threads hold a policy's shards: priors, tiles of candidates, cells of a partition.
 
-The speed-up of two workers over one stands beside that of two bare processes over one on the very same arithmetic
-(`bare.py`), which says what memory shared by the cores leaves of it.
+Two workers and two threads stand beside two bare processes on the very same arithmetic (`bare.py`), which exchange no
+message and choose nothing.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+from unittest import mock
 
 import numpy as np
 
 import scalable_bandits as sb
 from benchmarks import bare
 from benchmarks.measure import Line
+from benchmarks.problems import problem
+from scalable_bandits.execution.cluster_executor import ClusterExecutor
 from scalable_bandits.execution.clusters import local
-from scalable_bandits.posteriors import BlockedEngine
+from scalable_bandits.policies.held import HeldPolicy
 
 PRIORS = 8
 WARM = 10  # rounds before those that are timed
@@ -49,7 +51,7 @@ def changing_priors(candidates: int, on: Any = None) -> Made:
     return priors(candidates, on, epsilon=0.02)
 
 
-def blocks(candidates: int, on: Any = None) -> Made:
+def tiles(candidates: int, on: Any = None) -> Made:
     """IGP-UCB on many candidates."""
     space, kernel = sb.Grid([[0, 1]] * 2, sides(candidates)), sb.Matern(0.1, nu=2.5)
     function = sb.RKHSFunction.sparse(space, kernel, sb.GaussianNoise(0.3), seed=1)
@@ -66,6 +68,14 @@ def cells(dimension: int, on: Any = None) -> Made:
     return sb.PiGPUCB(box, kernel, noise=0.3, rkhs_norm=2.0, horizon=1_000, on=on), function
 
 
+def cube(side: int, on: Any = None) -> Made:
+    """IGP-UCB on side^3 candidates, as in `problems`."""
+    space, kernel, function = problem(side, 3)
+    return sb.IGPUCB(
+        space, kernel, noise=1.0, regularization=1.0, rkhs_norm=function.rkhs_norm, engine="blocked", on=on
+    ), function
+
+
 def rounds_of(made: Made, count: int, after: Callable[[], None] = lambda: None) -> list[float]:
     """Seconds of the policy in each round, after some that make the shards."""
     policy, function = made
@@ -80,26 +90,23 @@ def rounds_of(made: Made, count: int, after: Callable[[], None] = lambda: None) 
         telling = time.perf_counter()
         policy.tell(x, y)
         taken.append(time.perf_counter() - telling + asked - asking)
+    if isinstance(policy, HeldPolicy):
+        policy.close()
     return taken[WARM:]
 
 
-def recorded(make: Callable[[int], Made], candidates: int, count: int) -> bare.Recorded:
+def recorded(make: Callable[[int], Made], size: int, count: int) -> bare.Recorded:
     """What the shards are asked in so many rounds."""
-    policy, function = make(candidates)
-    place = bare.Recording()
-    if isinstance(policy, sb.PEGPUCB):
-        policy._place = place
-        policy._shards = policy._make_shards(policy.finite_space)
-    else:
-        points = policy.space.points()
-        policy._engine = BlockedEngine(policy.kernel, points, np.zeros(len(points)), place, policy.space)
+    executor = bare.Recording()
+    with mock.patch("scalable_bandits.policies.held.executor", return_value=executor):
+        policy, function = make(size, "recorded")  # type: ignore[call-arg]
 
     def warm() -> None:
-        place.held.warm = len(place.held.calls)
+        executor.held.warm = len(executor.held.calls)
 
     rounds_of((policy, function), count, warm)
-    place.held.forget()
-    return place.held
+    executor.held.forget()
+    return executor.held
 
 
 class Case(NamedTuple):
@@ -107,67 +114,110 @@ class Case(NamedTuple):
 
     name: str
     make: Callable[..., Made]
-    candidates: int
+    unit: str  # of its size
+    size: int
     rounds: int
     repeats: int
     sizes: tuple[int, ...]  # for the table of where it pays
 
 
 CASES = (
-    Case(f"PE-GP-UCB, {PRIORS} priors", priors, 3_000, 1_000, 5, (300, 1_000, 3_000, 6_000)),
-    Case(f"PE-GP-UCB, {PRIORS} priors, changing", changing_priors, 3_000, 100, 3, (100, 300, 1_000)),
-    Case("IGP-UCB, blocks", blocks, 100_000, 1_000, 1, (10_000, 30_000, 300_000)),
+    Case(f"PE-GP-UCB, {PRIORS} priors", priors, "candidates", 6_000, 600, 3, (1_000, 3_000)),
+    Case(f"PE-GP-UCB, {PRIORS} priors, changing", changing_priors, "candidates", 3_000, 100, 3, (300, 1_000)),
+    Case("IGP-UCB, tiles", tiles, "candidates", 300_000, 400, 3, (30_000, 100_000)),
+    Case("pi-GP-UCB on a box, cells", cells, "dimensions", 4, 60, 3, (2,)),
 )
 QUICK = (
-    Case(f"PE-GP-UCB, {PRIORS} priors", priors, 300, 20, 1, (30,)),
-    Case("IGP-UCB, blocks", blocks, 30_000, 20, 1, (10_000,)),
+    Case(f"PE-GP-UCB, {PRIORS} priors", priors, "candidates", 300, 20, 1, (30,)),
+    Case("IGP-UCB, tiles", tiles, "candidates", 30_000, 20, 1, (10_000,)),
+    Case("pi-GP-UCB on a box, cells", cells, "dimensions", 1, 5, 1, ()),
 )
 
 
 def sharded(quick: bool) -> Iterator[Line]:
-    """Each sharded policy on 2 workers against 1, what a message costs, and from which size on it pays."""
-    with ExitStack() as stack:
-        one, two = (stack.enter_context(local(workers)) for workers in (1, 2))
+    """Each sharded policy on 2 workers and on 2 threads against 2 bare processes, and from which size on they pay."""
+    yield from threads(quick)
+    with local(2) as client:
+        yield from messages(client, quick)
         for case in QUICK if quick else CASES:
-            yield from _speed_up(case, one, two)
+            yield from _against_bare(case, client)
             for size in case.sizes:
-                rounds = max(10, min(case.rounds, 300 if size <= case.candidates else 60))
-                yield from _sizes(case.make, size, rounds, f"{size:,} candidates", one, two)
-        for dimension in (1,) if quick else (2, 4):
-            yield Line("pi-GP-UCB, cells of a box", "", "", "", "")
-            yield from _sizes(cells, dimension, 5 if quick else 60, f"dimension {dimension}", one, two)
+                yield from _sizes(case, size, max(10, min(case.rounds, 300)), client)
 
 
-def _speed_up(case: Case, one: Any, two: Any) -> Iterator[Line]:
-    asked = recorded(case.make, case.candidates, case.rounds)
-    found: dict[str, list[float]] = {name: [] for name in ("two", "one", "bare two", "bare one")}
-    single: list[float] = []
+def _against_bare(case: Case, client: Any) -> Iterator[Line]:
+    asked = recorded(case.make, case.size, case.rounds)
+    found: dict[str, list[float]] = {name: [] for name in ("workers", "threads", "bare", "here")}
     for _ in range(case.repeats):
-        found["two"].append(sum(rounds_of(case.make(case.candidates, two), case.rounds)))
-        single = rounds_of(case.make(case.candidates, one), case.rounds)
-        found["one"].append(sum(single))
-        found["bare two"].append(bare.seconds(2, asked))
-        found["bare one"].append(bare.seconds(1, asked))
-    seconds = {name: statistics.median(each) for name, each in found.items()}
-    ours, best = seconds["one"] / seconds["two"], seconds["bare one"] / seconds["bare two"]
-    per_round = {name: 1e3 * value / case.rounds for name, value in seconds.items()}
-    here = rounds_of(case.make(case.candidates), case.rounds)
+        found["workers"].append(sum(rounds_of(case.make(case.size, client), case.rounds)))
+        found["bare"].append(bare.seconds(2, asked))
+        found["threads"].append(sum(rounds_of(case.make(case.size, "threads:2"), case.rounds)))
+        found["here"].append(sum(rounds_of(case.make(case.size), case.rounds)))
+    ms = {name: 1e3 * statistics.median(each) / case.rounds for name, each in found.items()}
     yield Line(
-        f"{case.name}, {case.candidates:,} candidates, {case.rounds} rounds, a round on 2 workers",
-        f"{per_round['two']:.1f} ms",
-        f"1 worker {per_round['one']:.1f} ms; bare {per_round['bare two']:.1f} ms, {per_round['bare one']:.1f} ms; "
-        f"this process {1e3 * statistics.fmean(here):.1f} ms",
-        "", "",
+        f"{case.name}, {case.size:,} {case.unit}, {case.rounds} rounds, a round on 2 workers",
+        f"{ms['workers']:.1f} ms", f"2 bare processes {ms['bare']:.1f} ms", f"{ms['bare'] / ms['workers']:.2f}",
+        ">= 0.85",
     )  # fmt: skip
-    yield Line("... speed-up", f"{ours:.2f}", f"bare processes {best:.2f}", f"{ours / best:.2f}", ">= 0.9")
-    over = 1e3 * (statistics.median(single) - statistics.median(here))
-    yield Line("... 1 worker over this process, median", f"{over:.1f} ms", "", "", "< 5 ms")
-
-
-def _sizes(make: Callable[..., Made], size: int, rounds: int, what: str, one: Any, two: Any) -> Iterator[Line]:
-    # Means: of some policies a few rounds take most of the time.
-    here, there, single = (1e3 * statistics.fmean(rounds_of(make(size, on), rounds)) for on in (None, two, one))
+    yield Line("... overhead of a round", f"{ms['workers'] - ms['bare']:.1f} ms", "", "", "")
     yield Line(
-        f"... a round, {what}, {rounds} rounds, 2 workers", f"{there:.1f} ms",
-        f"this process {here:.1f} ms, 1 worker {single:.1f} ms", f"{here / there:.2f}", "pays above 1",
+        "... on 2 threads", f"{ms['threads']:.1f} ms", f"2 bare processes {ms['bare']:.1f} ms",
+        f"{ms['bare'] / ms['threads']:.2f}", "",
+    )  # fmt: skip
+    yield Line(
+        "... speed-up over this process", f"{ms['here'] / ms['workers']:.2f} on workers",
+        f"{ms['here'] / ms['threads']:.2f} on threads; this process {ms['here']:.1f} ms", "", "",
+    )  # fmt: skip
+
+
+def _sizes(case: Case, size: int, rounds: int, client: Any) -> Iterator[Line]:
+    # Means: of some policies a few rounds take most of the time.
+    here, threads, there = (
+        1e3 * statistics.fmean(rounds_of(case.make(size, on), rounds)) for on in (None, "threads:2", client)
+    )
+    yield Line(
+        f"... a round, {size:,} {case.unit}, {rounds} rounds, 2 workers", f"{there:.1f} ms",
+        f"this process {here:.1f} ms, 2 threads {threads:.1f} ms", f"{here / there:.2f}", "pays above 1",
+    )  # fmt: skip
+
+
+def threads(quick: bool) -> Iterator[Line]:
+    """The tiles of a cube in this process, on one thread and on two."""
+    side, rounds = (12, 60) if quick else (30, 10_000)
+    seconds = {on: sum(rounds_of(cube(side, on), rounds)) for on in (None, "threads:2")}
+    alone, together = seconds.values()
+    yield Line(
+        f"IGP-UCB, {side}^3 grid, T = {rounds:,}, 2 threads", f"{together:.1f} s", f"1 thread {alone:.1f} s",
+        f"{alone / together:.2f}x", "> 1",
+    )  # fmt: skip
+
+
+class Idle:
+    """A shard that has nothing to do."""
+
+    CHANGING: ClassVar[frozenset[str]] = frozenset()
+    ASKING: ClassVar[frozenset[str]] = frozenset()
+    asks_matter: ClassVar[bool] = False
+
+    def nothing(self, number: int) -> None:
+        """Nothing."""
+
+
+def messages(client: Any, quick: bool) -> Iterator[Line]:
+    """A question to shards on two workers, sent to them directly and by way of the scheduler."""
+    found = []
+    usual = client.direct_to_workers
+    for direct in (True, False):
+        client.direct_to_workers = direct
+        shards = ClusterExecutor(client).shards([Idle, Idle], "idle")
+        taken = []
+        for number in range(30 if quick else 1_000):
+            started = time.perf_counter()
+            shards.ask([0, 1], "nothing", number)
+            taken.append(1e3 * (time.perf_counter() - started))
+        found.append(statistics.median(taken))
+    client.direct_to_workers = usual
+    yield Line(
+        "a question to 2 workers and back, median", f"{found[0]:.2f} ms", f"through the scheduler {found[1]:.2f} ms",
+        "", "",
     )  # fmt: skip

@@ -56,6 +56,7 @@ from scalable_bandits.policies import (
     VarianceOnly,
 )
 from scalable_bandits.posteriors.learning import LogNormal, learn_kernel
+from scalable_bandits.posteriors.placement import Executor, register
 from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.simulate import simulate
 from scalable_bandits.spaces import Arms, Box, Grid, Points
@@ -167,6 +168,16 @@ __all__ = [
     "simulate",
     "warmup",
 ]
+
+
+def _cluster_executor(on: Any) -> Executor:
+    """Executor on a cluster, imported when it is used."""
+    from scalable_bandits.execution.cluster_executor import ClusterExecutor
+
+    return ClusterExecutor(on)
+
+
+register(_cluster_executor)
 
 
 def __getattr__(name: str) -> Any:

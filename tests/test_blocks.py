@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import scalable_bandits as sb
 from scalable_bandits.acquisition import ExpectedImprovement, UpperConfidence
-from scalable_bandits.execution import shards
+from scalable_bandits.execution import shard_log, shard_pool
 from scalable_bandits.posteriors import BlockedEngine, spread
 from scalable_bandits.posteriors.engine import choose, finalists
 from scalable_bandits.posteriors.order import spatial_order, tile_order
-from scalable_bandits.posteriors.parts import PartialTiles, TilesShard
-from scalable_bandits.posteriors.places import Here, InProcess
+from scalable_bandits.posteriors.parts import TilesShard
+from scalable_bandits.posteriors.placement import InProcess, LocalShards
 
 SPACE = sb.Grid([[0, 1], [0, 1]], (80, 82))  # seven tiles
 KERNEL = sb.Matern(0.2, nu=1.5)
@@ -41,7 +41,7 @@ def one_thread():
 @pytest.fixture
 def tile_by_tile(monkeypatch):
     """Every tile is a part of its own."""
-    monkeypatch.setattr(spread, "TILES_A_PART", 1)
+    monkeypatch.setattr(spread, "TILES_A_SHARD", 1)
 
 
 def policy_of(kind, on=None, **options):
@@ -82,17 +82,23 @@ class TestOnWorkers:
         ("kind", "workers"), [("IGPUCB", 1), ("IGPUCB", 2), *[(kind, 4) for kind in KINDS]], ids=str
     )
     def test_same_numbers(self, kind, workers, four, monkeypatch):
-        known = shards._workers
-        monkeypatch.setattr(shards, "_workers", lambda *given: set(sorted(known(*given))[:workers]))
+        known = shard_pool._workers
+        monkeypatch.setattr(shard_pool, "_workers", lambda *given: set(sorted(known(*given))[:workers]))
         policy = policy_of(kind, four)
         assert play(policy) == alone(kind)
-        parts = policy.posterior_engine._tiles._parts
-        assert len(set(parts._homes.values())) == workers
-        assert len(parts._homes) == 7
+        shards = policy.posterior_engine._tiles._shards
+        assert len(set(shards._homes.values())) == workers
+        assert len(shards._homes) == 7
+
+    @pytest.mark.parametrize("threads", [2, 3])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_threads(self, kind, threads):
+        assert play(policy_of(kind, f"threads:{threads}")) == alone(kind)
 
     @pytest.mark.parametrize("seed", range(2))
-    def test_deaths(self, seed, four):
-        """Twenty kills in all; the blocks of the dead are made again elsewhere."""
+    def test_deaths(self, seed, four, monkeypatch):
+        """Twenty kills in all; the tiles of the dead are made again elsewhere, from snapshots too."""
+        monkeypatch.setattr(shard_log, "MOST_ENTRIES", 40 if seed else shard_log.MOST_ENTRIES)
         killer = Killer(four, seed, HORIZON, kills=10)
         assert play(policy_of("IGPUCB", four), killer) == alone("IGPUCB")
         assert len(killer.ended()) == 10
@@ -100,13 +106,13 @@ class TestOnWorkers:
     def test_messages(self, four, monkeypatch):
         """One to each worker a round; columns that were not foreseen and a full window cost some more."""
         sent = []
-        original = shards.Shards._send
+        original = shard_pool.ShardPool._send
 
-        def send(self, client, requests, call, ahead):
-            sent.append(call.arguments[2])
-            return original(self, client, requests, call, ahead)
+        def send(self, client, groups, call, expected):
+            sent.append(call.method)
+            return original(self, client, groups, call, expected)
 
-        monkeypatch.setattr(shards.Shards, "_send", send)
+        monkeypatch.setattr(shard_pool.ShardPool, "_send", send)
         sb.simulate(policy_of("IGPUCB", four), function(), 60)
         assert sent.count("contest") == 60
         assert 60 > sent.count("rows_here") > 0
@@ -162,13 +168,13 @@ class TestParts:
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize(("tiles", "seed"), [(1, 0), (1, 1), (3, 2), (7, 3), (7, 4)])
     def test_same_bits(self, tiles, seed, monkeypatch):
-        monkeypatch.setattr(spread, "TILES_A_PART", tiles)
+        monkeypatch.setattr(spread, "TILES_A_SHARD", tiles)
         space, rng = sb.Grid([[0, 1], [0, 1]], (30, 40)), np.random.default_rng(seed)
         points = space.points()
         truth = np.sin(5 * points[:, 0] + seed) * np.cos(7 * points[:, 1])
         kernel, prior_mean = (sb.RBF(0.2), np.zeros(1200)) if seed % 2 else (KERNEL, 0.1 * points[:, 0])
         whole = BlockedEngine(kernel, points, prior_mean)
-        parted = BlockedEngine(kernel, points, prior_mean, Here(), space if seed % 2 else None)
+        parted = BlockedEngine(kernel, points, prior_mean, InProcess(), space if seed % 2 else None)
         favourites = rng.integers(1200, size=4).tolist()
         for t in range(200):
             index = ExpectedImprovement(0.5) if seed % 3 == 1 else UpperConfidence(0.3 + 0.002 * t)
@@ -188,7 +194,7 @@ class TestParts:
                 states = whole.state(), parted.state()
                 assert set(states[0]) == set(states[1])
                 whole = BlockedEngine(kernel, points, prior_mean)
-                parted = BlockedEngine(kernel, points, prior_mean, Here(), space)
+                parted = BlockedEngine(kernel, points, prior_mean, InProcess(), space)
                 whole.restore(states[1])
                 parted.restore(states[0])
         np.testing.assert_array_equal(parted.mean(), whole.mean())
@@ -199,19 +205,19 @@ class TestParts:
     @pytest.mark.parametrize("query", ["contest", "newest_here", "moments_here", "rows_here", "promised", "seen"])
     def test_places_out_of_reach(self, query, monkeypatch):
         """A call that fails goes on when it is repeated, wherever it was interrupted: the same but for rounding."""
-        monkeypatch.setattr(spread, "TILES_A_PART", 2)
+        monkeypatch.setattr(spread, "TILES_A_SHARD", 2)
         points, asked = sb.Grid([[0, 1], [0, 1]], (30, 40)).points(), []
 
-        class Unreachable(InProcess):
-            def each(self, numbers, method, *arguments):
-                if method == "work" and arguments[2] == query:
+        class Unreachable(LocalShards):
+            def ask(self, numbers, method, *arguments):
+                if method == query:
                     asked.append(query)
                     if len(asked) % 11 == 1:
                         raise ConnectionError(query)
-                return super().each(numbers, method, *arguments)
+                return super().ask(numbers, method, *arguments)
 
-        class Away(Here):
-            def shards(self, makers):
+        class Away(InProcess):
+            def shards(self, makers, name, source=None):
                 return Unreachable(makers)
 
         def until_it_works(function, *arguments):
@@ -238,14 +244,16 @@ class TestParts:
         assert len(asked) > 2
 
     def test_what_changes_a_shard_is_known(self):
-        """Every method of a shard is repeated when it is made again, or is no question of others."""
+        """Every method of a shard is repeated when it is made again, or changes nothing."""
         methods = {name for name, value in vars(TilesShard).items() if callable(value) and not name.startswith("_")}
-        assert methods - TilesShard.CHANGING == {"contest"}
+        assert methods - TilesShard.CHANGING == {
+            "covariances_here", "here", "moments_here", "newest_here", "placed_here", "promised", "rows_here",
+            "state_here",
+        }  # fmt: skip
 
     def test_memory(self):
         """A part has room for its own tiles alone."""
-        points = SPACE.points()
-        part = PartialTiles(KERNEL, points, np.zeros(len(points)), 2, 3)
+        part = TilesShard(KERNEL, SPACE, 0.0, 2, 3)
         assert part._rows.shape[0] == part._ahead.cache.shape[1] == 1
 
 

@@ -9,10 +9,10 @@ import threadpoolctl
 from cluster_cases import Killer
 
 import scalable_bandits as sb
-from scalable_bandits.execution import shards
+from scalable_bandits.execution import shard_pool
 from scalable_bandits.policies import pigpucb
 from scalable_bandits.posteriors.distant import PARTS, CellsShard, DistantShard
-from scalable_bandits.posteriors.places import Here, InProcess
+from scalable_bandits.posteriors.placement import InProcess, LocalShards
 
 SPACES = {
     "line": sb.Grid([[0, 1]], 120),
@@ -76,24 +76,29 @@ class TestInProcess:
     @pytest.mark.parametrize("space", SPACES)
     def test_same_numbers(self, space, tightening, horizon, monkeypatch):
         """Shared out to parts, all of them here."""
-        monkeypatch.setattr("scalable_bandits.policies.held.place", lambda on: Here())
+        monkeypatch.setattr("scalable_bandits.policies.held.executor", lambda on: InProcess())
         policy = policy_of(space, "here", tightening, horizon)
         assert isinstance(policy._shard, DistantShard)
         assert play(policy, rounds=HORIZON.get(space, 120)) == alone(space, tightening, horizon)
+
+    @pytest.mark.parametrize("space", SPACES)
+    def test_threads(self, space):
+        """Shared out to parts, two of which are computed at a time."""
+        assert play(policy_of(space, "threads:2"), rounds=HORIZON.get(space, 120)) == alone(space)
 
     @pytest.mark.parametrize("tightening", [False, True])
     def test_places_out_of_reach(self, tightening, monkeypatch):
         """A call that fails goes on when it is repeated; cells of which some knew an observation are made again."""
         again, chance = [], np.random.default_rng(1)
 
-        class Unreachable(InProcess):
-            def each(self, numbers, method, *arguments):
+        class Unreachable(LocalShards):
+            def ask(self, numbers, method, *arguments):
                 if chance.random() < 0.3 and (not again or again[-1]):
                     raise ConnectionError(method)
-                return super().each(numbers, method, *arguments)
+                return super().ask(numbers, method, *arguments)
 
-        class Away(Here):
-            def shards(self, makers):
+        class Away(InProcess):
+            def shards(self, makers, name, source=None):
                 return Unreachable(makers)
 
         def tell_again():
@@ -102,7 +107,7 @@ class TestInProcess:
             again.append(True)
             return found
 
-        monkeypatch.setattr("scalable_bandits.policies.held.place", lambda on: Away())
+        monkeypatch.setattr("scalable_bandits.policies.held.executor", lambda on: Away())
         here, there = policy_of("points", None, tightening), policy_of("points", "away", tightening)
         there._tell_again = tell_again
         for t in range(60):
@@ -115,12 +120,14 @@ class TestInProcess:
         assert again
 
     def test_a_cache(self):
-        """Nothing that is asked has to be repeated where it is made anew."""
-        assert CellsShard.CHANGING == CellsShard.ASKING == frozenset()
+        """Nothing that is asked has to be repeated where it is made anew; observations are."""
+        methods = {name for name, value in vars(CellsShard).items() if callable(value) and not name.startswith("_")}
+        assert methods - CellsShard.CHANGING == {"work", "restore"}
+        assert not CellsShard.ASKING
 
     def test_many_at_once(self, monkeypatch):
         """After a split, all summits that have to be found again are asked for together."""
-        monkeypatch.setattr("scalable_bandits.policies.held.place", lambda on: Here())
+        monkeypatch.setattr("scalable_bandits.policies.held.executor", lambda on: InProcess())
         policy, asked = policy_of("box", "here"), []
         original = DistantShard._ask
 
@@ -139,8 +146,8 @@ class TestOnWorkers:
         [("grid", 1, False), ("grid", 2, False), ("grid", 4, False), ("line", 4, True), ("box", 4, False)],
     )
     def test_same_numbers(self, space, workers, tightening, four, monkeypatch):
-        known = shards._workers
-        monkeypatch.setattr(shards, "_workers", lambda *given: set(sorted(known(*given))[:workers]))
+        known = shard_pool._workers
+        monkeypatch.setattr(shard_pool, "_workers", lambda *given: set(sorted(known(*given))[:workers]))
         policy = policy_of(space, four, tightening)
         assert play(policy, rounds=HORIZON.get(space, 120)) == alone(space, tightening)
         assert len(set(policy._shard._parts._homes.values())) == workers
@@ -156,15 +163,15 @@ class TestOnWorkers:
     def test_messages(self, four, monkeypatch):
         """A message goes only to workers whose cells an observation touched, or whose summits are looked for."""
         sent = []
-        original = shards.Shards._send
+        original = shard_pool.ShardPool._send
 
-        def send(self, client, requests, call, ahead):
-            parts = sorted(request.number for each in requests.values() for request in each)
-            assert parts == sorted(call.arguments[2])
+        def send(self, client, groups, call, expected):
+            parts = sorted(number for numbers in groups.values() for number in numbers)
+            assert parts == sorted(call.arguments[0])
             sent.append(parts)
-            return original(self, client, requests, call, ahead)
+            return original(self, client, groups, call, expected)
 
-        monkeypatch.setattr(shards.Shards, "_send", send)
+        monkeypatch.setattr(shard_pool.ShardPool, "_send", send)
         policy = policy_of("grid", four, horizon=200)
         sb.simulate(policy, sb.GPSample(SPACES["grid"], sb.Matern(0.2, nu=1.5), sb.GaussianNoise(0.1)), 60)
         assert np.mean([len(parts) for parts in sent]) < PARTS / 4

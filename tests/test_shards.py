@@ -14,11 +14,11 @@ import numpy as np
 import psutil
 import pytest
 import threadpoolctl
-from cluster_cases import Killer
+from cluster_cases import Killer, until
 from distributed import Client
 
 import scalable_bandits as sb
-from scalable_bandits.execution import ClusterError, lines, shards
+from scalable_bandits.execution import ClusterError, shard_log, shard_pool
 from scalable_bandits.execution.clusters import local
 from scalable_bandits.policies.shards import PriorShard
 from scalable_bandits.specification import specify
@@ -84,21 +84,24 @@ class TestSameNumbers:
     @every_kind
     def test_any_number_of_workers(self, kind, workers, four, monkeypatch):
         """The workers share the priors evenly, and none of them is asked for nothing."""
-        known = shards._workers
-        monkeypatch.setattr(shards, "_workers", lambda *given: set(sorted(known(*given))[:workers]))
+        known = shard_pool._workers
+        monkeypatch.setattr(shard_pool, "_workers", lambda *given: set(sorted(known(*given))[:workers]))
         policy = policy_of(kind, four)
         assert play(policy) == alone(kind)
         homes = list(policy._shards._homes.values())
         assert len(set(homes)) == workers
-        assert all(home in policy._shards._lines for home in homes)
+        assert set(policy._shards._actors) == set(homes)
         assert policy.rejections or kind is not sb.PEGPUCB
 
-    def test_other_machines(self, four, monkeypatch):
-        """To whose workers there are no lines."""
-        monkeypatch.setattr(lines, "machine", lambda: "another")
-        policy = policy_of(sb.PEGPUCB, four)
-        assert play(policy) == alone(sb.PEGPUCB)
-        assert not any(home in policy._shards._lines for home in policy._shards._homes.values())
+    @pytest.mark.parametrize("threads", [1, 3])
+    @every_kind
+    def test_threads(self, kind, threads):
+        assert play(policy_of(kind, f"threads:{threads}")) == alone(kind)
+
+    def test_by_way_of_the_scheduler(self, four, monkeypatch):
+        """As a client calls workers that it may not be able to reach."""
+        monkeypatch.setattr(four, "direct_to_workers", False)
+        assert play(policy_of(sb.PEGPUCB, four)) == alone(sb.PEGPUCB)
 
     @pytest.mark.parametrize("moving", [False, True])
     def test_other_engines(self, moving, four, small_tiles):
@@ -113,13 +116,13 @@ class TestSameNumbers:
     def test_one_message_a_round(self, four, monkeypatch):
         """To each worker; what a round brought and what the next asks for go together."""
         sent = []
-        original = shards.Shards._send
+        original = shard_pool.ShardPool._send
 
-        def send(self, client, requests, call, ahead):
-            sent.append(sorted(requests))
-            return original(self, client, requests, call, ahead)
+        def send(self, client, groups, call, expected):
+            sent.append(sorted(groups))
+            return original(self, client, groups, call, expected)
 
-        monkeypatch.setattr(shards.Shards, "_send", send)
+        monkeypatch.setattr(shard_pool.ShardPool, "_send", send)
         for kind in KINDS:
             policy = policy_of(kind, four)
             sb.simulate(policy, function(), 3)
@@ -143,11 +146,11 @@ def tiles_are(sizes):
 
 class TestDeaths:
     @every_kind
-    @pytest.mark.parametrize("machine", ["this", "another"])
-    def test_the_run_goes_on(self, kind, machine, four, monkeypatch):
-        """Twenty kills a machine; the same numbers, and every one of them hit a worker."""
-        if machine == "another":
-            monkeypatch.setattr(lines, "machine", lambda: machine)
+    @pytest.mark.parametrize("direct", [True, False])
+    def test_the_run_goes_on(self, kind, direct, four, monkeypatch):
+        """Twenty kills each way; the same numbers, and every one of them hit a worker."""
+        monkeypatch.setattr(four, "direct_to_workers", direct)
+        monkeypatch.setattr(shard_log, "MOST_ENTRIES", 7 if direct else shard_log.MOST_ENTRIES)  # from snapshots too
         killer = Killer(four, KINDS.index(kind), HORIZON)
         policy = policy_of(kind, four)
         found = play(policy, killer)
@@ -156,15 +159,15 @@ class TestDeaths:
 
     def test_a_worker_added_late(self, four, monkeypatch):
         """Takes its share of the priors, made again there."""
-        monkeypatch.setattr(shards, "LOOK_SECONDS", 0.0)
-        known, first = shards._workers, []
+        monkeypatch.setattr(shard_pool, "LOOK_SECONDS", 0.0)
+        known, first = shard_pool._workers, []
 
         def workers(client, lost=()):
             found = sorted(known(client, lost))
             first[:] = first or found[:1]
             return set(first if policy.rounds < HORIZON // 2 else found)
 
-        monkeypatch.setattr(shards, "_workers", workers)
+        monkeypatch.setattr(shard_pool, "_workers", workers)
         policy = policy_of(sb.FullyBayesianGPUCB, four)
         assert play(policy) == alone(sb.FullyBayesianGPUCB)
         homes = list(policy._shards._homes.values())
@@ -191,7 +194,7 @@ class TestDeaths:
             y = float(environment.evaluate(x[None])[0] + environment.noise_at(t))
             if t % 4 == 0:
                 with monkeypatch.context() as patch:
-                    patch.setattr(lines.Lines, "exchange", mock.Mock(side_effect=error))
+                    patch.setattr(shard_pool.ShardPool, "_send", mock.Mock(side_effect=error))
                     with pytest.raises((error, ClusterError)):
                         policy.tell(x, y)
                 assert (policy.rounds, policy.pending) == (t - 1, [x])
@@ -291,9 +294,8 @@ class TestAcrossExecutions:
 
 
 def held(dask_worker):
-    from scalable_bandits.execution import holding
-
-    return sum(len(found) for (address, _), found in holding._held.items() if address == dask_worker.address)
+    """Shards on a worker, of all runs."""
+    return sum(len(actor._held) for actor in dask_worker.state.actors.values())
 
 
 class TestEnds:
@@ -353,15 +355,18 @@ if __name__ == "__main__":
         sb.simulate(policy, function(), 3)
         assert sum(client.run(held).values()) == before[1] + 8
         policy.close()
+        until(lambda: sum(client.run(held).values()) == before[1], 10)
         sb.simulate(policy, function(), 3)
         del policy
         gc.collect()
-        assert sum(client.run(held).values()) == before[1]
+        until(lambda: sum(client.run(held).values()) == before[1], 10)
         assert client.status == "running"
-        assert set(client.futures) == before[0]
+        until(lambda: set(client.futures) == before[0], 10)
 
 
 def test_what_changes_a_shard_is_known():
     """Every method of a shard is either repeated when it is made again, or changes nothing."""
     methods = {name for name, value in vars(PriorShard).items() if callable(value) and not name.startswith("_")}
-    assert methods - PriorShard.CHANGING - PriorShard.ASKING == {"prepare", "predict", "report", "state"}
+    assert methods - PriorShard.CHANGING - PriorShard.ASKING == {
+        "prepare", "predict", "report", "state", "restore",
+    }  # fmt: skip

@@ -14,7 +14,7 @@ from scipy.linalg import blas as wrappers
 import scalable_bandits as sb
 from scalable_bandits.acquisition import ExpectedImprovement, UpperConfidence
 from scalable_bandits.posteriors import BlockedEngine, Sketch, SketchedEngine, blas, spread, tiles
-from scalable_bandits.posteriors.places import Here
+from scalable_bandits.posteriors.placement import InProcess
 from scalable_bandits.posteriors.threads import Threads
 
 EARLIER = Path(__file__).parent / "stores" / "earlier-tiles.npz"
@@ -133,10 +133,10 @@ class TestEarlierStates:
             engine.observe(chosen[-1], float(np.sin(9.0 * engine.points[chosen[-1], 0])), 0.01)
         return chosen
 
-    @pytest.mark.parametrize("place", [None, Here()], ids=["whole", "parts"])
+    @pytest.mark.parametrize("place", [None, InProcess()], ids=["whole", "parts"])
     def test_with_all_tiles_up_to_date(self, place, earlier, monkeypatch):
         """It is taken, and goes on as if this version had played from the beginning."""
-        monkeypatch.setattr(spread, "TILES_A_PART", 1)
+        monkeypatch.setattr(spread, "TILES_A_SHARD", 1)
         state, candidates = earlier
         restored, straight = self.engine(place), self.engine()
         restored.restore(state)
@@ -149,7 +149,7 @@ class TestEarlierStates:
         np.testing.assert_allclose(restored.mean(), straight.mean(), rtol=0, atol=1e-9)
         np.testing.assert_allclose(restored.variance(), straight.variance(), rtol=0, atol=1e-9)
 
-    @pytest.mark.parametrize("place", [None, Here()], ids=["whole", "parts"])
+    @pytest.mark.parametrize("place", [None, InProcess()], ids=["whole", "parts"])
     @pytest.mark.parametrize(("name", "at", "value"), [("asleep", 1, True), ("fresh", (0, 1), False)])
     def test_with_tiles_left_behind(self, name, at, value, place, earlier):
         state, _ = earlier

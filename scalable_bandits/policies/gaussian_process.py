@@ -191,8 +191,10 @@ class GaussianProcessPolicy(HeldPolicy):
         sketch = Sketch(self.oversampling, self.seed)
         if self.on is None:
             return make_engine(self.engine, self.present_kernel, points, prior_mean, sketch)
+        if not self._executor.remote:
+            return BlockedEngine(self.present_kernel, points, prior_mean, threads=self._executor.threads)
         space = self._finite if self._finite.size == len(points) else Points(points)
-        return BlockedEngine(self.present_kernel, points, prior_mean, self._place, space)
+        return BlockedEngine(self.present_kernel, points, prior_mean, self._executor, space)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         engine = self.posterior_engine

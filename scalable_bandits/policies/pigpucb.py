@@ -154,7 +154,7 @@ class PiGPUCB(HeldPolicy):
             shard = make(self._points, told, contest)
         else:
             points = self._points if isinstance(self._finite, Visited) else None
-            shard = DistantShard(make, self.rkhs_norm, self.noise, cover, points, told, contest, self._place)
+            shard = DistantShard(make, self.rkhs_norm, self.noise, cover, points, told, contest, self._executor)
         self._shard = shard
         return Partition(cover, shard, told, contest, divisions, self._room, self.tightening, self._salt)
 

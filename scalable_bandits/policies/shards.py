@@ -61,7 +61,7 @@ class PriorShard:
         Methods that do where `asks_matter`.
     """
 
-    CHANGING: ClassVar[frozenset[str]] = frozenset({"observe", "take", "restore"})
+    CHANGING: ClassVar[frozenset[str]] = frozenset({"observe", "take"})
     ASKING: ClassVar[frozenset[str]] = frozenset({"propose", "upper", "moments"})
 
     def __init__(self, prior: Prior, space: FiniteSpace, engine: str, regularization: float, salt: int):

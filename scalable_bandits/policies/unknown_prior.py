@@ -20,7 +20,7 @@ from scalable_bandits.policies.held import HeldPolicy
 from scalable_bandits.policies.shards import PriorShard, Proposal
 from scalable_bandits.posteriors import State, arrays, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
-from scalable_bandits.posteriors.places import Execution
+from scalable_bandits.posteriors.placement import Shards
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import FiniteSpace, Points
 
@@ -94,7 +94,7 @@ class UnknownPriorPolicy(HeldPolicy):
 
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
     engine: str = attrs.field(default="auto")
-    _shards: Execution = attrs.field(init=False, repr=False)
+    _shards: Shards = attrs.field(init=False, repr=False)
     _playing: list[int] = attrs.field(init=False, repr=False)  # priors that learn and may play
     _rejected: dict[int, Rejection] = attrs.field(init=False, factory=dict, repr=False)
 
@@ -118,26 +118,27 @@ class UnknownPriorPolicy(HeldPolicy):
         self._shards = self._make_shards(self._finite)
         self._reports: dict[int, tuple[float, bool]] = {}
 
-    def _make_shards(self, space: FiniteSpace) -> Execution:
-        return self._place.shards(
+    def _make_shards(self, space: FiniteSpace) -> Shards:
+        return self._executor.shards(
             [
                 functools.partial(PriorShard, prior, space, self.engine, self.regularization, self._salt)
                 for prior in self.priors
-            ]
+            ],
+            f"{type(self).__name__} priors",
         )
 
-    def _prepare(self, shards: Execution) -> None:
+    def _prepare(self, shards: Shards) -> None:
         """Have the means that move evaluated for the present round: one that fails does so before anything changes."""
         moving = [number for number in self._playing if self.priors[number].moving]
         if moving and (shards is not self._shards or self._asked != self.rounds + 1):
-            shards.each(moving, "prepare", self.rounds + 1)
+            shards.ask(moving, "prepare", self.rounds + 1)
         self._asked = self.rounds + 1
 
     def anticipate(self, count: int) -> None:
         moving = [number for number in self._playing if self.priors[number].moving]
         if moving and count > 1:
             for t in range(self.rounds + count, self.rounds + 1, -1):  # the present round last: its means are kept
-                self._shards.each(moving, "prepare", t)
+                self._shards.ask(moving, "prepare", t)
             self._asked = 0
         self._prepare(self._shards)
 
@@ -162,7 +163,7 @@ class UnknownPriorPolicy(HeldPolicy):
 
     def _ask(self, priors: Sequence[int], method: str, *arguments: Any) -> list[Any]:
         """Ask priors about the round to come, given its width."""
-        answers = self._shards.each(priors, method, self.width, self.rounds + 1, *arguments)
+        answers = self._shards.ask(priors, method, self.width, self.rounds + 1, *arguments)
         if set(priors) >= set(self._playing):
             self._asked = self.rounds + 1
         return answers
@@ -173,7 +174,7 @@ class UnknownPriorPolicy(HeldPolicy):
 
     def _foresee(self, priors: Sequence[int], method: str, *arguments: Any) -> None:
         t = self.rounds + 2
-        self._shards.foresee(priors, method, self.width_of(t + len(self._waiting)), t, *arguments)
+        self._shards.prefetch(priors, method, self.width_of(t + len(self._waiting)), t, *arguments)
 
     def book(self, prior: int, amount: float, slack: float, share: float) -> None:
         """Credit a prior with a play.
@@ -252,13 +253,13 @@ class UnknownPriorPolicy(HeldPolicy):
     def _report(self, number: int) -> tuple[float, bool]:
         """Information gain of a prior in play, and whether its asks matter; it is asked if it did not say."""
         if number not in self._reports:
-            self._reports.update(zip(self._playing, self._shards.each(self._playing, "report"), strict=True))
+            self._reports.update(zip(self._playing, self._shards.ask(self._playing, "report"), strict=True))
         return self._reports[number]
 
     def _mixture(self, method: str, weights: Floats, *arguments: Any) -> tuple[Floats, Floats]:
         """Mean and variance of the mixture of the priors' posteriors."""
         numbers = np.flatnonzero(weights).tolist()
-        parts = self._shards.each(numbers, method, *arguments)
+        parts = self._shards.ask(numbers, method, *arguments)
         if len(numbers) == 1:
             mean, variance = parts[0]
             return mean, variance
@@ -311,7 +312,7 @@ class UnknownPriorPolicy(HeldPolicy):
         self._prepare(self._shards)
         matter = {number: self._report(number)[1] for number in playing}
         self.foresee()
-        before = self._shards.each(playing, "observe", candidate, y, noise_variance, t)
+        before = self._shards.ask(playing, "observe", candidate, y, noise_variance, t)
         means, variances = np.full((2, len(self.priors)), np.nan)
         means[playing], variances[playing], gains = np.array(before).T
         self._reports = {n: (gain, matter[n]) for n, gain in zip(playing, gains.tolist(), strict=True)}
@@ -324,8 +325,8 @@ class UnknownPriorPolicy(HeldPolicy):
         """Rebuild the shards over the longer candidate set."""
         rebuilt = self._make_shards(grown)
         self._prepare(rebuilt)
-        for number, state in zip(self._playing, self._shards.each(self._playing, "state"), strict=True):
-            rebuilt.each([number], "take", state, self._finite.size)
+        for number, state in zip(self._playing, self._shards.ask(self._playing, "state"), strict=True):
+            rebuilt.ask([number], "take", state, self._finite.size)
         self._shards, self._reports = rebuilt, {}
         self._queried = np.append(self._queried, np.zeros(grown.size - len(self._queried), dtype=np.bool_))
 
@@ -334,7 +335,7 @@ class UnknownPriorPolicy(HeldPolicy):
         return any(self._report(number)[1] for number in self._playing)
 
     def state(self) -> State:
-        shards = self._shards.each(self._playing, "state")
+        shards = self._shards.ask(self._playing, "state")
         held = {str(number): state for number, state in zip(self._playing, shards, strict=True)}
         rejected = np.array([(number, *rejection) for number, rejection in self._rejected.items()]).reshape(-1, 4)
         sums = np.array([self._evidence, self._counts, self._sums, self._slacks, self._weights])
@@ -351,5 +352,5 @@ class UnknownPriorPolicy(HeldPolicy):
         self._evidence, self._counts, self._sums, self._slacks, self._weights = state["sums"].copy()
         self._queried = state["queried"].copy()
         self._shards, self._reports, self._asked = self._make_shards(self._finite), {}, 0
-        for number in self._playing:
-            self._shards.each([number], "restore", part(part(state, "shards"), str(number)))
+        held = part(state, "shards")
+        self._shards.restore({number: part(held, str(number)) for number in self._playing})

@@ -21,7 +21,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import tiles as tiling
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
 from scalable_bandits.posteriors.order import tile_order
-from scalable_bandits.posteriors.places import Place
+from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.spread import SpreadTiles
 from scalable_bandits.posteriors.state import State, nested, part
 from scalable_bandits.posteriors.tiles import Tiles
@@ -35,7 +35,7 @@ class BlockedEngine(Engine):
 
     Parameters
     ----------
-    place
+    executor
         Where blocks of candidates are held (`spread.py`); in this process, in one piece, if not given.
     space
         Whose candidates these are, for whoever holds some of them: a grid takes less to say than its points.
@@ -46,11 +46,11 @@ class BlockedEngine(Engine):
     asks_matter = True
 
     def __init__(
-        self, kernel: Kernel, points: Floats, prior_mean: Floats, place: Place | None = None,
+        self, kernel: Kernel, points: Floats, prior_mean: Floats, executor: Executor | None = None,
         space: FiniteSpace | None = None, threads: int = 1,
     ):  # fmt: skip
         super().__init__(kernel, points, prior_mean)
-        self._place, self._space, self.threads = place, space, threads
+        self._executor, self._space, self.threads = executor, space, threads
         self._numbers = tile_order(points, tiling.TILE)  # of the candidates, in the tiles' order
         self._position = np.empty_like(self._numbers)
         self._position[self._numbers] = np.arange(self.size)
@@ -58,12 +58,12 @@ class BlockedEngine(Engine):
 
     def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
         """The tiles, of points (n, d) in their order, with prior means (n,)."""
-        if self._place is None:
+        if self._executor is None:
             return Tiles(self.kernel, points, prior_mean, threads=self.threads)
         space = Points(self.points) if self._space is None else self._space
         means = np.empty(self.size)
         means[self._numbers] = prior_mean
-        return SpreadTiles(self.kernel, points, prior_mean, space, means, self._place)
+        return SpreadTiles(self.kernel, points, prior_mean, space, means, self._executor)
 
     def state(self) -> State:
         return {**super().state(), **nested(tiles=self._tiles.state())}

@@ -1,9 +1,10 @@
 """A shard of the partition whose posteriors are held elsewhere, and what holds them there.
 
-A cell's posterior follows from the cell and the observations in it, and every question brings both (the observations
-once): what a place holds is a cache, made anew wherever it is missing. Cells are shared out by their seeded hashes.
+A cell's posterior follows from the cell and the observations in it. Every question brings the cell, and observations
+are told as they come: what a part holds is a cache, made anew wherever it is missing. Cells are shared out by their
+seeded hashes.
 
-A round is one message to the places that hold the cells which the observation fell into, and one for every time that
+A round is one message to the workers that hold the cells which the observation fell into, and one for every time that
 summits have to be found again: of several cells that are likely to be looked at, at once; of how many, follows from how
 many of the last ones were. What was found and then not looked at is thrown away, so that the numbers are those of one
 cell after the other.
@@ -23,8 +24,9 @@ from scalable_bandits.posteriors.box_shard import BoxShard
 from scalable_bandits.posteriors.cell import Cell
 from scalable_bandits.posteriors.contest import Contest
 from scalable_bandits.posteriors.cover import BoxCover, Cover, FiniteCover, Place, make_cover
-from scalable_bandits.posteriors.places import Place as Where
+from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.shard import FiniteShard, Shard
+from scalable_bandits.posteriors.state import State
 from scalable_bandits.posteriors.surface import SmoothIndex
 from scalable_bandits.posteriors.told import Told
 from scalable_bandits.spaces import Box, FiniteSpace, Indices
@@ -90,9 +92,8 @@ class Found(NamedTuple):
 
 
 class News(NamedTuple):
-    """Observations, from some number on, and points that candidates stand for."""
+    """Observations, and points that candidates stand for."""
 
-    first: int
     candidates: Indices  # (k,)
     ys: Floats  # (k,)
     noises: Floats  # (k,)
@@ -115,43 +116,57 @@ class CellsShard:
         Number of this one.
     """
 
-    CHANGING: ClassVar[frozenset[str]] = frozenset()  # a cache: what is asked brings what it takes
+    CHANGING: ClassVar[frozenset[str]] = frozenset({"learn", "visit", "leave"})  # questions bring the cells they need
     ASKING: ClassVar[frozenset[str]] = frozenset()
     asks_matter: ClassVar[bool] = False
 
     def __init__(self, make: MakeShard, dimension: int, norm: float, noise: float, part: int):
-        self._told, self._contest, self._part = Told(), Contest(norm, noise), part
-        self._table = np.empty((0, dimension))  # points by candidate, NaN where none is known
-        self._shard = make(self._points, self._told, self._contest)
+        self._make, self._dimension, self._widths, self._part = make, dimension, (norm, noise), part
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know nothing."""
+        self._told, self._contest = Told(), Contest(*self._widths)
+        self._table = np.empty((0, self._dimension))  # points by candidate, NaN where none is known
+        self._shard = self._make(self._points, self._told, self._contest)
         self._shard.share = 1.0 / PARTS
         self._cells: dict[tuple[int, Place], Cell] = {}
 
-    def work(self, news: News, gone: Sequence[tuple[int, Place]], tasks: dict[int, list[Task]]) -> list[Found] | None:
-        """Answers to the tasks of this part; None if observations before the news are missing."""
-        if self._told.count < news.first:
-            return None
-        for i in range(self._told.count - news.first, len(news.ys)):
-            self._told.add(int(news.candidates[i]), float(news.ys[i]), float(news.noises[i]))
-        if len(news.numbers):
-            self._mark(news.numbers, news.points)
-        for key in gone:
-            cell = self._cells.pop(key, None)
-            if cell is not None:
-                self._shard.forget(cell)
-                self._contest.leave(cell)
-        return [self._done(task) for task in tasks[self._part]]
+    def learn(self, news: News) -> None:
+        """Take in observations."""
+        for candidate, y, noise in zip(news.candidates.tolist(), news.ys.tolist(), news.noises.tolist(), strict=True):
+            self._told.add(candidate, y, noise)
+        self.visit(news.numbers, news.points)
 
-    def _points(self, candidates: Indices | None) -> Floats:
-        return self._table if candidates is None else self._table[candidates]
-
-    def _mark(self, numbers: Indices, points: Floats) -> None:
-        """Know points that candidates stand for."""
+    def visit(self, numbers: Indices, points: Floats) -> None:
+        """Take in points (k, d) that candidates of some numbers (k,) stand for."""
+        if not len(numbers):
+            return
         size = int(numbers.max()) + 1
         if size > len(self._table):
             grown = np.full((2 * size, points.shape[1]), np.nan)
             grown[: len(self._table)] = self._table
             self._table = grown
         self._table[numbers] = points
+
+    def leave(self, divisions: int, place: Place) -> None:
+        """Forget a cell that was split."""
+        cell = self._cells.pop((divisions, place), None)
+        if cell is not None:
+            self._shard.forget(cell)
+            self._contest.leave(cell)
+
+    def work(self, tasks: dict[int, list[Task]]) -> list[Found]:
+        """Answers to the tasks of this part."""
+        return [self._done(task) for task in tasks[self._part]]
+
+    def restore(self, state: State) -> None:
+        """Know the observations of a state and nothing else."""
+        self._begin()
+        self.learn(News(**state))
+
+    def _points(self, candidates: Indices | None) -> Floats:
+        return self._table if candidates is None else self._table[candidates]
 
     def _cell(self, task: Task) -> Cell:
         """The cell as the task says it is; its posterior is that of these data, or none."""
@@ -207,7 +222,7 @@ class DistantShard(Shard[tuple[int, ...]]):
         The cubes.
     points
         From numbers (k,) of points that were visited to the points (k, d); None on a finite space.
-    where
+    executor
         Where the parts live.
 
     Other parameters are those of `Shard`.
@@ -215,20 +230,22 @@ class DistantShard(Shard[tuple[int, ...]]):
 
     def __init__(
         self, make: MakeShard, norm: float, noise: float, cover: Cover, points: PointsAt | None, told: Told,
-        contest: Contest, where: Where,
+        contest: Contest, executor: Executor,
     ):  # fmt: skip
         self._near = make(points or _nowhere, told, contest)  # answers what takes no posterior
         super().__init__(self._near.kernel, self._near.prior_mean, self._near.prior_std, told, contest)
         self._cover, self._points = cover, points
-        self._parts = where.shards(
-            [functools.partial(CellsShard, make, cover.dimension, norm, noise, n) for n in range(PARTS)]
-        )
+        self._parts = executor.shards(
+            [functools.partial(CellsShard, make, cover.dimension, norm, noise, n) for n in range(PARTS)],
+            "PiGPUCB cells", self._state,
+        )  # fmt: skip
         self.clear()
 
     def clear(self) -> None:
         self._queue: list[tuple[Cell, Task]] = []  # observations that are not sent yet
-        self._sent = [0] * PARTS  # observations that each part was sent
-        self._gone: dict[int, list[tuple[int, Place]]] = {}  # cells that split, by part that does not know it yet
+        self._pending: list[int] = []  # whose points the parts were told
+        self._said = self._told.count  # observations that they were told
+        self._parts.restore(dict.fromkeys(range(PARTS), self._state(0)))
         self._early: dict[int, Found] = {}  # summits that nobody asked for yet, by number of the cell
         self._guessed, self._more = 0, 1  # how many of them were found at once, and how many will be the next time
         self._imagining = False
@@ -250,36 +267,34 @@ class DistantShard(Shard[tuple[int, ...]]):
             groups.setdefault(cell.order % PARTS, []).append(i)
         tasks = {part: [asked[i][1] for i in which] for part, which in groups.items()}
         parts = sorted(groups)
-        first = min(self._sent[part] for part in parts)
+        told = self._told.count
+        if told > self._said:
+            self._parts.tell(None, "learn", self._news(self._said))
+            self._said = told
         pending = sorted({p for _, task in asked for p in task.pending})
-        found = dict(zip(parts, self._send(parts, first, pending, tasks), strict=True))
-        lost = [part for part in parts if found[part] is None]
-        if lost:
-            found.update(zip(lost, self._send(lost, 0, pending, tasks), strict=True))
-        for part in parts:
-            self._sent[part] = self._told.count
-            self._gone.pop(part, None)
+        if self._points is not None and pending and pending != self._pending:
+            numbers = np.array(pending, dtype=np.int64)
+            self._parts.tell(None, "visit", numbers, self._points(numbers))
+            self._pending = pending
+        found = dict(zip(parts, self._parts.ask(parts, "work", tasks), strict=True))
         answers: list[Found | None] = [None] * len(asked)
         for part, which in groups.items():
-            for i, answer in zip(which, found[part] or (), strict=True):
+            for i, answer in zip(which, found[part], strict=True):
                 answers[i] = answer
         return [answer for answer in answers if answer is not None]
 
-    def _send(
-        self, parts: Sequence[int], first: int, pending: Sequence[int], tasks: dict[int, list[Task]]
-    ) -> list[list[Found] | None]:
-        told, stop = self._told, self._told.count
+    def _news(self, first: int, pending: Sequence[int] = ()) -> News:
+        """Observations from some number on, with the points where they were made and those of pending candidates."""
+        told, since = self._told, slice(first, self._told.count)
         numbers, points = np.empty(0, dtype=np.int64), np.empty((0, 0))
         if self._points is not None:
-            numbers = np.unique(np.append(told.candidates[first:stop], np.array(pending, dtype=np.int64)))
+            numbers = np.unique(np.append(told.candidates[since], np.array(pending, dtype=np.int64)))
             points = self._points(numbers)
-        since = slice(first, stop)
-        news = News(
-            first, told.candidates[since].copy(), told.ys[since].copy(), told.noises[since].copy(), numbers, points
-        )
-        gone = [key for part in parts for key in self._gone.get(part, [])]
-        found: list[list[Found] | None] = self._parts.each(parts, "work", news, gone, tasks)
-        return found
+        return News(told.candidates[since].copy(), told.ys[since].copy(), told.noises[since].copy(), numbers, points)
+
+    def _state(self, part: int) -> State:
+        """What a part that is made anew has to know."""
+        return self._news(0, self._pending)._asdict()
 
     def _look_back(self) -> None:
         """Find twice as many summits at once if all of the last were asked for, half as many if most were not."""
@@ -347,7 +362,7 @@ class DistantShard(Shard[tuple[int, ...]]):
             places = (cover.places(child.divisions, int(self._told.candidates[i])) for i in cell.data)
             child.data = [i for i, held in zip(cell.data, places, strict=True) if child.place in held]
         born = [(child, self._task("born", child)) for child in children if child.data]
-        self._gone.setdefault(cell.order % PARTS, []).append((cell.divisions, cell.place))
+        self._parts.tell([cell.order % PARTS], "leave", cell.divisions, cell.place)
         for (child, _), found in zip(born, self._ask(born) if born else [], strict=True):
             child.gain = found.gain
         return list(children)

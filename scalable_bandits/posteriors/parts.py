@@ -1,15 +1,15 @@
-"""Some of the tiles of a large space, to be held apart from the others: a block of candidates.
+"""A shard of a large space: some of its tiles, held apart from the others.
 
-All places where tiles of one space are held do the same things in the same order (`spread.py`), each with the tiles
-of its own. What crosses between them is little: what is known of the candidate that was observed, and the rows of
-those whose columns are computed ahead. Every number follows from a tile and from these, so that it is the same however
-the tiles are shared out.
+All shards of a space are told the same in the same order (`spread.py`), and each computes with its own tiles. What
+crosses between them is little: what is known of the candidate that was observed, and the rows of those whose columns
+are computed ahead. Every number follows from a tile and from these, so that it is the same however the tiles are
+divided.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,6 @@ BY_SLOT = ("cache",)
 HERE = (*BY_TILE, *BY_CANDIDATE, *BY_SLOT, "floored")
 ROWS = "tile_rows."
 
-Order = tuple[str, tuple[Any, ...]]  # a method of `PartialTiles` and its arguments
-
 
 class Finalist(NamedTuple):
     """A candidate that may have the largest index of all."""
@@ -42,7 +40,7 @@ class Finalist(NamedTuple):
 
 
 class Promised(NamedTuple):
-    """Of which candidates held at one place columns might be computed, and which others may be given up."""
+    """The candidates of a shard whose columns might be computed, and those whose columns may be given up."""
 
     group: int  # the first
     tops: Floats  # (groups,)
@@ -51,33 +49,50 @@ class Promised(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is said at one place about the candidates there."""
+    """What a shard answers about its candidates."""
 
     finalists: list[Finalist]
     promised: Promised
     floored: int
 
 
-class PartialTiles(Tiles):
-    """Tiles of which only those from `first` to `stop` are held here.
+class TilesShard(Tiles):
+    """Some tiles of a large space, made from its specification.
 
-    See `Tiles`, and `Engine` for the other parameters.
+    Parameters
+    ----------
+    kernel
+        Prior covariance.
+    space
+        Space with all candidates.
+    prior_mean
+        One number, or (n,).
+    first, stop
+        Range of the tiles of this shard.
     """
+
+    CHANGING: ClassVar[frozenset[str]] = frozenset({"take", "load", "close", "bring_forward", "contest"})
+    ASKING: ClassVar[frozenset[str]] = frozenset()
+    asks_matter: ClassVar[bool] = False
+
+    def __init__(self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int):
+        points = space.points()
+        self._numbers = tile_order(points, tiling.TILE)
+        means = np.broadcast_to(prior_mean, (len(points),))[self._numbers]
+        super().__init__(kernel, np.ascontiguousarray(points[self._numbers]), means, first, stop)
+
+    def contest(self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
+        """Score the candidates of this shard, or those allowed (a mask in bits); those that may have the largest."""
+        mask = None if allowed is None else np.unpackbits(allowed, count=self.size).astype(np.bool_)
+        where = self.score(index, mask)
+        best = finalists(self.promise[where], salt, self._numbers[where])
+        best = best + where.start if isinstance(where, slice) else where[best]
+        found = [Finalist(p, float(self.promise[p]), self.seen(p)) for p in best.tolist()]
+        return Answer(found, self.promised(), self.floored)
 
     def here(self, positions: Indices) -> Indices:
         """Those of some positions that are held here."""
         return positions[(positions >= self.block.start) & (positions < self.block.stop)]
-
-    # ---- what others ask
-
-    def contest(
-        self, index: Acquisition, mask: NDArray[np.bool_] | None, salt: int, numbers: Indices
-    ) -> list[Finalist]:
-        """Score the candidates; those of them that may have the largest index."""
-        where = self.score(index, mask)
-        best = finalists(self.promise[where], salt, numbers[where])
-        best = best + where.start if isinstance(where, slice) else where[best]
-        return [Finalist(p, float(self.promise[p]), self.seen(p)) for p in best.tolist()]
 
     def promised(self) -> Promised:
         """`promising`, and the promises of those held here whose columns are at hand."""
@@ -103,15 +118,13 @@ class PartialTiles(Tiles):
         """`covariances` with those held here, (k, block)."""
         return self.covariances(positions, across, rows_at)[:, self.block]
 
-    # ---- kept and taken up again
-
     def state_here(self) -> State:
         """What is known here and nowhere else."""
         return {name: value for name, value in self.state().items() if name in HERE or name.startswith(ROWS)}
 
 
 def cut(state: State, width: int, first: int, stop: int) -> State:
-    """Part of a state of `Tiles` that a place needs which holds the tiles from `first` to `stop`, of so many each."""
+    """State of a shard with the tiles from `first` to `stop`, of so many candidates each, from that of all tiles."""
     block, numbers = slice(first * width, stop * width), range(first, stop)
     floored = state["floored"] if first == 0 else 0
     return {
@@ -123,53 +136,8 @@ def cut(state: State, width: int, first: int, stop: int) -> State:
 
 
 def whole(states: Sequence[State]) -> State:
-    """What places know, each of the tiles after those of the one before, put together."""
+    """What shards know, each of the tiles after those of the one before, put together."""
     joined = {name: np.concatenate([state[name] for state in states]) for name in (*BY_CANDIDATE, *BY_TILE)}
     beside = {name: np.concatenate([state[name] for state in states], axis=1) for name in BY_SLOT}
     rows = {name: value for state in states for name, value in state.items() if name.startswith(ROWS)}
     return {**joined, **beside, **rows, **arrays(floored=sum(int(state["floored"]) for state in states))}
-
-
-class TilesShard:
-    """A block of candidates, made from its specification and given orders.
-
-    Parameters
-    ----------
-    kernel
-        Prior covariance.
-    space
-        Whose candidates.
-    prior_mean
-        One number, or (n,).
-    first, stop
-        Tiles held here.
-    """
-
-    CHANGING: ClassVar[frozenset[str]] = frozenset({"work", "restore"})
-    ASKING: ClassVar[frozenset[str]] = frozenset()
-    asks_matter: ClassVar[bool] = False
-
-    def __init__(self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int):
-        points = space.points()
-        self._numbers = tile_order(points, tiling.TILE)
-        means = np.broadcast_to(prior_mean, (len(points),))[self._numbers]
-        self._tiles = PartialTiles(kernel, np.ascontiguousarray(points[self._numbers]), means, first, stop)
-        self._done = 0  # orders
-
-    def work(self, first: int, orders: Sequence[Order], query: str, *arguments: Any) -> Any:
-        """Carry out those of some orders, numbered from `first` on, that are new here; then answer a question."""
-        for method, given in orders[self._done - first :]:
-            getattr(self._tiles, method)(*given)
-        self._done = first + len(orders)
-        return getattr(self if query == "contest" else self._tiles, query)(*arguments)
-
-    def contest(self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
-        """`PartialTiles.contest` among those allowed (a mask in bits)."""
-        mask = None if allowed is None else np.unpackbits(allowed, count=len(self._numbers)).astype(np.bool_)
-        finalists = self._tiles.contest(index, mask, salt, self._numbers)
-        return Answer(finalists, self._tiles.promised(), self._tiles.floored)
-
-    def restore(self, state: State) -> None:
-        """Hold what `cut` gave."""
-        self._tiles.restore(state)
-        self._done = 0

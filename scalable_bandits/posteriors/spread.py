@@ -1,20 +1,17 @@
-"""Tiles of a large space that are held in several places, and who gives the orders.
+"""Tiles of a large space that are held in shards, and what the shards are told and asked.
 
-    orders     what all places do, in this order: `PartialTiles.take` an observation, `load` columns, `close` and
-               `bring_forward` a window
-    questions  what only the places concerned answer, after the orders so far: which of their candidates may have the
-               largest index, and what is known of these
+    told     all shards, in this order: `take` an observation, `load` columns, `close` and `bring_forward` a window
+    asked    which of their candidates may have the largest index, and what is known of these
 
-A round is one question to all places, with the observation before it as the order; the answers bring what is known of
-the candidate that is observed next. A new batch of columns costs one or two questions more, a full window one.
+A round is one question to all shards, with the observation before it; the answers bring what is known of the candidate
+that is observed next. A new batch of columns costs one or two questions more, a full window one.
 
-What is done here is done as everywhere, by tiles of which none is held here.
+What is told is done here too, by tiles of which none is held here.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,123 +21,101 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.earlier import refuse_tiles_left_behind
 from scalable_bandits.posteriors.engine import Acquisition, choose
-from scalable_bandits.posteriors.parts import Finalist, Order, PartialTiles, Promised, TilesShard, cut, whole
-from scalable_bandits.posteriors.places import Place
+from scalable_bandits.posteriors.parts import Finalist, Promised, TilesShard, cut, whole
+from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.state import State
+from scalable_bandits.posteriors.tiles import Tiles
 from scalable_bandits.posteriors.window import Seen
 from scalable_bandits.spaces import FiniteSpace, Indices
 
-TILES_A_PART = 12  # about; as many as a part of 32 has of a larger space
-PARTS = 32  # at the most
+TILES_A_SHARD = 12  # about; a larger space has more in each
+SHARDS = 32  # at the most
 
 
-class SpreadTiles(PartialTiles):
-    """Tiles in parts, each held where a place puts it. See `Tiles`.
+class SpreadTiles(Tiles):
+    """Tiles in shards, held by an executor. See `Tiles`.
 
     Parameters
     ----------
     kernel, points, prior_mean
         As for `Tiles`, in the tiles' order.
     space, means
-        Whose candidates, and the prior mean (n,) in their own order: what a part is made from.
-    place
-        Where the parts live.
+        Space with all candidates, and the prior mean (n,) in its order: what a shard is made from.
+    executor
+        Where the shards live.
     """
 
     def __init__(
-        self, kernel: Kernel, points: Floats, prior_mean: Floats, space: FiniteSpace, means: Floats, place: Place
+        self, kernel: Kernel, points: Floats, prior_mean: Floats, space: FiniteSpace, means: Floats, executor: Executor
     ):
         super().__init__(kernel, points, prior_mean, 0, 0)
         count = -(-self.size // self.width)
-        self._edges = np.linspace(0, count, int(np.clip(count // TILES_A_PART, 1, PARTS)) + 1).astype(int)
-        self._part_of = np.repeat(np.arange(len(self._edges) - 1), np.diff(self._edges))
+        self._edges = np.linspace(0, count, int(np.clip(count // TILES_A_SHARD, 1, SHARDS)) + 1).astype(int)
+        self._shard_of = np.repeat(np.arange(len(self._edges) - 1), np.diff(self._edges))
         given = float(means[0]) if (means == means[0]).all() else means
-        self._parts = place.shards(
+        self._shards = executor.shards(
             [
                 functools.partial(TilesShard, kernel, space, given, first, stop)
                 for first, stop in zip(self._edges[:-1].tolist(), self._edges[1:].tolist(), strict=True)
-            ]
+            ],
+            f"tiles of {self.size} candidates",
         )
-        self._orders: list[Order] = []  # those that some part does not have yet
-        self._dropped = 0  # orders before these
-        self._sent = [0] * self.parts  # to each part
+        self._all = list(range(len(self._edges) - 1))
         self._half_folded = False
-        self._promised: list[Promised] = []  # by part, as they said with their finalists
+        self._promised: list[Promised] = []  # by shard, as they said with their finalists
         self._finalist: Finalist | None = None  # the best of them
         self._current = False  # whether they would say the same now
 
-    @property
-    def parts(self) -> int:
-        """How many there are."""
-        return len(self._edges) - 1
+    # ---- told and asked
 
-    # ---- orders and questions
-
-    def _order(self, method: str, *given: Any) -> Any:
-        """Have everybody do something, here at once and elsewhere before the next question."""
+    def _tell(self, method: str, *given: Any) -> Any:
+        """Have all shards do something before their next question; done at once here, whose result it is."""
         result = getattr(super(), method)(*given)
-        self._orders.append((method, given))
+        self._shards.tell(None, method, *given)
         self._current = False
         if method != "load":
             self._finalist = None
         return result
 
-    def _ask(self, parts: Sequence[int], query: str, *arguments: Any) -> list[Any]:
-        """Answers of some parts, in their order."""
-        if not len(parts):
-            return []
-        first = min(self._sent[part] for part in parts)
-        orders = self._orders[first - self._dropped :]
-        answers = self._parts.each(parts, "work", first, orders, query, *arguments)
-        for part in parts:
-            self._sent[part] = first + len(orders)
-        known = min(self._sent) - self._dropped
-        del self._orders[:known]
-        self._dropped += known
-        return answers
-
-    def _all(self) -> list[int]:
-        return list(range(self.parts))
-
     def _gather(self, positions: Indices, query: str, *arguments: Any) -> Floats:
-        """Rows (k, ...) of positions, each from the part that holds it."""
-        owners = self._part_of[positions // self.width]
-        parts = np.unique(owners).tolist()
-        answers = self._ask(parts, query, *arguments)
+        """Rows (k, ...) of positions, each from the shard that holds it."""
+        owners = self._shard_of[positions // self.width]
+        shards = np.unique(owners).tolist()
+        answers = self._shards.ask(shards, query, *arguments)
         out = np.empty((len(positions), answers[0].shape[1] if answers else 0))
-        for part, answer in zip(parts, answers, strict=True):
-            out[owners == part] = answer
+        for shard, answer in zip(shards, answers, strict=True):
+            out[owners == shard] = answer
         return out
 
     # ---- observing
 
     def take(self, p: int, y: float, noise_variance: float, seen: Seen) -> float:
-        before: float = self._order("take", p, y, noise_variance, seen)
+        before: float = self._tell("take", p, y, noise_variance, seen)
         return before
 
     def seen(self, p: int) -> Seen:
         if self._finalist is not None and self._finalist.position == p:
             return self._finalist.seen
-        found: Seen = self._ask([int(self._part_of[p // self.width])], "seen", p)[0]
+        found: Seen = self._shards.ask([int(self._shard_of[p // self.width])], "seen", p)[0]
         return found
 
     def _likely(self, p: int, noise_variance: float) -> Indices:
         if not self._current:
-            self._promised = self._ask(self._all(), "promised")
+            self._promised = self._shards.ask(self._all, "promised")
         count = -(-self.size // self._neighbours)
         tops, where = np.full(count, -np.inf), np.zeros(count, dtype=np.int64)
         held = self._ahead.positions
-        owners = self._part_of[held // self.width]
-        for part, (first, more, positions, cached) in enumerate(self._promised):
+        owners = self._shard_of[held // self.width]
+        for shard, (first, more, positions, cached) in enumerate(self._promised):
             groups = slice(first, first + len(more))
             where[groups] = np.where(more > tops[groups], positions, where[groups])
             np.maximum(tops[groups], more, out=tops[groups])
-            self.promise[held[owners == part]] = cached
+            self.promise[held[owners == shard]] = cached
         return self._chosen(p, tops, where)
 
     def _load(self, chosen: Indices) -> None:
         worst = self._ahead.worst(len(chosen) - self._ahead.free, self.promise)
-        self._order("load", chosen, self._gather(chosen, "rows_here", chosen), worst)
+        self._tell("load", chosen, self._gather(chosen, "rows_here", chosen), worst)
 
     def observe(self, p: int, y: float, noise_variance: float) -> float:
         if self._half_folded:
@@ -149,10 +124,10 @@ class SpreadTiles(PartialTiles):
 
     def _fold(self) -> None:
         if not self._half_folded:
-            self._order("close")
-        self._half_folded = True  # if the places cannot be reached now, the rest is done the next time
+            self._tell("close")
+        self._half_folded = True  # if the shards cannot be reached now, the rest is done the next time
         newest = self._gather(self._ahead.positions, "newest_here")
-        self._order("bring_forward", newest)
+        self._tell("bring_forward", newest)
         self._half_folded = False
 
     def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
@@ -164,7 +139,7 @@ class SpreadTiles(PartialTiles):
         self, index: Acquisition, salt: int, numbers: Indices, mask: NDArray[np.bool_] | None
     ) -> tuple[int, float]:
         allowed = None if mask is None else np.packbits(mask)
-        answers = self._ask(self._all(), "contest", index, allowed, salt)
+        answers = self._shards.ask(self._all, "contest", index, allowed, salt)
         self.floored = sum(answer.floored for answer in answers)
         self._promised, self._current = [answer.promised for answer in answers], True
         found = [finalist for answer in answers for finalist in answer.finalists]
@@ -175,7 +150,7 @@ class SpreadTiles(PartialTiles):
 
     def moments(self, positions: Any) -> tuple[Floats, Floats]:
         if isinstance(positions, slice):
-            found = np.concatenate(self._ask(self._all(), "moments_here", None))[positions]
+            found = np.concatenate(self._shards.ask(self._all, "moments_here", None))[positions]
         else:
             found = self._gather(positions, "moments_here", positions)
         return found[:, 0].copy(), found[:, 1].copy()
@@ -185,17 +160,17 @@ class SpreadTiles(PartialTiles):
         return rows[:, : self._height].copy(), rows[:, self._height :].copy()
 
     def covariances(self, positions: Indices, across: Floats, rows_at: Floats) -> Floats:
-        return np.concatenate(self._ask(self._all(), "covariances_here", positions, across, rows_at), axis=1)
+        return np.concatenate(self._shards.ask(self._all, "covariances_here", positions, across, rows_at), axis=1)
 
     # ---- kept and taken up again
 
     def state(self) -> State:
-        return {**super().state(), **whole(self._ask(self._all(), "state_here"))}
+        return {**super().state(), **whole(self._shards.ask(self._all, "state_here"))}
 
     def restore(self, state: State) -> None:
         refuse_tiles_left_behind(state)
         super().restore(cut(state, self.width, 0, 0))
-        self._orders, self._dropped, self._sent, self._finalist = [], 0, [0] * self.parts, None
+        self._finalist, self._current = None, False
         self.floored = int(state["floored"])
-        for part, (first, stop) in enumerate(zip(self._edges[:-1].tolist(), self._edges[1:].tolist(), strict=True)):
-            self._parts.each([part], "restore", cut(state, self.width, first, stop))
+        edges = self._edges.tolist()
+        self._shards.restore({i: cut(state, self.width, edges[i], edges[i + 1]) for i in self._all})
