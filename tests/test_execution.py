@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from importlib import resources
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from cluster_cases import by_hand, make_policy, parabola, until
 
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, connect, executing, recipes
-from scalable_bandits.execution.versions import check_versions
+from scalable_bandits.execution.places import _given, await_worker
 
 CLUSTER = Path(__file__).parents[1] / "cluster"
 MANIFEST = CLUSTER / "kubernetes" / "daskcluster.yaml"
@@ -58,10 +59,10 @@ def gathered(execution, count):
 class TestExecutions:
     """All of them do the same."""
 
-    @pytest.fixture(params=["in turn", "threads", "workers"])
+    @pytest.fixture(params=["in turn", "threads", "threads:2", "workers"])
     def execution(self, request, client):
-        on, threads = (client if request.param == "workers" else None), (2 if request.param == "threads" else None)
-        with executing(on, square, "square", threads) as found:
+        on = {"threads:2": "threads:2", "workers": client}.get(request.param)
+        with executing(on, square, "square", 2 if request.param == "threads" else None) as found:
             yield found
 
     def test_every_call_is_made_once(self, execution):
@@ -102,7 +103,9 @@ class TestExecutions:
 
 class TestPlaces:
     @pytest.mark.parametrize(
-        "on", ["local:0", "local:-1", "local:x", "locale", "127.0.0.1:8786", "", 3, object, {"tcp": 1}], ids=repr
+        "on",
+        ["threads:0", "local:0", "local:-1", "local:x", "locale", "127.0.0.1:8786", "", 3, object, {"tcp": 1}],
+        ids=repr,
     )
     def test_refusals(self, on):
         with pytest.raises(ValueError, match=r"^on: got .*; allowed: None, 'local', 'local:4'"), connect(on):
@@ -125,6 +128,49 @@ class TestPlaces:
             for on in (recipe, str(recipe), cluster.address):
                 with connect(on) as client:
                     assert len(client.nthreads()) == 1
+
+    @pytest.mark.parametrize("processes", [False, True])
+    def test_an_adaptive_cluster(self, processes):
+        """Has no worker until it is asked for one, and none again when there is nothing to do."""
+        from distributed import Client, LocalCluster
+
+        with (
+            LocalCluster(
+                n_workers=0,
+                processes=processes,
+                threads_per_worker=1,
+                dashboard_address="127.0.0.1:0",
+            ) as cluster,
+            Client(cluster, set_as_default=False) as own,
+        ):
+            cluster.adapt(minimum=0, maximum=2, interval="100ms")
+            began = time.monotonic()
+            with connect(own) as client:
+                assert len(client.nthreads()) >= 1
+                assert time.monotonic() - began < 30
+                assert client.submit(sum, [1, 2]).result() == 3
+            until(lambda: not own.futures and not own.nthreads())
+
+    def test_a_cluster_that_never_gets_a_worker(self):
+        """The error comes after the given seconds, and nothing is left at the scheduler."""
+        from distributed import Client, LocalCluster
+
+        with (
+            LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+            Client(cluster, set_as_default=False) as own,
+        ):
+            began = time.monotonic()
+            with pytest.raises(ClusterError, match=r"has no workers, and none came in 1 s"):
+                await_worker(own, 1.0)
+            assert 1.0 <= time.monotonic() - began < 20
+            until(lambda: not cluster.scheduler.tasks)
+
+    def test_an_asynchronous_client(self):
+        class Other:
+            asynchronous, status = True, "running"
+
+        with pytest.raises(ValueError, match="got 'an asynchronous client'; allowed: one that blocks"), _given(Other()):
+            pass
 
     def test_own_cluster(self, monkeypatch):
         """On loopback alone, one thread of BLAS and numba a worker; afterwards nothing is left."""
@@ -172,28 +218,6 @@ class TestPlaces:
         other.close()
         with pytest.raises(ClusterError, match="not connected, its status is 'closed'"), connect(other):
             pass
-
-    def test_other_versions(self, client):
-        """All of them in one message, by worker."""
-        check_versions(client)
-        found = client.get_versions(packages=["scalable_bandits", "numpy", "scipy", "numba", "cloudpickle"])
-        first, second = sorted(found["workers"])
-        found["workers"][first]["packages"]["numpy"] = "1.0"
-        found["workers"][second]["packages"]["scalable_bandits"] = None
-        found["workers"][second]["packages"]["python"] = "3.9.1.final.0"
-
-        class Other:
-            def get_versions(self, packages):
-                return found
-
-        with pytest.raises(ClusterError) as caught:
-            check_versions(Other())
-        for line in (
-            rf"numpy: here [\d.]+, worker {first} 1.0",
-            rf"scalable_bandits: here [\d.]+, worker {second} has none",
-            rf"python: here 3.\d+, worker {second} 3.9",
-        ):
-            assert re.search(line, str(caught.value))
 
 
 def cmdline(process):
@@ -334,11 +358,30 @@ class TestRecipes:
                      "--preload scalable_bandits.execution.preload", "--lifetime 225m"):  # fmt: skip
             assert part in script
 
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # dask-jobqueue's half-made cluster
     def test_an_option_that_slurm_jobs_do_not_have(self, tmp_path):
         pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
         path = tmp_path / "recipe.yaml"
         path.write_text("kind: slurm\noptions: {corse: 3}")
-        with pytest.raises(ValueError, match=r"options: got 'corse'; allowed: did you mean 'cores'"), connect(path):
+        with pytest.raises(ClusterError, match=r"does not start: .*unexpected keyword argument 'corse'"), connect(path):
+            pass
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("adapt: {minimum_jobs: 0}", r"keys of .*, adapt: got \['minimum_jobs'\]; allowed: also maximum_jobs"),
+            ("adapt: {minimum_jobs: 0, maximum_job: 4}", "adapt: got 'maximum_job'; .*did you mean 'maximum_jobs'"),
+            ("adapt: {minimum_jobs: -1, maximum_jobs: 4}", "minimum_jobs: got -1"),
+            ("adapt: {minimum_jobs: 0, maximum_jobs: 0}", "maximum_jobs: got 0; allowed: a positive integer"),
+            ("adapt: {minimum_jobs: 0, maximum_jobs: 4}", "adapt: got .*; allowed: jobs of one worker: with `proc"),
+        ],
+    )  # fmt: skip
+    def test_adaptive_jobs(self, tmp_path, text, message):
+        """Dask itself takes a wrong key for one of its own, and then knows no maximum."""
+        pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+        path = tmp_path / "recipe.yaml"
+        path.write_text(f"kind: slurm\noptions: {{cores: 2, processes: 2, memory: 2GB}}\n{text}")
+        with pytest.raises(ValueError, match=message), connect(path):
             pass
 
     @pytest.mark.parametrize("name", ["scheduler.sbatch", "jobs.sbatch"])

@@ -26,11 +26,6 @@ TRIM = "MALLOC_TRIM_THRESHOLD_"  # as distributed sets it, every round's arrays 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @contextmanager
 def at(address: str, security: Any = None) -> Iterator[Client]:
     """Client of the scheduler at an address; `security` as of `distributed.Client`."""
@@ -84,13 +79,13 @@ def local(workers: int, threads: int = 1, security: Any = None) -> Iterator[Clie
         with dask.config.set(settings):
             cluster = LocalCluster(
                 n_workers=workers,
-                threads_per_worker=1,
+                threads_per_worker=1,  # one task at a time: Python code holds the interpreter's lock
                 processes=True,
-                host="127.0.0.1",
+                host="127.0.0.1",  # nobody else's machine gets in
                 security=security,
-                dashboard_address=dashboard,
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"} if dashboard is None else None,
-                memory_limit=0,
+                dashboard_address=dashboard,  # any free port: 8787 may be another cluster's
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"} if dashboard is None else None,  # the same
+                memory_limit=0,  # none, as `terminate` above: neither spilled nor paused
                 silence_logs=logging.CRITICAL,  # what fails is reported by whoever gave it out
                 preload=["scalable_bandits.execution.sheltered"],
             )

@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from scalable_bandits import checks
 from scalable_bandits.execution import clusters
 from scalable_bandits.execution.base import ClusterError, Execution, InTurn, Threads
 from scalable_bandits.execution.recipes import read
 from scalable_bandits.execution.versions import check_versions
+from scalable_bandits.posteriors.places import cores, threads_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -22,10 +24,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ALLOWED = (
-    "None, 'local', 'local:4' (worker processes of this machine), the address of a scheduler ('tcp://host:port', "
-    "'tls://host:port'), a distributed.Client, or a recipe (a .yaml file, see cluster/)"
+    "None, 'local', 'local:4' (worker processes of this machine), 'threads:4' (threads of this process), the address "
+    "of a scheduler ('tcp://host:port', 'tls://host:port'), a distributed.Client, or a recipe (a .yaml file, see "
+    "cluster/)"
 )
 SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "inproc://")
+ASKING = "scalable_bandits asks for a worker"  # no "-": Dask shows a task by what stands before it
 PATIENCE_SECONDS = 10.0  # of which it is said that there is no worker yet
 
 
@@ -36,15 +40,16 @@ def executing(on: Any, function: Callable[..., Any], name: str, threads: int | N
     Parameters
     ----------
     on
-        As in `connect`; None for this process.
+        As in `connect`; or None for this process, "threads" or "threads:4" for its threads.
     function
         Called with the arguments of every task.
     name
         Of the work, in half a sentence.
     threads
-        In this process: how many at the same time, on threads of their own; one after the other if not given.
+        Number of threads of this process if `on` is None; one call after the other if not given.
     """
-    if on is None:
+    threads = threads if on is None else threads_of(on)
+    if on is None or threads is not None:
         execution: Execution = InTurn(function) if threads is None else Threads(function, threads)
         try:
             yield execution
@@ -63,7 +68,7 @@ def executing(on: Any, function: Callable[..., Any], name: str, threads: int | N
 
 @contextmanager
 def connect(on: Any) -> Iterator[Client]:
-    """Client of the cluster that `on` names, with at least one worker, whose versions are those of this process.
+    """Client of the cluster that `on` names, with at least one worker, whose versions were compared with ours.
 
     Parameters
     ----------
@@ -74,9 +79,9 @@ def connect(on: Any) -> Iterator[Client]:
     Raises
     ------
     ValueError
-        If it names nothing, or a recipe says what is not allowed.
+        If it names no cluster, or a recipe says what is not allowed.
     ClusterError
-        If nobody answers there, no worker comes, or the workers have other versions.
+        If nobody answers there, no worker comes, or a worker has another release of Python or of this package.
     """
     place = resolve(on)
     with place.connect() as client:
@@ -98,18 +103,20 @@ def resolve(on: Any) -> Place:
     Parameters
     ----------
     on
-        "local" or "local:4" (worker processes of this machine), an address ("tcp://...", "tls://..."), a
-        `distributed.Client`, or a recipe file (.yaml).
+        "local" or "local:4" (worker processes of this machine), "threads:4" (threads of this process), an address
+        ("tcp://...", "tls://..."), a `distributed.Client`, or a recipe file (.yaml).
 
     Raises
     ------
     ValueError
         If it names nothing, or a recipe says what is not allowed.
     """
+    if threads_of(on) is not None:
+        return Place(lambda: _no_cluster(on))
     if isinstance(on, str):
         head, _, count = on.partition(":")
         if head == "local" and (on == "local" or (count.isdecimal() and int(count) > 0)):
-            return Place(lambda: clusters.local(int(count) if count else clusters.cores()))
+            return Place(lambda: clusters.local(int(count) if count else cores()))
         if on.startswith(SCHEMES):
             return Place(lambda: clusters.at(on))
     if isinstance(on, str | os.PathLike) and Path(on).suffix in (".yaml", ".yml"):
@@ -121,6 +128,10 @@ def resolve(on: Any) -> Place:
         if isinstance(on, Client):
             return Place(lambda: _given(on))
     checks.refuse("on", on, ALLOWED)
+
+
+def _no_cluster(on: str) -> NoReturn:
+    checks.refuse("on", on, "where a cluster is needed: 'local:4', an address, a distributed.Client, or a recipe")
 
 
 @contextmanager
@@ -141,11 +152,16 @@ def await_worker(client: Client, seconds: float | None = None) -> None:
     address = client.scheduler.address if client.scheduler else "?"
     text = f"on: the scheduler at {address} has no workers"
     soon = min(PATIENCE_SECONDS, seconds)
-    if not _came(client, soon):
-        if seconds > soon:
-            logger.warning("%s yet; waiting up to %.0f s for the first", text, seconds)
-        if not _came(client, seconds - soon):
-            raise ClusterError(f"{text}, and none came in {seconds:.0f} s (a recipe may say `wait:`)")
+    key = f"{ASKING}-{uuid.uuid4().hex}"
+    asking = client.submit(bool, key=key, pure=False)  # an adaptive cluster starts workers only where there is work
+    try:
+        if not _came(client, soon):
+            if seconds > soon:
+                logger.warning("%s yet; waiting up to %.0f s for the first", text, seconds)
+            if not _came(client, seconds - soon):
+                raise ClusterError(f"{text}, and none came in {seconds:.0f} s (a recipe may say `wait:`)")
+    finally:
+        asking.release()
 
 
 def _came(client: Client, seconds: float) -> bool:

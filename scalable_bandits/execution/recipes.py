@@ -6,18 +6,16 @@ has to come. A key it does not know is refused, with the nearest one.
 
 from __future__ import annotations
 
-import inspect
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalable_bandits import checks
 from scalable_bandits.execution import clusters
 from scalable_bandits.execution.base import ClusterError
-from scalable_bandits.execution.jobs import renewed
+from scalable_bandits.posteriors.places import cores
 from scalable_bandits.specification import nearest
 
 if TYPE_CHECKING:
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
     from distributed.security import Security
 
 TLS = {"ca": str, "cert": str, "key": str}
+ADAPT = {"minimum_jobs": int, "maximum_jobs": int}
+LEAST = {"minimum_jobs": 0}  # integer that a key may have; 1 for all others
 QUEUE_SECONDS = 3600.0  # to wait for the first worker where it has to be given a place, or its image fetched
 PRELOAD = "scalable_bandits.execution.preload"
 
@@ -47,7 +47,8 @@ class Recipe:
             checks.refuse(f"kind of {path}", kind, nearest(str(kind), KINDS))
         self.kind: str = kind
         self._settings = {key: value for key, value in given.items() if key != "kind"}
-        _check(str(path), self._settings, KINDS[kind])
+        always: dict[str, type] = {"wait": int}
+        _check(str(path), self._settings, KINDS[kind].required, {**KINDS[kind].optional, **always})
         self.wait: float = self.get("wait", KINDS[kind].wait)
 
     @contextmanager
@@ -69,7 +70,7 @@ class Recipe:
         given = self.get("tls")
         if given is None:
             return None
-        _check(f"{self.path}, tls", given, Kind(clusters.at, TLS, wait=None))
+        _check(f"{self.path}, tls", given, TLS)
         files = {key: self.file(name) for key, name in given.items()}
         for key, file in files.items():
             if not file.is_file():
@@ -77,10 +78,7 @@ class Recipe:
         from distributed.security import Security
 
         ca, cert, key = (str(files[name]) for name in TLS)
-        return Security(
-            require_encryption=True, tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, tls_worker_cert=cert,
-            tls_worker_key=key, tls_scheduler_cert=cert, tls_scheduler_key=key,
-        )  # fmt: skip
+        return Security(require_encryption=True, tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key)
 
 
 def read(path: Path) -> Recipe:
@@ -102,13 +100,19 @@ def read(path: Path) -> Recipe:
     return Recipe(path, given)
 
 
-def _check(name: str, given: Mapping[str, Any], kind: Kind) -> None:
-    known = {**kind.required, **kind.optional, **({} if kind.wait is None else {"wait": int})}
+def _check(
+    name: str,
+    given: Mapping[str, Any],
+    required: Mapping[str, type],
+    optional: Mapping[str, type] | None = None,
+) -> None:
+    """Refuse keys that are unknown or missing, and values of another type."""
+    known = {**required, **(optional or {})}
     for key, value in given.items():
         if key not in known:
             checks.refuse(f"key of {name}", key, nearest(str(key), known))
         wanted = known[key]
-        low = wanted is int and isinstance(value, int) and value < 1
+        low = wanted is int and isinstance(value, int) and value < LEAST.get(key, 1)
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)) or low:
             allowed = {
                 int: "a positive integer",
@@ -118,29 +122,19 @@ def _check(name: str, given: Mapping[str, Any], kind: Kind) -> None:
                 bool: "yes or no",
             }
             checks.refuse(f"{name}, {key}", value, allowed[wanted])
-    for key in kind.required:
+    for key in required:
         if key not in given:
             checks.refuse(f"keys of {name}", sorted(given), f"also {key}")
 
 
 @contextmanager
-def _starting(recipe: Recipe, logger: str | None = None) -> Iterator[None]:
-    """ClusterError where a cluster does not start; with a logger's last words, where the error does not say why."""
-    said: list[str] = []
-    listener = logging.Handler(logging.INFO)
-    listener.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
-    speaker, callbacks = logging.getLogger(logger), logging.getLogger("tornado.application")
-    if logger is not None:
-        speaker.addHandler(listener)
-    before, callbacks.disabled = callbacks.disabled, True  # the same error is raised here
+def _starting(recipe: Recipe, hint: str = "") -> Iterator[None]:
+    """ClusterError, with the reason that Dask gives, where a cluster does not start."""
     try:
         yield
     except Exception as error:
-        why = "; ".join(" ".join(text.split()) for text in (*said[-1:], f"{type(error).__name__}: {error}"))
-        raise ClusterError(f"on: the cluster of {recipe.path} does not start: {why}") from error
-    finally:
-        callbacks.disabled = before
-        speaker.removeHandler(listener)
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ClusterError(f"on: the cluster of {recipe.path} does not start: {why}{hint}") from error
 
 
 # ---- the kinds
@@ -150,7 +144,7 @@ def _starting(recipe: Recipe, logger: str | None = None) -> Iterator[None]:
 def _local(recipe: Recipe) -> Iterator[Client]:
     """Worker processes of this machine."""
     security = True if recipe.get("encrypted") else None
-    with clusters.local(recipe.get("workers", clusters.cores()), recipe.get("threads", 1), security) as client:
+    with clusters.local(recipe.get("workers", cores()), recipe.get("threads", 1), security) as client:
         yield client
 
 
@@ -178,7 +172,7 @@ def _ssh(recipe: Recipe) -> Iterator[Client]:
         "nthreads": 1, "n_workers": recipe.get("workers", 1), "preload": [PRELOAD],
         "env": dict.fromkeys(clusters.THREADS, str(recipe.get("threads", 1))), **recipe.get("worker-options", {}),
     }  # fmt: skip
-    with _starting(recipe, "distributed.deploy.ssh"):
+    with _starting(recipe, "; the log of distributed.deploy.ssh has what the other machine said"):
         cluster = SSHCluster(
             [recipe.get("scheduler"), *recipe.get("hosts")], connect_options=recipe.get("connect", {}),
             worker_options=options, scheduler_options=recipe.get("scheduler-options", {}),
@@ -188,31 +182,41 @@ def _ssh(recipe: Recipe) -> Iterator[Client]:
         yield client
 
 
-def slurm_cluster(recipe: Recipe) -> Any:
-    """Cluster object of dask-jobqueue, without any job yet."""
-    try:
-        from dask_jobqueue import SLURMCluster
-    except ImportError as error:
-        raise ClusterError(f"on: {recipe.path} needs dask-jobqueue: pip install dask-jobqueue") from error
-    makers = (*SLURMCluster.__mro__, *SLURMCluster.job_cls.__mro__)
-    parameters = (each for maker in makers for each in inspect.signature(maker.__init__).parameters.values())
-    loose = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
-    known = {each.name for each in parameters if each.name != "self" and each.kind not in loose}
-    for key in recipe.get("options"):
-        if key not in known:
-            checks.refuse(f"key of {recipe.path}, options", key, nearest(str(key), known))
-    with _starting(recipe):
-        return SLURMCluster(**recipe.get("options"))
-
-
 @contextmanager
 def _slurm(recipe: Recipe) -> Iterator[Client]:
-    """Jobs of a SLURM cluster; for one whose time is up another is submitted."""
-    with ExitStack() as stack:
-        cluster = stack.enter_context(slurm_cluster(recipe))
+    """Jobs of a SLURM cluster: so many, or as many as there is work for."""
+    try:
+        from dask_jobqueue.slurm import SLURMCluster, SLURMJob
+    except ImportError as error:
+        raise ClusterError(f"on: {recipe.path} needs dask-jobqueue: pip install dask-jobqueue") from error
+    from distributed import Status
+
+    class Job(SLURMJob):  # type: ignore[misc]
+        async def close(self) -> None:
+            await super().close()
+            self.status = Status.closed  # dask-jobqueue 0.9 leaves it; Dask then may fail to close the cluster
+
+    adapt, options = recipe.get("adapt"), recipe.get("options")
+    if adapt is not None:
+        _check(f"{recipe.path}, adapt", adapt, ADAPT)
+        if options.get("processes") != 1:  # dask-jobqueue 0.9 does not see that a job of several workers has ended
+            checks.refuse(f"{recipe.path}, adapt", adapt, "jobs of one worker: with `processes: 1` among the options")
+    with _starting(recipe):
+        cluster = SLURMCluster(job_cls=Job, **options)
+    with cluster:
         with _starting(recipe):
-            stack.enter_context(renewed(cluster, recipe.get("jobs", 1)))
-        yield stack.enter_context(clusters.at_cluster(cluster))
+            cluster.sync(_submit, cluster, recipe.get("jobs", 1))
+        if adapt is not None:
+            cluster.adapt(**adapt)
+        with clusters.at_cluster(cluster) as client:
+            yield client
+
+
+async def _submit(cluster: Any, jobs: int) -> None:
+    """Submit jobs as `cluster.scale(jobs=...)` does, which only logs what Slurm says of one that it refuses."""
+    while len(cluster.worker_spec) < jobs:
+        cluster.worker_spec.update(cluster.new_worker_spec())
+    await cluster
 
 
 @contextmanager
@@ -235,7 +239,7 @@ class Kind(NamedTuple):
     connect: Callable[..., Any]
     required: Mapping[str, type] = {}
     optional: Mapping[str, type] = {}
-    wait: float | None = clusters.WORKER_SECONDS
+    wait: float = clusters.WORKER_SECONDS
 
 
 KINDS = {
@@ -249,6 +253,6 @@ KINDS = {
             "scheduler-options": dict,
         },
     ),
-    "slurm": Kind(_slurm, {"options": dict}, {"jobs": int}, QUEUE_SECONDS),
+    "slurm": Kind(_slurm, {"options": dict}, {"jobs": int, "adapt": dict}, QUEUE_SECONDS),
     "kubernetes": Kind(_kubernetes, {"manifest": str}, {"namespace": str}, QUEUE_SECONDS),
 }  # fmt: skip
