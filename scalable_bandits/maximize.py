@@ -89,8 +89,9 @@ def maximize(
         Evaluations in flight: when one returns the next point is asked for, the others pending. If not given: one, or
         with `on` as many as its workers have room for, those that come later too.
     on
-        Where they run: None (this process; with `parallel` on threads), "local:4" (worker processes), the address of a
-        Dask scheduler, a `distributed.Client`, or a recipe file (``cluster/``).
+        Where they run: None (this process; with `parallel` on threads), "threads:4" (this process, four threads),
+        "local:4" (worker processes), the address of a Dask scheduler, a `distributed.Client`, or a recipe file
+        (``cluster/``).
     retries
         In flight: how often a failed evaluation (it raised, or returned no finite number) is tried again. If it still
         fails it is given up, as one of the budget; a point where that happens twice in a row is left out from then on.

@@ -136,7 +136,11 @@ WRONG = [
     ('type = "GPEI"', 'type = "GPEI"\nseed = 1', r"^key of policies\.ei: got 'seed'"),
     ("rkhs_norm =", "rkhs_nrom =", r"^key of shared\.policies: got 'rkhs_nrom'; .* 'rkhs_norm'"),
     ("[shared.policies]", "[shared.policy]", r"^key of shared: got 'policy'; .* 'policies'"),
-    ("seed = 7", 'on = "tcp://somewhere:8786"', r"^on: got 'tcp://somewhere:8786'; allowed: local or local:4"),
+    (
+        "seed = 7",
+        'on = "tcp://somewhere:8786"',
+        r"^on: got 'tcp://somewhere:8786'; allowed: local, local:4, threads or threads:4",
+    ),
     ("seed = 7", 'on = "recipe.yaml"', r"^on: got"),
     ("seed = 7", 'builder = "os.system"', r"^builder: got 'os.system'"),
     ("seed = 7", 'analysis = "os.system"', r"^analysis: got 'os.system'"),

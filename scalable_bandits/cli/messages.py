@@ -13,7 +13,7 @@ from rich.markup import escape
 console = Console()
 errors = Console(stderr=True)
 
-ON = "Where it runs: local:4 (worker processes), tcp://host:port (a Dask scheduler), or a recipe (.yaml)."
+ON = "Where it runs: local:4 (worker processes), threads:4, tcp://host:port (a Dask scheduler), or a recipe (.yaml)."
 JSON = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
 
 

@@ -100,25 +100,43 @@ class InTurn(Execution):
 
 
 class Threads(Execution):
-    """Threads of this process, one for every task.
+    """Threads of this process.
 
     Right for functions that wait (for an instrument, a program, a network) or that let go of the interpreter's lock.
-    A thread cannot be stopped: those left running at the end do not keep the process from ending.
+    A thread cannot be stopped: those left running at the end do not keep the process from ending, which is why this
+    is no `concurrent.futures.ThreadPoolExecutor`.
 
     Parameters
     ----------
     function
         Called with the arguments of every task.
     slots
-        How many tasks are to run at the same time; whoever submits sees to it.
+        Most threads at the same time; tasks beyond that wait for their turn.
     """
 
     def __init__(self, function: Callable[..., Any], slots: int):
         self._function, self.slots = function, slots
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._guard = threading.Lock()
+        self._tasks: deque[tuple[str, tuple[Any, ...]]] = deque()  # that wait for a thread
+        self._running = 0  # threads
 
     def submit(self, key: str, *arguments: Any) -> None:
-        threading.Thread(target=self._call, args=(key, arguments), name=key, daemon=True).start()
+        with self._guard:
+            self._tasks.append((key, arguments))
+            if self._running == self.slots:
+                return
+            self._running += 1
+        threading.Thread(target=self._work, name=key, daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._guard:
+                if not self._tasks:
+                    self._running -= 1
+                    return
+                task = self._tasks.popleft()
+            self._call(*task)
 
     def _call(self, key: str, arguments: tuple[Any, ...]) -> None:
         self._events.put(Event("started", key, where="this process"))
@@ -130,6 +148,10 @@ class Threads(Execution):
 
     def events(self, seconds: float | None = None) -> list[Event]:
         return drained(self._events, seconds)
+
+    def close(self) -> None:
+        with self._guard:
+            self._tasks.clear()
 
 
 def drained(waiting: queue.SimpleQueue[Event], seconds: float | None) -> list[Event]:

@@ -25,7 +25,7 @@ HOW = ("horizon", "replicates", "seed", "on", "store", "data", "duration", "titl
 SHARED = ("environments", "policies")
 MEASURES = ("cumulative", "average")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]*")  # folders are called so
-LOCAL = re.compile(r"local(:[1-9][0-9]*)?")
+LOCAL = re.compile(r"(local|threads)(:[1-9][0-9]*)?")
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _check_top(specification: Mapping[str, Any]) -> None:
     if not isinstance(specification.get("timed", False), bool):
         checks.refuse("timed", specification["timed"], "true or false")
     if not LOCAL.fullmatch(specification.get("on", "local")):
-        checks.refuse("on", specification["on"], "local or local:4; a cluster is named by --on, where you trust it")
+        checks.refuse("on", specification["on"], "local, local:4, threads or threads:4; clusters are named by --on")
 
 
 def _from_builder(specification: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.execution import executing, resolve
+from scalable_bandits.execution.threads import blas_threads
 from scalable_bandits.policies import Policy
 from scalable_bandits.progress import progress_bar
 from scalable_bandits.randomness import derived_seed
@@ -216,8 +217,8 @@ class Study:
         data
             Folder of the measured files, for a study that reads them; workers read them there too.
         on
-            Where runs are played: None (this process), "local:4" (worker processes), the address of a Dask scheduler, a
-            `distributed.Client`, or a recipe file (``cluster/``).
+            Where runs are played: None (this process), "threads:4" (its threads), "local:4" (worker processes), the
+            address of a Dask scheduler, a `distributed.Client`, or a recipe file (``cluster/``).
         store
             Folder (or URL) of the study: a zarr group with a store for every run, written by whoever plays it. If it
             has runs of this study already, only what is missing is played. (`data`, `on`, `store`: also by the file.)
@@ -295,6 +296,7 @@ class Study:
         ]
         total = len(jobs) * len(labels)
         with (
+            blas_threads(),  # here, for runs on threads: threadpoolctl heeds the first thread that asks, and no other
             executing(on, player, self.name) as execution,
             progress_bar(progress, self.name, total, total - len(tasks), execution.dashboard, " runs") as advance,
         ):
