@@ -9,7 +9,7 @@ from test_cluster_studies import same
 
 import scalable_bandits as sb
 from scalable_bandits.execution import connect, executing, resolve
-from scalable_bandits.posteriors.places import cores, threads_of
+from scalable_bandits.posteriors.placement import cores, threads_of
 from scalable_bandits.studies import Study
 
 

@@ -99,7 +99,7 @@ def at_cluster(cluster: Any) -> Iterator[Client]:
     """Client of a cluster object of Dask."""
     from distributed import Client
 
-    client = Client(cluster, set_as_default=False)
+    client = Client(cluster, set_as_default=False, direct_to_workers=True)  # its workers can be reached from here
     try:
         yield client
     finally:

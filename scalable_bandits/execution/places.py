@@ -16,7 +16,7 @@ from scalable_bandits.execution import clusters
 from scalable_bandits.execution.base import ClusterError, Execution, InTurn, Threads
 from scalable_bandits.execution.recipes import read
 from scalable_bandits.execution.versions import check_versions
-from scalable_bandits.posteriors.places import cores, threads_of
+from scalable_bandits.posteriors.placement import cores, threads_of
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scalable_bandits import checks
 from scalable_bandits.execution import clusters
 from scalable_bandits.execution.base import ClusterError
-from scalable_bandits.posteriors.places import cores
+from scalable_bandits.posteriors.placement import cores
 from scalable_bandits.specification import nearest
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ a function, is told what changes it (`tell`, in the same order everywhere) and a
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Protocol
 
-from scalable_bandits import checks
 from scalable_bandits.posteriors.state import State
 
 Maker = Callable[[], Any]
@@ -239,19 +239,28 @@ def executor(on: Any) -> Executor:
     return _elsewhere[0](on) if count is None else InThreads(count)
 
 
-def threads_of(on: Any) -> int | None:
-    """Number of threads that "threads:4" or "threads" (one a processor) names; None for all else.
+def cores() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-    Raises
-    ------
-    ValueError
-        If the number is none.
+
+def threads_of(on: Any) -> int | None:
+    """Return the number of threads of this process that `on` asks for.
+
+    Parameters
+    ----------
+    on
+        Any value of the argument `on`.
+
+    Returns
+    -------
+    int or None
+        N for "threads:N", the number of processors for "threads", None for everything else.
+
+    Examples
+    --------
+    >>> threads_of("threads:4")
+    4
     """
-    if not isinstance(on, str) or on.partition(":")[0] != "threads":
-        return None
-    if on == "threads":
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = on.partition(":")[2]
-    if not (count.isascii() and count.isdecimal() and int(count) > 0):
-        checks.refuse("on", on, "'threads' or 'threads:N' with N at least 1")
-    return int(count)
+    match = re.fullmatch(r"threads(?::([1-9][0-9]*))?", on) if isinstance(on, str) else None
+    return None if match is None else int(match[1] or cores())
