@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+from threadpoolctl import threadpool_limits
 
 from benchmarks.stores import folder
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
@@ -49,6 +50,7 @@ class Recording(InProcess):
         The shards that were made last.
     """
 
+    remote = True  # tiles are cut into shards for those who are
     held: Recorded
 
     def shards(
@@ -66,12 +68,13 @@ def _again(file: Path, first: int, step: int, meet: Any, out: Any) -> None:
     mine = [([n for n in numbers if n in shards], method, given) for numbers, method, given in calls]
     mine = [(numbers, method, pickle.loads(given)) for numbers, method, given in mine]
     started = 0.0
-    for number, (numbers, method, given) in enumerate(mine):
-        if number == warm:
-            meet.wait()
-            started = time.perf_counter()
-        for shard in numbers:
-            getattr(shards[shard], method)(*given)
+    with threadpool_limits(1, user_api="blas"):  # as workers have
+        for number, (numbers, method, given) in enumerate(mine):
+            if number == warm:
+                meet.wait()
+                started = time.perf_counter()
+            for shard in numbers:
+                getattr(shards[shard], method)(*given)
     out.put(time.perf_counter() - started)
 
 

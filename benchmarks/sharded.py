@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from unittest import mock
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import scalable_bandits as sb
 from benchmarks import bare
@@ -76,16 +77,17 @@ def cube(side: int, on: Any = None) -> Made:
     ), function
 
 
-def rounds_of(made: Made, count: int, after: Callable[[], None] = lambda: None) -> list[float]:
-    """Seconds of the policy in each round, after some that make the shards."""
+def rounds_of(made: Made, count: int, after: Callable[[], None] = lambda: None, flight: int = 1) -> list[float]:
+    """Seconds of the policy in each round, after some that make the shards, with so many evaluations in flight."""
     policy, function = made
-    taken = []
+    taken, pending = [], [policy.ask() for _ in range(flight - 1)]
     for t in range(1, count + WARM + 1):
         if t == WARM + 1:
             after()
         asking = time.perf_counter()
-        x = policy.ask()
+        pending.append(policy.ask())
         asked = time.perf_counter()
+        x = pending.pop(0)
         y = float(function.evaluate(x[None])[0] + function.noise_at(t))
         telling = time.perf_counter()
         policy.tell(x, y)
@@ -95,16 +97,16 @@ def rounds_of(made: Made, count: int, after: Callable[[], None] = lambda: None) 
     return taken[WARM:]
 
 
-def recorded(make: Callable[[int], Made], size: int, count: int) -> bare.Recorded:
+def recorded(make: Callable[..., Made], size: int, count: int, flight: int = 1) -> bare.Recorded:
     """What the shards are asked in so many rounds."""
     executor = bare.Recording()
     with mock.patch("scalable_bandits.policies.held.executor", return_value=executor):
-        policy, function = make(size, "recorded")  # type: ignore[call-arg]
+        made = make(size, "recorded")
 
     def warm() -> None:
         executor.held.warm = len(executor.held.calls)
 
-    rounds_of((policy, function), count, warm)
+    rounds_of(made, count, warm, flight)
     executor.held.forget()
     return executor.held
 
@@ -119,40 +121,48 @@ class Case(NamedTuple):
     rounds: int
     repeats: int
     sizes: tuple[int, ...]  # for the table of where it pays
+    flight: int = 1  # evaluations in flight
 
 
 CASES = (
-    Case(f"PE-GP-UCB, {PRIORS} priors", priors, "candidates", 6_000, 600, 3, (1_000, 3_000)),
     Case(f"PE-GP-UCB, {PRIORS} priors, changing", changing_priors, "candidates", 3_000, 100, 3, (300, 1_000)),
-    Case("IGP-UCB, tiles", tiles, "candidates", 300_000, 400, 3, (30_000, 100_000)),
-    Case("pi-GP-UCB on a box, cells", cells, "dimensions", 4, 60, 3, (2,)),
+    Case(f"PE-GP-UCB, {PRIORS} priors", priors, "candidates", 5_900, 600, 3, (1_000, 3_000)),
+    Case("IGP-UCB, tiles", tiles, "candidates", 1_990_000, 100, 3, (30_000, 100_000, 300_000)),
+    Case("pi-GP-UCB on a box, 16 in flight, cells", cells, "dimensions", 6, 60, 3, (2, 4), 16),
+    Case("pi-GP-UCB on a box, cells", cells, "dimensions", 6, 60, 3, (2, 4)),
 )
 QUICK = (
     Case(f"PE-GP-UCB, {PRIORS} priors", priors, "candidates", 300, 20, 1, (30,)),
     Case("IGP-UCB, tiles", tiles, "candidates", 30_000, 20, 1, (10_000,)),
-    Case("pi-GP-UCB on a box, cells", cells, "dimensions", 1, 5, 1, ()),
+    Case("pi-GP-UCB on a box, 4 in flight, cells", cells, "dimensions", 1, 5, 1, (), 4),
 )
 
 
 def sharded(quick: bool) -> Iterator[Line]:
-    """Each sharded policy on 2 workers and on 2 threads against 2 bare processes, and from which size on they pay."""
-    yield from threads(quick)
-    with local(2) as client:
+    """Each sharded policy on 2 workers and on 2 threads against 2 bare processes, and from which size on they pay.
+
+    BLAS has one thread everywhere.
+    """
+    with threadpool_limits(1, user_api="blas"), local(2) as client:
         yield from messages(client, quick)
         for case in QUICK if quick else CASES:
             yield from _against_bare(case, client)
             for size in case.sizes:
                 yield from _sizes(case, size, max(10, min(case.rounds, 300)), client)
+        yield from threads(quick)
 
 
 def _against_bare(case: Case, client: Any) -> Iterator[Line]:
-    asked = recorded(case.make, case.size, case.rounds)
+    def played(on: Any) -> float:
+        return sum(rounds_of(case.make(case.size, on), case.rounds, flight=case.flight))
+
+    asked = recorded(case.make, case.size, case.rounds, case.flight)
     found: dict[str, list[float]] = {name: [] for name in ("workers", "threads", "bare", "here")}
     for _ in range(case.repeats):
-        found["workers"].append(sum(rounds_of(case.make(case.size, client), case.rounds)))
+        found["workers"].append(played(client))
         found["bare"].append(bare.seconds(2, asked))
-        found["threads"].append(sum(rounds_of(case.make(case.size, "threads:2"), case.rounds)))
-        found["here"].append(sum(rounds_of(case.make(case.size), case.rounds)))
+        found["threads"].append(played("threads:2"))
+        found["here"].append(played(None))
     ms = {name: 1e3 * statistics.median(each) / case.rounds for name, each in found.items()}
     yield Line(
         f"{case.name}, {case.size:,} {case.unit}, {case.rounds} rounds, a round on 2 workers",
@@ -173,7 +183,8 @@ def _against_bare(case: Case, client: Any) -> Iterator[Line]:
 def _sizes(case: Case, size: int, rounds: int, client: Any) -> Iterator[Line]:
     # Means: of some policies a few rounds take most of the time.
     here, threads, there = (
-        1e3 * statistics.fmean(rounds_of(case.make(size, on), rounds)) for on in (None, "threads:2", client)
+        1e3 * statistics.fmean(rounds_of(case.make(size, on), rounds, flight=case.flight))
+        for on in (None, "threads:2", client)
     )
     yield Line(
         f"... a round, {size:,} {case.unit}, {rounds} rounds, 2 workers", f"{there:.1f} ms",

@@ -69,7 +69,7 @@ PAGES = {
     "readme": "README.md",
     "contributing": "CONTRIBUTING.md",
     "changelog": "CHANGELOG.md",
-    "cluster": "cluster/README.md",
+    "recipes": "cluster/README.md",
 }
 ROOT = Path(__file__).parent.parent
 

@@ -27,6 +27,8 @@ def recipe(name, folder, **changes):
     given = yaml.safe_load((CLUSTER / name).read_text())
     for key, value in changes.items():
         given[key] = {**given.get(key, {}), **value} if isinstance(value, dict) else value
+    if "adapt" in changes:
+        del given["scale"]
     (folder / "recipe.yaml").write_text(yaml.safe_dump(given))
     return folder / "recipe.yaml"
 
@@ -53,7 +55,7 @@ class TestSlurm:
     def recipe(self, folder, number=1):
         """The recipe as it is, for this small machine."""
         sizes = {"cores": 2, "processes": 2, "memory": "2GB", "interface": "lo"}
-        return recipe("slurm/slurm.yaml", folder, jobs=number, options=sizes)
+        return recipe("slurm/slurm.yaml", folder, scale={"jobs": number}, options=sizes)
 
     def test_the_recipe(self, cluster, tmp_path):
         """Two jobs of two workers, the same numbers, and nothing is left in the queue."""
@@ -133,7 +135,7 @@ class TestSlurm:
         sizes = ("--nodes=1", "--cpus-per-task=2", "--mem=2G")
         assert "Submitted" in cluster("sbatch", *sizes, scripts / "jobs.sbatch", **own)
         until(file.exists, 120)
-        (tmp_path / "recipe.yaml").write_text(yaml.safe_dump({"kind": "address", "scheduler-file": str(file)}))
+        (tmp_path / "recipe.yaml").write_text(yaml.safe_dump({"scheduler-file": str(file)}))
         with connect(tmp_path / "recipe.yaml") as client:
             until(lambda: len(client.nthreads()) == 2, 300)
             workers = client.scheduler_info(n_workers=-1)["workers"].values()
@@ -181,9 +183,11 @@ class TestSsh:
             process.wait()
 
     def given(self, server, folder, **changes):
-        own = {"scheduler": "127.0.0.1", "hosts": ["127.0.0.1"], "workers": 2, "python": sys.executable}
-        options = {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}
-        return recipe("ssh.yaml", folder, **{**own, "connect": server, "scheduler-options": options, **changes})
+        own = {"hosts": ["127.0.0.1", "127.0.0.1"], "remote_python": sys.executable, "connect_options": server}
+        own["scheduler_options"] = {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}
+        workers = yaml.safe_load((CLUSTER / "ssh.yaml").read_text())["options"]["worker_options"]
+        own["worker_options"] = {**workers, "n_workers": 2}
+        return recipe("ssh.yaml", folder, options={**own, **changes})
 
     def test_the_recipe(self, server, tmp_path):
         """The same numbers; one thread a worker; nothing is left."""
@@ -198,16 +202,16 @@ class TestSsh:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"python": "/nowhere/python"}, "the log of distributed.deploy.ssh has"),
-            ({"connect": {"client_keys": []}}, "[Pp]ermission denied"),
-            ({"connect": {"port": 1}}, "[Cc]onnect"),
+            ({"remote_python": "/nowhere/python"}, "the log of distributed.deploy has"),
+            ({"connect_options": {"client_keys": []}}, "[Pp]ermission denied"),
+            ({"connect_options": {"port": 1}}, "[Cc]onnect"),
         ],
         ids=["python", "key", "port"],
     )
     def test_what_goes_wrong(self, server, tmp_path, changes, message):
         """It is said in one error, and no cluster is left half made."""
-        if "connect" in changes:
-            changes = {"connect": {**server, **changes["connect"]}}
+        if "connect_options" in changes:
+            changes = {"connect_options": {**server, **changes["connect_options"]}}
         with (
             pytest.raises(ClusterError, match=f"^on: the cluster of .*recipe.yaml does not start: .*{message}"),
             connect(self.given(server, tmp_path, **changes)),

@@ -1,21 +1,24 @@
 """How long what a run holds on workers lives there, and what a cluster's owner may do meanwhile."""
 
+import contextlib
 import gc
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
-from cluster_cases import by_hand, until
+from cluster_cases import by_hand, free_port, until
 from distributed import Client, LocalCluster
 
 import scalable_bandits as sb
-from scalable_bandits.execution import ClusterError, actors, shard_pool
+from scalable_bandits.execution import ClusterError, actors, shard_pool, versions
 
 SPACE = sb.Grid([[0, 1]], 300)
 PRIORS = [sb.Prior(f"{scale}", sb.RBF(scale)) for scale in (0.1, 0.2, 0.3, 0.4)]
@@ -204,7 +207,6 @@ def test_a_lifetime(tmp_path):
 
 def test_nobody_answers(monkeypatch, client):
     """After a stated time, and not before, with the setting named."""
-    import dask
 
     def nobody(self, client, groups, call, expected):
         time.sleep(0.05)
@@ -227,3 +229,132 @@ def test_nobody_answers(monkeypatch, client):
     assert policy.ask() == here.ask()
     del policy
     gc.collect()
+
+
+class TestUnfitWorkers:
+    """A worker that cannot take part is named, and the run goes on without it."""
+
+    BLOCKER = """
+import importlib.metadata, sys
+import distributed.versions
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "scalable_bandits":
+            raise ModuleNotFoundError("No module named 'scalable_bandits'")
+sys.meta_path.insert(0, Blocker())
+version = importlib.metadata.version
+def hidden(name):
+    if name == "scalable_bandits":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return version(name)
+distributed.versions.version = hidden
+"""
+
+    def test_without_this_package(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(shard_pool, "LOOK_SECONDS", 0.0)
+        (tmp_path / "blocker.py").write_text(self.BLOCKER)
+        with by_hand(tmp_path / "cluster", 1) as cluster, Client(cluster.address, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+            policy, environment, found = policy_of(client), function(), []
+            for t in range(5):
+                found += play(policy, environment, t)
+            unfit = cluster.worker("--preload", str(tmp_path / "blocker.py"))
+            client.wait_for_workers(2, timeout=60)
+            x = policy.ask()
+            with pytest.raises(ClusterError, match=r"tcp://.*: scalable_bandits is missing \(here"):
+                policy.tell(x, 1.0)
+            with pytest.raises(ClusterError, match=r"scalable_bandits is missing \(here"):
+                policy_of(client).ask()
+            unfit.kill()
+            until(lambda: len(client.nthreads()) == 1, 60)
+            policy.tell(x, float(environment.evaluate(x[None])[0] + environment.noise_at(6)))
+            found += SPACE.index(x[None]).tolist()
+            for t in range(6, 12):
+                found += play(policy, environment, t)
+            policy.close()
+        np.testing.assert_array_equal(found, expected(12))
+
+    @pytest.mark.parametrize(
+        ("name", "version", "raised"),
+        [("scalable_bandits", "0.0.1", True), ("python", "2.7", True), ("numpy", "1", False)],
+    )
+    def test_other_versions(self, name, version, raised, client, monkeypatch):
+        """Found when the worker is first used too, for it may have come later than the client."""
+        ours = versions.installed()
+        monkeypatch.setattr("scalable_bandits.execution.places.check_versions", lambda client: None)
+        monkeypatch.setattr(versions, "installed", lambda: {**ours, name: version})
+        policy = policy_of(client)
+        here = rf"{name} {re.escape(str(ours[name]))}[.a-z0-9]* \(here {re.escape(version)}\)"
+        if raised:
+            with pytest.raises(ClusterError, match=here):
+                policy.ask()
+        else:
+            with pytest.warns(UserWarning, match=here):
+                policy.ask()
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def namespaces():
+    """Two networks of their own, each joined to this one by a pair of interfaces; their names."""
+    names = [f"sb{os.getpid() % 10_000}{side}" for side in "ab"]
+    try:
+        for number, name in enumerate(names):
+            ip("netns", "add", name)
+            ip("link", "add", f"{name}h", "type", "veth", "peer", "name", f"{name}w", "netns", name)
+            ip("addr", "add", f"10.77.{number}.1/24", "dev", f"{name}h")
+            ip("link", "set", f"{name}h", "up")
+            ip("-n", name, "addr", "add", f"10.77.{number}.2/24", "dev", f"{name}w")
+            for device in ("lo", f"{name}w"):
+                ip("-n", name, "link", "set", device, "up")
+            ip("-n", name, "route", "add", "default", "via", f"10.77.{number}.1")
+        yield names
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no network namespaces here: {error}")
+    finally:
+        for name in names:
+            with contextlib.suppress(OSError, subprocess.CalledProcessError):
+                ip("netns", "delete", name)
+
+
+def test_other_networks(namespaces, tmp_path):
+    """Workers in networks of their own: the numbers of one process, also when one of them is cut off for good."""
+    environment = {
+        **os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])),
+    }  # fmt: skip
+    port, processes = free_port(), []
+
+    def start(*command):
+        with (tmp_path / "log").open("ab") as log:
+            processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+
+    python = (sys.executable, "-m")
+    start(*python, "distributed.cli.dask_scheduler", "--host", "10.77.0.1", "--port", str(port), "--no-dashboard",
+          "--dashboard-address", "127.0.0.1:0")  # fmt: skip
+    address = f"tcp://10.77.0.1:{port}"
+    for number, name in enumerate(namespaces):
+        start("ip", "netns", "exec", name, *python, "distributed.cli.dask_worker", address, "--nthreads", "1",
+              "--no-nanny", "--no-dashboard", "--host", f"10.77.{number}.2")  # fmt: skip
+    try:
+        with (
+            dask.config.set({"distributed.comm.timeouts.tcp": "12s", "distributed.comm.timeouts.connect": "3s"}),
+            Client(address, set_as_default=False, timeout=30, direct_to_workers=True) as client,
+        ):
+            client.wait_for_workers(2, timeout=60)
+            policy, function_, found = policy_of(client), function(), []
+            for t in range(40):
+                if t == 20:
+                    assert len(set(policy._shards._homes.values())) == 2
+                    ip("link", "set", f"{namespaces[1]}h", "down")
+                found += play(policy, function_, t)
+            assert set(policy._shards._homes.values()) == {w for w in policy._shards._actors if "//10.77.0.2:" in w}
+            policy.close()
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    np.testing.assert_array_equal(found, expected(40))

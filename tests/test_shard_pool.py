@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalable_bandits.execution import shard_log, versions
+from scalable_bandits.execution import shard_log
 from scalable_bandits.execution.shard_log import ShardLog
 from scalable_bandits.execution.shard_pool import ShardPool
 from scalable_bandits.execution.shard_worker import Call, ShardWorker, packed
@@ -73,9 +73,6 @@ class Handle:
     def __init__(self, fake, address):
         self.fake, self.address, self.actor, self._future = fake, address, ShardWorker(), None
 
-    def versions(self):
-        return Answer(versions.installed())
-
     def perform(self, message):
         fate = self.fake.fate()
         if fate == "before":
@@ -109,6 +106,9 @@ class FakeClient:
         """An actor, or the empty task of a beat."""
         handle = Handle(self, workers[0]) if function is ShardWorker else None
         return types.SimpleNamespace(result=lambda timeout=None: handle, release=lambda: None)
+
+    def get_versions(self, packages):
+        return {"workers": {}}
 
     def as_current(self):
         return contextlib.nullcontext()

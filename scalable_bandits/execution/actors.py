@@ -15,15 +15,13 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from scalable_bandits.execution import versions
-from scalable_bandits.execution.base import ClusterError
 from scalable_bandits.execution.shard_worker import ShardWorker
+from scalable_bandits.execution.versions import check_versions
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
 PULSE_SECONDS = 0.2  # without an answer, between two looks at whether the workers are still there
-VERSION_SECONDS = 10.0  # for a new actor to name its versions, before it is seen whether its worker is still there
 BEAT_SECONDS = 1.0  # between two empty tasks: less than any idle timeout that makes sense
 
 Answer = bytes | BaseException
@@ -92,12 +90,14 @@ class Actors:
         if now > self._beaten + BEAT_SECONDS:
             self._beaten = now
             key = f"{self._name} at work-{uuid.uuid4().hex[:8]}"
-            self._beat = self._client.submit(_nothing, key=key, pure=False)
+            self._beat = self._client.submit(bool, key=key, pure=False)
 
     def _handles_of(self, workers: Mapping[str, bytes]) -> dict[str, Any]:
         """Handles of actors, which are made where there are none, or what kept one from being made."""
         found = {worker: self._handles[worker] for worker in workers if worker in self._handles}
         new = [worker for worker in workers if worker not in found]
+        if new:
+            check_versions(self._client)  # a worker that does not know an actor's class would not survive its arrival
         for worker in new:
             self._made += 1
             key = f"{self._name} {self._made}-{self._run}"
@@ -113,20 +113,14 @@ class Actors:
         while True:
             try:
                 with self._client.as_current():
-                    handle = self._futures[worker].result(timeout=PULSE_SECONDS)
-                theirs = handle.versions().result(timeout=VERSION_SECONDS)
+                    self._handles[worker] = self._futures[worker].result(timeout=PULSE_SECONDS)
+                return self._handles[worker]
             except TimeoutError:
                 self._show_activity()
                 if worker not in self._client.nthreads():
                     return OSError(f"{worker} is gone")
-                continue
-            except (ImportError, AttributeError) as error:
-                raise ClusterError(f"on: worker {worker} has no scalable_bandits of this version: {error}") from error
             except Exception as error:
                 return OSError(f"{worker}: {error!r}")
-            versions.judge([versions.compare(versions.installed(), theirs, worker)])
-            self._handles[worker] = handle
-            return handle
 
 
 def _release(futures: Mapping[str, Future[Any] | None], handles: Mapping[str, Any]) -> None:
@@ -134,7 +128,3 @@ def _release(futures: Mapping[str, Future[Any] | None], handles: Mapping[str, An
     for each in (*futures.values(), *(handle._future for handle in handles.values() if handle is not None)):
         if each is not None:
             each.release()
-
-
-def _nothing() -> None:
-    """Activity, for a scheduler."""

@@ -1,32 +1,37 @@
-"""Recipes: files that say how a cluster is started or found (`cluster/`); every one is something `on=` reads.
+"""Recipes: YAML files that say how a cluster is found or started (`cluster/`).
 
-A recipe is YAML: its ``kind``, and what that kind needs; in all of them ``wait``, the seconds in which the first worker
-has to come. A key it does not know is refused, with the nearest one.
+A recipe has one of the keys `workers` (worker processes of this machine), `scheduler` or `scheduler-file` (a scheduler
+that runs already) and `cluster` (a class of Dask's or of another package, which is called with `options`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scalable_bandits import checks
 from scalable_bandits.execution import clusters
 from scalable_bandits.execution.base import ClusterError
-from scalable_bandits.posteriors.placement import cores
 from scalable_bandits.specification import nearest
 
 if TYPE_CHECKING:
     from distributed import Client
     from distributed.security import Security
 
-TLS = {"ca": str, "cert": str, "key": str}
-ADAPT = {"minimum_jobs": int, "maximum_jobs": int}
-LEAST = {"minimum_jobs": 0}  # integer that a key may have; 1 for all others
+COUNT, NUMBER, TEXT, FLAG, KEYS = "a positive integer", "a positive number", "text", "yes or no", "keys and values"
+ADDRESS = {"tls": KEYS, "wait": NUMBER}
+KINDS: dict[str, dict[str, str]] = {  # by the key that a recipe of the kind has; what it and the others may be
+    "workers": {"workers": COUNT, "threads": COUNT, "encrypted": FLAG, "wait": NUMBER},
+    "scheduler": {"scheduler": TEXT, **ADDRESS},
+    "scheduler-file": {"scheduler-file": TEXT, **ADDRESS},
+    "cluster": {"cluster": TEXT, "options": KEYS, "scale": KEYS, "adapt": KEYS, "wait": NUMBER},
+}
+TLS = {"ca": TEXT, "cert": TEXT, "key": TEXT}
 QUEUE_SECONDS = 3600.0  # to wait for the first worker where it has to be given a place, or its image fetched
-PRELOAD = "scalable_bandits.execution.preload"
 
 
 class Recipe:
@@ -35,43 +40,48 @@ class Recipe:
     Parameters
     ----------
     path
-        Of the file; other paths in it are relative to its folder.
+        Path of the file. Other paths in it are relative to its folder; in `options` those that begin with "./".
     given
-        What it says.
+        Keys and values of the file.
     """
 
     def __init__(self, path: Path, given: Mapping[str, Any]):
-        self.path = path
-        kind = given.get("kind")
-        if kind not in KINDS:
-            checks.refuse(f"kind of {path}", kind, nearest(str(kind), KINDS))
-        self.kind: str = kind
-        self._settings = {key: value for key, value in given.items() if key != "kind"}
-        always: dict[str, type] = {"wait": int}
-        _check(str(path), self._settings, KINDS[kind].required, {**KINDS[kind].optional, **always})
-        self.wait: float = self.get("wait", KINDS[kind].wait)
+        self.path, self._given = path, given
+        kinds = [key for key in KINDS if key in given]
+        if len(kinds) != 1:
+            checks.refuse(f"keys of {path}", sorted(map(str, given)), f"one of {', '.join(KINDS)}")
+        self.kind = kinds[0]
+        _check(str(path), given, KINDS[self.kind])
+        self.wait = float(given.get("wait", QUEUE_SECONDS if self.kind == "cluster" else clusters.WORKER_SECONDS))
 
     @contextmanager
     def connect(self) -> Iterator[Client]:
         """Client of the cluster; one that was started for it is ended with the context."""
-        with KINDS[self.kind].connect(self) as client:
+        given = self._given
+        if self.kind == "workers":
+            opened: Any = clusters.local(given["workers"], given.get("threads", 1), given.get("encrypted") or None)
+        else:
+            opened = self._started() if self.kind == "cluster" else clusters.at(self._address(), self._security())
+        with opened as client:
             yield client
 
-    def get(self, key: str, default: Any = None) -> Any:
-        """What the recipe says of a key."""
-        return self._settings.get(key, default)
+    def _address(self) -> str:
+        """Address of the scheduler, which may be in the file that `dask scheduler --scheduler-file` wrote."""
+        if self.kind == "scheduler":
+            return str(self._given["scheduler"])
+        file = self._file(self._given["scheduler-file"])
+        try:
+            return str(json.loads(file.read_text())["address"])
+        except (OSError, ValueError, KeyError) as error:
+            raise ClusterError(f"on: no scheduler has written {file}: {error}") from error
 
-    def file(self, name: str) -> Path:
-        """Path of a file that the recipe names."""
-        return self.path.parent / Path(name).expanduser()
-
-    def security(self) -> Security | None:
+    def _security(self) -> Security | None:
         """Certificates for ``tls://``; None where the recipe names none (then Dask's own configuration counts)."""
-        given = self.get("tls")
+        given = self._given.get("tls")
         if given is None:
             return None
-        _check(f"{self.path}, tls", given, TLS)
-        files = {key: self.file(name) for key, name in given.items()}
+        _check(f"{self.path}, tls", given, TLS, required=TLS)
+        files = {key: self._file(name) for key, name in given.items()}
         for key, file in files.items():
             if not file.is_file():
                 raise FileNotFoundError(f"{self.path}: tls: {key}: there is no file {file}")
@@ -80,6 +90,53 @@ class Recipe:
         ca, cert, key = (str(files[name]) for name in TLS)
         return Security(require_encryption=True, tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key)
 
+    def _file(self, name: str) -> Path:
+        return self.path.parent / Path(name).expanduser()
+
+    @contextmanager
+    def _started(self) -> Iterator[Client]:
+        """A cluster of a class that the recipe names."""
+        make, options = self._class(), self._resolved(self._given.get("options", {}))
+        if hasattr(make, "job_cls"):
+            options.setdefault("job_cls", _closing(make.job_cls))
+        with self._starting():
+            cluster = make(**options)
+        with cluster:
+            with self._starting():
+                if "scale" in self._given:
+                    _scale(cluster, self._given["scale"])
+                if "adapt" in self._given:
+                    cluster.adapt(**self._given["adapt"])
+            with clusters.at_cluster(cluster) as client:
+                yield client
+
+    def _class(self) -> Any:
+        module, _, name = self._given["cluster"].rpartition(".")
+        try:
+            return getattr(import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            package = module.partition(".")[0].replace("_", "-") or "distributed"
+            text = f"on: {self.path} needs {self._given['cluster']}: {error}; pip install {package}"
+            raise ClusterError(text) from error
+
+    def _resolved(self, value: Any) -> Any:
+        """A copy of options, with paths relative to the recipe made whole."""
+        if isinstance(value, dict):
+            return {key: self._resolved(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._resolved(each) for each in value]
+        return str(self._file(value)) if isinstance(value, str) and value.startswith("./") else value
+
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        """ClusterError, with the reason that the cluster's class gives, where it does not start."""
+        try:
+            yield
+        except Exception as error:
+            why = " ".join(f"{type(error).__name__}: {error}".split())
+            hint = "; the log of distributed.deploy has more" if "distributed" in self._given["cluster"] else ""
+            raise ClusterError(f"on: the cluster of {self.path} does not start: {why}{hint}") from error
+
 
 def read(path: Path) -> Recipe:
     """Read a recipe.
@@ -87,7 +144,7 @@ def read(path: Path) -> Recipe:
     Raises
     ------
     ValueError
-        If there is no such file, it is no YAML, or says what is not allowed.
+        If there is no such file, it is not YAML, or has keys or values that are not allowed.
     """
     import yaml
 
@@ -100,159 +157,44 @@ def read(path: Path) -> Recipe:
     return Recipe(path, given)
 
 
-def _check(
-    name: str,
-    given: Mapping[str, Any],
-    required: Mapping[str, type],
-    optional: Mapping[str, type] | None = None,
-) -> None:
+def _check(name: str, given: Any, allowed: Mapping[str, str], required: Mapping[str, str] | None = None) -> None:
     """Refuse keys that are unknown or missing, and values of another type."""
-    known = {**required, **(optional or {})}
     for key, value in given.items():
-        if key not in known:
-            checks.refuse(f"key of {name}", key, nearest(str(key), known))
-        wanted = known[key]
-        low = wanted is int and isinstance(value, int) and value < LEAST.get(key, 1)
-        if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)) or low:
-            allowed = {
-                int: "a positive integer",
-                str: "text",
-                dict: "keys and values",
-                list: "a list",
-                bool: "yes or no",
-            }
-            checks.refuse(f"{name}, {key}", value, allowed[wanted])
-    for key in required:
+        if key not in allowed:
+            checks.refuse(f"key of {name}", key, nearest(str(key), allowed))
+        number = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        fits = {
+            COUNT: number and isinstance(value, int), NUMBER: number, TEXT: isinstance(value, str),
+            FLAG: isinstance(value, bool), KEYS: isinstance(value, dict),
+        }  # fmt: skip
+        if not fits[allowed[key]]:
+            checks.refuse(f"{name}, {key}", value, allowed[key])
+    for key in required or ():
         if key not in given:
             checks.refuse(f"keys of {name}", sorted(given), f"also {key}")
 
 
-@contextmanager
-def _starting(recipe: Recipe, hint: str = "") -> Iterator[None]:
-    """ClusterError, with the reason that Dask gives, where a cluster does not start."""
-    try:
-        yield
-    except Exception as error:
-        why = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ClusterError(f"on: the cluster of {recipe.path} does not start: {why}{hint}") from error
+def _scale(cluster: Any, size: Mapping[str, Any]) -> None:
+    """Scale a cluster; raises what keeps workers from being started, which clusters with a specification only log."""
+
+    async def scaled() -> None:
+        cluster.scale(**size)
+        await cluster
+
+    if hasattr(cluster, "worker_spec"):
+        cluster.sync(scaled)
+    else:
+        cluster.scale(**size)
 
 
-# ---- the kinds
+def _closing(job: Any) -> Any:
+    """The class of jobs of dask-jobqueue, which up to 0.9 leaves jobs marked as running when it closes them."""
 
-
-@contextmanager
-def _local(recipe: Recipe) -> Iterator[Client]:
-    """Worker processes of this machine."""
-    security = True if recipe.get("encrypted") else None
-    with clusters.local(recipe.get("workers", cores()), recipe.get("threads", 1), security) as client:
-        yield client
-
-
-@contextmanager
-def _address(recipe: Recipe) -> Iterator[Client]:
-    """A scheduler that runs already: by its address, or the file that `dask scheduler --scheduler-file` wrote."""
-    address, file = recipe.get("scheduler"), recipe.get("scheduler-file")
-    if (address is None) == (file is None):
-        checks.refuse(str(recipe.path), {"scheduler": address, "scheduler-file": file}, "one of the two")
-    if file is not None:
-        try:
-            address = json.loads(recipe.file(file).read_text())["address"]
-        except (OSError, ValueError, KeyError) as error:
-            raise ClusterError(f"on: no scheduler has written {recipe.file(file)}: {error}") from error
-    with clusters.at(str(address), recipe.security()) as client:
-        yield client
-
-
-@contextmanager
-def _ssh(recipe: Recipe) -> Iterator[Client]:
-    """Machines that this one reaches by ssh without a password."""
-    from distributed import SSHCluster
-
-    options = {
-        "nthreads": 1, "n_workers": recipe.get("workers", 1), "preload": [PRELOAD],
-        "env": dict.fromkeys(clusters.THREADS, str(recipe.get("threads", 1))), **recipe.get("worker-options", {}),
-    }  # fmt: skip
-    with _starting(recipe, "; the log of distributed.deploy.ssh has what the other machine said"):
-        cluster = SSHCluster(
-            [recipe.get("scheduler"), *recipe.get("hosts")], connect_options=recipe.get("connect", {}),
-            worker_options=options, scheduler_options=recipe.get("scheduler-options", {}),
-            remote_python=recipe.get("python"),
-        )  # fmt: skip
-    with cluster, clusters.at_cluster(cluster) as client:
-        yield client
-
-
-@contextmanager
-def _slurm(recipe: Recipe) -> Iterator[Client]:
-    """Jobs of a SLURM cluster: so many, or as many as there is work for."""
-    try:
-        from dask_jobqueue.slurm import SLURMCluster, SLURMJob
-    except ImportError as error:
-        raise ClusterError(f"on: {recipe.path} needs dask-jobqueue: pip install dask-jobqueue") from error
-    from distributed import Status
-
-    class Job(SLURMJob):  # type: ignore[misc]
+    class Job(job):  # type: ignore[misc]
         async def close(self) -> None:
+            from distributed import Status
+
             await super().close()
-            self.status = Status.closed  # dask-jobqueue 0.9 leaves it; Dask then may fail to close the cluster
+            self.status = Status.closed
 
-    adapt, options = recipe.get("adapt"), recipe.get("options")
-    if adapt is not None:
-        _check(f"{recipe.path}, adapt", adapt, ADAPT)
-        if options.get("processes") != 1:  # dask-jobqueue 0.9 does not see that a job of several workers has ended
-            checks.refuse(f"{recipe.path}, adapt", adapt, "jobs of one worker: with `processes: 1` among the options")
-    with _starting(recipe):
-        cluster = SLURMCluster(job_cls=Job, **options)
-    with cluster:
-        with _starting(recipe):
-            cluster.sync(_submit, cluster, recipe.get("jobs", 1))
-        if adapt is not None:
-            cluster.adapt(**adapt)
-        with clusters.at_cluster(cluster) as client:
-            yield client
-
-
-async def _submit(cluster: Any, jobs: int) -> None:
-    """Submit jobs as `cluster.scale(jobs=...)` does, which only logs what Slurm says of one that it refuses."""
-    while len(cluster.worker_spec) < jobs:
-        cluster.worker_spec.update(cluster.new_worker_spec())
-    await cluster
-
-
-@contextmanager
-def _kubernetes(recipe: Recipe) -> Iterator[Client]:
-    """A DaskCluster of the operator of dask-kubernetes."""
-    try:
-        from dask_kubernetes.operator import KubeCluster
-    except ImportError as error:
-        raise ClusterError(f"on: {recipe.path} needs dask-kubernetes: pip install dask-kubernetes") from error
-    manifest, namespace = str(recipe.file(recipe.get("manifest"))), recipe.get("namespace")
-    with _starting(recipe):
-        cluster = KubeCluster(custom_cluster_spec=manifest, namespace=namespace)
-    with cluster, clusters.at_cluster(cluster) as client:
-        yield client
-
-
-class Kind(NamedTuple):
-    """What a recipe of one kind may say."""
-
-    connect: Callable[..., Any]
-    required: Mapping[str, type] = {}
-    optional: Mapping[str, type] = {}
-    wait: float = clusters.WORKER_SECONDS
-
-
-KINDS = {
-    "local": Kind(_local, {}, {"workers": int, "threads": int, "encrypted": bool}),
-    "address": Kind(_address, {}, {"scheduler": str, "scheduler-file": str, "tls": dict}),
-    "ssh": Kind(
-        _ssh,
-        {"scheduler": str, "hosts": list},
-        {
-            "workers": int, "threads": int, "python": str, "connect": dict, "worker-options": dict,
-            "scheduler-options": dict,
-        },
-    ),
-    "slurm": Kind(_slurm, {"options": dict}, {"jobs": int, "adapt": dict}, QUEUE_SECONDS),
-    "kubernetes": Kind(_kubernetes, {"manifest": str}, {"namespace": str}, QUEUE_SECONDS),
-}  # fmt: skip
+    return Job

@@ -55,7 +55,7 @@ class ShardLog:
         self._positions = [0] * count  # of the snapshots
         self._behind = [0] * count  # entries that concern a shard since its snapshot
         self._seconds = [0.0] * count  # work since the snapshot
-        self._costs = [SNAPSHOT_SECONDS] * count  # seconds that the last one took
+        self._cost = SNAPSHOT_SECONDS  # seconds that the last one took, of whichever shard: they are of a kind
 
     @property
     def end(self) -> int:
@@ -109,8 +109,8 @@ class ShardLog:
             return None
         if len(self) >= MOST_ENTRIES or self._bytes >= MOST_BYTES:
             return min(stale, key=self._positions.__getitem__)
-        most = max(stale, key=lambda number: self._seconds[number] / self._costs[number])
-        return most if self._seconds[most] > REPLAY * self._costs[most] else None
+        most = max(stale, key=self._seconds.__getitem__)
+        return most if self._seconds[most] > REPLAY * self._cost else None
 
     def keep(self, number: int, state: State, seconds: float = 0.0) -> None:
         """Take the state of a shard that has seen the whole log, which took so long to ask for."""
@@ -121,7 +121,7 @@ class ShardLog:
         if before is not None:
             before.close()
         self._positions[number], self._behind[number], self._seconds[number] = self.end, 0, 0.0
-        self._costs[number] = max(seconds, SNAPSHOT_SECONDS)
+        self._cost = max(seconds, SNAPSHOT_SECONDS)
         self._cut(min((p for p, b in zip(self._positions, self._behind, strict=True) if b), default=self.end))
 
     def _cut(self, position: int) -> None:

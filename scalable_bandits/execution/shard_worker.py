@@ -84,12 +84,6 @@ class ShardWorker:
     def __init__(self) -> None:
         self._held: dict[int, tuple[Any, int]] = {}  # shard and its position in the log, by number
 
-    def versions(self) -> dict[str, str | None]:
-        """Versions of what the numbers depend on, here."""
-        from scalable_bandits.execution.versions import installed
-
-        return installed()
-
     def perform(self, packed_message: bytes) -> bytes:
         """Answer a pickled `Message` by pickled replies."""
         message: Message = pickle.loads(packed_message)
@@ -100,7 +94,6 @@ class ShardWorker:
     def _reply(self, message: Message, request: Request) -> Reply:
         number, end = request.number, message.first + len(message.entries)
         held = self._held.pop(number, None)
-        started = time.perf_counter()
         try:
             if request.rebuild is not None:
                 shard, position = _made(request.rebuild), request.rebuild.position
@@ -108,6 +101,7 @@ class ShardWorker:
                 shard, position = held
             else:
                 return Reply(number)
+            started = time.perf_counter()
             for entry in message.entries[position - message.first :]:
                 if entry.concerns(number):
                     entry.call.on(shard)

@@ -248,7 +248,7 @@ class DistantShard(Shard[tuple[int, ...]]):
         self._parts.restore(dict.fromkeys(range(PARTS), self._state(0)))
         self._early: dict[int, Found] = {}  # summits that nobody asked for yet, by number of the cell
         self._guessed, self._more = 0, 1  # how many of them were found at once, and how many will be the next time
-        self._imagining = False
+        self._imagined: dict[int, tuple[int, ...]] = {}  # what is pending in a cell, by its number
 
     # ---- messages
 
@@ -306,7 +306,7 @@ class DistantShard(Shard[tuple[int, ...]]):
 
     def settle(self) -> None:
         self._look_back()
-        self._imagining = False
+        self._imagined = {}
         if not self._queue:
             return
         for (cell, _), found in zip(self._queue, self._ask(self._queue), strict=True):
@@ -318,7 +318,7 @@ class DistantShard(Shard[tuple[int, ...]]):
     # ---- what a shard does
 
     def build(self, cell: Cell, pending: Sequence[int] = ()) -> tuple[int, ...]:
-        self._imagining = True
+        self._imagined[cell.number] = tuple(pending)
         return tuple(pending)
 
     def posterior(self, cell: Cell) -> tuple[int, ...]:
@@ -336,11 +336,12 @@ class DistantShard(Shard[tuple[int, ...]]):
         found = self._early.pop(cell.number, None)
         if found is None:
             self._look_back()
-            others = [] if self._imagining else self._contest.likely(log_term, self._more)
-            others = [other for other in others if other is not cell]
+            others = [other for other in self._contest.likely(log_term, self._more) if other is not cell]
             self._guessed = len(others)
             tasks = [(cell, self._task("evaluate", cell, log_term=log_term, pending=posterior))]
-            tasks += [(other, self._task("evaluate", other, log_term=log_term)) for other in others]
+            for other in others:
+                pending = self._imagined.get(other.number, ())
+                tasks.append((other, self._task("evaluate", other, log_term=log_term, pending=pending)))
             found, *more = self._ask(tasks)
             self._early = {other.number: each for other, each in zip(others, more, strict=True)}
         cell.summit = found.summit

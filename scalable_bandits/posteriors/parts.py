@@ -8,6 +8,9 @@ divided.
 
 from __future__ import annotations
 
+import hashlib
+import pickle
+import weakref
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
@@ -56,6 +59,40 @@ class Answer(NamedTuple):
     floored: int
 
 
+class Ordered:
+    """Candidates of a space in the tiles' order.
+
+    Parameters
+    ----------
+    space
+        The space.
+
+    Attributes
+    ----------
+    numbers : ndarray
+        (n,) of the candidates.
+    points : ndarray
+        (n, d).
+    """
+
+    def __init__(self, space: FiniteSpace):
+        points = space.points()
+        self.numbers = tile_order(points, tiling.TILE)
+        self.points = np.ascontiguousarray(points[self.numbers])
+
+
+_shared: weakref.WeakValueDictionary[bytes, Ordered] = weakref.WeakValueDictionary()  # by the space
+
+
+def _in_order(space: FiniteSpace) -> Ordered:
+    """The candidates of a space in order, once for all shards of this process."""
+    key = hashlib.sha256(pickle.dumps((space, tiling.TILE))).digest()
+    found = _shared.get(key)
+    if found is None:
+        found = _shared[key] = Ordered(space)
+    return found
+
+
 class TilesShard(Tiles):
     """Some tiles of a large space, made from its specification.
 
@@ -76,10 +113,10 @@ class TilesShard(Tiles):
     asks_matter: ClassVar[bool] = False
 
     def __init__(self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int):
-        points = space.points()
-        self._numbers = tile_order(points, tiling.TILE)
-        means = np.broadcast_to(prior_mean, (len(points),))[self._numbers]
-        super().__init__(kernel, np.ascontiguousarray(points[self._numbers]), means, first, stop)
+        self._ordered = _in_order(space)
+        self._numbers = self._ordered.numbers
+        means = np.broadcast_to(prior_mean, (len(self._numbers),))[self._numbers]
+        super().__init__(kernel, self._ordered.points, means, first, stop)
 
     def contest(self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
         """Score the candidates of this shard, or those allowed (a mask in bits); those that may have the largest."""

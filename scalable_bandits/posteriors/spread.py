@@ -78,12 +78,14 @@ class SpreadTiles(Tiles):
         return result
 
     def _gather(self, positions: Indices, query: str, *arguments: Any) -> Floats:
-        """Rows (k, ...) of positions, each from the shard that holds it."""
+        """Rows (k, ...) of positions, each from the shard that holds it.
+
+        All shards are asked, so that they do together what they were told before.
+        """
         owners = self._shard_of[positions // self.width]
-        shards = np.unique(owners).tolist()
-        answers = self._shards.ask(shards, query, *arguments)
-        out = np.empty((len(positions), answers[0].shape[1] if answers else 0))
-        for shard, answer in zip(shards, answers, strict=True):
+        answers = self._shards.ask(self._all, query, *arguments)
+        out = np.empty((len(positions), answers[0].shape[1]))
+        for shard, answer in enumerate(answers):
             out[owners == shard] = answer
         return out
 
