@@ -125,7 +125,7 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case(f"PE-GP-UCB, {PRIORS} priors, changing", changing_priors, "candidates", 3_000, 100, 3, (300, 1_000)),
+    Case(f"PE-GP-UCB, {PRIORS} priors, changing", changing_priors, "candidates", 3_000, 100, 9, (300, 1_000)),
     Case(f"PE-GP-UCB, {PRIORS} priors", priors, "candidates", 5_900, 600, 3, (1_000, 3_000)),
     Case("IGP-UCB, tiles", tiles, "candidates", 1_990_000, 100, 3, (30_000, 100_000, 300_000)),
     Case("pi-GP-UCB on a box, 16 in flight, cells", cells, "dimensions", 6, 60, 3, (2, 4), 16),

@@ -175,7 +175,7 @@ class ShardPool:
         self._balance(client, numbers)
         replies: dict[int, Reply] = {}
         lost: list[str] = []  # workers, under this question
-        answered = time.monotonic()
+        failing: float | None = None  # since when workers were lost and none answered
         while left := [number for number in numbers if number not in replies]:
             self._settle(client, [n for n in left if n not in self._homes], lost)
             groups: dict[str, list[int]] = {}
@@ -185,9 +185,10 @@ class ShardPool:
                 if isinstance(found, BaseException):
                     self._drop(worker)
                     lost.append(worker)
-                    self._check_patience(answered, found)
+                    failing = failing or time.monotonic()
+                    self._check_patience(failing, found)
                     continue
-                answered = time.monotonic()
+                failing = None
                 for reply in found:
                     if reply.there:
                         self._positions[reply.number] = self._log.end
@@ -222,10 +223,10 @@ class ShardPool:
         starts = [request.position if request.rebuild is None else request.rebuild.position for request in requests]
         return Message(min(starts), log.since(min(starts)), requests, call, ahead, sorted(gone - set(numbers)))
 
-    def _check_patience(self, answered: float, error: BaseException) -> None:
-        """ClusterError if no worker has answered a question for too long."""
+    def _check_patience(self, failing: float, error: BaseException) -> None:
+        """ClusterError if for too long workers were lost and none answered; work that takes long is no loss."""
         given = dask.config.get(PATIENCE, PATIENCE_DEFAULT)
-        if time.monotonic() > answered + dask.utils.parse_timedelta(given):
+        if time.monotonic() > failing + dask.utils.parse_timedelta(given):
             text = f"on: {self._name}: no worker has answered for {given} ({PATIENCE} in Dask's configuration)"
             raise ClusterError(f"{text}; the last that was lost: {error!r}") from error
 
