@@ -35,7 +35,7 @@ class Actors:
     client
         Used, and neither closed nor changed.
     name
-        Name of what the run computes, for Dask's dashboard.
+        Name of what the run computes, for Dask's dashboard: what, and whose, as in "priors of PEGPUCB".
     """
 
     def __init__(self, client: Client, name: str):
@@ -89,7 +89,7 @@ class Actors:
         now = time.monotonic()
         if now > self._beaten + BEAT_SECONDS:
             self._beaten = now
-            key = f"{self._name} at work-{uuid.uuid4().hex[:8]}"
+            key = f"at work, {self._name}-{uuid.uuid4().hex[:8]}"
             self._beat = self._client.submit(bool, key=key, pure=False)
 
     def _handles_of(self, workers: Mapping[str, bytes]) -> dict[str, Any]:
@@ -98,9 +98,10 @@ class Actors:
         new = [worker for worker in workers if worker not in found]
         if new:
             check_versions(self._client)  # a worker that does not know an actor's class would not survive its arrival
+        what, _, whose = self._name.partition(" ")  # the dashboard shows the first dozen letters of a task's name
         for worker in new:
             self._made += 1
-            key = f"{self._name} {self._made}-{self._run}"
+            key = f"{what} {self._made} {whose}-{self._run}"
             self._futures[worker] = self._client.submit(
                 ShardWorker, key=key, actor=True, pure=False, workers=[worker], allow_other_workers=False
             )

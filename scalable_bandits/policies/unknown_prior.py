@@ -124,7 +124,7 @@ class UnknownPriorPolicy(HeldPolicy):
                 functools.partial(PriorShard, prior, space, self.engine, self.regularization, self._salt)
                 for prior in self.priors
             ],
-            f"{type(self).__name__} priors",
+            f"priors of {type(self).__name__}",
         )
 
     def _prepare(self, shards: Shards) -> None:

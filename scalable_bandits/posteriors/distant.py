@@ -237,7 +237,7 @@ class DistantShard(Shard[tuple[int, ...]]):
         self._cover, self._points = cover, points
         self._parts = executor.shards(
             [functools.partial(CellsShard, make, cover.dimension, norm, noise, n) for n in range(PARTS)],
-            "PiGPUCB cells", self._state,
+            "cells of PiGPUCB", self._state,
         )  # fmt: skip
         self.clear()
 
