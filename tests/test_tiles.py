@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import threadpoolctl
 from scipy.linalg import blas as wrappers
 
 import scalable_bandits as sb
@@ -156,3 +157,21 @@ class TestEarlierStates:
         state[f"tiles.{name}"][at] = value
         with pytest.raises(ValueError, match=r"^state: got one of an earlier version with .* left behind"):
             self.engine(place).restore(state)
+
+
+def test_blas_has_one_thread_while_several_work():
+    """And as many as before when the last of them has ended, whoever began first."""
+
+    def count():
+        return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        first, second = blas.one_thread, blas.OneThread()
+        assert count() == {2}
+        with first:
+            with first, second:
+                assert count() == {1}
+            assert count() == {1}
+        assert count() == {2}
+        assert Threads(2).each(lambda start, stop: count(), 0, 2) == [{1}, {1}]
+        assert count() == {2}

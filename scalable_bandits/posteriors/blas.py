@@ -10,6 +10,8 @@ All arrays are float64 and row-major. To BLAS, a row-major array is the transpos
 from __future__ import annotations
 
 import ctypes
+import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,40 @@ import numpy as np
 from scipy.linalg import cython_blas
 
 from scalable_bandits.checks import Floats
+
+
+class OneThread:
+    """Context in which BLAS uses one thread: threads of this process that work side by side have one core each.
+
+    BLAS has one number of threads for the whole process. It is set when the first thread enters a context, and set back
+    when the last one leaves.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._limit = _libraries().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._limit is not None:
+                self._limit.restore_original_limits()
+
+
+@functools.cache
+def _libraries() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+one_thread = OneThread()
 
 LETTERS = {"dgemm": 2, "dtrmm": 4, "dtrsm": 4}  # arguments of one letter, which come first
 OTHERS = {"dgemm": 11, "dtrmm": 7, "dtrsm": 7}  # addresses of numbers and arrays

@@ -40,8 +40,8 @@ class BlockedEngine(Engine):
     space
         Whose candidates these are, for whoever holds some of them: a grid takes less to say than its points.
     threads
-        Threads of this process that work on the tiles held in it, for which BLAS should have one thread. The numbers
-        are the same for any number of them.
+        Threads of this process that work on the tiles held in it; BLAS has one thread meanwhile. The numbers are the
+        same for any number of them.
     """
 
     asks_matter = True

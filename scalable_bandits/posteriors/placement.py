@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Protocol
 
+from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.state import State
 
 Maker = Callable[[], Any]
@@ -148,8 +149,9 @@ class ThreadedShards(LocalShards):
         calls = [getattr(self._shards[number], method) for number in numbers]
         if len(calls) == 1:
             return [calls[0](*arguments)]
-        running = [self._threads.pool.submit(call, *arguments) for call in calls]
-        failures = [future.exception() for future in running]  # of all: none may still run when an error is raised
+        with one_thread:
+            running = [self._threads.pool.submit(call, *arguments) for call in calls]
+            failures = [future.exception() for future in running]  # of all: none may run on when an error is raised
         for failure in failures:
             if failure is not None:
                 raise failure

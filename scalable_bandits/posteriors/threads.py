@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from scalable_bandits.posteriors.blas import one_thread
+
 Result = TypeVar("Result")
 
 
@@ -47,11 +49,12 @@ class Threads:
             return [work(first, stop)]
         edges = [first + (stop - first) * i // runs for i in range(runs + 1)]
         mine, *theirs = pairwise(edges)
-        others = [self._started().submit(work, *run) for run in theirs]
-        try:
-            own = work(*mine)
-        finally:
-            wait(others)
+        with one_thread:
+            others = [self._started().submit(work, *run) for run in theirs]
+            try:
+                own = work(*mine)
+            finally:
+                wait(others)
         return [own, *(other.result() for other in others)]
 
     def _started(self) -> ThreadPoolExecutor:
