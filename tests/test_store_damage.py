@@ -31,6 +31,9 @@ import scalable_bandits as sb
 from scalable_bandits import recording
 from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore, StoreDamaged, frames
+from scalable_bandits.store.layout import group_document
+from scalable_bandits.store.notes import Notes
+from scalable_bandits.store.places import locate
 
 pytest_plugins = ["store_fixtures"]
 pytestmark = pytest.mark.usefixtures("disk")
@@ -582,3 +585,12 @@ class TestEveryFile:
         place._store_dict.update(original)
         with ObservationStore.open(place, "a") as store:
             assert_holds(store, ROUNDS)
+
+
+def test_notes_of_a_study_without_a_finished_run(tmp_path):
+    """They are there, though every number is missing: a study that was interrupted so early is not damaged."""
+    (tmp_path / "study").mkdir()
+    location = locate(tmp_path / "study")
+    location.put_document("", group_document({}))
+    Notes((2, 2, 3), 12).save(location, "its name", {})
+    assert Notes((2, 2, 3), 12).load(location, "its name") == []

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.store.digests import digest
-from scalable_bandits.store.layout import compare, group_document, notes_document
+from scalable_bandits.store.layout import WHOLE, compare, group_document, notes_document
 from scalable_bandits.store.locations import METADATA, Location
 from scalable_bandits.store.record import is_signed, sign
 
@@ -98,7 +98,7 @@ class Notes:
             document = notes_document(values.shape, attributes)
             if compare(location, path_of(name), document):
                 location.put_document(path_of(name), document)
-            location.column(path_of(name), document)[...] = values
+            location.column(path_of(name), document).with_config(WHOLE)[...] = values
         self._written = digests
         location.settle()
 
