@@ -108,9 +108,9 @@ class TestOnWorkers:
         sent = []
         original = shard_pool.ShardPool._send
 
-        def send(self, client, groups, call, expected):
+        def send(self, groups, call, expected):
             sent.append(call.method)
-            return original(self, client, groups, call, expected)
+            return original(self, groups, call, expected)
 
         monkeypatch.setattr(shard_pool.ShardPool, "_send", send)
         sb.simulate(policy_of("IGPUCB", four), function(), 60)

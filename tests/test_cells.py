@@ -165,11 +165,11 @@ class TestOnWorkers:
         sent = []
         original = shard_pool.ShardPool._send
 
-        def send(self, client, groups, call, expected):
+        def send(self, groups, call, expected):
             parts = sorted(number for numbers in groups.values() for number in numbers)
             assert parts == sorted(call.arguments[0])
             sent.append(parts)
-            return original(self, client, groups, call, expected)
+            return original(self, groups, call, expected)
 
         monkeypatch.setattr(shard_pool.ShardPool, "_send", send)
         policy = policy_of("grid", four, horizon=200)

@@ -208,7 +208,7 @@ def test_a_lifetime(tmp_path):
 def test_nobody_answers(monkeypatch, client):
     """After a stated time, and not before, with the setting named."""
 
-    def nobody(self, client, groups, call, expected):
+    def nobody(self, groups, call, expected):
         time.sleep(0.05)
         return {worker: OSError("out of reach") for worker in groups}
 

@@ -118,9 +118,9 @@ class TestSameNumbers:
         sent = []
         original = shard_pool.ShardPool._send
 
-        def send(self, client, groups, call, expected):
+        def send(self, groups, call, expected):
             sent.append(sorted(groups))
-            return original(self, client, groups, call, expected)
+            return original(self, groups, call, expected)
 
         monkeypatch.setattr(shard_pool.ShardPool, "_send", send)
         for kind in KINDS:

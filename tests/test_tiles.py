@@ -166,7 +166,7 @@ def test_blas_has_one_thread_while_several_work():
         return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
 
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        first, second = blas.one_thread, blas.OneThread()
+        first, second = blas.one_thread, blas.Limited(1)
         assert count() == {2}
         with first:
             with first, second:

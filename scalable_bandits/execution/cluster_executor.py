@@ -24,7 +24,7 @@ class ClusterExecutor:
     Parameters
     ----------
     on
-        As in `connect`.
+        Name, address, client or recipe of the cluster, as `connect` takes it.
     """
 
     threads = 1
@@ -62,11 +62,6 @@ class ClusterExecutor:
             stack = ExitStack()
             self._client = stack.enter_context(places.connect(self._on))
             self._end = weakref.finalize(self, _aside, stack.close)
-        return self._client
-
-    @property
-    def open(self) -> Client | None:
-        """The client, if it is connected."""
         return self._client
 
     def shards(

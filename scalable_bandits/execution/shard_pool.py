@@ -181,7 +181,7 @@ class ShardPool:
             groups: dict[str, list[int]] = {}
             for number in left:
                 groups.setdefault(self._homes[number], []).append(number)
-            for worker, found in self._send(client, groups, call, expected).items():
+            for worker, found in self._send(groups, call, expected).items():
                 if isinstance(found, BaseException):
                     self._drop(worker)
                     lost.append(worker)
@@ -199,9 +199,8 @@ class ShardPool:
         return replies
 
     def _send(
-        self, client: Client, groups: Mapping[str, Sequence[int]], call: Call,
-        expected: tuple[frozenset[int], Call] | None,
-    ) -> dict[str, list[Reply] | BaseException]:  # fmt: skip
+        self, groups: Mapping[str, Sequence[int]], call: Call, expected: tuple[frozenset[int], Call] | None
+    ) -> dict[str, list[Reply] | BaseException]:
         """What workers say of the shards that they have, or what kept them from it."""
         assert self._actors is not None
         messages = {

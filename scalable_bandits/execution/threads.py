@@ -6,16 +6,12 @@ The last bits of a matrix product depend on their number, and so would a study's
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+
+from scalable_bandits.posteriors.blas import Limited, limited
+
+NAMES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
-@contextmanager
-def blas_threads() -> Iterator[None]:
-    """Have BLAS use as many threads as OPENBLAS_NUM_THREADS (MKL_, OMP_) says, and one if none of them is set."""
-    from threadpoolctl import threadpool_limits
-
-    names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-    asked = next((os.environ[name] for name in names if os.environ.get(name, "").isdecimal()), "1")
-    with threadpool_limits(limits=int(asked), user_api="blas"):
-        yield
+def blas_threads() -> Limited:
+    """Context in which BLAS has the threads that the first of `NAMES` with a number asks for, or one."""
+    return limited(int(next((os.environ[name] for name in NAMES if os.environ.get(name, "").isdecimal()), "1")))

@@ -21,21 +21,26 @@ from scipy.linalg import cython_blas
 from scalable_bandits.checks import Floats
 
 
-class OneThread:
-    """Context in which BLAS uses one thread: threads of this process that work side by side have one core each.
+class Limited:
+    """Context in which BLAS uses so many threads.
 
-    BLAS has one number of threads for the whole process. It is set when the first thread enters a context, and set back
-    when the last one leaves.
+    BLAS has one number of threads for the whole process. It is set when the first thread enters the context, and set
+    back when the last one leaves.
+
+    Parameters
+    ----------
+    threads
+        Number of threads.
     """
 
-    def __init__(self) -> None:
-        self._lock, self._inside = threading.Lock(), 0
+    def __init__(self, threads: int):
+        self._threads, self._lock, self._inside = threads, threading.Lock(), 0
         self._limit: Any = None
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
-                self._limit = _libraries().limit(limits=1, user_api="blas")
+                self._limit = _libraries().limit(limits=self._threads, user_api="blas")
             self._inside += 1
 
     def __exit__(self, *_: object) -> None:
@@ -52,7 +57,8 @@ def _libraries() -> Any:
     return ThreadpoolController()
 
 
-one_thread = OneThread()
+limited = functools.cache(Limited)  # one context for each number, by which all threads are counted
+one_thread = limited(1)  # for threads of this process that work side by side: one core each
 
 LETTERS = {"dgemm": 2, "dtrmm": 4, "dtrsm": 4}  # arguments of one letter, which come first
 OTHERS = {"dgemm": 11, "dtrmm": 7, "dtrsm": 7}  # addresses of numbers and arrays
