@@ -20,10 +20,10 @@ from threadpoolctl import threadpool_limits
 
 import scalable_bandits as sb
 from benchmarks.measure import Line, timed
-from scalable_bandits.acquisition import UpperConfidence
-from scalable_bandits.posteriors.box import maximize_over_box
-from scalable_bandits.posteriors.queried import QueriedEngine
-from scalable_bandits.posteriors.surface import constant_mean
+from scalable_bandits.formulas.acquisition import UpperConfidence
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.maximization import maximize_over_box
+from scalable_bandits.posteriors.box.surface import constant_mean
 
 Ask = Callable[[], np.ndarray]
 Tell = Callable[[np.ndarray, float], None]
@@ -233,7 +233,7 @@ def searches(quick: bool) -> Iterator[Line]:
     for dimension in (2, 3, 6):
         rng, gaps, seconds, used = np.random.default_rng(dimension), [], [], []
         for seed in range(2 if quick else 10):
-            engine = QueriedEngine(sb.Matern(0.3 * (dimension / 2) ** 0.5, nu=2.5), dimension, constant_mean(0.0))
+            engine = BoxEngine(sb.Matern(0.3 * (dimension / 2) ** 0.5, nu=2.5), dimension, constant_mean(0.0))
             engine.points = rng.random((20 * dimension, dimension))
             for i, y in enumerate(rng.standard_normal(20 * dimension)):
                 engine.observe(i, float(y), 0.1)

@@ -21,7 +21,7 @@ from benchmarks.measure import Line
 from benchmarks.problems import problem
 from scalable_bandits.execution.cluster_executor import ClusterExecutor
 from scalable_bandits.execution.clusters import local
-from scalable_bandits.policies.held import HeldPolicy
+from scalable_bandits.policies.sharded import ShardedPolicy
 
 PRIORS = 8
 WARM = 10  # rounds before those that are timed
@@ -92,7 +92,7 @@ def rounds_of(made: Made, count: int, after: Callable[[], None] = lambda: None, 
         telling = time.perf_counter()
         policy.tell(x, y)
         taken.append(time.perf_counter() - telling + asked - asking)
-    if isinstance(policy, HeldPolicy):
+    if isinstance(policy, ShardedPolicy):
         policy.close()
     return taken[WARM:]
 
@@ -100,7 +100,7 @@ def rounds_of(made: Made, count: int, after: Callable[[], None] = lambda: None, 
 def recorded(make: Callable[..., Made], size: int, count: int, flight: int = 1) -> bare.Recorded:
     """What the shards are asked in so many rounds."""
     executor = bare.Recording()
-    with mock.patch("scalable_bandits.policies.held.executor", return_value=executor):
+    with mock.patch("scalable_bandits.policies.sharded.executor", return_value=executor):
         made = make(size, "recorded")
 
     def warm() -> None:
@@ -208,7 +208,7 @@ class Idle:
 
     CHANGING: ClassVar[frozenset[str]] = frozenset()
     ASKING: ClassVar[frozenset[str]] = frozenset()
-    asks_matter: ClassVar[bool] = False
+    ask_is_stateful: ClassVar[bool] = False
 
     def nothing(self, number: int) -> None:
         """Nothing."""

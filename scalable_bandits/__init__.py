@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
+from scalable_bandits import _renamed
 from scalable_bandits.environments import (
     AutoregressiveProcess,
     Benchmark,
@@ -25,9 +26,9 @@ from scalable_bandits.environments import (
     TableEnvironment,
     UniformNoise,
 )
-from scalable_bandits.information import GreedyInformationGain, growth_rate, improved_matern_rate
+from scalable_bandits.formulas.information_gain import growth_rate, improved_matern_rate
+from scalable_bandits.formulas.rates import cell_gain_rate, cells_rate, partition_exponents, partition_regret_exponent
 from scalable_bandits.kernels import RBF, Covariance, Kernel, Linear, Matern, Periodic, RationalQuadratic, TemporalDecay
-from scalable_bandits.maximize import Maximum, maximize
 from scalable_bandits.policies import (
     BBKB,
     BKB,
@@ -55,28 +56,29 @@ from scalable_bandits.policies import (
     SupKernelUCB,
     VarianceOnly,
 )
-from scalable_bandits.posteriors.learning import LogNormal, learn_kernel
+from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
 from scalable_bandits.posteriors.placement import Executor, register
 from scalable_bandits.priors import Prior, prior_from_panel
-from scalable_bandits.simulate import simulate
+from scalable_bandits.runs.maximize import Maximum, maximize
+from scalable_bandits.runs.simulate import simulate
+from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms, Box, Grid, Points
-from scalable_bandits.theory import cell_gain_rate, cells_rate, partition_exponents, partition_regret_exponent
-from scalable_bandits.trajectory import Trajectory
+from scalable_bandits.warmup import warmup
 
 if TYPE_CHECKING:
     from scalable_bandits import analysis, plots
-    from scalable_bandits.execution import ClusterError, warmup
-    from scalable_bandits.recording import record
-    from scalable_bandits.status import check
+    from scalable_bandits.execution import ClusterError
+    from scalable_bandits.runs.recording import record
+    from scalable_bandits.runs.status import check
     from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreDamaged, StoreError, StoreLocked
     from scalable_bandits.studies import Study, StudyIncomplete
 
 # Where the names are that bring in zarr, xarray or matplotlib: imported when they are used.
 _LATE = {
     "Study": "studies",
-    "check": "status",
-    "record": "recording",
-    "warmup": "execution",
+    "check": "runs.status",
+    "record": "runs.recording",
     "ClusterError": "execution",
     "StudyIncomplete": "studies",
     "analysis": "",  # modules
@@ -178,6 +180,7 @@ def _cluster_executor(on: Any) -> Executor:
 
 
 register(_cluster_executor)
+_renamed.install()
 
 
 def __getattr__(name: str) -> Any:
@@ -186,4 +189,6 @@ def __getattr__(name: str) -> Any:
         if not inside:
             return import_module(f"scalable_bandits.{name}")
         return getattr(import_module(f"scalable_bandits.{inside}"), name)
+    if name in _renamed.MODULES:
+        return import_module(f"scalable_bandits.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -30,12 +30,17 @@ def _refusal(name: str, given: Any, allowed: str) -> str:
     return f"{name}: got {shown}; allowed: {allowed}"
 
 
-def warn(text: str) -> None:
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn with the line outside of this package that led here, however many of its own calls lie between."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, stacklevel=level)
+    warnings.warn(text, category, stacklevel=level)
+
+
+def deprecated(old: str, new: str) -> None:
+    """Warn that a name is an old one, which the next version does without."""
+    warn(f"{old} is deprecated and goes in version 0.3: use {new}", DeprecationWarning)
 
 
 def kind(name: str, value: Any, expected: type[Any] | tuple[type[Any], ...], allowed: str) -> None:

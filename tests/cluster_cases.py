@@ -95,7 +95,7 @@ def until(condition, seconds=60):
 def forked():
     """Worker processes are forked from one that has imported everything: they are there, and back, ten times sooner."""
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
-        get_mp_context().set_forkserver_preload(["distributed", "scalable_bandits.simulate", "cluster_cases"])
+        get_mp_context().set_forkserver_preload(["distributed", "scalable_bandits.runs.simulate", "cluster_cases"])
         yield
 
 

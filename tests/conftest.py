@@ -9,7 +9,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import hypothesis
 import pytest
 
-from scalable_bandits.posteriors import dense, tiles
+from scalable_bandits.posteriors.exact import dense
+from scalable_bandits.posteriors.tiled import tiles
 
 hypothesis.settings.register_profile(
     "repeatable",

@@ -17,8 +17,8 @@ from naive import journals
 from store_cases import CHUNK, crash
 
 import scalable_bandits as sb
-from scalable_bandits import evaluations, recording
-from scalable_bandits.status import runs_in, status
+from scalable_bandits.runs import evaluations, recording
+from scalable_bandits.runs.status import runs_in, status
 from scalable_bandits.store import ObservationStore, StoreError
 from scalable_bandits.studies import Problem
 
@@ -459,5 +459,5 @@ def readable(store, damage, before):
 def shrink(patch):
     """Chunks and blocks so small that a short run has several, and a checkpoint at every occasion."""
     patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
-    patch.setattr(sys.modules["scalable_bandits.simulate"], "BLOCK_ROUNDS", 7)
+    patch.setattr(sys.modules["scalable_bandits.runs.simulate"], "BLOCK_ROUNDS", 7)
     patch.setattr(recording.Checkpoints, "spent", lambda self, seconds: self.save())

@@ -19,11 +19,12 @@ import numpy as np
 import zarr.storage
 
 import scalable_bandits as sb
-from scalable_bandits import recording
-from scalable_bandits.posteriors import dense, tiles
+from scalable_bandits.posteriors.exact import dense
+from scalable_bandits.posteriors.tiled import tiles
+from scalable_bandits.runs import recording
 from scalable_bandits.store import Field, ObservationStore, journal, observations, writer
 
-simulation = importlib.import_module("scalable_bandits.simulate")  # the module, not the function
+simulation = importlib.import_module("scalable_bandits.runs.simulate")  # the module, not the function
 PWRITE = os.pwrite  # stays whole when other calls are sabotaged
 
 

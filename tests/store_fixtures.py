@@ -9,7 +9,7 @@ import store_cases as cases
 from damage_cases import INPUT, ROUNDS, Disk
 from store_cases import CHUNK, crash, create, rows
 
-from scalable_bandits import recording
+from scalable_bandits.runs import recording
 from scalable_bandits.specification import array_digest
 from scalable_bandits.store import journal
 
@@ -24,7 +24,7 @@ def place(request, tmp_path):
 def small(monkeypatch):
     """Chunks and blocks so small that a short run has several."""
     monkeypatch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
-    monkeypatch.setattr(sys.modules["scalable_bandits.simulate"], "BLOCK_ROUNDS", 7)
+    monkeypatch.setattr(sys.modules["scalable_bandits.runs.simulate"], "BLOCK_ROUNDS", 7)
     monkeypatch.setattr(recording, "REPLAY_BLOCK", 11)
 
 

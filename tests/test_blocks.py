@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scalable_bandits as sb
-from scalable_bandits.acquisition import ExpectedImprovement, UpperConfidence
 from scalable_bandits.execution import shard_log, shard_pool
-from scalable_bandits.posteriors import BlockedEngine, spread
+from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConfidence
+from scalable_bandits.posteriors import TiledEngine
 from scalable_bandits.posteriors.engine import choose, finalists
-from scalable_bandits.posteriors.order import spatial_order, tile_order
-from scalable_bandits.posteriors.parts import TilesShard
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
+from scalable_bandits.posteriors.tiled import coordinator as spread
+from scalable_bandits.posteriors.tiled.ordering import spatial_order, tile_order
+from scalable_bandits.posteriors.tiled.worker import TilesPart
 
 SPACE = sb.Grid([[0, 1], [0, 1]], (80, 82))  # seven tiles
 KERNEL = sb.Matern(0.2, nu=1.5)
@@ -173,8 +174,8 @@ class TestParts:
         points = space.points()
         truth = np.sin(5 * points[:, 0] + seed) * np.cos(7 * points[:, 1])
         kernel, prior_mean = (sb.RBF(0.2), np.zeros(1200)) if seed % 2 else (KERNEL, 0.1 * points[:, 0])
-        whole = BlockedEngine(kernel, points, prior_mean)
-        parted = BlockedEngine(kernel, points, prior_mean, InProcess(), space if seed % 2 else None)
+        whole = TiledEngine(kernel, points, prior_mean)
+        parted = TiledEngine(kernel, points, prior_mean, InProcess(), space if seed % 2 else None)
         favourites = rng.integers(1200, size=4).tolist()
         for t in range(200):
             index = ExpectedImprovement(0.5) if seed % 3 == 1 else UpperConfidence(0.3 + 0.002 * t)
@@ -193,8 +194,8 @@ class TestParts:
             if t == 120:
                 states = whole.state(), parted.state()
                 assert set(states[0]) == set(states[1])
-                whole = BlockedEngine(kernel, points, prior_mean)
-                parted = BlockedEngine(kernel, points, prior_mean, InProcess(), space)
+                whole = TiledEngine(kernel, points, prior_mean)
+                parted = TiledEngine(kernel, points, prior_mean, InProcess(), space)
                 whole.restore(states[1])
                 parted.restore(states[0])
         np.testing.assert_array_equal(parted.mean(), whole.mean())
@@ -225,8 +226,8 @@ class TestParts:
                 with suppress(ConnectionError):
                     return function(*arguments)
 
-        whole = BlockedEngine(KERNEL, points, np.zeros(1200))
-        parted = BlockedEngine(KERNEL, points, np.zeros(1200), Away())
+        whole = TiledEngine(KERNEL, points, np.zeros(1200))
+        parted = TiledEngine(KERNEL, points, np.zeros(1200), Away())
         truth = np.sin(5 * points[:, 0]) * np.cos(7 * points[:, 1])
         for t in range(150):
             found = whole.maximize(UpperConfidence(0.3), 3)
@@ -245,15 +246,15 @@ class TestParts:
 
     def test_what_changes_a_shard_is_known(self):
         """Every method of a shard is repeated when it is made again, or changes nothing."""
-        methods = {name for name, value in vars(TilesShard).items() if callable(value) and not name.startswith("_")}
-        assert methods - TilesShard.CHANGING == {
+        methods = {name for name, value in vars(TilesPart).items() if callable(value) and not name.startswith("_")}
+        assert methods - TilesPart.CHANGING == {
             "covariances_here", "here", "moments_here", "newest_here", "placed_here", "promised", "rows_here",
             "state_here",
         }  # fmt: skip
 
     def test_memory(self):
         """A part has room for its own tiles alone."""
-        part = TilesShard(KERNEL, SPACE, 0.0, 2, 3)
+        part = TilesPart(KERNEL, SPACE, 0.0, 2, 3)
         assert part._rows.shape[0] == part._ahead.cache.shape[1] == 1
 
 

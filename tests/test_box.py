@@ -8,10 +8,10 @@ from policy_cases import CASES, NOISE, PROBLEMS, REGULARIZATION
 from scipy.optimize import minimize
 
 import scalable_bandits as sb
-from scalable_bandits.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
-from scalable_bandits.posteriors.box import maximize_over_box
-from scalable_bandits.posteriors.queried import QueriedEngine
-from scalable_bandits.posteriors.surface import constant_mean
+from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.maximization import maximize_over_box
+from scalable_bandits.posteriors.box.surface import constant_mean
 
 WHOLE = {
     name: CASES[name]
@@ -32,7 +32,7 @@ def posterior(dimension, seed):
         2.0 * sb.RationalQuadratic(0.4),
     ][seed % 4]
     count = int(rng.integers(5, 20 * dimension))
-    engine = QueriedEngine(kernel, dimension, constant_mean(0.0))
+    engine = BoxEngine(kernel, dimension, constant_mean(0.0))
     engine.points = rng.random((count, dimension))
     y = np.linalg.cholesky(kernel.block(engine.points) + 1e-8 * np.eye(count)) @ rng.standard_normal(count)
     for i in range(count):
@@ -83,7 +83,7 @@ def test_it_is_a_function_of_its_seed():
 
 def test_of_equals_the_first_likely_point_wins():
     """Nothing is known: the index is the same everywhere."""
-    surface = QueriedEngine(sb.RBF(), 2, constant_mean(0.3)).surface()
+    surface = BoxEngine(sb.RBF(), 2, constant_mean(0.3)).surface()
     bounds, likely = np.array([[0.0, 2.0]] * 2), np.array([[3.0, 0.0], [0.5, 0.7], [1.0, 1.0]])
     assert maximize_over_box(surface, UpperConfidence(1.0), bounds, 0, likely).x.tolist() == [0.5, 0.7]
     alone = [maximize_over_box(surface, UpperConfidence(1.0), bounds, seed).x.tolist() for seed in range(3)]
@@ -233,12 +233,12 @@ def test_what_a_recorder_refuses_was_not_asked():
     twin = sb.GPEI(PROBLEM.space, PROBLEM.kernel)
     twin.tell([0.3, 0.2], 1.0)
     np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
-    assert policy._waiting == twin._waiting == [1, 2, 3]
+    assert policy._pending == twin._pending == [1, 2, 3]
 
 
 def test_rows_that_rounding_makes_dependent():
     """Hundreds of nearly equal points with next to no noise: finite, and as good as the noise allows."""
-    engine = QueriedEngine(sb.RBF(0.5), 1, constant_mean(0.0))
+    engine = BoxEngine(sb.RBF(0.5), 1, constant_mean(0.0))
     engine.points = np.linspace(0.0, 1.0, 120)[:, None]
     for i in [*range(120), 5, 77]:
         engine.observe(i, float(np.sin(6 * engine.points[i, 0])), 1e-13)

@@ -10,10 +10,10 @@ from test_box import BOUNDS, PROBLEM, posterior, searched
 from test_gradients import assert_close, difference
 
 import scalable_bandits as sb
-from scalable_bandits.acquisition import UpperConfidence
-from scalable_bandits.policies.whole_box import top_of_path
+from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.posteriors import quadrature_features, random_features
-from scalable_bandits.posteriors.box_paths import draw_path
+from scalable_bandits.posteriors.box.paths import draw_path
+from scalable_bandits.posteriors.box.whole_box import top_of_path
 from scalable_bandits.randomness import generator
 
 VALUE = UpperConfidence(0.0)

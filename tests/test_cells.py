@@ -11,7 +11,7 @@ from cluster_cases import Killer
 import scalable_bandits as sb
 from scalable_bandits.execution import shard_pool
 from scalable_bandits.policies import pigpucb
-from scalable_bandits.posteriors.distant import PARTS, CellsShard, DistantShard
+from scalable_bandits.posteriors.partition.remote_cells import PARTS, CellsShard, RemoteCells
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
 
 SPACES = {
@@ -76,9 +76,9 @@ class TestInProcess:
     @pytest.mark.parametrize("space", SPACES)
     def test_same_numbers(self, space, tightening, horizon, monkeypatch):
         """Shared out to parts, all of them here."""
-        monkeypatch.setattr("scalable_bandits.policies.held.executor", lambda on: InProcess())
+        monkeypatch.setattr("scalable_bandits.policies.sharded.executor", lambda on: InProcess())
         policy = policy_of(space, "here", tightening, horizon)
-        assert isinstance(policy._shard, DistantShard)
+        assert isinstance(policy._shard, RemoteCells)
         assert play(policy, rounds=HORIZON.get(space, 120)) == alone(space, tightening, horizon)
 
     @pytest.mark.parametrize("space", SPACES)
@@ -107,7 +107,7 @@ class TestInProcess:
             again.append(True)
             return found
 
-        monkeypatch.setattr("scalable_bandits.policies.held.executor", lambda on: Away())
+        monkeypatch.setattr("scalable_bandits.policies.sharded.executor", lambda on: Away())
         here, there = policy_of("points", None, tightening), policy_of("points", "away", tightening)
         there._tell_again = tell_again
         for t in range(60):
@@ -127,15 +127,15 @@ class TestInProcess:
 
     def test_many_at_once(self, monkeypatch):
         """After a split, all summits that have to be found again are asked for together."""
-        monkeypatch.setattr("scalable_bandits.policies.held.executor", lambda on: InProcess())
+        monkeypatch.setattr("scalable_bandits.policies.sharded.executor", lambda on: InProcess())
         policy, asked = policy_of("box", "here"), []
-        original = DistantShard._ask
+        original = RemoteCells._ask
 
         def ask(self, tasks):
             asked.append([task.what for _, task in tasks])
             return original(self, tasks)
 
-        monkeypatch.setattr(DistantShard, "_ask", ask)
+        monkeypatch.setattr(RemoteCells, "_ask", ask)
         play(policy, rounds=12)
         assert max(tasks.count("evaluate") for tasks in asked) >= 4
 

@@ -10,7 +10,7 @@ from naive import kernels as naive_kernels
 from naive import policies as naive
 
 import scalable_bandits as sb
-from scalable_bandits import confidence
+from scalable_bandits.formulas import confidence
 
 rounds = st.integers(1, 10**7)
 deltas = st.floats(1e-6, 0.999)

@@ -12,13 +12,14 @@ from naive.gp import GP
 from naive.normals import impulse_responses
 
 import scalable_bandits as sb
-from scalable_bandits.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
-from scalable_bandits.posteriors import DENSE_LIMIT, BlockedEngine, DenseEngine, make_engine, tiles
-from scalable_bandits.posteriors.tiles import Tiles
+from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
+from scalable_bandits.posteriors import DENSE_LIMIT, DenseEngine, TiledEngine, make_engine
+from scalable_bandits.posteriors.tiled import tiles
+from scalable_bandits.posteriors.tiled.tiles import Tiles
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
-ENGINES = {"dense": DenseEngine, "blocked": BlockedEngine}
+ENGINES = {"dense": DenseEngine, "blocked": TiledEngine}
 every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
 
 
@@ -236,7 +237,7 @@ def test_folds_and_rebuilds_happen_and_agree_with_the_dense_engine(rebuilds):
     """Few favourites, played again and again through many windows."""
     points = np.random.default_rng(1).random((1100, 2))
     kernel = sb.Matern(0.2, nu=2.5)
-    blocked, dense = BlockedEngine(kernel, points, np.zeros(1100)), DenseEngine(kernel, points, np.zeros(1100))
+    blocked, dense = TiledEngine(kernel, points, np.zeros(1100)), DenseEngine(kernel, points, np.zeros(1100))
     rng = np.random.default_rng(6)
     favourites = rng.permutation(1100)[:40]
     for t in range(800):
@@ -263,7 +264,7 @@ def test_one_tile_or_many_is_all_the_same(monkeypatch):
     for tile, window in ((64, 16), (1024, 64), (128, 5)):
         monkeypatch.setattr(tiles, "TILE", tile)
         monkeypatch.setattr(tiles, "WINDOW", window)
-        engine = BlockedEngine(sb.RBF(0.4), points, np.zeros(300))
+        engine = TiledEngine(sb.RBF(0.4), points, np.zeros(300))
         for candidate, y, noise in Observations(300, 200, seed=8):
             engine.observe(candidate, y, noise)
         engines.append((engine.mean(), engine.variance(), engine.information_gain))
@@ -379,9 +380,9 @@ def test_a_draw_leaves_the_posterior_alone():
 def test_engines_by_name_and_size():
     points = np.zeros((5, 1))
     assert isinstance(make_engine("auto", sb.RBF(), points, np.zeros(5)), DenseEngine)
-    assert isinstance(make_engine("blocked", sb.RBF(), points, np.zeros(5)), BlockedEngine)
+    assert isinstance(make_engine("blocked", sb.RBF(), points, np.zeros(5)), TiledEngine)
     beyond = DENSE_LIMIT + 1
-    assert isinstance(make_engine("auto", sb.RBF(), np.zeros((beyond, 1)), np.zeros(beyond)), BlockedEngine)
+    assert isinstance(make_engine("auto", sb.RBF(), np.zeros((beyond, 1)), np.zeros(beyond)), TiledEngine)
     with pytest.raises(ValueError, match="engine: got 'dens'"):
         make_engine("dens", sb.RBF(), points, np.zeros(5))
     with pytest.raises(ValueError, match="20,001 candidates"):

@@ -15,8 +15,8 @@ from distributed import Client, LocalCluster, Status
 from store_cases import PLACES
 
 import scalable_bandits as sb
-from scalable_bandits.evaluations import Flight, tickets_of
 from scalable_bandits.execution import ClusterError, Event, Execution
+from scalable_bandits.runs.evaluations import Flight, tickets_of
 from scalable_bandits.store import ObservationStore
 from scalable_bandits.store.tickets import read_tickets
 

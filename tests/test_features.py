@@ -8,13 +8,8 @@ from naive.gp import GP
 from naive.normals import impulse_responses
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors import (
-    FeaturePosterior,
-    PathwiseEngine,
-    pathwise,
-    quadrature_features,
-    random_features,
-)
+from scalable_bandits.posteriors import FeaturePosterior, PathwiseEngine, quadrature_features, random_features
+from scalable_bandits.posteriors.sampling import pathwise
 from scalable_bandits.randomness import generator
 
 KERNELS = {

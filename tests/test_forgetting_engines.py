@@ -10,8 +10,8 @@ from naive.gp import GP
 from naive.normals import impulse_responses
 
 import scalable_bandits as sb
-from scalable_bandits.acquisition import UpperConfidence
-from scalable_bandits.posteriors import AutoregressiveEngine, DenseEngine, SlidingEngine, WeightedEngine
+from scalable_bandits.formulas.acquisition import UpperConfidence
+from scalable_bandits.posteriors import DenseEngine, KalmanEngine, SlidingWindowEngine, WeightedEngine
 
 SIZE, ROUNDS = 60, 80
 
@@ -37,7 +37,7 @@ class TestAutoregression:
         case = KERNEL_CASES[name]
         points, means = case.points(SIZE), np.cos(np.arange(SIZE))
         gp = DriftingGP(case.oracle, points, epsilon, means)
-        engine = AutoregressiveEngine(case.kernel * sb.TemporalDecay(epsilon), points, means)
+        engine = KalmanEngine(case.kernel * sb.TemporalDecay(epsilon), points, means)
         some, elsewhere = np.array([3, 17, 3]), case.points(5, seed=9)
         for observations, lag in play(ROUNDS):
             for observation in observations:
@@ -55,7 +55,7 @@ class TestAutoregression:
 
     def test_nothing_forgotten_is_the_static_posterior(self):
         points = np.random.default_rng(3).random((SIZE, 2))
-        engine = AutoregressiveEngine(sb.RBF(0.3) * sb.TemporalDecay(0.0), points, np.zeros(SIZE))
+        engine = KalmanEngine(sb.RBF(0.3) * sb.TemporalDecay(0.0), points, np.zeros(SIZE))
         static = DenseEngine(sb.RBF(0.3), points, np.zeros(SIZE))
         for observations, lag in play(60):
             for observation in observations:
@@ -68,7 +68,7 @@ class TestAutoregression:
     def test_a_hundred_thousand_rounds_leave_no_rounding_behind(self):
         """The present is the refit of the last rounds alone, whose older ones count less than 1e-16."""
         points = np.random.default_rng(4).random((20, 2))
-        engine = AutoregressiveEngine(sb.Matern(0.3) * sb.TemporalDecay(0.2), points, np.zeros(20))
+        engine = KalmanEngine(sb.Matern(0.3) * sb.TemporalDecay(0.2), points, np.zeros(20))
         gp = DriftingGP(naive.matern32(0.3), points, 0.2)
         rng = np.random.default_rng(5)
         arms, ys = rng.integers(20, size=100_000).tolist(), rng.standard_normal(100_000).tolist()
@@ -84,7 +84,7 @@ class TestAutoregression:
 
     def test_draws_have_the_posterior_covariance(self):
         points = np.random.default_rng(6).random((SIZE, 2))
-        engine = AutoregressiveEngine(sb.RBF(0.3) * sb.TemporalDecay(0.1), points, np.zeros(SIZE))
+        engine = KalmanEngine(sb.RBF(0.3) * sb.TemporalDecay(0.1), points, np.zeros(SIZE))
         gp = DriftingGP(naive.rbf(0.3), points, 0.1)
         for observations, lag in play(20):
             for observation in observations:
@@ -99,7 +99,7 @@ class TestAutoregression:
         """As if they had been there; the run goes on with them."""
         points = np.random.default_rng(7).random((SIZE, 2))
         gp = DriftingGP(naive.rbf(0.3), points, 0.1, np.arange(SIZE) / SIZE)
-        engine = AutoregressiveEngine(sb.RBF(0.3) * sb.TemporalDecay(0.1), points[:40], np.arange(40) / SIZE)
+        engine = KalmanEngine(sb.RBF(0.3) * sb.TemporalDecay(0.1), points[:40], np.arange(40) / SIZE)
         for t, (observations, lag) in enumerate(play(60)):
             for number, y, noise in observations:
                 number = number % 40 if t < 30 else number
@@ -114,7 +114,7 @@ class TestAutoregression:
 
     def test_a_restored_engine_goes_on_to_the_last_bit(self):
         points = np.random.default_rng(8).random((SIZE, 2))
-        make = lambda: AutoregressiveEngine(sb.RBF(0.3) * sb.TemporalDecay(0.5), points, np.ones(SIZE))  # noqa: E731
+        make = lambda: KalmanEngine(sb.RBF(0.3) * sb.TemporalDecay(0.5), points, np.ones(SIZE))  # noqa: E731
         engine, again = make(), make()
         for observations, lag in play(50):
             for observation in observations:
@@ -134,7 +134,7 @@ class TestAutoregression:
         assert engine.information_gain == again.information_gain
 
 
-KINDS = {"sliding-1": (SlidingEngine, SlidingGP, 1), "sliding-30": (SlidingEngine, SlidingGP, 30)}
+KINDS = {"sliding-1": (SlidingWindowEngine, SlidingGP, 1), "sliding-30": (SlidingWindowEngine, SlidingGP, 30)}
 KINDS.update({f"weighted-{eta}": (WeightedEngine, WeightedGP, eta) for eta in (0.999, 0.9, 1e-3)})
 
 
@@ -195,7 +195,7 @@ class TestLimitedMemory:
 def test_a_million_rounds_of_a_sliding_window_leave_no_rounding_behind():
     """Against the refit of the last w; the plays move on, so that regions are learned, forgotten and learned again."""
     points = np.linspace(0.0, 1.0, 16)[:, None]
-    engine = SlidingEngine(sb.RBF(0.2), points, np.zeros(16), window=12)
+    engine = SlidingWindowEngine(sb.RBF(0.2), points, np.zeros(16), window=12)
     rng, rounds, noise = np.random.default_rng(5), 1_000_000, 1e-4
     arms = (rng.integers(5, size=rounds) + np.arange(rounds) // 40) % 16
     ys = rng.standard_normal(rounds)
@@ -214,7 +214,7 @@ def test_a_million_rounds_of_a_sliding_window_leave_no_rounding_behind():
 def test_an_autoregression_agrees_with_itself_for_ever(epsilon, noise):
     """Thousands of observations of little noise, of a smooth function that hardly forgets; and points that join."""
     points = np.linspace(0.0, 1.0, 61)[:, None]
-    engine = AutoregressiveEngine(sb.RBF(0.3) * sb.TemporalDecay(epsilon), points[::2].copy(), np.zeros(31))
+    engine = KalmanEngine(sb.RBF(0.3) * sb.TemporalDecay(epsilon), points[::2].copy(), np.zeros(31))
     rng = np.random.default_rng(0)
     for candidate in rng.integers(31, size=4000).tolist():
         engine.observe(candidate, float(np.sin(12.0 * candidate)), noise)
@@ -231,7 +231,7 @@ def test_an_autoregression_agrees_with_itself_for_ever(epsilon, noise):
 def test_an_autoregression_told_where_the_prior_is_sure():
     """Of a linear function at 0 nothing is learned; the prior is left elsewhere, and of points that join."""
     points = np.array([[0.0], [0.5], [1.0]])
-    engine = AutoregressiveEngine(sb.Linear() * sb.TemporalDecay(0.1), points[:2], np.zeros(2))
+    engine = KalmanEngine(sb.Linear() * sb.TemporalDecay(0.1), points[:2], np.zeros(2))
     for _ in range(2):
         for mean, variance in (engine.predict(points), engine.extended(points, np.zeros(3)).at(np.arange(3))):
             np.testing.assert_array_equal(mean, 0.0)

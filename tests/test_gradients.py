@@ -5,9 +5,9 @@ import pytest
 from kernel_cases import KERNEL_CASES
 
 import scalable_bandits as sb
-from scalable_bandits.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
-from scalable_bandits.posteriors.queried import QueriedEngine
-from scalable_bandits.posteriors.surface import constant_mean, differenced
+from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.surface import constant_mean, differenced
 
 SMOOTH = {name: case for name, case in KERNEL_CASES.items() if name != "covariance"}
 every_kernel = pytest.mark.parametrize("case", SMOOTH.values(), ids=SMOOTH.keys())
@@ -94,7 +94,7 @@ def surface_of(case, prior=None, pending=0):
     """A posterior after a dozen observations, one of them repeated."""
     d = case.dimension
     prior = constant_mean(0.7) if prior is None else differenced(prior, BOUNDS[:d])
-    engine = QueriedEngine(case.kernel, d, prior)
+    engine = BoxEngine(case.kernel, d, prior)
     engine.points = case.points(12, seed=1)
     for i in [*range(12), 3]:
         engine.observe(i, float(np.sin(3 * i)), 0.05)

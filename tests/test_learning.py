@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 from test_gradients import assert_close, difference
 
 import scalable_bandits as sb
-from scalable_bandits.confidence import largest_loss
-from scalable_bandits.policies.learned_prior import variance_over_space
-from scalable_bandits.posteriors.learning import Likelihood
+from scalable_bandits.formulas.confidence import largest_loss
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood
+from scalable_bandits.posteriors.hyperparameters.schedule import variance_over_space
 
 LEARNABLE = [name for name in KERNEL_CASES if name != "covariance"]
 

@@ -15,7 +15,7 @@ import pytest
 
 import scalable_bandits as sb
 from scalable_bandits.policies import Policy
-from scalable_bandits.policies.gaussian_process import GaussianProcessPolicy
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 ROUNDS = 50
 POLICIES = [

@@ -10,7 +10,7 @@ import pytest
 from naive.partition import NaivePartition
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors import shard
+from scalable_bandits.posteriors.partition import finite_cells as shard
 
 SETTINGS = {"rkhs_norm": 1.5, "noise": 0.3, "regularization": 0.5, "delta": 0.2}
 

@@ -8,7 +8,7 @@ from naive.partition import NaivePartition
 from test_pigpucb import SETTINGS, matern, value
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors import shard
+from scalable_bandits.posteriors.partition import finite_cells as shard
 
 
 def make(bounds=((0, 1), (0, 1)), horizon=12, **options):
@@ -31,22 +31,22 @@ def test_no_point_of_a_dense_set_is_better(d, rounds, tightening, count):
     policy = make(((0, 1),) * d, horizon=None if d == 1 else 12, tightening=tightening, seed=d)
     rng = np.random.default_rng(d)
     dense = [tuple(Fraction(float(v)) for v in row) for row in rng.random((300, d))]
-    told, points = [], list(dense)
+    log, points = [], list(dense)
     for _ in range(0, rounds, count):
         xs = np.atleast_2d(policy.ask(count))
         points += [tuple(Fraction(float(v)) for v in x) for x in xs]
         oracle = naive(points, None if d == 1 else 12, tightening)
-        for i, y in told:
+        for i, y in log:
             oracle.tell(i, y)
         first = len(points) - len(xs)
         for offset in range(count):
             pending = list(range(first, first + offset))
-            index, _ = oracle.index(len(told) + offset + 1, pending)
+            index, _ = oracle.index(len(log) + offset + 1, pending)
             best = index.max()
             assert index[first + offset] >= best - 1e-6 * abs(best)
         ys = [value(x) + 0.3 * rng.standard_normal() for x in xs]
         policy.tell(xs, ys)
-        told += list(zip(range(first, len(points)), ys, strict=True))
+        log += list(zip(range(first, len(points)), ys, strict=True))
     assert sum(element.split is not None for element in policy.cover) >= 2
 
 
@@ -112,7 +112,7 @@ def test_through_candidates():
     policy.abandon()
     again = make(candidates=40)
     for i in range(policy.rounds):
-        candidate, y, _ = policy._partition.told.at(i)
+        candidate, y, _ = policy._partition.log.at(i)
         again.tell(policy.finite_space.points([candidate])[0], y)
     np.testing.assert_array_equal(policy.ask(), again.ask())
 

@@ -10,7 +10,7 @@ import pytest
 from naive import priors as naive
 
 import scalable_bandits as sb
-from scalable_bandits import confidence
+from scalable_bandits.formulas import confidence
 from scalable_bandits.priors import decay_log_likelihood, semidefinite
 
 KINDS = (sb.PEGPUCB, sb.MLEGPUCB, sb.FullyBayesianGPUCB, sb.RegretBalancing)

@@ -91,12 +91,12 @@ if __name__ == "__main__":
 """
 SLOW = """
 import time
-from scalable_bandits.policies.shards import PriorShard
+from scalable_bandits.policies.prior_model import PriorModel
 def slowly(self, *given, **named):
     time.sleep(60)
-PriorShard.observe = slowly
-import cloudpickle, scalable_bandits.policies.shards
-cloudpickle.register_pickle_by_value(scalable_bandits.policies.shards)
+PriorModel.observe = slowly
+import cloudpickle, scalable_bandits.policies.prior_model
+cloudpickle.register_pickle_by_value(scalable_bandits.policies.prior_model)
 """
 
 
@@ -281,7 +281,7 @@ distributed.versions.version = hidden
     def test_other_versions(self, name, version, raised, client, monkeypatch):
         """Found when the worker is first used too, for it may have come later than the client."""
         ours = versions.installed()
-        monkeypatch.setattr("scalable_bandits.execution.places.check_versions", lambda client: None)
+        monkeypatch.setattr("scalable_bandits.execution.connect.check_versions", lambda client: None)
         monkeypatch.setattr(versions, "installed", lambda: {**ours, name: version})
         policy = policy_of(client)
         here = rf"{name} {re.escape(str(ours[name]))}[.a-z0-9]* \(here {re.escape(version)}\)"

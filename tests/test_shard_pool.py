@@ -31,7 +31,7 @@ class Tally:
     ASKING: ClassVar = frozenset({"peek"})
 
     def __init__(self, name, stateful):
-        self.name, self.asks_matter = name, stateful
+        self.name, self.ask_is_stateful = name, stateful
         self.seen = np.array([name])
 
     def add(self, value):
@@ -41,7 +41,7 @@ class Tally:
     take = add
 
     def peek(self, value):
-        if self.asks_matter:
+        if self.ask_is_stateful:
             self.seen = np.append(self.seen, -value)
         return self.seen.sum() * value
 

@@ -20,7 +20,7 @@ from distributed import Client
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, shard_log, shard_pool
 from scalable_bandits.execution.clusters import local
-from scalable_bandits.policies.shards import PriorShard
+from scalable_bandits.policies.prior_model import PriorModel
 from scalable_bandits.specification import specify
 
 KINDS = (sb.PEGPUCB, sb.MLEGPUCB, sb.FullyBayesianGPUCB, sb.RegretBalancing)
@@ -366,7 +366,7 @@ if __name__ == "__main__":
 
 def test_what_changes_a_shard_is_known():
     """Every method of a shard is either repeated when it is made again, or changes nothing."""
-    methods = {name for name, value in vars(PriorShard).items() if callable(value) and not name.startswith("_")}
-    assert methods - PriorShard.CHANGING - PriorShard.ASKING == {
+    methods = {name for name, value in vars(PriorModel).items() if callable(value) and not name.startswith("_")}
+    assert methods - PriorModel.CHANGING - PriorModel.ASKING == {
         "prepare", "predict", "report", "state", "restore",
     }  # fmt: skip

@@ -10,10 +10,12 @@ from naive.gp import GP
 from naive.sketched import SketchedGP
 
 import scalable_bandits as sb
-from scalable_bandits.acquisition import UpperConfidence
-from scalable_bandits.confidence import budgeted, budgeted_gain, regularised
-from scalable_bandits.posteriors import BlockedEngine, DenseEngine, Sketch, SketchedEngine, sketched, tiles
-from scalable_bandits.posteriors import _numba_guess as numba_guess
+from scalable_bandits.formulas.acquisition import UpperConfidence
+from scalable_bandits.formulas.confidence import budgeted, budgeted_gain, regularised
+from scalable_bandits.posteriors import DenseEngine, Sketch, SketchedEngine, TiledEngine
+from scalable_bandits.posteriors.sketched import _numba_lookahead as numba_guess
+from scalable_bandits.posteriors.sketched import engine as sketched
+from scalable_bandits.posteriors.tiled import tiles
 from scalable_bandits.randomness import generator
 
 SIDE = 14
@@ -198,7 +200,7 @@ def test_bbkb_counts_pending_points_in():
 def test_a_value_that_comes_later_is_the_same_as_one_that_came_at_once():
     """Engines' `revise`: within a window, after it was folded, and at repeated points."""
     rng = np.random.default_rng(1)
-    for kind in (DenseEngine, BlockedEngine):
+    for kind in (DenseEngine, TiledEngine):
         straight, late = (kind(KERNEL, SPACE.points(), np.zeros(SPACE.size)) for _ in range(2))
         candidates, ys = rng.integers(60, size=90), rng.standard_normal(90)
         for candidate, y in zip(candidates.tolist(), ys.tolist(), strict=True):

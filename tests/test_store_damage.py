@@ -28,12 +28,12 @@ from policy_cases import EVERY_POLICY, PROBLEMS
 from store_cases import CHUNK, FIELDS, assert_equal, assert_holds, crash, create, rows
 
 import scalable_bandits as sb
-from scalable_bandits import recording
-from scalable_bandits.status import status
+from scalable_bandits.runs import recording
+from scalable_bandits.runs.status import status
 from scalable_bandits.store import ObservationStore, StoreDamaged, frames
 from scalable_bandits.store.layout import group_document
 from scalable_bandits.store.notes import Notes
-from scalable_bandits.store.places import locate
+from scalable_bandits.store.resolve import locate
 
 pytest_plugins = ["store_fixtures"]
 pytestmark = pytest.mark.usefixtures("disk")

@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from scalable_bandits.store.holders import holder, may_live
+from scalable_bandits.store.lock_owner import holder, may_live
 
 
 def test_who_lives():

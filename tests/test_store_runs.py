@@ -11,8 +11,8 @@ from policy_cases import EVERY_POLICY, NOISE, PROBLEMS, on
 from store_cases import BOTH, Function, assert_equal, described, everything
 
 import scalable_bandits as sb
+from scalable_bandits.runs.trajectory import SERIES
 from scalable_bandits.store import ObservationStore, StoreLocked
-from scalable_bandits.trajectory import SERIES
 
 pytest_plugins = ["store_fixtures"]
 

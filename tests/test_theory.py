@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import scalable_bandits as sb
-from scalable_bandits import theory
+from scalable_bandits.formulas import rates as theory
 
 EVERY = [(nu, d) for nu in (1.5, 2.5, 3.5, 10.0) for d in (1, 2, 3, 6)]
 

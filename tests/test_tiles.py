@@ -13,10 +13,12 @@ import threadpoolctl
 from scipy.linalg import blas as wrappers
 
 import scalable_bandits as sb
-from scalable_bandits.acquisition import ExpectedImprovement, UpperConfidence
-from scalable_bandits.posteriors import BlockedEngine, Sketch, SketchedEngine, blas, spread, tiles
+from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConfidence
+from scalable_bandits.posteriors import Sketch, SketchedEngine, TiledEngine, blas
 from scalable_bandits.posteriors.placement import InProcess
 from scalable_bandits.posteriors.threads import Threads
+from scalable_bandits.posteriors.tiled import coordinator as spread
+from scalable_bandits.posteriors.tiled import tiles
 
 EARLIER = Path(__file__).parent / "stores" / "earlier-tiles.npz"
 GRID = sb.Grid([[0, 1], [0, 1]], (30, 41))
@@ -41,7 +43,7 @@ def played(make, index, rounds=260):
 
 @pytest.mark.usefixtures("small_tiles")
 class TestThreads:
-    @pytest.mark.parametrize("kind", [BlockedEngine, SKETCHED], ids=["blocked", "sketched"])
+    @pytest.mark.parametrize("kind", [TiledEngine, SKETCHED], ids=["blocked", "sketched"])
     @pytest.mark.parametrize("index", [UpperConfidence(0.7), ExpectedImprovement(0.9)], ids=["bound", "improvement"])
     def test_same_bits(self, kind, index, monkeypatch):
         """Of 20 tiles, the last of them not full; folds and refits happen."""
@@ -60,7 +62,7 @@ class TestThreads:
         """A deep copy and a pickle have no threads until they need some; none are left behind an engine."""
         monkeypatch.setattr(tiles, "A_RUN", 1)
         before = threading.active_count()
-        _, engine = played(functools.partial(BlockedEngine, threads=2), UpperConfidence(0.7), 30)
+        _, engine = played(functools.partial(TiledEngine, threads=2), UpperConfidence(0.7), 30)
         found = []
         for each in (copy.deepcopy(engine), pickle.loads(pickle.dumps(engine)), engine):
             each.observe(3, 1.0, 0.1)
@@ -124,7 +126,7 @@ class TestEarlierStates:
         return state, state.pop("candidates").tolist()
 
     def engine(self, place=None):
-        return BlockedEngine(sb.Matern(0.3, nu=1.5), np.linspace(0.0, 1.0, 150)[:, None], np.zeros(150), place)
+        return TiledEngine(sb.Matern(0.3, nu=1.5), np.linspace(0.0, 1.0, 150)[:, None], np.zeros(150), place)
 
     def play(self, engine, first, stop, given=None):
         chosen = []

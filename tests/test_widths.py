@@ -11,7 +11,7 @@ from naive.gp import GP
 from scipy.optimize import NonlinearConstraint, minimize
 
 import scalable_bandits as sb
-from scalable_bandits import confidence
+from scalable_bandits.formulas import confidence
 from scalable_bandits.specification import differences
 
 gains, deltas = st.floats(0, 1e4), st.floats(1e-6, 0.999)

@@ -9,7 +9,7 @@ import numpy as np
 import zarr
 
 import scalable_bandits as sb
-from scalable_bandits import evaluations, recording
+from scalable_bandits.runs import evaluations, recording
 
 CHUNK, ROUNDS = 16, 41
 SPACE = sb.Grid([[0, 1], [0, 1]], [5, 4])

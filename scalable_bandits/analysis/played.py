@@ -13,11 +13,11 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.policies import PEGPUCB, Policy
-from scalable_bandits.policies.gaussian_process import IndexPolicy
+from scalable_bandits.policies.gp_policy import IndexPolicy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
-from scalable_bandits.simulate import simulate
+from scalable_bandits.runs.simulate import simulate
+from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms, FiniteSpace, Grid, Indices
-from scalable_bandits.trajectory import Trajectory
 
 NORMAL = 1.959964  # standard deviations to either side that hold 95 % of a normal distribution
 

@@ -33,7 +33,7 @@ def refusals(let: tuple[type[Exception], ...] = (), again: str | None = None) ->
             raise
         stop(again)
     except Exception as error:
-        from scalable_bandits.evaluations import trace_of
+        from scalable_bandits.runs.evaluations import trace_of
         from scalable_bandits.store import StoreError
 
         trace = trace_of(error)

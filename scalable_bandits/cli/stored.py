@@ -19,8 +19,8 @@ from scalable_bandits.cli.messages import JSON, ON, command_again, console, erro
 from scalable_bandits.cli.studies import run_study
 
 if TYPE_CHECKING:
-    from scalable_bandits.maximize import Maximum
-    from scalable_bandits.status import Check, Status
+    from scalable_bandits.runs.maximize import Maximum
+    from scalable_bandits.runs.status import Check, Status
 
 LEAVE_OUT = ("plays", "size", "policy")  # what a narrow terminal shows without, first to last
 LONG = 20  # characters of a state, of which longer ones are folded
@@ -31,8 +31,8 @@ def show_status(
     json: JSON = False,
 ) -> None:
     """Show the runs in a store: how far they are, when they were last written, their size and regret."""
-    from scalable_bandits.results import finite
-    from scalable_bandits.status import runs_in, status
+    from scalable_bandits.report.results import finite
+    from scalable_bandits.runs.status import runs_in, status
 
     with refusals():
         found = [status(place) for place in runs_in(path)]
@@ -71,7 +71,7 @@ def check_store(
     json: JSON = False,
 ) -> None:
     """Read everything in a store and say what is whole and what is not; code 1 if anything is not. Changes nothing."""
-    from scalable_bandits.status import check
+    from scalable_bandits.runs.status import check
 
     with refusals():
         found = check(path)
@@ -124,9 +124,9 @@ def resume_run(
     """Go on with an interrupted run or study, exactly as if it had never stopped."""
     import warnings
 
-    from scalable_bandits.maximize import Maximum
-    from scalable_bandits.status import recover as recover_runs
-    from scalable_bandits.status import resume
+    from scalable_bandits.runs.maximize import Maximum
+    from scalable_bandits.runs.status import recover as recover_runs
+    from scalable_bandits.runs.status import resume
     from scalable_bandits.store.studies import study_record
 
     if function is not None:
@@ -153,8 +153,8 @@ def resume_run(
 
 def _show_resumed(path: str, found: Maximum | None, json: bool) -> None:
     """How far a run is, and what `maximize` found; code 1 if evaluations failed for good."""
-    from scalable_bandits.results import finite
-    from scalable_bandits.status import status
+    from scalable_bandits.report.results import finite
+    from scalable_bandits.runs.status import status
 
     failed = [] if found is None else found.failed
     if json:
@@ -180,7 +180,7 @@ def _resume_study(
     path: str, record: dict[str, Any], function: str | None, on: str | None, out: Path | None, json: bool
 ) -> None:
     """Go on with a study from its store alone: a named one, or the tables of a file."""
-    from scalable_bandits.status import function_of
+    from scalable_bandits.runs.status import function_of
     from scalable_bandits.studies import Study
 
     options = {key: record[key] for key in ("replicates", "horizon", "seed", "cases", "policies")}

@@ -118,7 +118,7 @@ def run(
 
 def _load(name: str | None, function: str | None) -> Study:
     """A study; a user's function is imported only if it was named in the command."""
-    from scalable_bandits.status import function_of
+    from scalable_bandits.runs.status import function_of
     from scalable_bandits.studies import Study
 
     if function is None:
@@ -164,7 +164,7 @@ def run_study(
 ) -> dict[str, Any]:  # fmt: skip
     """Run, save, and print unless the record is for a script; gives the record. `function`: by which name it came."""
     from scalable_bandits.environments import DataMissing
-    from scalable_bandits.results import published_table, record_of, save, table_of
+    from scalable_bandits.report.results import published_table, record_of, save, table_of
 
     store = chosen.store if store is None else store
     again = None if store is None else command_again(store, function)

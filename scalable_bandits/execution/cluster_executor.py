@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from scalable_bandits.execution import places
 from scalable_bandits.execution.base import ClusterError
+from scalable_bandits.execution.connect import connect, resolve
 from scalable_bandits.execution.shard_pool import ShardPool
 from scalable_bandits.posteriors.state import State
 
@@ -31,7 +31,7 @@ class ClusterExecutor:
     remote = True
 
     def __init__(self, on: Any):
-        places.resolve(on)
+        resolve(on)
         self._on = on
         self._client: Client | None = None
         self._end: Any = None
@@ -60,7 +60,7 @@ class ClusterExecutor:
         """Client of the cluster, connected now if it is not yet."""
         if self._client is None:
             stack = ExitStack()
-            self._client = stack.enter_context(places.connect(self._on))
+            self._client = stack.enter_context(connect(self._on))
             self._end = weakref.finalize(self, _aside, stack.close)
         return self._client
 

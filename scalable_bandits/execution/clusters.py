@@ -87,7 +87,7 @@ def local(workers: int, threads: int = 1, security: Any = None) -> Iterator[Clie
                 scheduler_kwargs={"dashboard_address": "127.0.0.1:0"} if dashboard is None else None,  # the same
                 memory_limit=0,  # none, as `terminate` above: neither spilled nor paused
                 silence_logs=logging.CRITICAL,  # what fails is reported by whoever gave it out
-                preload=["scalable_bandits.execution.sheltered"],
+                preload=["scalable_bandits.execution.ignore_sigint"],
             )
         stack.callback(cluster.close)
         with at_cluster(cluster) as client:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalable_bandits.execution.warming import warmup
+from scalable_bandits.warmup import warmup
 
 
 def dask_setup(worker: Any) -> None:

@@ -20,9 +20,9 @@ import cloudpickle
 import dask
 import numpy as np
 
-from scalable_bandits.execution import places
 from scalable_bandits.execution.actors import Actors
 from scalable_bandits.execution.base import ClusterError
+from scalable_bandits.execution.connect import await_worker
 from scalable_bandits.execution.shard_log import ShardLog
 from scalable_bandits.execution.shard_worker import Call, Message, Reply, Request, packed
 from scalable_bandits.posteriors.state import State
@@ -318,7 +318,7 @@ def _workers(client: Client, lost: Sequence[str] = ()) -> set[str]:
     while True:
         known = set(client.nthreads())
         if not known:
-            places.await_worker(client)
+            await_worker(client)
             continue
         if fresh := known - set(lost):
             return fresh

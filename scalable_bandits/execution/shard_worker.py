@@ -120,7 +120,7 @@ class ShardWorker:
 
 def changes(shard: Any, method: str) -> bool:
     """Whether a call changes what a shard answers later."""
-    return method in shard.CHANGING or (method in shard.ASKING and shard.asks_matter)
+    return method in shard.CHANGING or (method in shard.ASKING and shard.ask_is_stateful)
 
 
 def packed(message: Any) -> bytes:

@@ -12,8 +12,8 @@ from scalable_bandits.analysis import DECADE, Coverage, Times, case_of, exponent
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots import style
 from scalable_bandits.plots.style import COLOURS, POINTS, axes, line, plain, tidy
+from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Indices
-from scalable_bandits.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray

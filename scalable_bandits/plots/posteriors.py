@@ -13,8 +13,8 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.plots.style import COLOURS, axes, tidy
 from scalable_bandits.policies import Policy
+from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms, FiniteSpace, Grid, Points
-from scalable_bandits.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

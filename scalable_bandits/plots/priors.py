@@ -11,7 +11,7 @@ from scalable_bandits.analysis import case_of, plays_over_rounds
 from scalable_bandits.plots.style import COLOURS, axes, plain, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
-from scalable_bandits.trajectory import Trajectory
+from scalable_bandits.runs.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray

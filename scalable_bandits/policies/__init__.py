@@ -4,7 +4,7 @@ from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.bbkb import BBKB
 from scalable_bandits.policies.bkb import BKB
 from scalable_bandits.policies.fully_bayesian import FullyBayesianGPUCB
-from scalable_bandits.policies.gaussian_process import GaussianProcessPolicy
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.gpei import GPEI
 from scalable_bandits.policies.gppi import GPPI
 from scalable_bandits.policies.gpts import GPTS

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.measured import ROUNDING, Noise, measured
-from scalable_bandits.policies.played import Mask as Mask
-from scalable_bandits.policies.played import Played
+from scalable_bandits.policies.candidates import Mask as Mask
+from scalable_bandits.policies.candidates import Played
+from scalable_bandits.policies.measurements import ROUNDING, Noise, measured
 from scalable_bandits.policies.recorder import Recorder
 from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.randomness import derived_seed
@@ -95,9 +95,9 @@ class Policy(Played):
     _finite: FiniteSpace = attrs.field(init=False, repr=False)
     _choosable: int = attrs.field(init=False, repr=False)
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
-    _waiting: list[int] = attrs.field(init=False, factory=list, repr=False)
-    _owed: list[int] = attrs.field(init=False, factory=list, repr=False)  # waiting, to be asked for again
-    _given_up: list[int] = attrs.field(init=False, factory=list, repr=False)  # chosen around as if they were waiting
+    _pending: list[int] = attrs.field(init=False, factory=list, repr=False)
+    _reissue: list[int] = attrs.field(init=False, factory=list, repr=False)  # waiting, to be asked for again
+    _excluded: list[int] = attrs.field(init=False, factory=list, repr=False)  # chosen around as if they were waiting
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -131,7 +131,7 @@ class Policy(Played):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         """Take in an observation of a candidate; `noise_variance` in the posterior's terms (lambda)."""
 
-    def anticipate(self, count: int) -> None:
+    def precheck(self, count: int) -> None:
         """Evaluate what so many rounds to come need of the user's functions, which may fail: before any is learned."""
 
     @abstractmethod
@@ -155,7 +155,7 @@ class Policy(Played):
     @property
     def round(self) -> int:
         """t of the round to come: 1 plus the points told and pending."""
-        return self.rounds + len(self._waiting) + 1
+        return self.rounds + len(self._pending) + 1
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """Posterior mean and standard deviation of f at x; before the first `tell`, the prior's.
@@ -196,7 +196,7 @@ class Policy(Played):
     @property
     def pending(self) -> list[Any]:
         """Points asked for whose value has not been told, in the order of asking."""
-        return [self._finite.value(c) for c in self._waiting]
+        return [self._finite.value(c) for c in self._pending]
 
     def ask(
         self, n: int | None = None, *, available: ArrayLike | None = None, context: Mapping[int, float] | None = None
@@ -226,23 +226,23 @@ class Policy(Played):
         """
         count = 1 if n is None else checks.integer("n", n, 1)
         allowed = self.allowed(available, context)
-        waiting, owed, before = list(self._waiting), list(self._owed), self._finite
+        waiting, owed, before = list(self._pending), list(self._reissue), self._finite
         asked = []
         try:
             for _ in range(count):
-                again = next((c for c in self._owed if allowed is None or allowed[c]), None)
+                again = next((c for c in self._reissue if allowed is None or allowed[c]), None)
                 if again is None:
-                    self._waiting.extend(self._given_up)
+                    self._pending.extend(self._excluded)
                     chosen = self.propose(allowed)
-                    self._waiting[len(self._waiting) - len(self._given_up) :] = [chosen]
+                    self._pending[len(self._pending) - len(self._excluded) :] = [chosen]
                     asked.append(chosen)
                 else:
                     asked.append(again)
-                    self._owed.remove(again)
+                    self._reissue.remove(again)
             if self._recorder is not None:
-                self._recorder.asked(self._waiting)
+                self._recorder.asked(self._pending)
         except BaseException:
-            self._waiting[:], self._owed[:] = waiting, owed
+            self._pending[:], self._reissue[:] = waiting, owed
             if isinstance(before, Visited) and self._finite is not before:
                 self._extend_to(before)
             raise
@@ -273,7 +273,7 @@ class Policy(Played):
         before = self.__dict__.copy()
         candidates = self._locate(points)
         try:
-            self.anticipate(len(values))
+            self.precheck(len(values))
             if self._recorder is not None:
                 self._recorder.tells(candidates, points, values, own)
         except BaseException:
@@ -297,16 +297,16 @@ class Policy(Played):
             That the posterior takes the measurement to have; lambda if not given.
         """
         held = None
-        if self._waiting and candidate in self._waiting:
-            held = self._waiting.copy(), self._owed.copy()
-            self._waiting.remove(candidate)
-            if candidate in self._owed and self._owed.count(candidate) > self._waiting.count(candidate):
-                self._owed.remove(candidate)
+        if self._pending and candidate in self._pending:
+            held = self._pending.copy(), self._reissue.copy()
+            self._pending.remove(candidate)
+            if candidate in self._reissue and self._reissue.count(candidate) > self._pending.count(candidate):
+                self._reissue.remove(candidate)
         try:
             self.learn(candidate, y, self.regularization if noise_variance is None else noise_variance)
         except BaseException:  # workers are gone, or somebody pressed Ctrl-C: it can be told again
             if held is not None:
-                self._waiting[:], self._owed[:] = held
+                self._pending[:], self._reissue[:] = held
             raise
         self.rounds += 1
 
@@ -323,15 +323,15 @@ class Policy(Played):
         ValueError
             If one is not pending. Nothing has changed then.
         """
-        left = [] if x is None else self._waiting.copy()
+        left = [] if x is None else self._pending.copy()
         for candidate in [] if x is None else self._find(self.space.parse(x)[0]).tolist():
             if candidate not in left:
                 checks.refuse("x", x, f"a pending point; pending: {self.pending}")
             left.remove(candidate)
         if self._recorder is not None:
             self._recorder.asked(left)
-        self._waiting[:] = left
-        self._owed = [c for i, c in enumerate(self._owed) if self._owed[: i + 1].count(c) <= left.count(c)]
+        self._pending[:] = left
+        self._reissue = [c for i, c in enumerate(self._reissue) if self._reissue[: i + 1].count(c) <= left.count(c)]
 
     # ---- kept and taken up again
 
@@ -345,18 +345,18 @@ class Policy(Played):
 
     def wait_for(self, candidates: Sequence[int], again: bool) -> None:
         """Take up pending candidates of an earlier process; `again`: `ask` gives these first."""
-        self._waiting[:] = candidates
-        self._owed[:] = candidates if again else []
+        self._pending[:] = candidates
+        self._reissue[:] = candidates if again else []
 
     def give_up(self, candidates: Sequence[int]) -> None:
         """Choose from now on as if the values of these candidates, and no others, were on their way; they never come.
 
         So a policy that plays a whole box, which can be told of no availability set, looks elsewhere.
         """
-        self._given_up = list(candidates)
+        self._excluded = list(candidates)
 
     @property
-    def asks_matter(self) -> bool:
+    def ask_is_stateful(self) -> bool:
         """Whether asking leaves traces in later rounding, so that an exact replay has to ask too."""
         return False
 

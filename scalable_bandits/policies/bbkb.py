@@ -113,7 +113,7 @@ class BBKB(BKB):
     def width(self) -> float:
         """beta_fb sqrt(ratio) of the round to come."""
         variance, width, _ = self._at_feedback()
-        return width * math.sqrt(self._ratio + float(variance[self._waiting].sum()) / self.regularization)  # (3)
+        return width * math.sqrt(self._ratio + float(variance[self._pending].sum()) / self.regularization)  # (3)
 
     @property
     def information_gain(self) -> float:

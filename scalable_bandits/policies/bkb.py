@@ -11,7 +11,7 @@
 
 Differs from the paper in: the width is that of IGP-UCB with the sketched posterior's realised information gain, unless
 `confidence="budgeted"` asks for (2), which is ten times wider; S is redrawn when what came since has outgrown it, and
-what came since counts exactly (see `posteriors/sketched.py`); qbar is 1.5, where Theorem 1 asks for 72 log(4 T /
+what came since counts exactly (see `posteriors/engine.py`); qbar is 1.5, where Theorem 1 asks for 72 log(4 T /
 delta) with e = 1/2. Variances are not divided by lambda here, as they are there: the widths are theirs over
 sqrt(lambda). In (2) the variances are bounds from above where the engine has not looked since.
 
@@ -28,9 +28,9 @@ from __future__ import annotations
 import attrs
 
 from scalable_bandits import checks
-from scalable_bandits.confidence import WIDTHS, budgeted, budgeted_gain
-from scalable_bandits.policies.confident import ConfidencePolicy
-from scalable_bandits.policies.measured import ROUNDING
+from scalable_bandits.formulas.confidence import WIDTHS, budgeted, budgeted_gain
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.measurements import ROUNDING
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

@@ -40,11 +40,11 @@ class FullyBayesianGPUCB(UnknownPriorPolicy):
     def choose(self, allowed: Mask | None = None) -> int:
         weights = self.belief()
         numbers = np.flatnonzero(weights).tolist()
-        bounds = self._ask(numbers, "upper", self._waiting)
+        bounds = self._ask(numbers, "upper", self._pending)
         return choose(weights[numbers] @ np.array(bounds), self._salt, allowed)[0]  # (2)
 
-    def foresee(self) -> None:
-        self._foresee(self._playing, "upper", self._waiting)
+    def prefetch_next(self) -> None:
+        self._prefetch(self._playing, "upper", self._pending)
 
     def credit(self, told: Outcome) -> None:
         self._counts += self.belief()

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import attrs
 
-from scalable_bandits.acquisition import ExpectedImprovement
+from scalable_bandits.formulas.acquisition import ExpectedImprovement
 from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.improvement import ImprovementPolicy
 from scalable_bandits.posteriors import Acquisition

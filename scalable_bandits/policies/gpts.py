@@ -11,7 +11,7 @@ Differs from the paper in: D_t is the finite space (or what of it is available),
 discretisation that grows with t; g is the realised information gain unless asked otherwise (`confidence` has sharper
 widths). On a whole box and on more than 20,000 candidates the draw is pathwise (Wilson et al. 2020): of finite features
 before the data, exact in what the data add. Its maximum is looked for in the most promising parts of a finite space
-(`posteriors/pathwise.py`), and from the best of many points of a box by exact gradients (`posteriors/box_paths.py`).
+(`posteriors/pathwise.py`), and from the best of many points of a box by exact gradients (`posteriors/paths.py`).
 """
 
 from __future__ import annotations
@@ -24,23 +24,21 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.confident import ConfidencePolicy
-from scalable_bandits.policies.whole_box import top_of_path
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.posteriors import (
-    DENSE_MAXIMUM,
-    PATHWISE_MAXIMUM,
-    AutoregressiveEngine,
     DenseEngine,
     Engine,
     Features,
+    KalmanEngine,
     PathwiseEngine,
     pending,
     quadrature_features,
     random_features,
 )
-from scalable_bandits.posteriors.box_paths import draw_path
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.paths import draw_path
+from scalable_bandits.posteriors.box.whole_box import top_of_path
 from scalable_bandits.posteriors.engine import choose
-from scalable_bandits.posteriors.queried import QueriedEngine
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Box, Visited
 
@@ -89,13 +87,13 @@ class GPTS(ConfidencePolicy):
         if self.samples == "exact" and self.engine == "pathwise":
             checks.refuse("samples", self.samples, "'auto' or 'pathwise' with the pathwise engine")
         if not forgets and self.engine == "auto":
-            large = isinstance(self._finite, Visited) or size > DENSE_MAXIMUM
+            large = isinstance(self._finite, Visited) or size > DenseEngine.limit
             pathwise = self.samples == "pathwise" or (self.samples == "auto" and large)
             self.engine = "pathwise" if pathwise else "dense"
         if self.engine != "pathwise":
             return super()._checked_engine()
-        if size > PATHWISE_MAXIMUM:
-            checks.refuse("space", f"{size:,} candidates", f"at most {PATHWISE_MAXIMUM:,} for pathwise samples")
+        if size > PathwiseEngine.limit:
+            checks.refuse("space", f"{size:,} candidates", f"at most {PathwiseEngine.limit:,} for pathwise samples")
         self._prior_features()
         return "pathwise"
 
@@ -120,24 +118,24 @@ class GPTS(ConfidencePolicy):
     def choose(self, allowed: Mask | None = None) -> int:
         engine = self.posterior_engine
         rng = generator(self.seed, "draws", self.round)
-        if isinstance(engine, QueriedEngine):
+        if isinstance(engine, BoxEngine):
             return self._choose_on_box(engine, rng)
         if isinstance(engine, PathwiseEngine):
-            awaited = np.array(self._waiting, dtype=np.int64)
+            awaited = np.array(self._pending, dtype=np.int64)
             path = engine.path(rng, self.width, awaited, self.regularization)  # (2)
             return engine.highest(path, self._salt, allowed)  # (3)
-        assert isinstance(engine, DenseEngine | AutoregressiveEngine)
+        assert isinstance(engine, DenseEngine | KalmanEngine)
         deviation = engine.draw(rng)
-        if self._waiting:
+        if self._pending:
             columns, covariance = self.pending_covariance()
-            points, counts = pending.distinct(self._waiting)
+            points, counts = pending.distinct(self._pending)
             noise = rng.standard_normal(len(points)) * np.sqrt(self.regularization / counts)
             deviation = deviation - np.linalg.solve(covariance, deviation[points] + noise) @ columns
         return choose(engine.mean() + self.width * deviation, self._salt, allowed)[0]  # (2), (3)
 
-    def _choose_on_box(self, engine: QueriedEngine, rng: np.random.Generator) -> int:
+    def _choose_on_box(self, engine: BoxEngine, rng: np.random.Generator) -> int:
         assert isinstance(self.space, Box)
-        known, awaited = self._finite.points(np.flatnonzero(self._queried)), self._finite.points(self._waiting)
+        known, awaited = self._finite.points(np.flatnonzero(self._queried)), self._finite.points(self._pending)
         path = draw_path(engine, self._prior_features(), self.width, awaited, self.regularization, rng)  # (2)
         top = top_of_path(path, self.space, np.concatenate([known, awaited]), (self.seed, self.round))  # (3)
         return int(self._locate(top.x[None])[0])

@@ -16,8 +16,9 @@ from typing import ClassVar
 
 import attrs
 
-from scalable_bandits import checks, confidence
-from scalable_bandits.policies.confident import ConfidencePolicy
+from scalable_bandits import checks
+from scalable_bandits.formulas import confidence
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.spaces import Box, Grid, Visited
 
 

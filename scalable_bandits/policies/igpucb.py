@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import attrs
 
-from scalable_bandits.policies.confident import ConfidencePolicy
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

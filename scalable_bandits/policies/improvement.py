@@ -7,7 +7,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.gaussian_process import MEAN, IndexPolicy
+from scalable_bandits.policies.gp_policy import MEAN, IndexPolicy
 from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.spaces import Visited
 
@@ -46,9 +46,9 @@ class ImprovementPolicy(IndexPolicy):
         if self.incumbent == "observation" and np.isfinite(self._largest):
             return self._largest
         queried = self.queried
-        if self._waiting:
+        if self._pending:
             queried = queried.copy()
-            queried[self._waiting] = True
+            queried[self._pending] = True
         if isinstance(self._finite, Visited) and not queried.any():
             return self._top(MEAN).value
         return self.posterior_engine.maximize(MEAN, self._salt, queried if queried.any() else allowed)[1]

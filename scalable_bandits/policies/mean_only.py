@@ -12,7 +12,7 @@ from typing import ClassVar
 import attrs
 
 from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.gaussian_process import MEAN, IndexPolicy
+from scalable_bandits.policies.gp_policy import MEAN, IndexPolicy
 from scalable_bandits.posteriors import Acquisition
 
 

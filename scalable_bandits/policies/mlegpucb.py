@@ -26,8 +26,8 @@ class MLEGPUCB(UnknownPriorPolicy):
     def choose(self, allowed: Mask | None = None) -> int:
         return self.largest(self.proposals([self.pick(self._evidence)], allowed))  # (1), (2)
 
-    def foresee(self) -> None:
-        self._foresee([self.pick(self._evidence)], "propose", None, self._waiting)
+    def prefetch_next(self) -> None:
+        self._prefetch([self.pick(self._evidence)], "propose", None, self._pending)
 
     def credit(self, told: Outcome) -> None:
         self.book(self.pick(self._evidence), told.y, 0.0, told.share)

@@ -25,19 +25,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
-from scalable_bandits.acquisition import UpperConfidence
 from scalable_bandits.checks import Floats
+from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel, Matern
 from scalable_bandits.policies.base import Best, Mask
-from scalable_bandits.policies.held import HeldPolicy
+from scalable_bandits.policies.sharded import ShardedPolicy
 from scalable_bandits.posteriors import Regression, State, nested, part
-from scalable_bandits.posteriors.cell import Cell
-from scalable_bandits.posteriors.contest import Contest
-from scalable_bandits.posteriors.cover import BoxCover, Cover, make_cover
-from scalable_bandits.posteriors.distant import DistantShard, MakeShard, box_shard, finite_shard
-from scalable_bandits.posteriors.partition import Partition, Winner
-from scalable_bandits.posteriors.shard import Shard
-from scalable_bandits.posteriors.told import Told
+from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
+from scalable_bandits.posteriors.partition.cell import Cell
+from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, make_cover
+from scalable_bandits.posteriors.partition.finite_cells import Shard
+from scalable_bandits.posteriors.partition.observation_log import ObservationLog
+from scalable_bandits.posteriors.partition.partition import Partition, Winner
+from scalable_bandits.posteriors.partition.remote_cells import MakeCells, RemoteCells, make_box_cells, make_finite_cells
 from scalable_bandits.spaces import Arms, Box, Indices, Points, Visited
 
 
@@ -55,7 +55,7 @@ class CoverElement(NamedTuple):
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class PiGPUCB(HeldPolicy):
+class PiGPUCB(ShardedPolicy):
     """Partitioned improved GP-UCB.
 
     Parameters
@@ -73,7 +73,7 @@ class PiGPUCB(HeldPolicy):
     nu
         Smoothness that b and q are computed with; the kernel's, if it is a Matern kernel.
 
-    Other parameters are those of `HeldPolicy` (`on`: where the cells' posteriors are) and `Policy`; without a horizon
+    Other parameters are those of `ShardedPolicy` (`on` holds the cells) and `Policy`; without a horizon
     the first cover is one cube. On a box each cell maximises its index over its own cube: a scrambled Sobol set,
     refined by exact gradients; `evaluations` says how many points that took.
 
@@ -100,7 +100,9 @@ class PiGPUCB(HeldPolicy):
     theory: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     tightening: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     nu: float | None = attrs.field(default=None)
-    _known: Told = attrs.field(init=False, factory=Told, repr=False)  # of which the cells are made again
+    _known: ObservationLog = attrs.field(
+        init=False, factory=ObservationLog, repr=False
+    )  # of which the cells are made again
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -139,24 +141,24 @@ class PiGPUCB(HeldPolicy):
         self._log_delta, self._growth = math.log(4.0 / self.delta), self._b * d
         q = d * (d + 1) / (d * (d + 2) + 2 * nu)
         divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
-        told, contest = Told(), Contest(self.rkhs_norm, self.noise)
+        log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)
         cover: Cover
         given = (self.kernel, self.prior_mean, self.regularization, self._salt)
         if isinstance(self._finite, Visited):
             assert isinstance(self.space, Box)
             cover = BoxCover(self.space, self._points)
-            make: MakeShard = functools.partial(box_shard, self.space, *given, UpperConfidence, self.tightening)
+            make: MakeCells = functools.partial(make_box_cells, self.space, *given, UpperConfidence, self.tightening)
         else:
             cover = make_cover(self._finite)
-            make = functools.partial(finite_shard, self._finite, *given)
+            make = functools.partial(make_finite_cells, self._finite, *given)
         shard: Shard[Any]
         if self.on is None:
-            shard = make(self._points, told, contest)
+            shard = make(self._points, log, tree)
         else:
             points = self._points if isinstance(self._finite, Visited) else None
-            shard = DistantShard(make, self.rkhs_norm, self.noise, cover, points, told, contest, self._executor)
+            shard = RemoteCells(make, self.rkhs_norm, self.noise, cover, points, log, tree, self._executor)
         self._shard = shard
-        return Partition(cover, shard, told, contest, divisions, self._room, self.tightening, self._salt)
+        return Partition(cover, shard, log, tree, divisions, self._room, self.tightening, self._salt)
 
     def _points(self, candidates: Indices | None) -> Floats:
         return self._finite.points(candidates)
@@ -183,15 +185,15 @@ class PiGPUCB(HeldPolicy):
 
     def _discard(self, partition: Partition) -> None:
         """Have the cells made again when they are needed next."""
-        self._known = partition.told
+        self._known = partition.log
         del self.__dict__["_partition"]
 
     def untold(self) -> Indices:
         if not isinstance(self._finite, Visited):
             return super().untold()
-        told = self._partition.told
+        log = self._partition.log
         known = np.flatnonzero(~np.isnan(self._finite.points()[:, 0]))
-        return np.setdiff1d(known, told.candidates[: told.count])
+        return np.setdiff1d(known, log.candidates[: log.count])
 
     def _room(self, divisions: int) -> float:
         """Observations, plus one, beyond which a cell of side 1 / `divisions` splits."""
@@ -208,13 +210,13 @@ class PiGPUCB(HeldPolicy):
 
     def choose(self, allowed: Mask | None = None) -> int:
         if allowed is not None:
-            return self._partition.maximize_among(np.flatnonzero(allowed), self._log_term(self.round), self._waiting)[0]
+            return self._partition.maximize_among(np.flatnonzero(allowed), self._log_term(self.round), self._pending)[0]
         found = self._winner().candidate
         return int(found if isinstance(found, int | np.integer) else self._locate(found[None])[0])
 
     def _winner(self) -> Winner:
-        held = self._partition.winner(self._waiting)
-        return self._partition.maximize(self._log_term(self.round), self._waiting) if held is None else held  # (4)
+        held = self._partition.winner(self._pending)
+        return self._partition.maximize(self._log_term(self.round), self._pending) if held is None else held  # (4)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         partition = self._partition
@@ -283,7 +285,7 @@ class PiGPUCB(HeldPolicy):
     # ---- kept and taken up again
 
     @property
-    def asks_matter(self) -> bool:
+    def ask_is_stateful(self) -> bool:
         return True
 
     def state(self) -> State:

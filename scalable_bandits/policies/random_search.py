@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.base import Best, Mask, Policy
-from scalable_bandits.posteriors import Observations, State, nested, part
+from scalable_bandits.posteriors import CollapsedObservations, State, nested, part
 from scalable_bandits.randomness import generator
 
 
@@ -31,7 +31,7 @@ class RandomSearch(Policy):
     """
 
     kernel: Any = attrs.field(kw_only=False, default=None, repr=False)
-    _observed: Observations = attrs.field(init=False, factory=Observations, repr=False)
+    _observed: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
 
     def choose(self, allowed: Mask | None = None) -> int:
         rng = generator(self.seed, "draws", self.round)

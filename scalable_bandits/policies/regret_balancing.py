@@ -35,15 +35,15 @@ class RegretBalancing(UnknownPriorPolicy):
 
     def choose(self, allowed: Mask | None = None) -> int:
         counts = self._counts.copy()
-        for _ in self._waiting:
+        for _ in self._pending:
             counts[self._turn(counts)] += 1.0
         return self.largest(self.proposals([self._turn(counts)], allowed))  # line 4
 
-    def foresee(self) -> None:
+    def prefetch_next(self) -> None:
         counts = self._counts.copy()
-        for _ in range(len(self._waiting) + 1):  # the present play, and those pending
+        for _ in range(len(self._pending) + 1):  # the present play, and those pending
             counts[self._turn(counts)] += 1.0
-        self._foresee([self._turn(counts)], "propose", None, self._waiting)
+        self._prefetch([self._turn(counts)], "propose", None, self._pending)
 
     def credit(self, told: Outcome) -> None:
         p = self._turn(self._counts)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import attrs
 
-from scalable_bandits.policies.memory import MemoryPolicy
+from scalable_bandits.policies.limited_memory import MemoryPolicy
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

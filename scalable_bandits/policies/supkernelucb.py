@@ -25,12 +25,12 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.acquisition import UpperConfidence
 from scalable_bandits.checks import Floats
-from scalable_bandits.confidence import independent
+from scalable_bandits.formulas.acquisition import UpperConfidence
+from scalable_bandits.formulas.confidence import independent
 from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.gaussian_process import GaussianProcessPolicy
-from scalable_bandits.posteriors import Engine, Observations, State, arrays, nested, part, pending
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.posteriors import CollapsedObservations, Engine, State, arrays, nested, part, pending
 from scalable_bandits.spaces import Points
 
 DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
@@ -40,7 +40,7 @@ class Stage(NamedTuple):
     """The observations that joined a stage, and the posterior given them alone."""
 
     engine: Engine
-    observed: Observations
+    observed: CollapsedObservations
 
 
 class Phase(NamedTuple):
@@ -162,7 +162,7 @@ class SupKernelUCB(GaussianProcessPolicy):
 
     def _taken(self, stage: int) -> Floats | None:
         """Variance (n,) that pending points will take off a stage's; None if none will."""
-        points, counts = pending.distinct(self._waiting)
+        points, counts = pending.distinct(self._pending)
         joining = np.array([self._joins(c) == stage for c in points.tolist()], dtype=np.bool_)
         if not joining.any():
             return None
@@ -177,7 +177,7 @@ class SupKernelUCB(GaussianProcessPolicy):
         while len(self._stages) < stage:
             points = self._finite.points()
             engine = self.fresh_engine(points, self.prior_mean_at(points))
-            self._stages.append(Stage(engine, Observations()))
+            self._stages.append(Stage(engine, CollapsedObservations()))
         return self._stages[stage - 1]
 
     def extend(self, grown: Points) -> None:

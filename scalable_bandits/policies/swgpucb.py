@@ -18,9 +18,9 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.confidence import sliding_theorem
-from scalable_bandits.policies.memory import MemoryPolicy
-from scalable_bandits.posteriors import Engine, SlidingEngine
+from scalable_bandits.formulas.confidence import sliding_theorem
+from scalable_bandits.policies.limited_memory import MemoryPolicy
+from scalable_bandits.posteriors import Engine, SlidingWindowEngine
 
 LARGEST_WINDOW = 1e9  # numbers held: 8 GB
 
@@ -76,7 +76,7 @@ class SWGPUCB(MemoryPolicy):
 
     def fresh_engine(self, points: Floats, prior_mean: Floats) -> Engine:
         self._check_window()
-        return SlidingEngine(self.kernel, points, prior_mean, self.memory_length)  # (3)
+        return SlidingWindowEngine(self.kernel, points, prior_mean, self.memory_length)  # (3)
 
     @property
     def remembered(self) -> int:

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.confidence import error_allowance, unknown_prior_finite
+from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_finite
 from scalable_bandits.policies.base import Best, Mask
-from scalable_bandits.policies.held import HeldPolicy
-from scalable_bandits.policies.shards import PriorShard, Proposal
+from scalable_bandits.policies.prior_model import PriorModel, Proposal
+from scalable_bandits.policies.sharded import ShardedPolicy
 from scalable_bandits.posteriors import State, arrays, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.placement import Shards
@@ -59,7 +59,7 @@ def _priors(value: Any) -> tuple[Prior, ...]:
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class UnknownPriorPolicy(HeldPolicy):
+class UnknownPriorPolicy(ShardedPolicy):
     """A policy whose priors all learn every observation; subclasses say which of them plays.
 
     An observation is credited to the prior whose turn it was, whether or not its point was asked for: what a policy
@@ -72,7 +72,7 @@ class UnknownPriorPolicy(HeldPolicy):
     engine
         As in `GaussianProcessPolicy`, without "sketched".
 
-    Other parameters are those of `HeldPolicy` (`on`: where the priors' posteriors are) and `Policy`.
+    Other parameters are those of `ShardedPolicy` (`on`: where the priors' posteriors are) and `Policy`.
 
     Raises
     ------
@@ -101,11 +101,9 @@ class UnknownPriorPolicy(HeldPolicy):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         some = self._some_points()
-        if self.engine == "sketched":
-            checks.refuse("engine", self.engine, "'auto', 'dense', 'blocked' or 'autoregressive': exact ones")
         for prior in self.priors:
             prior.check(self.space)
-            check_engine(self.engine, self._finite.size, prior.kernel.epsilon)
+            check_engine(self.engine, self._finite.size, prior.kernel.epsilon, exact=True)
             prior.mean_at(some[:1], 1, self._finite)
         self._check_rounding(max(float(prior.kernel.diagonal(some).max()) for prior in self.priors))
         count = len(self.priors)
@@ -121,7 +119,7 @@ class UnknownPriorPolicy(HeldPolicy):
     def _make_shards(self, space: FiniteSpace) -> Shards:
         return self._executor.shards(
             [
-                functools.partial(PriorShard, prior, space, self.engine, self.regularization, self._salt)
+                functools.partial(PriorModel, prior, space, self.engine, self.regularization, self._salt)
                 for prior in self.priors
             ],
             f"priors of {type(self).__name__}",
@@ -134,7 +132,7 @@ class UnknownPriorPolicy(HeldPolicy):
             shards.ask(moving, "prepare", self.rounds + 1)
         self._asked = self.rounds + 1
 
-    def anticipate(self, count: int) -> None:
+    def precheck(self, count: int) -> None:
         moving = [number for number in self._playing if self.priors[number].moving]
         if moving and count > 1:
             for t in range(self.rounds + count, self.rounds + 1, -1):  # the present round last: its means are kept
@@ -158,7 +156,7 @@ class UnknownPriorPolicy(HeldPolicy):
 
     def proposals(self, priors: Sequence[int], allowed: Mask | None) -> list[Proposal]:
         """What some priors would play in the round to come, of a mask (size,) or of all."""
-        found: list[Proposal] = self._ask(priors, "propose", allowed, self._waiting)
+        found: list[Proposal] = self._ask(priors, "propose", allowed, self._pending)
         return found
 
     def _ask(self, priors: Sequence[int], method: str, *arguments: Any) -> list[Any]:
@@ -168,13 +166,13 @@ class UnknownPriorPolicy(HeldPolicy):
             self._asked = self.rounds + 1
         return answers
 
-    def foresee(self) -> None:
+    def prefetch_next(self) -> None:
         """Say what will be asked of the priors once the present round is told, as far as that is known before."""
-        self._foresee(self._playing, "propose", None, self._waiting)
+        self._prefetch(self._playing, "propose", None, self._pending)
 
-    def _foresee(self, priors: Sequence[int], method: str, *arguments: Any) -> None:
+    def _prefetch(self, priors: Sequence[int], method: str, *arguments: Any) -> None:
         t = self.rounds + 2
-        self._shards.prefetch(priors, method, self.width_of(t + len(self._waiting)), t, *arguments)
+        self._shards.prefetch(priors, method, self.width_of(t + len(self._pending)), t, *arguments)
 
     def book(self, prior: int, amount: float, slack: float, share: float) -> None:
         """Credit a prior with a play.
@@ -311,7 +309,7 @@ class UnknownPriorPolicy(HeldPolicy):
         t, playing = self.rounds + 1, list(self._playing)
         self._prepare(self._shards)
         matter = {number: self._report(number)[1] for number in playing}
-        self.foresee()
+        self.prefetch_next()
         before = self._shards.ask(playing, "observe", candidate, y, noise_variance, t)
         means, variances = np.full((2, len(self.priors)), np.nan)
         means[playing], variances[playing], gains = np.array(before).T
@@ -331,7 +329,7 @@ class UnknownPriorPolicy(HeldPolicy):
         self._queried = np.append(self._queried, np.zeros(grown.size - len(self._queried), dtype=np.bool_))
 
     @property
-    def asks_matter(self) -> bool:
+    def ask_is_stateful(self) -> bool:
         return any(self._report(number)[1] for number in self._playing)
 
     def state(self) -> State:

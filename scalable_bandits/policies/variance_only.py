@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import attrs
 
-from scalable_bandits.acquisition import UpperConfidence
+from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.gaussian_process import IndexPolicy
+from scalable_bandits.policies.gp_policy import IndexPolicy
 from scalable_bandits.posteriors import Acquisition
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_choice as numba_choice
+from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.spaces import FiniteSpace
 
 # Candidates whose index is this near the largest, relatively, are tied. Rounding differs between engines and
 # block sizes by less, so that all of them see the same ties (a symmetric grid has many).
@@ -31,8 +33,17 @@ class Acquisition(Protocol):
         """Index (k,) at means (k,) and variances (k,)."""
 
 
+class EngineOptions(NamedTuple):
+    """Settings that a policy passes to the engine that it makes; each engine uses those that concern it."""
+
+    oversampling: float = 1.5  # qbar of the sketched engine; infinite: keep every queried point
+    seed: int = 0  # seed of the random dictionary of the sketched engine
+    executor: Executor | None = None  # executor that holds the tiles of a tiled engine; None: this thread
+    space: FiniteSpace | None = None  # space of the candidates, a short description of them for workers
+
+
 class Engine(ABC):
-    """Exact posterior of a Gaussian process on n numbered candidates.
+    """Posterior of a Gaussian process on n numbered candidates, kept up to date.
 
     Parameters
     ----------
@@ -45,13 +56,38 @@ class Engine(ABC):
 
     Attributes
     ----------
+    limit : int
+        Largest number of candidates.
+    exact : bool
+        Whether the posterior is exact up to rounding.
+    forgets : bool
+        Whether the engine takes kernels with `TemporalDecay`.
+    sharded : bool
+        Whether an executor can hold the engine's tiles (`EngineOptions`).
     floored : int
         How often rounding pushed a variance below zero and it was set to zero.
-    asks_matter : bool
+    ask_is_stateful : bool
         Whether `maximize` leaves traces in later rounding: what is computed ahead follows what was asked.
     """
 
-    asks_matter: ClassVar[bool] = False
+    limit: ClassVar[int] = 2_000_000
+    exact: ClassVar[bool] = True
+    forgets: ClassVar[bool] = False
+    sharded: ClassVar[bool] = False
+    ask_is_stateful: ClassVar[bool] = False
+
+    @classmethod
+    def build(cls, kernel: Kernel, points: Floats, prior_mean: Floats, options: EngineOptions) -> Self:
+        """Make an engine without observations from a policy's options.
+
+        Parameters
+        ----------
+        kernel, points, prior_mean
+            Prior covariance, (n, d) candidates and their (n,) prior means, as of `Engine`.
+        options
+            Settings, of which an engine uses those that concern it.
+        """
+        return cls(kernel, points, prior_mean)
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         self.kernel = kernel
@@ -145,7 +181,7 @@ class Engine(ABC):
         self._information_gain += 0.5 * math.log1p(variance_before / noise_variance)
 
 
-class AskedEngine(Engine):
+class OnDemandEngine(Engine):
     """An engine that computes the posterior where it is asked for it, and keeps it nowhere."""
 
     @abstractmethod
@@ -178,6 +214,8 @@ class ForgettingEngine(Engine):
 
     The time is 1 at first and moves on by `advance`; the posterior is that of the function of the present time.
     """
+
+    forgets: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -27,14 +27,14 @@ class Shard(Protocol):
     CHANGING : frozenset
         Names of the methods whose calls change later answers. A shard that is lost is made again by repeating them.
     ASKING : frozenset
-        Names of those that do so where `asks_matter`.
+        Names of those that do so where `ask_is_stateful`.
     """
 
     CHANGING: ClassVar[frozenset[str]]
     ASKING: ClassVar[frozenset[str]]
 
     @property
-    def asks_matter(self) -> bool:
+    def ask_is_stateful(self) -> bool:
         """Whether questions change the last digits of later answers."""
 
     def state(self) -> State:

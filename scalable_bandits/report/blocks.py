@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from scalable_bandits.numerals import significant
+from scalable_bandits.report.numerals import significant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from scalable_bandits import store
 from scalable_bandits.report.blocks import Report
-from scalable_bandits.report.of_run import run_report
-from scalable_bandits.report.of_study import study_report
+from scalable_bandits.report.run_page import run_report
+from scalable_bandits.report.study_page import study_report
 from scalable_bandits.store.studies import study_record
 from scalable_bandits.studies import Study
 

@@ -23,9 +23,9 @@ from scalable_bandits.store.layout import (
 )
 from scalable_bandits.store.locations import COMMITTED, METADATA, Location
 from scalable_bandits.store.notes import UNIFORM, Notes
-from scalable_bandits.store.places import locate
+from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import DIGESTS
-from scalable_bandits.store.stored import StoredRun
+from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.studies import study_copies, study_record
 from scalable_bandits.store.upgrade import read_earlier
 

@@ -18,9 +18,9 @@ from zarr.abc.store import Store
 from zarr.storage import LocalStore
 
 from scalable_bandits.store.errors import StoreLocked
-from scalable_bandits.store.holders import describe_holder, holder, may_live, whole
 from scalable_bandits.store.journal import FileJournal, Journal, make_directory, replace_file, sync_directory
 from scalable_bandits.store.locations import COMMITTED, Location
+from scalable_bandits.store.lock_owner import describe_holder, holder, may_live, whole
 
 if TYPE_CHECKING:
     from filelock import FileLock

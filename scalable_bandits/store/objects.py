@@ -15,9 +15,9 @@ from zarr.core.sync import sync
 
 from scalable_bandits.store.array_journal import SEGMENT, SEGMENTS, ArrayJournal
 from scalable_bandits.store.errors import StoreDamaged, StoreLocked, named
-from scalable_bandits.store.holders import held_by, holder, may_live, whole
 from scalable_bandits.store.journal import Journal
 from scalable_bandits.store.locations import BOOKKEEPING, METADATA, Location
+from scalable_bandits.store.lock_owner import held_by, holder, may_live, whole
 
 
 class Objects(Location):

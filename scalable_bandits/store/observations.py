@@ -25,9 +25,9 @@ from scalable_bandits.store.layout import (
     sign_attributes,
 )
 from scalable_bandits.store.locations import Location
-from scalable_bandits.store.places import locate
+from scalable_bandits.store.reader import StoredRun
+from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.rows import Field, check_fields
-from scalable_bandits.store.stored import StoredRun
 from scalable_bandits.store.upgrade import Earlier, read_earlier, upgrade
 from scalable_bandits.store.writer import Durability, RunWriter
 

@@ -14,9 +14,9 @@ from scalable_bandits.store.frames import Gap, Kind
 from scalable_bandits.store.layout import ROUND, WHOLE, described_arrays, field_document, lay_out, length_of
 from scalable_bandits.store.locations import COMMITTED
 from scalable_bandits.store.log import Entry
+from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS
 from scalable_bandits.store.scan import Scan
-from scalable_bandits.store.stored import StoredRun
 from scalable_bandits.store.upgrade import remove_earlier
 from scalable_bandits.store.writer import RunWriter
 

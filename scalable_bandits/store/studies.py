@@ -26,8 +26,8 @@ from scalable_bandits.store.layout import compare, group_document
 from scalable_bandits.store.locations import METADATA, Location
 from scalable_bandits.store.notes import PLAYS, RUN, UNIFORM, Notes, study_of
 from scalable_bandits.store.observations import ObservationStore
-from scalable_bandits.store.places import locate
 from scalable_bandits.store.record import is_signed, sign
+from scalable_bandits.store.resolve import locate
 
 if TYPE_CHECKING:
     import xarray

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from scalable_bandits.store.errors import named
 from scalable_bandits.store.frames import Kind
+from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import TICKETS
-from scalable_bandits.store.stored import StoredRun
 from scalable_bandits.store.writer import RunWriter
 
 

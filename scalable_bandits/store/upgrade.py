@@ -27,9 +27,9 @@ from scalable_bandits.store.layout import (
 )
 from scalable_bandits.store.locations import COMMITTED, JOURNAL_1, Location
 from scalable_bandits.store.log import Entry, Log
+from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS, CommitRecord, Extent
 from scalable_bandits.store.rows import Columns, Field
-from scalable_bandits.store.stored import StoredRun
 
 _SCHEMA_0 = ("y", "value", "regret", "cumulative_regret", "width", "information_gain")
 

@@ -34,10 +34,10 @@ from scalable_bandits.store.layout import ROUND, WHOLE, count_document, group_do
 from scalable_bandits.store.locations import COMMITTED, Location
 from scalable_bandits.store.log import Entry, Log
 from scalable_bandits.store.pending import Proposals
+from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS, CommitRecord, Extent, encode_counter
 from scalable_bandits.store.rows import Columns, Rows
 from scalable_bandits.store.scan import NOTHING, Scan
-from scalable_bandits.store.stored import StoredRun
 
 BLOCK_SECONDS = 1.0  # durability "block": the longest stretch of rounds that a crash may cost
 BLOCK_BYTES = 2**25  # of rows held back to be written at once: one chunk at a time is half as fast

@@ -23,8 +23,8 @@ from scalable_bandits.kernels import Covariance, Kernel
 from scalable_bandits.policies import GPEI, GPPI, GPTS, GPUCB, IGPUCB, Policy
 from scalable_bandits.spaces import Arms, FiniteSpace
 from scalable_bandits.studies.builders import BUILDERS, Builder
-from scalable_bandits.studies.declared import interpolant_norm
 from scalable_bandits.studies.runs import Problem, Replicate
+from scalable_bandits.studies.tables import interpolant_norm
 
 SENSORS = ("B = 1", "B = norm of f")
 

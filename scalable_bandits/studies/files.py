@@ -14,8 +14,8 @@ from typing import Any
 from scalable_bandits import checks
 from scalable_bandits.specification import Specification, nearest, plain
 from scalable_bandits.studies.builders import ANALYSES, BUILDERS, Built
-from scalable_bandits.studies.declared import BESIDES, ENVIRONMENTS, GIVEN, Declared, arguments_of, policy_kinds
 from scalable_bandits.studies.summary import Published
+from scalable_bandits.studies.tables import BESIDES, ENVIRONMENTS, GIVEN, Declared, arguments_of, policy_kinds
 
 TEXT = ("name", "title", "source", "duration", "measure", "unit", "cover", "on", "store", "data", "builder", "analysis")
 NUMBERS = {"horizon": 1, "replicates": 1, "seed": 0}  # with the least

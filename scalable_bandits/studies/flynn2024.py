@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scalable_bandits.confidence import WIDTHS
 from scalable_bandits.environments import GaussianNoise, RKHSFunction
+from scalable_bandits.formulas.confidence import WIDTHS
 from scalable_bandits.kernels import RBF, Kernel, Matern
 from scalable_bandits.policies import IGPUCB, GaussianProcessPolicy, Policy
 from scalable_bandits.randomness import derived_seed

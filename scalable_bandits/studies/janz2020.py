@@ -12,10 +12,10 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.formulas.rates import cell_gain_rate, cells_rate, partition_exponents, partition_regret_exponent
 from scalable_bandits.policies import PiGPUCB, Policy
 from scalable_bandits.studies.builders import ANALYSES, Analysis
 from scalable_bandits.studies.summary import Comparison, slope
-from scalable_bandits.theory import cell_gain_rate, cells_rate, partition_exponents, partition_regret_exponent
 
 if TYPE_CHECKING:
     import xarray

@@ -14,12 +14,12 @@ from scalable_bandits.execution import Event, Execution
 from scalable_bandits.execution.threads import blas_threads
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
-from scalable_bandits.simulate import simulate
+from scalable_bandits.runs.simulate import simulate
+from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Box
 from scalable_bandits.store import StoreError, StoreLocked
 from scalable_bandits.store.notes import RUN
 from scalable_bandits.store.studies import SERIES
-from scalable_bandits.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray

@@ -25,14 +25,7 @@ from scalable_bandits.environments import (
     load_temperature,
 )
 from scalable_bandits.kernels import RBF
-from scalable_bandits.policies import (
-    MLEGPUCB,
-    PEGPUCB,
-    FullyBayesianGPUCB,
-    Policy,
-    RandomSearch,
-    RegretBalancing,
-)
+from scalable_bandits.policies import MLEGPUCB, PEGPUCB, FullyBayesianGPUCB, Policy, RandomSearch, RegretBalancing
 from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.spaces import FiniteSpace, Grid
 from scalable_bandits.studies.builders import BUILDERS, Builder

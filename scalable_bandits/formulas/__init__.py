@@ -1,0 +1,1 @@
+"""Free functions of numbers and arrays: acquisition functions, confidence widths, information gain, rates."""

@@ -1,0 +1,83 @@
+"""Growth rates of the maximal information gain, as the papers state them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits.checks import Floats, finite, integer, refuse, to_float
+from scalable_bandits.kernels import RBF, Kernel, Linear, Matern
+
+
+def growth_rate(kernel: Kernel, t: int | NDArray[Any], dimension: int) -> float | Floats:
+    """Growth of the maximal information gain in t, without its constant.
+
+    Linear d log t; RBF (log t)^(d + 1); Matern t^(d (d + 1) / (2 nu + d (d + 1))) log t.
+
+    Parameters
+    ----------
+    kernel
+        Linear, RBF, or Matern with nu > 1; lengthscales enter the constant only.
+    t
+        Observations: one number, or an array (...,) of any shape.
+    dimension
+        d, of the points.
+
+    Returns
+    -------
+    float or ndarray
+        In nats: a number for one t, (...,) of the shape of t for an array.
+
+    Raises
+    ------
+    ValueError
+        For a kernel that the theorem does not treat, or a dimension below 1.
+
+    References
+    ----------
+    Srinivas et al. 2010, Theorem 5.
+    """
+    log_t = np.log(np.maximum(finite("t", t), 1))
+    d = integer("dimension", dimension, 1)
+    if isinstance(kernel, Linear):
+        rate = d * log_t
+    elif isinstance(kernel, RBF):
+        rate = log_t ** (d + 1)
+    elif isinstance(kernel, Matern) and kernel.nu > 1:
+        rate = np.maximum(t, 1) ** (d * (d + 1) / (2 * kernel.nu + d * (d + 1))) * log_t
+    else:
+        refuse("kernel", kernel, "Linear, RBF, or Matern with nu > 1 (Srinivas et al. 2010, Theorem 5)")
+    return float(rate) if np.ndim(rate) == 0 else rate
+
+
+def improved_matern_rate(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floats:
+    """Sharper growth for the Matern kernel, t^(d (d + 1) / (d (d + 2) + 2 nu)), up to logarithms.
+
+    Source: Janz et al. 2020, Theorem 4 (nu > 1).
+
+    Parameters
+    ----------
+    nu
+        Smoothness of the kernel, above 1.
+    t
+        Observations: one number, or an array (...,) of any shape.
+    dimension
+        d, of the points.
+
+    Returns
+    -------
+    float or ndarray
+        In nats, without its constant: a number for one t, (...,) of the shape of t for an array.
+
+    Raises
+    ------
+    ValueError
+        If nu is not above 1, or the dimension below 1.
+    """
+    d, smoothness = integer("dimension", dimension, 1), to_float(nu)
+    if not isinstance(smoothness, float) or not smoothness > 1.0:
+        refuse("nu", nu, "a number above 1")
+    rate = np.maximum(finite("t", t), 1) ** (d * (d + 1) / (d * (d + 2) + 2 * nu))
+    return float(rate) if np.ndim(rate) == 0 else rate

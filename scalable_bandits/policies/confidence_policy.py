@@ -1,0 +1,140 @@
+"""Policies whose index has a confidence width that depends on B and on the information gain."""
+
+from __future__ import annotations
+
+import functools
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.formulas.acquisition import UpperConfidence
+from scalable_bandits.formulas.confidence import WIDTHS, largest_loss, width
+from scalable_bandits.policies.base import Mask
+from scalable_bandits.policies.gp_policy import IndexPolicy
+from scalable_bandits.posteriors import Acquisition, State, arrays
+from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
+from scalable_bandits.spaces import Points, Visited
+
+
+def _norm(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    if value != "double" and not (isinstance(value, float) and 0.0 < value < np.inf):
+        checks.refuse(field.name, value, "a positive number, or 'double'")
+
+
+GainGiven = str | float | Callable[[int], float]
+
+
+def _gain(value: Any) -> GainGiven:
+    if callable(value) or (isinstance(value, str) and value in ("realised", "greedy")):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and np.isfinite(value):
+        return float(value)
+    checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class ConfidencePolicy(IndexPolicy):
+    """An upper confidence bound (or a scaled draw) whose width depends on B and on the information gain.
+
+    Parameters
+    ----------
+    rkhs_norm
+        B, a bound on the RKHS norm of f. "double": 1 at first, doubled whenever the observations contradict it
+        (Srinivas et al. 2010, section 4: "guess-and-doubling"; here by `confidence.largest_loss`); it may end below the
+        norm, which makes the width narrower than the theorems'.
+    information_gain
+        "realised" (of the points played), "greedy" (upper bound over the space, Srinivas et al. 2010, section
+        5.1), a number, or a function of the number of observations that the posterior is made of, in nats.
+    confidence
+        Whose width: "improved" (Chowdhury & Gopalan 2017, proven for lambda >= 1), "whitehouse" (Whitehouse et al.
+        2023) or "flynn-reeb" (Flynn & Reeb 2024, the narrowest), for any lambda. Policies with a width of their own
+        (`GPUCB`; `SWGPUCB` by its theorem) have that one.
+
+    Attributes
+    ----------
+    norm : float
+        B as it is now: `rkhs_norm`, or as often doubled as it was contradicted.
+
+    Raises
+    ------
+    ValueError
+        If B is to be doubled or the gain to be bounded greedily where the function changes over rounds, or B is to be
+        doubled where the kernel is learned.
+    """
+
+    rkhs_norm: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)
+    _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
+    confidence: str = attrs.field(default="improved", validator=checks.one_of(WIDTHS))
+    _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None, repr=False)
+    _loss: float = attrs.field(init=False, default=0.0, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self._gain == "greedy" and self.kernel.epsilon:
+            allowed = "'realised', a number or a function with TemporalDecay: the greedy bound is for a fixed function"
+            checks.refuse("information_gain", self._gain, allowed)
+        if self.rkhs_norm == "double" and (self.engines or self.kernel.epsilon):
+            checks.refuse("rkhs_norm", "double", "a number where the function changes over rounds")
+        self.norm: float = 1.0 if self.rkhs_norm == "double" else self.rkhs_norm  # B as it is now
+        if self.refit is not None:
+            if self.rkhs_norm == "double":
+                checks.refuse(
+                    "rkhs_norm", "double", "a number where the kernel is learned: each kernel has its own norm"
+                )
+            text = f"{type(self).__name__}: its guarantees assume a known kernel, and refit={self.refit} learns it"
+            checks.warn(text)
+
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        if self.rkhs_norm == "double":
+            mean, variance = self.posterior_engine.at(np.array([candidate]))
+            self._loss += (y - float(mean[0])) ** 2 / (float(variance[0]) + noise_variance)
+            limit = functools.partial(
+                largest_loss, self.rounds + 1, noise=self.noise, regularization=self.regularization, delta=self.delta
+            )
+            while self._loss > limit(rkhs_norm=self.norm):
+                self.norm *= 2.0
+        super().learn(candidate, y, noise_variance)
+
+    def state(self) -> State:
+        return {**super().state(), **arrays(norm=self.norm, loss=self._loss)}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self.norm, self._loss = float(state.get("norm", self.norm)), float(state.get("loss", 0.0))
+
+    @property
+    @abstractmethod
+    def width(self) -> float:
+        """Confidence width of the round to come."""
+
+    def _width_for(self, gain: float, delta: float) -> float:
+        """The width that `confidence` names."""
+        return width(self.confidence, gain, delta, self.norm, self.noise, self.regularization)
+
+    @property
+    def information_gain(self) -> float:
+        """Information gain (nats) that the width of the next round uses."""
+        if self._gain == "realised":
+            return super().information_gain
+        if self._gain == "greedy":
+            if self._greedy is None:
+                finite = self._finite
+                if isinstance(finite, Visited):
+                    finite = Points(self._some_points())
+                self._greedy = GreedyInformationGain(self.present_kernel, finite, self.regularization)
+            return self._greedy(self.remembered)
+        return self._given_gain(self.remembered)
+
+    def _given_gain(self, count: int) -> float:
+        """The number given as the information gain, or what the function given says of so many observations."""
+        gain = checks.to_float(self._gain(count) if callable(self._gain) else self._gain)
+        if not isinstance(gain, float) or not 0.0 <= gain < np.inf:
+            checks.refuse("information_gain", f"{gain} for {count} observations", "a function with values >= 0, finite")
+        return gain
+
+    def acquisition(self, allowed: Mask | None) -> Acquisition:
+        return UpperConfidence(self.width)

@@ -1,0 +1,1 @@
+"""The posterior on a whole box, its maximisation, and its sample paths."""

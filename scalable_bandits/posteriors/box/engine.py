@@ -1,0 +1,169 @@
+"""The engine of a whole box: the posterior on the points that were observed, and from them anywhere.
+
+One Cholesky factor, a row longer with every new point: O(m^2) a round for m distinct points. A repeated point changes
+the noise of its row, for which the factor is made again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.box.surface import PriorMean, Surface, covariances
+from scalable_bandits.posteriors.engine import OnDemandEngine
+from scalable_bandits.posteriors.regression import positive_factor
+from scalable_bandits.posteriors.state import State, arrays
+
+
+class BoxEngine(OnDemandEngine):
+    """Exact posterior on a list of points that grows; its largest index is of the points known, not of the box.
+
+    Candidates are rows of `points`, which its owner replaces by a longer array before it speaks of new ones.
+
+    Parameters
+    ----------
+    kernel
+        Prior covariance.
+    dimension
+        d, of the points.
+    prior_mean
+        With its gradient, in units of y.
+    """
+
+    def __init__(self, kernel: Kernel, dimension: int, prior_mean: PriorMean):
+        super().__init__(kernel, np.empty((0, dimension)), np.empty(0))
+        self._prior_mean = prior_mean
+        self._slots: dict[int, int] = {}  # row of a candidate
+        self._x = np.empty((0, dimension))
+        self._sums = np.empty((0, 2))  # precision and precision-weighted sum of y, of each row
+        self._matrix = np.empty((0, 0))
+        self._factor = np.empty((0, 0))
+        self._surface: Surface | None = None
+
+    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        slot, m = self._slots.get(candidate, -1), len(self._slots)
+        x = self.points[[candidate]]
+        if slot < 0:
+            self._reserve(m + 1)
+            self._slots[candidate], self._x[m], self._sums[m] = m, x[0], 0.0
+            self._matrix[m, : m + 1] = covariances(self.kernel, x, self._x[: m + 1])[0]
+        row, prior = self._solve(m, covariances(self.kernel, self._x[:m], x)[:, 0]), float(self.kernel.diagonal(x)[0])
+        before = prior - float(row @ row)
+        lost = not before >= 0.0  # in rounding
+        self.floored += lost
+        before = 0.0 if lost else before
+        self._sums[m if slot < 0 else slot] += 1.0 / noise_variance, y / noise_variance
+        if slot >= 0 or lost:
+            self._factorize()
+        else:
+            self._factor[m, :m], self._factor[m, m] = row, np.sqrt(before + noise_variance)
+        self._gain(before, noise_variance)
+        self._surface = None
+
+    def observe_all(self, candidates: NDArray[np.int64], ys: Floats, noise_variances: Floats) -> None:
+        m = len(candidates)
+        if self._slots or not m:
+            return super().observe_all(candidates, ys, noise_variances)
+        self._reserve(m)
+        self._slots = {candidate: slot for slot, candidate in enumerate(candidates.tolist())}
+        self._x[:m], self._sums[:m] = (
+            self.points[candidates],
+            np.column_stack([np.ones(m), ys]) / noise_variances[:, None],
+        )
+        self._matrix[:m, :m] = covariances(self.kernel, self._x[:m], self._x[:m])
+        self._factorize()
+        roots = self._factor.diagonal()[:m] / np.sqrt(noise_variances)
+        self._information_gain += float(np.log(roots).sum())  # 1/2 log(1 + s^2 / noise) of each, given those before
+        self._surface = None
+
+    @property
+    def observed(self) -> list[int]:
+        """Candidates that were observed, in order."""
+        return list(self._slots)
+
+    @property
+    def noise_variances(self) -> Floats:
+        """(m,) of the points observed, as their averages have them, in that order."""
+        return 1.0 / self._sums[: len(self._slots), 0]
+
+    def _solve(self, m: int, right: Floats) -> Floats:
+        """L^-1 right, of the first m rows."""
+        return solve_triangular(self._factor[:m, :m], right, lower=True, check_finite=False) if m else right
+
+    def _reserve(self, count: int) -> None:
+        """Make room; by half as much again, so that growing costs little."""
+        held = len(self._x)
+        if count <= held:
+            return
+        room = max(count, held + held // 2, 64)
+        for name, shape in (("_x", (room, self._x.shape[1])), ("_sums", (room, 2))):
+            grown = np.zeros(shape)
+            grown[:held] = getattr(self, name)
+            setattr(self, name, grown)
+        for name in ("_matrix", "_factor"):
+            grown = np.zeros((room, room))
+            grown[:held, :held] = getattr(self, name)
+            setattr(self, name, grown)
+
+    def _factorize(self) -> None:
+        """Make the factor anew; with some jitter, where rounding has made the matrix indefinite."""
+        m = len(self._slots)
+        self._factor[:m, :m], _ = positive_factor(self._matrix[:m, :m], 1.0 / self._sums[:m, 0])
+
+    def surface(self, pending: Floats | None = None, noise_variance: float = 0.0) -> Surface:
+        """The posterior as a function of x.
+
+        Parameters
+        ----------
+        pending
+            (q, d) points taken for observed at their posterior means, so that variances fall and means stay
+            (Desautels, Krause & Burdick 2014).
+        noise_variance
+            Theirs.
+        """
+        m = len(self._slots)
+        if self._surface is None:
+            residuals = self._sums[:m, 1] / self._sums[:m, 0] - self._prior_mean.values(self._x[:m])
+            weights = solve_triangular(
+                self._factor[:m, :m], self._solve(m, residuals), lower=True, trans=1, check_finite=False
+            ) if m else residuals  # fmt: skip
+            self._surface = Surface(self.kernel, self._x[:m], self._factor[:m, :m], weights, self._prior_mean)
+        if pending is None or not len(pending):
+            return self._surface
+        every = np.concatenate([self._x[:m], pending])
+        factor = np.zeros((len(every), len(every)))
+        factor[:m, :m] = self._factor[:m, :m]
+        for i in range(m, len(every)):
+            right = covariances(self.kernel, every[:i], every[[i]])[:, 0]
+            row = solve_triangular(factor[:i, :i], right, lower=True, check_finite=False) if i else right
+            rest = max(float(self.kernel.diagonal(every[[i]])[0]) - float(row @ row), 0.0)
+            factor[i, :i], factor[i, i] = row, np.sqrt(rest + noise_variance)
+        weights = np.append(self._surface.weights, np.zeros(len(pending)))
+        return Surface(self.kernel, every, factor, weights, self._prior_mean)
+
+    def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        return self.surface().predict(self.points[candidates])
+
+    def columns(self, candidates: NDArray[np.int64]) -> Floats:
+        m, x = len(self._slots), self.points[candidates]
+        rows, all_ = covariances(self.kernel, self._x[:m], x), covariances(self.kernel, self._x[:m], self.points)
+        return covariances(self.kernel, x, self.points) - self._solve(m, rows).T @ self._solve(m, all_)
+
+    def state(self) -> State:
+        m = len(self._slots)
+        slots = np.fromiter(self._slots, dtype=np.int64, count=m)
+        return {**super().state(), **arrays(slots=slots, sums=self._sums[:m], factor=self._factor[:m, :m])}
+
+    def restore(self, state: State) -> None:
+        """As of every engine; `points` is to have all candidates of the state already."""
+        super().restore(state)
+        slots = state["slots"]
+        m = len(slots)
+        self._slots = {candidate: slot for slot, candidate in enumerate(slots.tolist())}
+        self._reserve(m)
+        self._x[:m], self._sums[:m], self._factor[:m, :m] = self.points[slots], state["sums"], state["factor"]
+        self._matrix[:m, :m] = covariances(self.kernel, self._x[:m], self._x[:m])
+        self._surface = None

@@ -1,0 +1,1 @@
+"""Exact posteriors of small finite spaces: the dense covariance, and the window of its latest updates."""

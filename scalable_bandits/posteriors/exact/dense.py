@@ -1,0 +1,112 @@
+"""The dense recursive engine: the n x n posterior covariance, for spaces up to a few thousand candidates.
+
+Chowdhury & Gopalan 2017, appendix F, with the rank-one updates gathered in a window (`window.py`)
+and folded into the covariance by one symmetric rank-r update of its upper triangle.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk, dtrmm
+from scipy.linalg.lapack import dpstrf
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.engine import Engine
+from scalable_bandits.posteriors.exact import _numba_window as numba_window
+from scalable_bandits.posteriors.exact.window import Window
+from scalable_bandits.posteriors.state import State, arrays, nested, part
+
+WINDOW = 64
+
+
+class DenseEngine(Engine):
+    """Exact posterior by recursive updates of the full covariance: O(n^2) memory.
+
+    See `Engine` for the parameters and the interface.
+    """
+
+    limit: ClassVar[int] = 20_000  # 3.2 GB of covariance
+
+    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
+        super().__init__(kernel, points, prior_mean)
+        self._covariance = np.empty((self.size, self.size))
+        kernel.fill(points, points, self._covariance)
+        self._window = Window(min(WINDOW, self.size))
+        self._rows = np.empty((self._window.capacity, self.size))
+        self._column = np.empty(self.size)
+        self._factor: Floats | None = None
+
+    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        window = self._window
+        slot = window.slot(candidate)
+        if slot < 0 and window.rank == window.capacity:
+            self._fold()
+        before, floored = numba_window.dense_observe(
+            self._covariance, window.gram, window.coordinates, window.shift, self._rows, window.rank, slot, candidate,
+            y, noise_variance, self._mean, self._variance, self._column, window.weights,
+        )  # fmt: skip
+        window.admit(candidate, slot, noise_variance)
+        self.floored += floored
+        self._gain(before, noise_variance)
+
+    def _fold(self) -> None:
+        rank = self._window.rank
+        # Row-major (r, n) arrays are column-major (n, r) ones to BLAS: F' = R' chol(S).
+        folded = dtrmm(1.0, self._window.root(), self._rows[:rank].T, side=1, lower=1)
+        dsyrk(-1.0, folded, beta=1.0, c=self._covariance.T, lower=1, overwrite_c=1)
+        self._window.clear()
+        self._factor = None
+
+    def state(self) -> State:
+        held = arrays(
+            mean=self._mean, variance=self._variance, covariance=self._covariance,
+            rows=self._rows[: self._window.rank],
+        )  # fmt: skip
+        return {**super().state(), **held, **nested(window=self._window.state())}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._window.restore(part(state, "window"))
+        self._mean[:], self._variance[:] = state["mean"], state["variance"]
+        self._covariance[...] = state["covariance"]
+        self._rows[: self._window.rank] = state["rows"]
+        self._factor = None
+
+    def mean(self) -> Floats:
+        return self._mean
+
+    def variance(self) -> Floats:
+        return self._variance
+
+    def columns(self, candidates: NDArray[np.int64]) -> Floats:
+        rank = self._window.rank
+        rows = self._rows[:rank]
+        out = np.empty((len(candidates), self.size))
+        for p, column in zip(candidates, out, strict=True):
+            numba_window.triangle_column(self._covariance, p, column)
+            column -= (self._window.gram[:rank, :rank] @ rows[:, p]) @ rows
+        return out
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Exact joint draw of f minus its posterior mean at all candidates, (n,).
+
+        The covariance as the window opened is factored once a fold; the window's data enter by
+        Matheron's rule (Wilson et al. 2020, section 3), so a draw costs O(n^2), not O(n^3).
+        """
+        if self._factor is None:
+            # Pivoted: a covariance of numerically low rank (smooth kernels) needs no jitter.
+            lower, pivots, rank, _ = dpstrf(self._covariance.T, lower=1)
+            self._factor = np.zeros((rank, self.size))
+            self._factor[:, pivots - 1] = np.tril(lower[:, :rank]).T
+        window = self._window
+        rank = window.rank
+        draw = np.zeros(self.size)
+        numba_window.add_rows(draw, self._factor, len(self._factor), rng.standard_normal(len(self._factor)))
+        points = np.fromiter(window.points, dtype=np.int64, count=rank)
+        innovation = draw[points] + rng.standard_normal(rank) / np.sqrt(window.precision[:rank])
+        numba_window.condition_draw(draw, self._rows, window.gram, window.coordinates, rank, innovation)
+        return draw

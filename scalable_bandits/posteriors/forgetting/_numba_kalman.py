@@ -1,0 +1,42 @@
+"""Arithmetic of the Kalman step (see `kalman.py` for the notation). Arrays and scalars only."""
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def refresh(prior, gained, scale, variance):
+    """Variances from the gained matrix; returns how many rounding had pushed below zero."""
+    floored = 0
+    for i in range(variance.shape[0]):
+        value = prior[i, i] - scale * gained[i, i]
+        if value < 0.0:
+            value = 0.0
+            floored += 1
+        variance[i] = value
+    return floored
+
+
+@njit(cache=True, nogil=True)
+def observe(prior, gained, scale, p, y, noise, prior_mean, mean, deviation, column):
+    """One observation at p: s^2(p) before it. The variances are left to `refresh`."""
+    n = prior.shape[0]
+    for i in range(n):
+        column[i] = prior[p, i] - scale * gained[p, i]
+    before = max(column[p], 0.0)
+    step = (y - mean[p]) / (noise + before)
+    share = 1.0 / ((noise + before) * scale)
+    for i in range(n):
+        factor = share * column[i]
+        for j in range(n):
+            gained[i, j] += factor * column[j]
+        deviation[i] += step * column[i]
+        mean[i] = prior_mean[i] + deviation[i]
+    return before
+
+
+@njit(cache=True, nogil=True)
+def fade(deviation, prior_mean, mean, root):
+    """Means fall back to the prior's by a factor."""
+    for i in range(mean.shape[0]):
+        deviation[i] *= root
+        mean[i] = prior_mean[i] + deviation[i]

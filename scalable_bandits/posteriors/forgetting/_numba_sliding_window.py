@@ -1,0 +1,97 @@
+"""Arithmetic of the sliding window (see `sliding_window.py` for the notation). Arrays and scalars only."""
+
+import math
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def drop(upper, rows, solved, count, carry, gone):
+    """Forget the first of `count` observations: the others move up by one.
+
+    The trailing block of the factor takes the first column in by Givens rotations, and the rows turn with it.
+    """
+    n = rows.shape[1]
+    for i in range(count):
+        carry[i] = upper[0, i]
+    for i in range(n):
+        gone[i] = rows[0, i]
+    last = solved[0]
+    for j in range(1, count):
+        side = math.sqrt(upper[j, j] * upper[j, j] + carry[j] * carry[j])
+        c, s = upper[j, j] / side, carry[j] / side
+        upper[j - 1, j - 1] = side
+        for i in range(j + 1, count):
+            held = upper[j, i]
+            upper[j - 1, i - 1] = c * held + s * carry[i]
+            carry[i] = c * carry[i] - s * held
+        for i in range(n):
+            held = rows[j, i]
+            rows[j - 1, i] = c * held + s * gone[i]
+            gone[i] = c * gone[i] - s * held
+        held = solved[j]
+        solved[j - 1] = c * held + s * last
+        last = c * last - s * held
+
+
+@njit(cache=True, nogil=True)
+def take(own, mean, variance, row, weight, solved):
+    """Take one row off the new one, and into the means and variances."""
+    for i in range(own.shape[0]):
+        value = row[i]
+        own[i] -= weight * value
+        mean[i] += solved * value
+        variance[i] -= value * value
+
+
+@njit(cache=True, nogil=True)
+def take_four(own, mean, variance, rows, weights, solved):
+    """`take` for four rows in one pass."""
+    w0, w1, w2, w3 = weights[0], weights[1], weights[2], weights[3]
+    z0, z1, z2, z3 = solved[0], solved[1], solved[2], solved[3]
+    for i in range(own.shape[0]):
+        a, b, c, d = rows[0, i], rows[1, i], rows[2, i], rows[3, i]
+        own[i] -= (w0 * a + w1 * b) + (w2 * c + w3 * d)
+        mean[i] += (z0 * a + z1 * b) + (z2 * c + z3 * d)
+        variance[i] -= (a * a + b * b) + (c * c + d * d)
+
+
+@njit(cache=True, nogil=True)
+def append(upper, rows, solved, count, p, prior_row, residual, noise, prior_mean, prior_variance, mean, variance):
+    """Take in observation number `count` at p, with its noise variance noise[count]; `residual` is y minus prior mean.
+
+    Means and variances are computed anew from the rows: returns the information gain, and how many variances rounding
+    had made negative.
+    """
+    n = rows.shape[1]
+    own, weights = rows[count], upper[:, count]
+    before, gain = prior_row[p], 0.0
+    for j in range(count):
+        weights[j] = rows[j, p]
+        before -= weights[j] * weights[j]
+        residual -= weights[j] * solved[j]
+        gain += math.log(upper[j, j]) - 0.5 * math.log(noise[j])
+    side = math.sqrt(max(before, 0.0) + noise[count])
+    upper[count, count] = side
+    solved[count] = residual / side
+    gain += math.log(side) - 0.5 * math.log(noise[count])
+    for i in range(n):
+        own[i], mean[i], variance[i] = prior_row[i], prior_mean[i], prior_variance[i]
+    j = 0
+    while j + 4 <= count:
+        take_four(own, mean, variance, rows[j : j + 4], weights[j : j + 4], solved[j : j + 4])
+        j += 4
+    while j < count:
+        take(own, mean, variance, rows[j], weights[j], solved[j])
+        j += 1
+    floored = 0
+    for i in range(n):
+        own[i] /= side
+        reduced = variance[i] - own[i] * own[i]
+        if not reduced >= 0.0:  # an observation takes off what there is, as in `_numba_window.apply`
+            own[i] = math.copysign(math.sqrt(max(variance[i], 0.0)), own[i])
+            reduced = 0.0
+            floored += 1
+        mean[i] += solved[count] * own[i]
+        variance[i] = reduced
+    return gain, floored

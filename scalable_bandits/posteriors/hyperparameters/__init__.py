@@ -1,0 +1,1 @@
+"""Learning a kernel: marginal likelihood, priors on hyperparameters, when to refit."""

@@ -1,0 +1,285 @@
+"""Kernels from data: type-II maximum likelihood (Rasmussen & Williams 2006, section 5.4.1), with exact gradients.
+
+    log p(y) = -1/2 r'(K + N)^-1 r - 1/2 log det(K + N) - m/2 log(2 pi),   r = y - prior mean       eq. 5.8
+    d/dtheta = 1/2 tr((a a' - (K + N)^-1) dK/dtheta),   a = (K + N)^-1 r                            eq. 5.9
+
+in the logarithms of the hyperparameters, by L-BFGS-B from several starts. A constant prior mean, if it is learned,
+stands at its optimum given the kernel (generalised least squares), so that the gradient is the same.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Hyperparameter, Kernel
+from scalable_bandits.posteriors.hyperparameters import _numba_likelihood as numba_likelihood
+from scalable_bandits.randomness import generator
+from scalable_bandits.specification import Specification
+
+REACH = 1e4  # a hyperparameter stays within this factor of where it began
+AROUND = 10.0  # starts are within this factor, where no prior says more
+
+
+def _medians(value: Any) -> float | tuple[float, ...]:
+    return checks.lengths("median", value)
+
+
+@attrs.frozen
+class LogNormal(Specification):
+    """Prior on lengthscales, or on factors: their logarithms are normal.
+
+    Parameters
+    ----------
+    median
+        Of lengthscales in units of x, one number or one a dimension; of factors in squared units of y.
+    spread
+        Standard deviation of the logarithm (of a number without unit).
+
+    Raises
+    ------
+    ValueError
+        If a median or the spread is not positive.
+    """
+
+    median: float | tuple[float, ...] = attrs.field(converter=_medians)
+    spread: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
+
+    @classmethod
+    def of_sides(cls, sides: ArrayLike) -> LogNormal:
+        """Wide, around lengthscales that grow with the root of the dimension.
+
+        Median sqrt(d) exp(sqrt 2 - 3) of each side (0.29 for d = 2, 0.50 for d = 6), spread sqrt 3: the density
+        LogNormal(sqrt 2 + log(d) / 2, sqrt 3) of Hvarfner, Hellsten & Nardi 2024, in the lengthscale itself, has its
+        maximum there.
+
+        Parameters
+        ----------
+        sides
+            (d,) lengths of the box's sides, in units of x.
+        """
+        scale = np.asarray(sides, dtype=np.float64)
+        return cls(math.exp(math.sqrt(2.0) - 3.0) * math.sqrt(len(scale)) * scale, math.sqrt(3.0))
+
+    def check(self, dimension: int) -> None:
+        """Raise ValueError unless there is one median, or one for each dimension."""
+        if isinstance(self.median, tuple) and len(self.median) not in (1, dimension):
+            checks.refuse("median", self.median, f"one number, or {dimension} (the points' dimension)")
+
+    def log_median(self, parameter: Hyperparameter) -> float:
+        """Logarithm of the median of one lengthscale; of one that stands for all dimensions the average."""
+        medians = np.log(np.atleast_1d(self.median))
+        return float(
+            medians.mean() if parameter.dimension is None or len(medians) == 1 else medians[parameter.dimension]
+        )
+
+
+class Learned(NamedTuple):
+    """What `learn_kernel` found."""
+
+    kernel: Kernel
+    prior_mean: float  # in units of y
+    log_likelihood: float  # of the observations, without the priors
+    evaluations: int  # of the likelihood
+
+
+class Likelihood:
+    """Log marginal likelihood of observations, plus the log priors, as a function of log hyperparameters.
+
+    Parameters
+    ----------
+    kernel
+        Whose hyperparameters vary.
+    x
+        (m, d) points.
+    y
+        (m,) in units of y.
+    noise_variance
+        (m,) of each y.
+    prior_mean
+        A number, or None: learned.
+    lengthscale_prior, factor_prior
+        None: flat.
+    """
+
+    def __init__(
+        self, kernel: Kernel, x: Floats, y: Floats, noise_variance: Floats, prior_mean: float | None = None,
+        lengthscale_prior: LogNormal | None = None, factor_prior: LogNormal | None = None,
+    ):  # fmt: skip
+        self.kernel, self.x, self.y, self.noise, self.prior_mean = kernel, x, y, noise_variance, prior_mean
+        names = kernel.hyperparameters
+        priors = [{"lengthscale": lengthscale_prior, "factor": factor_prior}.get(p.name) for p in names]
+        self._centers = np.array([f.log_median(p) if f else 0.0 for f, p in zip(priors, names, strict=True)])
+        self._precision = np.array([1.0 / f.spread**2 if f else 0.0 for f in priors])
+        self.evaluations = 0
+        self.mean = 0.0 if prior_mean is None else prior_mean
+
+    def __call__(self, logs: Floats) -> tuple[float, Floats]:
+        """Log posterior density and its gradient; -inf where rounding leaves K + N indefinite."""
+        value, gradient = self.likelihood(logs)
+        away = logs - self._centers
+        return value - 0.5 * float(self._precision @ away**2), gradient - self._precision * away
+
+    def likelihood(self, logs: Floats) -> tuple[float, Floats]:
+        """Without the priors."""
+        self.evaluations += 1
+        kernel = self.kernel.with_hyperparameters(np.exp(logs).tolist())
+        matrix = np.empty((len(self.x), len(self.x)))
+        kernel.fill(self.x, self.x, matrix)
+        matrix[np.diag_indices_from(matrix)] += self.noise
+        factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
+        if failed or not np.isfinite(factor[-1, -1]):
+            return -math.inf, np.zeros(len(logs))
+        solved, _ = dpotrs(factor, np.column_stack([self.y, np.ones(len(self.y))]), lower=1)
+        if self.prior_mean is None:
+            self.mean = float(solved[:, 0].sum() / solved[:, 1].sum())
+        weights = solved[:, 0] - self.mean * solved[:, 1]
+        value = -0.5 * float((self.y - self.mean) @ weights) - float(np.log(factor.diagonal()).sum())
+        inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
+        pulls = numba_likelihood.pulls(inverse, weights)
+        return value - 0.5 * len(self.y) * math.log(2.0 * math.pi), kernel.sensitivity(self.x, pulls)
+
+
+def learn_kernel(
+    kernel: Kernel,
+    x: ArrayLike,
+    y: ArrayLike,
+    noise_variance: ArrayLike,
+    *,
+    prior_mean: float | None = 0.0,
+    lengthscale_prior: LogNormal | None = None,
+    factor_prior: LogNormal | None = None,
+    restarts: int = 4,
+    seed: int = 0,
+    also: tuple[Kernel, ...] = (),
+    precision: float = 1e-10,
+) -> Learned:
+    """Find the hyperparameters under which observations are likeliest.
+
+    Parameters
+    ----------
+    kernel
+        Where to begin. Lengthscales (one, or one a dimension), factors, and the shape, period and bias of the kernels
+        that have one are learned, each within a factor of 10^4; the smoothness of a Matern kernel is kept.
+    x
+        (m, d) points.
+    y
+        (m,), in units of y.
+    noise_variance
+        Of the observations: a number, or (m,).
+    prior_mean
+        A number, or None: a constant is learned with the kernel.
+    lengthscale_prior, factor_prior
+        Log-normal, or None: flat.
+    restarts
+        Random starts beside the given one.
+    seed
+        Of these.
+    also
+        More kernels of the same form to begin at.
+    precision
+        Relative gain of the log density under which a climb ends.
+
+    Returns
+    -------
+    Learned
+        The kernel, the prior mean, and how likely the observations are.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of points, values and noise variances differ, the kernel has nothing to learn, another begins
+        from something of another form, or the precision is not positive.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> x = np.linspace(0.0, 1.0, 40)
+    >>> found = learn_kernel(1.0 * sb.RBF(1.0), x, np.sin(8.0 * x), 1e-4)
+    >>> found.kernel.kernel.lengthscale < 0.4
+    True
+    """
+    points, values, noise = _checked(kernel, x, y, noise_variance)
+    _check_options(kernel, points.shape[1], prior_mean, (lengthscale_prior, factor_prior), also, precision)
+    checks.integer("restarts", restarts, 0)
+    target = Likelihood(kernel, points, values, noise, prior_mean, lengthscale_prior, factor_prior)
+    begin = np.log([p.value for p in kernel.hyperparameters])
+    others = [np.log([p.value for p in k.hyperparameters]) for k in also]
+    rng = generator(checks.integer("seed", seed, 0), "learn", len(values))
+    starts = [begin, *others, *(_start(kernel, begin, values, lengthscale_prior, rng) for _ in range(restarts))]
+    best, _ = max((_climb(target, begin, start, precision) for start in starts), key=lambda end: end[1])
+    likelihood, _ = target.likelihood(best)
+    return Learned(kernel.with_hyperparameters(np.exp(best).tolist()), target.mean, likelihood, target.evaluations)
+
+
+def _checked(kernel: Kernel, x: ArrayLike, y: ArrayLike, noise_variance: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Points (m, d), values (m,) and noise variances (m,), or a refusal."""
+    checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
+    points = checks.finite("x", x)
+    if points.ndim not in (1, 2) or not points.size:
+        checks.refuse("x", f"shape {points.shape}", "(m, d) or (m,), at least one point")
+    points = np.ascontiguousarray(points.reshape(len(points), -1))
+    values = checks.finite("y", y, ndim=1)
+    noise = checks.finite("noise_variance", noise_variance)
+    if len(values) != len(points):
+        checks.refuse("y", f"shape {values.shape}", f"({len(points)},), one for each point")
+    if noise.shape not in ((), values.shape) or (noise <= 0).any():
+        checks.refuse("noise_variance", noise_variance, f"a positive number, or {len(values)} of them")
+    kernel.check(points.shape[1])
+    if not kernel.hyperparameters:
+        checks.refuse("kernel", kernel, "a kernel with hyperparameters")
+    return points, values, np.broadcast_to(noise, values.shape)
+
+
+def _check_options(
+    kernel: Kernel, dimension: int, prior_mean: float | None, priors: tuple[LogNormal | None, ...], also: Any,
+    precision: float,
+) -> None:  # fmt: skip
+    if not checks.finite("precision", precision, ndim=0) > 0.0:
+        checks.refuse("precision", precision, "a positive number")
+    if prior_mean is not None:
+        checks.finite("prior_mean", prior_mean, ndim=0)
+    for name, prior in zip(("lengthscale_prior", "factor_prior"), priors, strict=True):
+        if prior is not None:
+            checks.kind(name, prior, LogNormal, "a LogNormal, or None")
+            prior.check(dimension if name == "lengthscale_prior" else 1)
+    if not isinstance(also, tuple | list) or [type(other) for other in also] != [type(kernel)] * len(also):
+        checks.refuse("also", also, f"kernels of the form of {kernel}")
+
+
+def _start(kernel: Kernel, begin: Floats, y: Floats, prior: LogNormal | None, rng: np.random.Generator) -> Floats:
+    """Random log hyperparameters: lengthscales by their prior, factors around the variance of y."""
+    normal, uniform = rng.standard_normal(len(begin)), rng.uniform(-1.0, 1.0, len(begin)) * math.log(AROUND)
+    start = begin + uniform
+    for i, parameter in enumerate(kernel.hyperparameters):
+        if parameter.name == "lengthscale" and prior is not None:
+            start[i] = prior.log_median(parameter) + prior.spread * normal[i]
+        if parameter.name == "factor" and y.var() > 0.0:
+            start[i] = math.log(y.var()) + uniform[i]
+    return start
+
+
+def _climb(target: Likelihood, begin: Floats, start: Floats, precision: float) -> tuple[Floats, float]:
+    """Local maximum from a start, within reach of where the kernel began, and the density there."""
+    from scipy.optimize import minimize
+
+    reach = math.log(REACH)
+    bounds = [(b - reach, b + reach) for b in begin.tolist()]
+
+    def descent(logs: Floats) -> tuple[float, Floats]:
+        value, gradient = target(logs)
+        return (-value, -gradient) if math.isfinite(value) else (1e25, np.zeros(len(logs)))
+
+    inside = np.clip(start, begin - reach, begin + reach)
+    found = minimize(
+        descent, inside, jac=True, method="L-BFGS-B", bounds=bounds,
+        options={"maxiter": 200, "ftol": precision, "gtol": 1e-6},
+    )  # fmt: skip
+    return np.asarray(found.x), -float(found.fun)

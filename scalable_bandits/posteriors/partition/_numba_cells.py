@@ -1,0 +1,212 @@
+"""Arithmetic of the partition's cells: posteriors of small candidate sets, and the contest for the largest index."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from scalable_bandits.posteriors._numba_choice import tie_hash
+from scalable_bandits.posteriors.exact._numba_window import add_rows, apply, project, record
+
+
+@njit(cache=True, nogil=True)
+def observe(p, slot, y, noise, small, rows, rank, fields):
+    """One observation; of a new point (slot -1) the column holds the prior covariances. Returns the information gain.
+
+    `small` holds gram and coordinates (room, room), shift and weights (room,) of the window; `fields` (3, n) mean,
+    variance and column.
+    """
+    room = rows.shape[0]
+    square = room * room
+    gram = small[:square].reshape(room, room)
+    coordinates = small[square : 2 * square].reshape(room, room)
+    shift, weights = small[2 * square : 2 * square + room], small[2 * square + room :]
+    mean, variance, column = fields[0], fields[1], fields[2]
+    project(gram, coordinates, rank, slot, rows[:, p], weights)
+    if slot >= 0:
+        column[:] = 0.0
+    add_rows(column, rows, rank, weights)
+    before = max(column[p], 0.0)
+    total = before + noise
+    residual = y - mean[p]
+    record(gram, coordinates, shift, rank, slot, weights, residual, total)
+    apply(column, rows, rank, slot, residual, total, mean, variance)
+    return 0.5 * math.log1p(before / noise)
+
+
+@njit(cache=True, nogil=True)
+def observe_all(positions, slots, ys, noises, fresh, small, rows, rank, fields):
+    """Observations one after the other; `slots` at or above the rank so far are new points, with columns in `fresh`.
+
+    Returns the rank and the information gain of these observations.
+    """
+    gain = 0.0
+    new = 0
+    for i in range(positions.shape[0]):
+        slot = slots[i] if slots[i] < rank else -1
+        if slot < 0:
+            fields[2] = fresh[new]
+            new += 1
+        gain += observe(positions[i], slot, ys[i], noises[i], small, rows, rank, fields)
+        if slot < 0:
+            rank += 1
+    return rank, gain
+
+
+@njit(cache=True, nogil=True)
+def summit(mean, variance, std, caps, width, numbers, salt, tolerance):
+    """Largest index mean + width std of a cell (under its caps, if it has any), and for how long it stays where it is.
+
+    Returns position (of the ties the one of smallest hash), index, mean and std there, the largest width up to which no
+    other candidate overtakes, and the largest std; `std` (n,) is written.
+    """
+    n = mean.shape[0]
+    for i in range(n):
+        std[i] = math.sqrt(variance[i])
+    capped = caps.shape[0] > 0
+    best = -np.inf
+    most = 0.0
+    for i in range(n):
+        index = mean[i] + width * std[i]
+        if capped and caps[i] < index:
+            index = caps[i]
+        best = max(best, index)
+        most = max(most, std[i])
+    floor = best - tolerance * abs(best)
+    chosen = -1
+    smallest = np.uint64(0)
+    for i in range(n):
+        index = mean[i] + width * std[i]
+        if capped and caps[i] < index:
+            index = caps[i]
+        if index >= floor:
+            h = tie_hash(numbers[i], salt)
+            if chosen < 0 or h < smallest or (h == smallest and numbers[i] < numbers[chosen]):
+                chosen = i
+                smallest = h
+    if capped:
+        return chosen, best, best, 0.0, width, most
+    top_mean = mean[chosen]
+    top_std = std[chosen]
+    limit = np.inf
+    for i in range(n):
+        more = std[i] - top_std
+        if more > 1e-12 * top_std:
+            limit = min(limit, max((top_mean - mean[i]) / more, width))
+    return chosen, top_mean + width * top_std, top_mean, top_std, limit, most
+
+
+@njit(cache=True, nogil=True)
+def first_by_hash(numbers, salt):
+    """Position of the candidate of smallest hash."""
+    chosen = 0
+    smallest = tie_hash(numbers[0], salt)
+    for i in range(1, numbers.shape[0]):
+        h = tie_hash(numbers[i], salt)
+        if h < smallest or (h == smallest and numbers[i] < numbers[chosen]):
+            chosen = i
+            smallest = h
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def hashes(numbers, salt):
+    """Hash of each number."""
+    out = np.empty(numbers.shape[0], dtype=np.uint64)
+    for i in range(numbers.shape[0]):
+        out[i] = tie_hash(numbers[i], salt)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def width_of(gain, log_term, norm, noise):
+    """B + R sqrt(2 (g + 1 + log(N_t / delta)))."""
+    return norm + noise * math.sqrt(2.0 * (gain + 1.0 + log_term))
+
+
+@njit(cache=True, nogil=True)
+def reach(leaf, i, width):
+    """Upper bound of a cell's index at a width at least that of its summit: exact up to its limit."""
+    mean, std, limit, most = leaf[i, 0], leaf[i, 1], leaf[i, 2], leaf[i, 3]
+    if width <= limit:
+        return mean + width * std
+    return mean + limit * std + (width - limit) * most
+
+
+@njit(cache=True, nogil=True)
+def rebuild_tree(tree, leaf, count, log_term, norm, noise):
+    """Bounds of all cells at a log term to come, and the largest of each pair, up to the root at 1."""
+    size = tree.shape[0] // 2
+    for i in range(size):
+        tree[size + i] = reach(leaf, i, width_of(leaf[i, 4], log_term, norm, noise)) if i < count else -np.inf
+    for node in range(size - 1, 0, -1):
+        tree[node] = max(tree[2 * node], tree[2 * node + 1])
+
+
+@njit(cache=True, nogil=True)
+def renew(tree, leaf, i, log_term, norm, noise):
+    """The same of one cell."""
+    node = tree.shape[0] // 2 + i
+    tree[node] = reach(leaf, i, width_of(leaf[i, 4], log_term, norm, noise))
+    node //= 2
+    while node:
+        tree[node] = max(tree[2 * node], tree[2 * node + 1])
+        node //= 2
+
+
+@njit(cache=True, nogil=True)
+def evaluate(fields, caps, gain, log_term, norm, noise, numbers, salt, tolerance, leaf, i, tree, ahead):
+    """Find a cell's summit, and take it into its leaf and the tree; returns the candidate there."""
+    width = width_of(gain, log_term, norm, noise)
+    chosen, _, top_mean, top_std, limit, most = summit(
+        fields[0], fields[1], fields[2], caps, width, numbers, salt, tolerance
+    )
+    leaf[i, 0], leaf[i, 1], leaf[i, 2], leaf[i, 3], leaf[i, 4] = top_mean, top_std, limit, most, gain
+    if ahead > -np.inf:
+        renew(tree, leaf, i, ahead, norm, noise)
+    return numbers[chosen]
+
+
+@njit(cache=True, nogil=True)
+def select(tree, leaf, order, log_term, norm, noise, best, tolerance, visited, values):
+    """Cell of largest index, ties broken by the cells' order.
+
+    `best` is an index that is reached elsewhere (-inf if none is). Returns the cell, the largest index, whether the
+    cell has to be evaluated anew first (its summit may have moved), and how many cells were looked at. The cell is -1
+    if all stay under `best`, or tie with it: then `order` decides elsewhere.
+    """
+    size = tree.shape[0] // 2
+    stack = np.empty(128, dtype=np.int64)
+    stack[0] = 1
+    depth = 1
+    found = 0
+    while depth:
+        depth -= 1
+        node = stack[depth]
+        if tree[node] < best - tolerance * abs(best) or tree[node] == -np.inf:
+            continue
+        if node < size:
+            low, high = 2 * node, 2 * node + 1
+            if tree[low] > tree[high]:
+                low, high = high, low
+            stack[depth] = low
+            stack[depth + 1] = high
+            depth += 2
+            continue
+        i = node - size
+        width = width_of(leaf[i, 4], log_term, norm, noise)
+        value = reach(leaf, i, width)
+        if value < best - tolerance * abs(best):
+            continue
+        if width > leaf[i, 2]:
+            return i, value, True, found
+        best = max(best, value)
+        visited[found] = i
+        values[found] = value
+        found += 1
+    floor = best - tolerance * abs(best)
+    chosen = -1
+    for k in range(found):
+        if values[k] >= floor and (chosen < 0 or order[visited[k]] < order[chosen]):
+            chosen = visited[k]
+    return chosen, best, False, found

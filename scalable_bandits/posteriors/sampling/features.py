@@ -1,0 +1,191 @@
+"""Finite features of stationary kernels, phi(x)'phi(z) about k(x, z), and the posterior in their weights.
+
+Random Fourier features (Rahimi & Recht 2007): frequencies drawn from the kernel's spectral measure, its Fourier
+transform. Quadrature Fourier features (Mutny & Krause 2018): for the RBF kernel, whose spectral measure is Gaussian,
+frequencies and weights of Gauss-Hermite quadrature, which errs exponentially little in the nodes a dimension.
+
+    phi(x) = (a_j cos(w_j'x), a_j sin(w_j'x)) for frequencies w_j with amplitudes a_j
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import RBF, Kernel, Matern, Periodic, Product, RationalQuadratic, Scaled, Sum
+from scalable_bandits.posteriors.sampling import _numba_features as numba_features
+
+MOST_FEATURES = 2**20
+
+
+class Features(NamedTuple):
+    """Frequencies and amplitudes of Fourier features."""
+
+    frequencies: Floats  # (m, d), radians a unit of x
+    amplitudes: Floats  # (m,), units of y
+
+    def __call__(self, x: Floats) -> Floats:
+        """phi at points x (k, d), shape (k, 2 m): the cosines, then the sines."""
+        angles = x @ self.frequencies.T
+        return np.hstack([np.cos(angles) * self.amplitudes, np.sin(angles) * self.amplitudes])
+
+    def combined(self, x: Floats, weights: Floats) -> Floats:
+        """phi(x)'weights at points x (k, d), shape (k,): cosine and sine of a frequency are one shifted cosine."""
+        along, across = (weights * np.tile(self.amplitudes, 2)).reshape(2, -1)
+        shifts = -np.arctan2(across, along) / (2.0 * np.pi)
+        out = np.zeros(len(x))
+        frequencies = self.frequencies / (2.0 * np.pi)
+        numba_features.add_waves(
+            np.ascontiguousarray(x.T), frequencies, shifts, np.hypot(along, across), np.empty(len(x)), out
+        )
+        return out
+
+    def slopes(self, x: Floats, weights: Floats) -> Floats:
+        """Gradient of phi(x)'weights at points x (k, d), shape (k, d)."""
+        along, across = (weights * np.tile(self.amplitudes, 2)).reshape(2, -1)
+        angles = x @ self.frequencies.T
+        return np.asarray((across * np.cos(angles) - along * np.sin(angles)) @ self.frequencies)
+
+
+def random_features(kernel: Kernel, dimension: int, count: int, rng: np.random.Generator) -> Features:
+    """Random frequencies of a stationary kernel.
+
+    Parameters
+    ----------
+    kernel
+        The kernel.
+    dimension
+        d, of the points.
+    count
+        How many frequencies; features are twice as many.
+    rng
+        Draws them.
+
+    Raises
+    ------
+    ValueError
+        If the kernel is not stationary.
+    """
+    if not kernel.stationary:
+        checks.refuse("kernel", kernel, "a stationary kernel: others have no spectral measure")
+    variance = float(kernel.diagonal(np.zeros((1, dimension)))[0])
+    return Features(_spectral(kernel, dimension, count, rng), np.full(count, np.sqrt(variance / count)))
+
+
+def _spectral(kernel: Kernel, d: int, n: int, rng: np.random.Generator) -> Floats:
+    """Draws (n, d) from the normalised spectral measure."""
+    if isinstance(kernel, Scaled):
+        return _spectral(kernel.kernel, d, n, rng)
+    if isinstance(kernel, Sum):  # a mixture
+        variances = np.array([float(part.diagonal(np.zeros((1, d)))[0]) for part in kernel.kernels])
+        which = rng.choice(len(variances), n, p=variances / variances.sum())
+        return np.array([_spectral(part, d, n, rng) for part in kernel.kernels])[which, np.arange(n)]
+    if isinstance(kernel, Product):  # a convolution
+        return np.sum([_spectral(part, d, n, rng) for part in kernel.kernels], axis=0)
+    if isinstance(kernel, Periodic):  # exp(-c) I_j(c) at j / period in each dimension, c = 1 / lengthscale^2
+        return np.stack([_periodic(c, kernel.period, n, rng) for c in kernel.inverse(d) ** 2], axis=1)
+    if isinstance(kernel, RBF | Matern | RationalQuadratic):
+        normal = rng.standard_normal((n, d)) * kernel.inverse(d)
+        if isinstance(kernel, Matern) and np.isfinite(kernel.nu):  # Student's t with 2 nu degrees of freedom
+            normal *= np.sqrt(2.0 * kernel.nu / rng.chisquare(2.0 * kernel.nu, (n, 1)))
+        if isinstance(kernel, RationalQuadratic):  # RBF kernels with inverse squared lengthscales from a gamma
+            normal *= np.sqrt(rng.gamma(kernel.alpha, 1.0 / kernel.alpha, (n, 1)))
+        return normal
+    checks.refuse("kernel", kernel, "RBF, Matern, RationalQuadratic, Periodic, and their sums, products and multiples")
+
+
+def _periodic(c: float, period: float, n: int, rng: np.random.Generator) -> Floats:
+    from scipy.special import ive
+
+    reach = int(np.ceil(10.0 * np.sqrt(c) + 20.0))
+    orders = np.arange(-reach, reach + 1)
+    weights = ive(np.abs(orders), c)
+    return 2.0 * np.pi / period * rng.choice(orders, n, p=weights / weights.sum())
+
+
+def quadrature_features(kernel: Kernel, dimension: int, nodes: int) -> Features:
+    """Gauss-Hermite frequencies of an RBF kernel (or a multiple of one).
+
+    Of each pair w, -w, which have the same features, one is kept with twice the weight.
+
+    Parameters
+    ----------
+    kernel
+        RBF, or a multiple of it.
+    dimension
+        d, of the points.
+    nodes
+        Of the quadrature, in each dimension.
+
+    Raises
+    ------
+    ValueError
+        If the kernel is another, or there would be more than 2^20 frequencies.
+    """
+    factor, base = (kernel.factor, kernel.kernel) if isinstance(kernel, Scaled) else (1.0, kernel)
+    if not isinstance(base, RBF):
+        checks.refuse("kernel", kernel, "RBF, or a multiple of it, for quadrature features")
+    if nodes**dimension > MOST_FEATURES:
+        checks.refuse("features", f"{nodes} nodes in {dimension} dimensions", f"at most {MOST_FEATURES} in all")
+    x, w = np.polynomial.hermite.hermgauss(nodes)
+    grid = np.stack(np.meshgrid(*[np.arange(nodes)] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
+    weights = np.prod(w[grid] / np.sqrt(np.pi), axis=1)
+    mirrored = np.arange(len(grid)) < len(grid) // 2  # row i and row -1 - i are w and -w
+    weights = np.where(mirrored, 2.0 * weights, weights)[: (len(grid) + 1) // 2]
+    frequencies = (np.sqrt(2.0) * x[grid] * base.inverse(dimension))[: len(weights)]
+    return Features(frequencies, np.sqrt(factor * weights))
+
+
+class FeaturePosterior:
+    """Bayesian linear regression in the weights of features: memory and time follow these, not the observations.
+
+    Source: Rasmussen & Williams 2006, section 2.1; in bandits Mutny & Krause 2018, section 4.
+
+    Parameters
+    ----------
+    features
+        Of the kernel; the prior of their weights is standard normal.
+
+    Examples
+    --------
+    >>> posterior = FeaturePosterior(quadrature_features(RBF(0.5), 1, nodes=32))
+    >>> posterior.observe(np.array([[0.0]]), np.array([1.0]), noise_variance=1.0)
+    >>> mean, variance = posterior.predict(np.array([[0.0]]))
+    >>> mean.round(6).tolist(), variance.round(6).tolist()
+    ([0.5], [0.5])
+    """
+
+    def __init__(self, features: Features):
+        self.features = features
+        size = 2 * len(features.amplitudes)
+        self._precision = np.eye(size)
+        self._weighted = np.zeros(size)
+        self._factor: Floats | None = None
+
+    def observe(self, x: Floats, y: Floats, noise_variance: float) -> None:
+        """Condition on values y (k,), prior mean taken off, at points x (k, d)."""
+        phi = self.features(x)
+        self._precision += phi.T @ phi / noise_variance
+        self._weighted += phi.T @ y / noise_variance
+        self._factor = None
+
+    def _root(self) -> Floats:
+        if self._factor is None:
+            self._factor = cholesky(self._precision, lower=True)
+        return self._factor
+
+    def predict(self, x: Floats) -> tuple[Floats, Floats]:
+        """Mean, and variance, at points x (k, d): two (k,) arrays."""
+        phi, root = self.features(x), self._root()
+        solved = solve_triangular(root, phi.T, lower=True)
+        return phi @ cho_solve((root, True), self._weighted), np.einsum("ij,ij->j", solved, solved)
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Weights (2 m,) drawn from the posterior: `features(x) @ weights` is a sample path."""
+        root = self._root()
+        normal = rng.standard_normal(len(root))
+        return cho_solve((root, True), self._weighted) + solve_triangular(root, normal, lower=True, trans=1)

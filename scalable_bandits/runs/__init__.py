@@ -1,0 +1,1 @@
+"""Runs of a policy: simulated, maximising a function, recorded in a store, resumed from it."""

@@ -1,0 +1,84 @@
+"""Compiled code, made before it is needed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from scalable_bandits import policies
+from scalable_bandits.kernels import RBF, Covariance, Kernel, Linear, Matern, Periodic, RationalQuadratic, TemporalDecay
+from scalable_bandits.policies import Policy
+from scalable_bandits.spaces import Arms, Box, Grid, Points, Visited
+
+ROUNDS = 70  # after which windows were folded and cells were split
+
+
+def warmup() -> float:
+    """Compile everything that is compiled, or load it where this machine has it already.
+
+    One process a machine compiles, others that call this meanwhile wait and load what it made.
+
+    Returns
+    -------
+    float
+        Seconds that it took: a few where nothing was compiled yet, a fraction of one otherwise.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> bool(sb.warmup() >= 0.0)
+    True
+    """
+    from filelock import FileLock
+
+    started = time.perf_counter()
+    owner = os.getuid() if hasattr(os, "getuid") else "user"
+    with FileLock(Path(tempfile.gettempdir()) / f"scalable-bandits-warmup-{owner}.lock"):
+        for policy in _one_of_each():
+            _play(policy)
+    return time.perf_counter() - started
+
+
+def _kernels() -> Iterator[Kernel]:
+    yield RBF(0.3)
+    for nu in (0.5, 1.5, 2.5):
+        yield Matern(0.3, nu=nu)
+    yield RationalQuadratic(0.3)
+    yield Periodic(0.3)
+    yield Linear()
+
+
+def _one_of_each() -> Iterator[Policy]:
+    """Policies that together call every compiled function, with every type of argument."""
+    grid, kernel = Grid([[0, 1]], 24), Matern(0.3, nu=1.5)
+    for space in (grid, Points(np.linspace(0, 1, 9))):  # whose points are read-only, another type to the compiler
+        yield from (policies.GPEI(space, each) for each in _kernels())
+    yield policies.IGPUCB(Arms(5), Covariance(np.eye(5)))
+    for engine in ("dense", "blocked"):
+        yield policies.IGPUCB(grid, kernel, engine=engine)
+        yield policies.GPTS(grid, kernel)
+    for tightening in (False, True):
+        yield policies.PiGPUCB(Grid([[0, 1]] * 2, 20), kernel, horizon=200, tightening=tightening)
+    yield policies.GPUCB(Box([[0, 1]]), kernel, candidates=32)
+    yield from (policies.GPEI(Box([[0, 1]] * 2), each) for each in _kernels())  # by gradients
+    yield from (policies.GPTS(Box([[0, 1]] * 2), each) for each in _kernels())
+    yield policies.TVGPUCB(Grid([[0, 1]], 9), kernel * TemporalDecay(0.1))
+    yield policies.SWGPUCB(Grid([[0, 1]], 9), kernel, memory=5)
+    yield policies.RandomSearch(grid)
+
+
+def _play(policy: Policy) -> None:
+    whole = isinstance(policy.finite_space, Visited)
+    half = None if whole else np.arange(policy.finite_space.size // 2)
+    for t in range(4 if whole else ROUNDS):
+        asked = policy.ask(available=half) if t % 3 == 0 else policy.ask()
+        if t % 5 == 0:
+            policy.ask()
+            policy.abandon()
+        policy.tell(asked, float(np.sin(3.0 * np.sum(asked))))
+    policy.best()

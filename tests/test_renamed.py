@@ -1,0 +1,44 @@
+"""Names of version 0.1 work for one more version, and say that they are old."""
+
+import importlib
+
+import pytest
+
+import scalable_bandits as sb
+from scalable_bandits import posteriors
+from scalable_bandits._renamed import CLASSES, MODULES
+
+
+@pytest.mark.parametrize("old", MODULES)
+def test_old_modules_have_the_public_names_of_the_new_ones(old):
+    new = importlib.import_module(f"scalable_bandits.{MODULES[old]}")
+    renamed = importlib.import_module(f"scalable_bandits.{old}")
+    names = [name for name, value in vars(new).items() if getattr(value, "__module__", "") == new.__name__]
+    for name in names:
+        with pytest.warns(DeprecationWarning, match=rf"{old}.{name} is deprecated .* use scalable_bandits"):
+            assert getattr(renamed, name) is getattr(new, name)
+
+
+def test_the_ways_in_which_a_module_is_imported():
+    with pytest.warns(DeprecationWarning, match="formulas.confidence.srinivas_finite"):
+        from scalable_bandits.confidence import srinivas_finite
+    with pytest.warns(DeprecationWarning, match="formulas.confidence.srinivas_finite"):
+        assert sb.confidence.srinivas_finite is srinivas_finite
+    with pytest.warns(DeprecationWarning, match=r"posteriors.greedy_gain"):
+        from scalable_bandits.information import GreedyInformationGain
+    assert GreedyInformationGain is sb.GreedyInformationGain
+    importlib.import_module("scalable_bandits.simulate")
+    assert callable(sb.simulate), "the function, whatever was imported"
+
+
+@pytest.mark.parametrize("old", ["BlockedEngine", "AutoregressiveEngine", "SlidingEngine", "Observations"])
+def test_old_classes(old):
+    with pytest.warns(DeprecationWarning, match=CLASSES[old]):
+        assert getattr(posteriors, old) is getattr(posteriors, CLASSES[old])
+
+
+def test_unknown_names():
+    with pytest.raises(AttributeError, match=r"'scalable_bandits.confidence' has no attribute 'nothing'"):
+        sb.confidence.nothing  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        posteriors.nothing  # noqa: B018
