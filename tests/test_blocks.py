@@ -203,7 +203,9 @@ class TestParts:
         assert parted.floored == whole.floored
 
     @pytest.mark.usefixtures("small_tiles")
-    @pytest.mark.parametrize("query", ["contest", "newest_here", "moments_here", "rows_here", "promised", "seen"])
+    @pytest.mark.parametrize(
+        "query", ["contest", "newest_here", "moments_here", "rows_here", "promised", "point_posterior"]
+    )
     def test_places_out_of_reach(self, query, monkeypatch):
         """A call that fails goes on when it is repeated, wherever it was interrupted: the same but for rounding."""
         monkeypatch.setattr(spread, "TILES_A_SHARD", 2)
@@ -255,7 +257,7 @@ class TestParts:
     def test_memory(self):
         """A part has room for its own tiles alone."""
         part = TilesPart(KERNEL, SPACE, 0.0, 2, 3)
-        assert part._rows.shape[0] == part._ahead.cache.shape[1] == 1
+        assert part._rows.shape[0] == part._column_cache.cache.shape[1] == 1
 
 
 @given(
