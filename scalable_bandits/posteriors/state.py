@@ -60,7 +60,7 @@ def array(
         Attributes with the lengths in use of the leading axes, for an array that has room for more; dotted names reach
         into members. All of the array if not given.
     default
-        Value for older states without this entry.
+        Value for older states without this entry; of an array a number that fills it, or an array.
     """
     lengths = [attrgetter(length) for length in ((used,) if isinstance(used, str) else used)]
     entry = name or attribute.lstrip("_")
@@ -71,7 +71,7 @@ def array(
     def write(owner: Any, value: Any) -> None:
         held, value = getattr(owner, attribute), np.asarray(value)
         held = held[tuple(map(slice, value.shape))] if used else held
-        if held.shape != value.shape:
+        if value.shape not in ((), held.shape):
             checks.refuse(f"state: {entry}", f"shape {value.shape}", f"{held.shape}, {shape}")
         held[...] = value
 
@@ -86,7 +86,7 @@ def number(attribute: str, kind: type, *, name: str = "", stored: str = "", defa
     attribute
         Attribute that holds the number.
     kind
-        float, int or bool.
+        Type: float, int or bool.
     name, default
         As for `array`.
     stored

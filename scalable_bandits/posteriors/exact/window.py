@@ -43,7 +43,7 @@ class Window(Stateful):
     weights : ndarray
         (capacity,) scratch space.
     points : dict
-        From a point to its row.
+        Row of each point.
     """
 
     STATE = (

@@ -172,9 +172,8 @@ def learn_kernel(
     Parameters
     ----------
     kernel
-        Kernel with the initial values. Lengthscales (one, or one for each dimension), factors, and the shape, period
-        and bias of kernels that have them are learned, each within a factor of 10^4; the smoothness of a Matern kernel
-        is fixed.
+        Kernel with the initial values. All hyperparameters are learned, each within a factor of 10^4, but for the
+        smoothness of a Matern kernel.
     x
         (m, d) points.
     y

@@ -221,7 +221,7 @@ class SketchedEngine(TiledEngine):
     kernel, points, prior_mean
         As for `Engine`.
     oversampling
-        qbar; a larger value is nearer to the exact posterior and slower, an infinite one keeps every observed point.
+        Factor qbar; larger is nearer to the exact posterior and slower, infinite keeps every observed point.
     seed
         Seed of the random dictionary.
     threads

@@ -35,7 +35,7 @@ class ColumnCache(Stateful):
     most : int
         Largest number of columns that are computed together.
     slots : dict
-        From a candidate's position to the slot of its column.
+        Slot of each candidate's column, by position.
     """
 
     def __init__(self, slots: int, tiles: int, width: int, most: int):

@@ -35,9 +35,9 @@ TILE = 1024  # candidates; a multiple of 64, so that BLAS splits no tile differe
 WINDOW = 64  # distinct points between two folds
 BATCH = 64  # largest number of covariance columns computed together, in all kinds of tiles
 CACHE_BYTES = 256 * 2**20  # of covariance columns
-# Smallest number of tiles that a thread takes to observe or to compute the index; the calling thread does fewer than 16
-# tiles alone. Starting another thread costs about 15 microseconds; a tile takes 5 to observe and 1.4 for the index (20
-# for the expected improvement). To compute columns a tile takes milliseconds, and a thread may take a single one.
+# Smallest number of tiles that a thread takes to observe or to compute the index. Another thread costs about 15
+# microseconds; a tile takes 5 to observe and 1.4 for the index (20 for the expected improvement). Columns take
+# milliseconds a tile, so that a thread may compute those of a single one.
 A_RUN = 8
 
 
@@ -210,7 +210,8 @@ class Tiles(Stateful):
 
     def _next_batch(self, p: int, noise_variance: float) -> Indices:
         """Choose the positions whose columns are computed together: p, and those that may be observed next."""
-        return self._batch_with(p, *self.group_maxima()[1:])
+        first, maxima, positions = self.group_maxima()
+        return self._batch_with(p, maxima, positions, first)
 
     def group_maxima(self) -> tuple[int, Floats, Indices]:
         """Find the largest index in each group of neighbours, cached columns and the window left out.
@@ -224,18 +225,16 @@ class Tiles(Stateful):
         index[known[(known >= 0) & (known < len(index))]] = -np.inf
         return best_of_neighbours(index, self._neighbours, block.start)
 
-    def _batch_with(self, p: int, maxima: Floats, positions: Indices) -> Indices:
-        """Return p and the best of the groups, as many as a batch has."""
-        maxima[p // self._neighbours], positions[p // self._neighbours] = np.inf, p
+    def _batch_with(self, p: int, maxima: Floats, positions: Indices, first: int = 0) -> Indices:
+        """Return p and the best of the groups from number `first` on, as many as a batch has."""
+        own = p // self._neighbours - first
+        maxima[own], positions[own] = np.inf, p
         return best_of_groups(maxima, positions, self._column_cache.batch_size(self._observed))
 
     def prepare(self, positions: Indices) -> None:
         """Compute the columns of candidates that will be observed, at most BATCH of them, together."""
-        missing = [
-            p
-            for p in dict.fromkeys(positions.tolist())
-            if p not in self._column_cache.slots and self.window.slot(p) < 0
-        ]
+        cached, window = self._column_cache.slots, self.window
+        missing = [p for p in dict.fromkeys(positions.tolist()) if p not in cached and window.slot(p) < 0]
         if missing:
             self._load(np.array(missing))
 
@@ -372,10 +371,7 @@ class Tiles(Stateful):
     def best(
         self, acquisition: Acquisition, salt: int, numbers: Indices, mask: NDArray[np.bool_] | None
     ) -> tuple[int, float]:
-        """Find the largest index, optionally masked; returns its position and the index.
-
-        Ties are broken by a hash of the candidates' numbers (n,).
-        """
+        """Find the position of the largest index, ties broken by a hash of the numbers (n,), and the index."""
         where = self.compute_index(acquisition, mask)
         position, best = choose(self.index[where], salt, None, numbers[where])
         return (where.start + position if isinstance(where, slice) else int(where[position])), best
