@@ -83,7 +83,7 @@ class Prior(Specification):
         """Raise ValueError unless kernel and mean fit a space."""
         self.kernel.check(space.dimension)
         if isinstance(self.mean, np.ndarray):
-            sizes = [(space.size,)] if isinstance(space, FiniteSpace) else []
+            sizes = [] if space.finite is None else [(space.finite.size,)]
             if self.mean.shape not in sizes:
                 allowed = "a number, or a function; on a finite space also one number a candidate"
                 checks.refuse("mean", f"shape {self.mean.shape} (prior {self.name!r})", allowed)

@@ -13,7 +13,7 @@ import numpy as np
 from scalable_bandits import policies
 from scalable_bandits.kernels import RBF, Covariance, Kernel, Linear, Matern, Periodic, RationalQuadratic, TemporalDecay
 from scalable_bandits.policies import Policy
-from scalable_bandits.spaces import Arms, Box, Grid, Points, Visited
+from scalable_bandits.spaces import Arms, Box, Grid, Points
 
 ROUNDS = 70  # after which windows were folded and cells were split
 
@@ -73,7 +73,7 @@ def _one_of_each() -> Iterator[Policy]:
 
 
 def _play(policy: Policy) -> None:
-    whole = isinstance(policy.finite_space, Visited)
+    whole = policy.plays_whole_box
     half = None if whole else np.arange(policy.finite_space.size // 2)
     for t in range(4 if whole else ROUNDS):
         asked = policy.ask(available=half) if t % 3 == 0 else policy.ask()

@@ -11,7 +11,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.plots.style import COLOURS, axes
 from scalable_bandits.policies import PiGPUCB
-from scalable_bandits.spaces import Box, FiniteSpace, Grid, Indices
+from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,16 +105,15 @@ def _cells(policy: PiGPUCB, low: Floats, high: Floats, ax: Axes) -> None:
 def _image(environment: Environment, ax: Axes) -> tuple[Floats, Floats]:
     """Draw f; the corners of the box around its space."""
     space = environment.space
-    drawn = Grid(space.bounds, PIXELS) if isinstance(space, Box) else space
-    assert isinstance(drawn, FiniteSpace)
+    drawn = space.drawn(PIXELS)
     points = drawn.points()
-    values = environment.evaluate(points) if isinstance(space, Box) else environment.table()
+    values = environment.evaluate(points) if space.finite is None else environment.table()
     low, high = points.min(axis=0), points.max(axis=0)
     grey: dict[str, Any] = {"cmap": "Greys", "vmin": values.min(), "vmax": values.min() + 1.7 * np.ptp(values)}
-    if isinstance(drawn, Grid):
-        cell = (high - low) / (np.array(drawn.sides) - 1.0) / 2.0
+    if drawn.lattice is not None:
+        cell = (high - low) / (np.array(drawn.lattice) - 1.0) / 2.0
         extent = (low[0] - cell[0], high[0] + cell[0], low[1] - cell[1], high[1] + cell[1])
-        image = values.reshape(drawn.sides).T
+        image = values.reshape(drawn.lattice).T
         ax.imshow(image, origin="lower", extent=extent, interpolation="bilinear", **grey)
     else:
         ax.scatter(points[:, 0], points[:, 1], c=values, s=6, linewidth=0, **grey)

@@ -14,7 +14,6 @@ from scalable_bandits.environments import Environment
 from scalable_bandits.plots.style import COLOURS, axes, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Arms, FiniteSpace, Grid, Points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -128,14 +127,14 @@ def index(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None)
         return ax
     ax = axes(ax, (6.4, 2.8))
     x = np.asarray(points).reshape(-1)
-    ax.plot(x, values, "o" if isinstance(policy.space, Arms) else "-", color=COLOURS[2], linewidth=1.8)
+    ax.plot(x, values, "-" if policy.space.has_coordinates else "o", color=COLOURS[2], linewidth=1.8)
     ax.plot(x[top], values[top], marker="*", markersize=13, color=COLOURS[4], markeredgecolor="black", linestyle="",
             clip_on=False, label="largest")  # fmt: skip
-    if run is not None and not isinstance(policy.space, Arms):
+    if run is not None and policy.space.has_coordinates:
         played = policy.finite_space.points(run.candidate)[:, 0]
         ax.plot(played, np.full(len(played), 0.02), "|", color=COLOURS[1], transform=ax.get_xaxis_transform(),
                 label="played")  # fmt: skip
-    ax.set_xlabel("arm" if isinstance(policy.space, Arms) else "$x$")
+    ax.set_xlabel("$x$" if policy.space.has_coordinates else "arm")
     ax.set_ylabel(name if name != "index" else "index (units of y)")
     ax.legend(frameon=False, fontsize=8.5)
     ax.margins(y=0.12)
@@ -148,7 +147,7 @@ def _line(
     """Posterior over one dimension, or over arms."""
     mean, std = policy.posterior(points)
     x = np.asarray(points).reshape(-1)
-    if isinstance(policy.space, Arms):
+    if not policy.space.has_coordinates:
         ax.errorbar(x, mean, 1.96 * std, fmt="o", markersize=4, color=COLOURS[0], label="mean, 1.96 deviations")
         if environment is not None:
             ax.plot(x, environment.table(policy.rounds + 1), "_", color="black", markersize=12, label="f")
@@ -169,23 +168,22 @@ def _line(
         played = policy.finite_space.points(run.candidate).reshape(len(run), -1)[:, 0]
         ax.plot(played, run.y, "o", color=COLOURS[1], markersize=4, markeredgecolor="white", markeredgewidth=0.4,
                 label="observations", zorder=3)  # fmt: skip
-    ax.set_xlabel("arm" if isinstance(policy.space, Arms) else "$x$")
+    ax.set_xlabel("$x$" if policy.space.has_coordinates else "arm")
     ax.set_ylabel("units of y")
-    if isinstance(policy.space, Arms):  # intervals stand from side to side: the legend needs a place above them
+    if not policy.space.has_coordinates:  # intervals stand from side to side: the legend needs a place above them
         low, high = ax.get_ylim()
         ax.set_ylim(low, high + 0.2 * (high - low))
-    ax.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper left" if isinstance(policy.space, Arms) else "best")
+    ax.legend(frameon=False, fontsize=8.5, ncols=2, loc="best" if policy.space.has_coordinates else "upper left")
     return tidy(ax)
 
 
 def _function(environment: Environment, t: int) -> tuple[Floats, Floats, tuple[int, ...] | None]:
     """f of a round: points, values, and their shape as an image where they are a lattice."""
-    space: Any = environment.space
-    if isinstance(space, FiniteSpace):
-        return space.points(), environment.table(t), space.sides if isinstance(space, Grid) else None
-    drawn = Grid(space.bounds, SIDES[space.dimension])
+    space = environment.space
+    drawn = space.drawn(SIDES[space.dimension]) if space.finite is None else space.finite
     points = drawn.points()
-    return points, environment.evaluate_at(points, t), drawn.sides
+    values = environment.evaluate_at(points, t) if space.finite is None else environment.table(t)
+    return points, values, drawn.lattice
 
 
 def _along(points: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
@@ -216,7 +214,7 @@ def _dots(policy: Policy, run: Trajectory | None, ax: Axes) -> None:
     distinct, counts = np.unique(run.candidate, return_counts=True)
     played = policy.finite_space.points(distinct)
     sizes = 10.0 + 14.0 * np.log10(counts) ** 2
-    if isinstance(policy.space, Points):  # rings, for the points' own colours are the picture
+    if policy.space.box is None:  # rings, for the points' own colours are the picture
         ax.scatter(
             played[:, 0], played[:, 1], s=sizes + 45.0, facecolor="none", edgecolor=COLOURS[1], linewidth=1.4, zorder=3
         )

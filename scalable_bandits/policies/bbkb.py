@@ -22,19 +22,22 @@ log(1 + s_fb^2 / lambda) over the points played. The paper itself was not at han
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import attrs
 import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.bkb import BKB
-from scalable_bandits.posteriors import Engine, State, arrays
-from scalable_bandits.spaces import FiniteSpace
+from scalable_bandits.formulas.confidence import WIDTHS
+from scalable_bandits.policies.bkb import budgeted_width
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.posteriors import State, arrays
+from scalable_bandits.spaces import Domain
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class BBKB(BKB):
+class BBKB(ConfidencePolicy):
     """Batch budgeted kernelised bandit: batches that grow as the posterior variances shrink.
 
     Parameters
@@ -42,7 +45,7 @@ class BBKB(BKB):
     threshold
         C > 1, the accumulated variance ratio beyond which a batch ends.
 
-    Other parameters are those of `BKB`.
+    Other parameters are those of `BKB`, whose defaults they have.
 
     Raises
     ------
@@ -57,6 +60,9 @@ class BBKB(BKB):
     (3, 1)
     """
 
+    widths: ClassVar[tuple[str, ...]] = (*WIDTHS, "budgeted")
+
+    engine: str = attrs.field(default="sketched")
     threshold: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.above_one)
     batches: int = attrs.field(default=0, init=False)
     _ratio: float = attrs.field(default=1.0, init=False, repr=False)  # of the points told
@@ -79,7 +85,7 @@ class BBKB(BKB):
         before = self._at_feedback()[0][candidate] / noise_variance
         mean, _ = engine.at(np.array([candidate]))
         super().learn(candidate, float(mean[0]), noise_variance)  # takes its variance off, and moves no mean
-        self._observed.revise([candidate], [(y - float(mean[0])) / noise_variance])
+        self.model.observations.revise([candidate], [(y - float(mean[0])) / noise_variance])
         self._late.append((candidate, y - float(mean[0]), noise_variance))
         self._ratio += float(before)  # (2)
         if self._ratio > self.threshold:
@@ -96,10 +102,12 @@ class BBKB(BKB):
         self.batches += len(self._late) > 0  # (4)
         self._late, self._feedback, self._ratio = [], None, 1.0
 
-    def _rebuilt(self, space: FiniteSpace) -> Engine:
-        """A new engine, which knows the values of the batch too: it ends."""
-        self._begin()
-        return super()._rebuilt(space)
+    def extend(self, grown: Domain) -> None:
+        self._begin()  # the new engine has the values of the batch too
+        super().extend(grown)
+
+    def _width_for(self, gain: float, delta: float) -> float:
+        return budgeted_width(self, delta) if self.confidence == "budgeted" else super()._width_for(gain, delta)
 
     def _at_feedback(self) -> tuple[Floats, float, float]:
         """Variances (n,), width and information gain at the last feedback."""
@@ -113,7 +121,9 @@ class BBKB(BKB):
     def width(self) -> float:
         """beta_fb sqrt(ratio) of the round to come."""
         variance, width, _ = self._at_feedback()
-        return width * math.sqrt(self._ratio + float(variance[self._pending].sum()) / self.regularization)  # (3)
+        return width * math.sqrt(
+            self._ratio + float(variance[self._pending.numbers].sum()) / self.regularization
+        )  # (3)
 
     @property
     def information_gain(self) -> float:

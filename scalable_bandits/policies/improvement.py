@@ -6,14 +6,13 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.gp_policy import MEAN, IndexPolicy
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import State, arrays
-from scalable_bandits.spaces import Visited
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class ImprovementPolicy(IndexPolicy):
+class ImprovementPolicy(GaussianProcessPolicy):
     """An index over an incumbent.
 
     Parameters
@@ -46,9 +45,7 @@ class ImprovementPolicy(IndexPolicy):
         if self.incumbent == "observation" and np.isfinite(self._largest):
             return self._largest
         queried = self.queried
-        if self._pending:
+        if self._pending.numbers:
             queried = queried.copy()
-            queried[self._pending] = True
-        if isinstance(self._finite, Visited) and not queried.any():
-            return self._top(MEAN).value
-        return self.posterior_engine.maximize(MEAN, self._salt, queried if queried.any() else allowed)[1]
+            queried[self._pending.numbers] = True
+        return self._model.best_mean(self._salt, queried, allowed, (self.seed, self.round))[1]

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.base import Best, Mask, Policy
+from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.posteriors import CollapsedObservations, State, nested, part
 from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -33,11 +34,8 @@ class RandomSearch(Policy):
     kernel: Any = attrs.field(kw_only=False, default=None, repr=False)
     _observed: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
 
-    def choose(self, allowed: Mask | None = None) -> int:
-        rng = generator(self.seed, "draws", self.round)
-        if allowed is None:
-            return int(rng.integers(self._choosable))
-        return int(rng.choice(np.flatnonzero(allowed)))
+    def choose(self, allowed: Mask | None = None) -> int | Floats:
+        return self.draw_uniform(generator(self.seed, "draws", self.round), allowed)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)
@@ -59,7 +57,7 @@ class RandomSearch(Policy):
 
     def _average_at(self, point: Floats) -> tuple[float, float]:
         try:
-            candidate = int(self._find(point[None])[0])
+            candidate = int(self._domain.find(point[None])[0])
         except ValueError:  # it is none
             candidate = -1
         return self._observed.at(candidate)
@@ -70,4 +68,4 @@ class RandomSearch(Policy):
             raise ValueError("best: nothing has been told yet; random search has no prior to go by")
         candidates, averages, variances = self._observed.collapsed()
         i = int(np.argmax(averages))
-        return Best(self._finite.value(int(candidates[i])), float(averages[i]), float(variances[i] ** 0.5))
+        return Best(self._domain.value(int(candidates[i])), float(averages[i]), float(variances[i] ** 0.5))

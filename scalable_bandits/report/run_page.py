@@ -130,8 +130,8 @@ def _belief(run: StoredRun) -> Section:
     if isinstance(policy, UnknownPriorPolicy):
         timeline = plots.prior_timeline(policy, whole, new_axes(height=1.4 + 0.38 * len(policy.priors)))
         drawn.append(picture(timeline, "Which prior survived until when, and was played when", "priors"))
-    if isinstance(policy.space, Arms) or policy.space.dimension <= 2:
-        flat = isinstance(policy.space, Arms) or policy.space.dimension == 1
+    if policy.space.dimension <= 2:
+        flat = policy.space.dimension == 1
         try:
             environment = environment_of(run) if "environment" in run.specification else None
         except ValueError:
