@@ -73,7 +73,7 @@ def _one_of_each() -> Iterator[Policy]:
 
 
 def _play(policy: Policy) -> None:
-    whole = policy.plays_whole_box
+    whole = policy.domain.whole_box
     half = None if whole else np.arange(policy.finite_space.size // 2)
     for t in range(4 if whole else ROUNDS):
         asked = policy.ask(available=half) if t % 3 == 0 else policy.ask()

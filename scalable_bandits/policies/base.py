@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -12,41 +13,20 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.measurements import ROUNDING, Noise, measured
+from scalable_bandits.policies.best import Best as Best
+from scalable_bandits.policies.measurements import Noise, measured
 from scalable_bandits.policies.pending import PendingPoints, PointNotPending
 from scalable_bandits.policies.recorder import Recorder
-from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.posteriors.placement import Executor, executor
+from scalable_bandits.posteriors.state import Field, Stateful, number
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES
 from scalable_bandits.specification import Specification
 
 
-class Best(NamedTuple):
-    """A policy's recommendation."""
-
-    x: Any  # point (d,), or an arm number
-    mean: float  # estimate of f there, in units of y
-    std: float  # its standard deviation
-
-
-def check_fresh(policy: Policy) -> None:
-    """ValueError unless it is a policy that was neither asked nor told: whoever plays it brings it up to date."""
-    checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
-    if policy.rounds or policy.pending:
-        given = f"one that was told {policy.rounds} rounds and has {len(policy.pending)} pending"
-        checks.refuse("policy", given, "a fresh one, neither asked nor told")
-
-
-def check_unrecorded(policy: Policy) -> None:
-    """ValueError if a recording of the policy is open: what another one keeps, or a simulation plays, it would miss."""
-    if policy._recorder is not None:
-        checks.refuse("policy", "one that an open recording keeps", "one without: close the recording first")
-
-
 @attrs.define(eq=False, kw_only=True, slots=False)
-class Policy(Specification):
+class Policy(Stateful, AbstractContextManager[Any], Specification):
     """A bandit algorithm: `ask` returns the next point, `tell` takes its value.
 
     Parameters
@@ -69,8 +49,8 @@ class Policy(Specification):
     on
         Executor of the policy's shards: None (this process), "threads:4" (threads of this process), "local:4" (worker
         processes on this machine), the address of a Dask scheduler, a `distributed.Client`, or a recipe. The numbers
-        are the same for all, and `on` is not part of the specification. A cluster that was started for the policy ends
-        with the policy, or with `close`. A copy of the policy, also by pickle, has the address of a client's scheduler.
+        are the same for all. A cluster that was started for the policy ends with it, or with `close`. A copy of the
+        policy, also by pickle, has the address of a client's scheduler.
 
     Attributes
     ----------
@@ -89,6 +69,10 @@ class Policy(Specification):
         If the space is not a space, or the kernel not a kernel.
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (  # pending points are no part of it
+        number("rounds", int),
+        Field("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
+    )
     continuous: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
 
@@ -120,18 +104,6 @@ class Policy(Specification):
 
     def _takes_whole_boxes(self) -> bool:
         return bool(vars(type(self)).get("continuous", False))
-
-    @property
-    def largest_prior_variance(self) -> float:
-        """Largest prior variance in the space, in squared units of y; 0 for a policy without a prior."""
-        return self._noise_floor / ROUNDING
-
-    def _check_rounding(self, prior_variance: float) -> None:
-        """Refuse, here and in `tell`, a noise variance that is lost in the rounding of the largest prior variance."""
-        self._noise_floor = ROUNDING * prior_variance
-        if self.regularization < self._noise_floor:
-            lost = f"less is lost in the rounding of the prior variance {prior_variance:.3g}"
-            checks.refuse("regularization", self.regularization, f"at least {self._noise_floor:.3g}: {lost}")
 
     # ---- the algorithm
 
@@ -166,13 +138,7 @@ class Policy(Specification):
         """Evaluate the user's functions for the next `count` rounds: one that fails does so before anything changes."""
 
     def extend(self, grown: Domain) -> None:
-        """Prepare for a larger domain, in which points of a box have numbers that were told or asked for; may refuse.
-
-        Parameters
-        ----------
-        grown
-            Domain to come: the present one with more points, or the one before an `ask` that failed.
-        """
+        """Prepare for the domain with more points of a box, or for the one before an `ask` that failed; may raise."""
 
     @property
     def width(self) -> float:
@@ -188,23 +154,6 @@ class Policy(Specification):
     def round(self) -> int:
         """t of the next round: 1 plus the numbers of points told and pending."""
         return self.rounds + len(self._pending.numbers) + 1
-
-    def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None = None) -> int | Floats:
-        """Draw what to play uniformly from the space.
-
-        Parameters
-        ----------
-        rng
-            Source of random numbers, such as ``randomness.generator(seed, "draws", round)``.
-        allowed
-            (size,) candidates to draw from; all that may be chosen if not given.
-
-        Returns
-        -------
-        int or ndarray
-            As of `choose`: a candidate's number, or a point (d,).
-        """
-        return self._domain.draw_uniform(rng, allowed)
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """Posterior mean and standard deviation of f at x; before the first `tell`, the prior's.
@@ -243,28 +192,22 @@ class Policy(Specification):
         return self._domain.numbered
 
     @property
-    def plays_whole_box(self) -> bool:
-        """Whether every point of a box may be chosen, not only a candidate."""
-        return self._domain.whole_box
+    def domain(self) -> Domain:
+        """Numbered points that may be played or told."""
+        return self._domain
 
     @property
-    def choosable(self) -> int:
-        """Number of candidates that may be chosen; 0 on a whole box, where every point may."""
-        return self._domain.choosable
+    def pending_points(self) -> PendingPoints:
+        """Pending points by number."""
+        return self._pending
+
+    @property
+    def recorded(self) -> bool:
+        """Whether a recorder records what is asked and told."""
+        return self._recorder is not None
 
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
-        """Mask (size,) over all candidates of what may be chosen; None if everything may.
-
-        Parameters
-        ----------
-        available, context
-            As in `ask`.
-
-        Raises
-        ------
-        ValueError
-            If nothing may be chosen, or a box is to be restricted.
-        """
+        """Mask (size,) of the candidates that may be chosen, None if all may; arguments and ValueError as of `ask`."""
         return self._domain.allowed(available, context)
 
     @property
@@ -342,8 +285,8 @@ class Policy(Specification):
         Raises
         ------
         ValueError
-            If a point is not in the space, a value not finite, a noise not positive, or the
-            lengths differ. Nothing has changed then.
+            If a point is not in the space, a value not finite, a noise not positive, or the lengths differ. Nothing has
+            changed then.
         """
         usual = Noise(self.noise, self.regularization, self._noise_floor)
         points, values, own, variances = measured(self.space, x, y, noise, usual)
@@ -362,17 +305,7 @@ class Policy(Specification):
             self._recorder.told()
 
     def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
-        """`tell` for a candidate by its number, unchecked: the step of a simulation.
-
-        Parameters
-        ----------
-        candidate
-            Number of a candidate of `finite_space`.
-        y
-            Value, in units of y.
-        noise_variance
-            Variance of the measurement's noise in the posterior, in squared units of y; lambda if not given.
-        """
+        """`tell` by a candidate's number, unchecked: the step of a simulation; noise variance lambda if not given."""
         pending = None
         if candidate in self._pending.numbers:
             pending = self._pending.copy()
@@ -441,9 +374,6 @@ class Policy(Specification):
         """
         self._executor.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -452,17 +382,6 @@ class Policy(Specification):
         placed = self._domain.placed(candidates, points)
         if placed is not self._domain:
             self._enter(placed)
-
-    def wait_for(self, candidates: Sequence[int], again: bool) -> None:
-        """Take up pending candidates of an earlier process; `again`: `ask` returns these first."""
-        self._pending.take_up(candidates, again)
-
-    def give_up(self, candidates: Sequence[int]) -> None:
-        """Choose from now on as if the values of these candidates, and no others, were on their way.
-
-        A policy that plays a whole box cannot be told of an availability set; so it looks elsewhere.
-        """
-        self._pending.exclude(candidates)
 
     def untold(self) -> Indices:
         """Numbers (k,) of a whole box's points that were asked for and not told; none on other domains."""
@@ -473,17 +392,9 @@ class Policy(Specification):
         """Whether asking leaves traces in later rounding, so that an exact replay has to ask too."""
         return False
 
-    def state(self) -> State:
-        """Return what was learned, as arrays: `restore` on a policy of the same specification goes on to the last bit.
-
-        The arrays may be the policy's own, which change as it goes on: copy what is to be kept.
-        """
-        return arrays(rounds=self.rounds, added=self._domain.added())
-
-    def restore(self, state: State) -> None:
-        """Put back a state that `state` returned; pending points are not part of it."""
-        self.rounds = int(state["rounds"])
-        if self._domain.size > self._domain.choosable:  # points of a box that were added since
+    def _restore_added(self, points: Floats) -> None:
+        """Replace the points (k, d) that were told beside the candidates."""
+        if self._domain.size > self._domain.choosable:
             self._domain = make_domain(self.space, self.candidates, self.seed)
-        if len(state["added"]):
-            self._domain = self._domain.grown(state["added"])
+        if len(points):
+            self._domain = self._domain.grown(points)

@@ -14,8 +14,9 @@ from scalable_bandits import checks
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import WIDTHS, largest_loss, width
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.posteriors import Acquisition, State, arrays
+from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
+from scalable_bandits.posteriors.state import Field, number, value
 from scalable_bandits.spaces import Mask, Points
 
 
@@ -69,6 +70,10 @@ class ConfidencePolicy(GaussianProcessPolicy):
         doubled where the kernel is learned.
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (
+        value("norm", "()", float, lambda policy: policy.norm, lambda policy, norm: policy._restore_norm(norm), np.nan),
+        number("_loss", float, default=0.0),
+    )
     widths: ClassVar[tuple[str, ...]] = WIDTHS
 
     rkhs_norm: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)
@@ -104,12 +109,9 @@ class ConfidencePolicy(GaussianProcessPolicy):
                 self.norm *= 2.0
         super().learn(candidate, y, noise_variance)
 
-    def state(self) -> State:
-        return {**super().state(), **arrays(norm=self.norm, loss=self._loss)}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self.norm, self._loss = float(state.get("norm", self.norm)), float(state.get("loss", 0.0))
+    def _restore_norm(self, norm: float) -> None:
+        if not np.isnan(norm):  # an older state has none
+            self.norm = float(norm)
 
     @property
     @abstractmethod
@@ -127,7 +129,7 @@ class ConfidencePolicy(GaussianProcessPolicy):
             return super().information_gain
         if self._gain == "greedy":
             if self._greedy is None:
-                points = Points(self._domain.sample(self.seed)) if self.plays_whole_box else self._domain.numbered
+                points = Points(self._domain.sample(self.seed)) if self.domain.whole_box else self._domain.numbered
                 self._greedy = GreedyInformationGain(self.present_kernel, points, self.regularization)
             return self._greedy(self.remembered)
         return self.given_gain(self.remembered)

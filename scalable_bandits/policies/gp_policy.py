@@ -12,6 +12,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.measurements import ROUNDING, noise_floor
 from scalable_bandits.posteriors import (
     Acquisition,
     Engine,
@@ -92,7 +93,7 @@ class GaussianProcessPolicy(Policy):
         super().__attrs_post_init__()
         self.kernel.check(self.space.dimension)
         self.engine = self._checked_engine()
-        if self.on is not None and (self.plays_whole_box or not self._engine_is_sharded()):
+        if self.on is not None and (self.domain.whole_box or not self._engine_is_sharded()):
             allowed = f"None for the engine {self.engine!r}: an executor can hold tiles of the engine 'blocked'"
             checks.refuse("on", self.on, allowed)
         if not callable(self.prior_mean):
@@ -104,7 +105,9 @@ class GaussianProcessPolicy(Policy):
             self.prior_mean = checks.frozen(means) if means.ndim else float(means)
         some = self._domain.sample(self.seed)
         self.prior_mean_at(some[:1])
-        self._check_rounding(float(self.kernel.diagonal(some).max()))  # a covariance of too few arms is refused here
+        self._noise_floor = noise_floor(
+            self.regularization, float(self.kernel.diagonal(some).max())
+        )  # a covariance of too few arms is refused here
         constant = self.prior_mean if isinstance(self.prior_mean, float) else None
         self._model = self.make_model(self._schedule(constant))
 
@@ -138,6 +141,11 @@ class GaussianProcessPolicy(Policy):
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: the policy forgets in a way of its own")
         check_size(self.engines[0], self._domain.size, Engine.limit)
         return self.engines[0]
+
+    @property
+    def largest_prior_variance(self) -> float:
+        """Largest prior variance in the space, in squared units of y."""
+        return self._noise_floor / ROUNDING
 
     # ---- the model
 

@@ -88,7 +88,7 @@ class GPTS(ConfidencePolicy):
         if self.samples == "exact" and self.engine == "pathwise":
             checks.refuse("samples", self.samples, "'auto' or 'pathwise' with the pathwise engine")
         if not forgets and self.engine == "auto":
-            large = self.plays_whole_box or size > DenseEngine.limit
+            large = self.domain.whole_box or size > DenseEngine.limit
             pathwise = self.samples == "pathwise" or (self.samples == "auto" and large)
             self.engine = "pathwise" if pathwise else "dense"
         if self.engine != "pathwise":

@@ -74,8 +74,8 @@ def checked_theorem(policy: ConfidencePolicy, theorem: int | None, constants: tu
         If the theorem does not hold for the space, or the constants are not positive, a above delta / (4 d).
     """
     if theorem is None:
-        theorem = 2 if policy.plays_whole_box else 1
-    if theorem == 1 and policy.plays_whole_box:
+        theorem = 2 if policy.domain.whole_box else 1
+    if theorem == 1 and policy.domain.whole_box:
         checks.refuse("theorem", 1, "2 or 3 on a whole box (1 is for finite spaces, of `candidates` points, say)")
     if theorem == 2 and policy.space.box is None:
         checks.refuse("theorem", 2, "1 or 3 on a space without bounds (2 is for boxes and grids)")
@@ -100,7 +100,7 @@ def theorem_width(policy: ConfidencePolicy, theorem: int | None, scale: float, c
     """
     t, delta = policy.round, policy.delta
     if theorem == 1:
-        beta = confidence.srinivas_finite(t, policy.choosable, delta)  # (1)
+        beta = confidence.srinivas_finite(t, policy.domain.choosable, delta)  # (1)
     elif theorem == 2:
         lengths = policy.space.side_lengths
         assert lengths is not None

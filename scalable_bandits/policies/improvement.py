@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.posteriors import State, arrays
+from scalable_bandits.posteriors.state import Field, number
 from scalable_bandits.spaces import Mask
 
 
@@ -25,6 +27,8 @@ class ImprovementPolicy(GaussianProcessPolicy):
         "observation": the largest y told, the sources' noise-free definition taken at its word.
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (number("_largest", float),)
+
     xi: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative)
     incumbent: str = attrs.field(default="mean", validator=checks.one_of(("mean", "observation")))
     _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
@@ -32,13 +36,6 @@ class ImprovementPolicy(GaussianProcessPolicy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         super().learn(candidate, y, noise_variance)
         self._largest = max(self._largest, y)
-
-    def state(self) -> State:
-        return {**super().state(), **arrays(largest=self._largest)}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self._largest = float(state["largest"])
 
     def best_so_far(self, allowed: Mask | None) -> float:
         """Value of the incumbent, in units of y; before there is one, the largest prior mean of a mask (size,)."""

@@ -30,7 +30,8 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel, Matern
 from scalable_bandits.policies.base import Best, Policy
-from scalable_bandits.posteriors import Regression, State, nested, part
+from scalable_bandits.policies.measurements import noise_floor
+from scalable_bandits.posteriors import Regression, State
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, make_cover
@@ -38,6 +39,7 @@ from scalable_bandits.posteriors.partition.finite_cells import Shard
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.partition.partition import Partition, Winner
 from scalable_bandits.posteriors.partition.remote_cells import MakeCells, RemoteCells, make_box_cells, make_finite_cells
+from scalable_bandits.posteriors.state import Field
 from scalable_bandits.spaces import Box, Domain, Indices, Mask
 
 
@@ -92,6 +94,12 @@ class PiGPUCB(Policy):
     1
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (
+        Field(
+            "partition", "", None, lambda policy: policy._partition.state(),
+            lambda policy, state: policy._restore_partition(state),
+        ),
+    )  # fmt: skip
     continuous: ClassVar[bool] = True
     sharded: ClassVar[bool] = True
 
@@ -121,7 +129,9 @@ class PiGPUCB(Policy):
                     "regularization", self.regularization, f"none of your own: theory=True makes it {theorem}"
                 )
             self.regularization = theorem
-        self._check_rounding(float(self.kernel.diagonal(self._domain.sample(self.seed)).max()))
+        self._noise_floor = noise_floor(
+            self.regularization, float(self.kernel.diagonal(self._domain.sample(self.seed)).max())
+        )
         self._smoothness = self._checked_nu()
         self._partition = self._fresh_partition()
 
@@ -145,7 +155,7 @@ class PiGPUCB(Policy):
         log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)
         cover: Cover
         given = (self.kernel, self.prior_mean, self.regularization, self._salt)
-        if self.plays_whole_box:
+        if self.domain.whole_box:
             assert isinstance(self.space, Box)
             cover = BoxCover(self.space, self._points)
             make: MakeCells = functools.partial(make_box_cells, self.space, *given, UpperConfidence, self.tightening)
@@ -156,7 +166,7 @@ class PiGPUCB(Policy):
         if self.on is None or not remote:
             shard = make(self._points, log, tree)
         else:
-            points = self._points if self.plays_whole_box else None
+            points = self._points if self.domain.whole_box else None
             shard = RemoteCells(make, self.rkhs_norm, self.noise, cover, points, log, tree, self._executor)
         return Partition(cover, shard, log, tree, divisions, self._room, self.tightening, self._salt)
 
@@ -187,7 +197,7 @@ class PiGPUCB(Policy):
         del self.__dict__["_partition"]
 
     def untold(self) -> Indices:
-        if not self.plays_whole_box:
+        if not self.domain.whole_box:
             return super().untold()
         log = self._partition.log
         observed = np.zeros(self._domain.size, dtype=np.bool_)
@@ -295,10 +305,6 @@ class PiGPUCB(Policy):
     def ask_is_stateful(self) -> bool:
         return True
 
-    def state(self) -> State:
-        return {**super().state(), **nested(partition=self._partition.state())}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
+    def _restore_partition(self, state: State) -> None:
         self._partition = self._fresh_partition()
-        self._partition.restore(part(state, "partition"))
+        self._partition.restore(state)

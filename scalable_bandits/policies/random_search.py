@@ -6,7 +6,7 @@ for t = 1, 2, ...:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.base import Best, Policy
-from scalable_bandits.posteriors import CollapsedObservations, State, nested, part
+from scalable_bandits.posteriors import CollapsedObservations
+from scalable_bandits.posteriors.state import Field, member
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Mask
 
@@ -31,21 +32,16 @@ class RandomSearch(Policy):
     Other parameters are those of `Policy`.
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (member("_observed"),)
+
     kernel: Any = attrs.field(kw_only=False, default=None, repr=False)
     _observed: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
-        return self.draw_uniform(generator(self.seed, "draws", self.round), allowed)
+        return self.domain.draw_uniform(generator(self.seed, "draws", self.round), allowed)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)
-
-    def state(self) -> State:
-        return {**super().state(), **nested(observed=self._observed.state())}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self._observed.restore(part(state, "observed"))
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """As `Policy.posterior`, at a point or (k, d): average and standard error; NaN, infinity where is none."""

@@ -84,7 +84,7 @@ class SupKernelUCB(GaussianProcessPolicy):
             checks.refuse("engine", self.engine, "'auto', 'dense' or 'blocked': exact ones")
         if self.horizon is None:
             checks.refuse("horizon", None, "a number of rounds: the thresholds and the width depend on it")
-        intervals = self.choosable * self.horizon * max(1, math.ceil(math.log(self.horizon)))
+        intervals = self.domain.choosable * self.horizon * max(1, math.ceil(math.log(self.horizon)))
         self._width = independent(intervals, self.delta, self.rkhs_norm, self.noise, self.regularization)
         self._finest = self.scale / math.sqrt(self.horizon)
 

@@ -16,6 +16,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_finite
 from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.measurements import noise_floor
 from scalable_bandits.policies.prior_model import PriorModel, Proposal
 from scalable_bandits.posteriors import State, arrays, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
@@ -106,7 +107,9 @@ class UnknownPriorPolicy(Policy):
             prior.check(self.space)
             check_engine(self.engine, self._domain.numbered.size, prior.kernel.epsilon, exact=True)
             prior.mean_at(some[:1], 1, self._domain.numbered)
-        self._check_rounding(max(float(prior.kernel.diagonal(some).max()) for prior in self.priors))
+        self._noise_floor = noise_floor(
+            self.regularization, max(float(prior.kernel.diagonal(some).max()) for prior in self.priors)
+        )
         count = len(self.priors)
         self._playing = list(range(count))
         self._queried = np.zeros(self._domain.numbered.size, dtype=np.bool_)
@@ -149,7 +152,7 @@ class UnknownPriorPolicy(Policy):
 
     def width_of(self, t: int) -> float:
         """beta_t of a round, in standard deviations; the same for all priors."""
-        return unknown_prior_finite(t, self.choosable, self.delta)
+        return unknown_prior_finite(t, self.domain.choosable, self.delta)
 
     def allowance(self, t: int) -> float:
         """xi_t of a round, in squared units of y; see `confidence.error_allowance`."""

@@ -6,11 +6,10 @@ observations, and, where hyperparameters are learned, their schedule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
@@ -24,7 +23,7 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.regression import Regression
-from scalable_bandits.posteriors.state import State, Stateful, member, part
+from scalable_bandits.posteriors.state import Field, State, Stateful, member, part
 from scalable_bandits.spaces import Domain, Mask
 
 MEAN = UpperConfidence(width=0.0)
@@ -63,7 +62,11 @@ class Model(Stateful):
         Observations by point; empty where the engine forgets, since it alone has the posterior then.
     """
 
-    STATE = (member("schedule", name="learned"), member("engine"), member("observations", name="observed"))
+    STATE: ClassVar[tuple[Field, ...]] = (
+        member("schedule", name="learned"),
+        member("engine"),
+        member("observations", name="observed"),
+    )
 
     batched_columns = True  # whether the columns of several pending points are computed together
 
@@ -260,7 +263,7 @@ class Model(Stateful):
 
     # ---- state
 
-    def before_restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def before_restore(self, state: State) -> None:
         """Let the engine be made anew, by the hyperparameters of the state."""
         self._engine = None
 

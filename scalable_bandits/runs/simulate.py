@@ -16,9 +16,9 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
-from scalable_bandits.policies.base import check_fresh, check_unrecorded
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.progress import progress_bar
+from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
 from scalable_bandits.runs.trajectory import SERIES, Trajectory
 from scalable_bandits.specification import specify
 
@@ -129,7 +129,7 @@ class Play:
         """f of a candidate by number in a round: looked up, or evaluated where there is no table."""
         policy, environment = self.policy, self.environment
         space = policy.finite_space
-        if policy.plays_whole_box:
+        if policy.domain.whole_box:
             return lambda candidate, t: float(environment.evaluate(policy.finite_space.points([candidate]))[0])
         if environment.changing:
             return lambda candidate, t: float(environment.table(t)[candidate])
