@@ -20,7 +20,8 @@ class ShardedPolicy(Policy):
         None (this process), "threads:4" (threads of this process), "local:4" (worker processes of this machine), the
         address of a Dask scheduler, a `distributed.Client`, or a recipe. The numbers are the same, and `on` is not
         part of the specification. A cluster that was started ends with the policy, or with `close`. A copy of the
-        policy, also by pickle, knows a client by its scheduler's address.
+        policy, also by pickle, knows a client by its scheduler's address and its certificates; certificates that are in
+        memory and not in files are not pickled.
 
     Other parameters are those of `Policy`.
     """
