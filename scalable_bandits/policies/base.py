@@ -29,6 +29,16 @@ class Best(NamedTuple):
     std: float  # its standard deviation
 
 
+class Observations(NamedTuple):
+    """Observations of a policy, those of one point collapsed into one."""
+
+    x: Floats  # (m, d) distinct points; for `Arms` (m, 1) arm numbers
+    y: Floats  # (m,) precision-weighted averages, in units of y
+    noise_variance: (
+        Floats  # (m,) of the averages, in squared units of y: lambda / k after k observations of usual noise
+    )
+
+
 def check_fresh(policy: Policy) -> None:
     """ValueError unless it is a policy that was neither asked nor told: whoever plays it brings it up to date."""
     checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
@@ -185,6 +195,11 @@ class Policy(Played):
         mean, variance = moments(points)
         std = np.sqrt(variance)
         return (float(mean[0]), float(std[0])) if single else (mean, std)
+
+    @property
+    def observations(self) -> Observations | None:
+        """Observations that the posterior is made of; None if the policy keeps no list of them or forgets gradually."""
+        return None
 
     # ---- ask and tell
 

@@ -13,7 +13,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.policies.base import Best, Mask
+from scalable_bandits.policies.base import Best, Mask, Observations
 from scalable_bandits.policies.sharded import ShardedPolicy
 from scalable_bandits.posteriors import (
     Acquisition,
@@ -247,6 +247,13 @@ class GaussianProcessPolicy(ShardedPolicy):
 
     def untold(self) -> Indices:
         return np.flatnonzero(~self._queried & ~np.isnan(self._finite.points()[:, 0]))
+
+    @property
+    def observations(self) -> Observations | None:
+        if isinstance(self._engine, ForgettingEngine):
+            return None
+        candidates, averages, noise_variances = self._observed.collapsed()
+        return Observations(self._finite.points(candidates), averages, noise_variances)
 
     def _rebuilt(self, space: FiniteSpace) -> Engine:
         """A new engine that knows the collapsed observations."""

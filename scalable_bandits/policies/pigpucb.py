@@ -28,7 +28,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel, Matern
-from scalable_bandits.policies.base import Best, Mask
+from scalable_bandits.policies.base import Best, Mask, Observations
 from scalable_bandits.policies.sharded import ShardedPolicy
 from scalable_bandits.posteriors import Regression, State, nested, part
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
@@ -242,6 +242,12 @@ class PiGPUCB(ShardedPolicy):
         return self._shard.evaluations
 
     # ---- what it knows
+
+    @property
+    def observations(self) -> Observations:
+        log = self._partition.log
+        candidates, averages, noise_variances = log.collapsed(range(log.count))
+        return Observations(self._finite.points(candidates), averages, noise_variances)
 
     @property
     def cover(self) -> list[CoverElement]:

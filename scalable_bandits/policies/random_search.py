@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.base import Best, Mask, Policy
+from scalable_bandits.policies.base import Best, Mask, Observations, Policy
 from scalable_bandits.posteriors import CollapsedObservations, State, nested, part
 from scalable_bandits.randomness import generator
 
@@ -41,6 +41,11 @@ class RandomSearch(Policy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)
+
+    @property
+    def observations(self) -> Observations:
+        candidates, averages, noise_variances = self._observed.collapsed()
+        return Observations(self._finite.points(candidates), averages, noise_variances)
 
     def state(self) -> State:
         return {**super().state(), **nested(observed=self._observed.state())}
