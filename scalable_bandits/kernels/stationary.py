@@ -108,7 +108,7 @@ class Matern(Stationary):
         if closed is not None:
             closed(block)
         else:
-            block[:] = _matern(np.sqrt(2.0 * self.nu * block), self.nu)
+            block[:] = _matern(self._argument(block), self.nu)
 
     def radial_slope(self, block: Floats) -> None:
         closed = {0.5: numba_gradients.matern12, 1.5: numba_gradients.matern32, 2.5: numba_gradients.matern52}
@@ -117,7 +117,12 @@ class Matern(Stationary):
         elif np.isinf(self.nu):
             numba_gradients.rbf(block)
         else:
-            block[:] = _matern_slope(np.sqrt(2.0 * self.nu * block), self.nu)
+            block[:] = _matern_slope(self._argument(block), self.nu)
+
+    def _argument(self, block: Floats) -> Floats:
+        """a = sqrt(2 nu) r of squared distances r^2, at most a value where the kernel is 0 and K_nu is still finite."""
+        with np.errstate(over="ignore"):
+            return np.minimum(np.sqrt(2.0 * self.nu * block), 1e6 * max(self.nu, 1.0))
 
 
 def _matern(a: Floats, nu: float) -> Floats:

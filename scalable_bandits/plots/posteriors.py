@@ -39,7 +39,7 @@ def posterior(
     Parameters
     ----------
     policy
-        Before or after it was told.
+        Before or after it was told. What it was told (`Policy.observations`) is drawn as dots if no run is given.
     environment
         Its f is drawn too (in two dimensions as contours), at the policy's round.
     run
@@ -82,6 +82,9 @@ def posterior(
                 scale.set_label(f"posterior {of} (units of y); white lines: contours of f")
                 ax.contour(*_along(where, sides), lines, levels=7, colors="white", linewidths=0.7, alpha=0.8)
         _dots(policy, run, ax)
+        told = policy.observations if run is None else None
+        if told is not None:
+            _draw_dots(policy, told.x, policy.regularization / told.noise_variance, ax)
         return ax
     return _line(policy, points, environment, run, axes(ax))
 
@@ -164,10 +167,10 @@ def _line(
             where, f, _ = _function(environment, policy.rounds + 1)
             order = np.argsort(where[:, 0])
             ax.plot(where[order, 0], f[order], color="black", linewidth=1.3, linestyle=":", label="f")
-    if run is not None:
-        played = policy.finite_space.points(run.candidate).reshape(len(run), -1)[:, 0]
-        ax.plot(played, run.y, "o", color=COLOURS[1], markersize=4, markeredgecolor="white", markeredgewidth=0.4,
-                label="observations", zorder=3)  # fmt: skip
+    told = policy.observations if run is None else (policy.finite_space.points(run.candidate), run.y)
+    if told is not None and len(told[0]):
+        ax.plot(told[0][:, 0], told[1], "o", color=COLOURS[1], markersize=4, markeredgecolor="white",
+                markeredgewidth=0.4, label="observations", zorder=3)  # fmt: skip
     ax.set_xlabel("$x$" if policy.space.has_coordinates else "arm")
     ax.set_ylabel("units of y")
     if not policy.space.has_coordinates:  # intervals stand from side to side: the legend needs a place above them
@@ -212,8 +215,12 @@ def _dots(policy: Policy, run: Trajectory | None, ax: Axes) -> None:
     if run is None:
         return
     distinct, counts = np.unique(run.candidate, return_counts=True)
-    played = policy.finite_space.points(distinct)
-    sizes = 10.0 + 14.0 * np.log10(counts) ** 2
+    _draw_dots(policy, policy.finite_space.points(distinct), counts, ax)
+
+
+def _draw_dots(policy: Policy, played: Floats, counts: NDArray[Any], ax: Axes) -> None:
+    """Dots at points (k, 2): the larger, the more observations there are."""
+    sizes = 10.0 + 14.0 * np.log10(np.maximum(counts, 1.0)) ** 2
     if policy.space.box is None:  # rings, for the points' own colours are the picture
         ax.scatter(
             played[:, 0], played[:, 1], s=sizes + 45.0, facecolor="none", edgecolor=COLOURS[1], linewidth=1.4, zorder=3

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.best import Best as Best
+from scalable_bandits.policies.best import Observations
 from scalable_bandits.policies.measurements import Noise, measured
 from scalable_bandits.policies.pending import PendingPoints, PointNotPending
 from scalable_bandits.policies.recorder import Recorder
@@ -184,6 +185,11 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
         std = np.sqrt(variance)
         return (float(mean[0]), float(std[0])) if single else (mean, std)
 
+    @property
+    def observations(self) -> Observations | None:
+        """Observations that the posterior is made of; None if the policy keeps no list of them or forgets gradually."""
+        return None
+
     # ---- ask and tell
 
     @property
@@ -319,17 +325,12 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
         self.rounds += 1
 
     def abandon(self, x: ArrayLike | None = None) -> None:
-        """Give up on pending points: those at `x`, or all of them.
+        """Give up on pending points: all of them, or those at `x`; ValueError, and no change, if one is not pending.
 
         Parameters
         ----------
         x
             (d,) or (k, d); for `Arms` an arm number or (k,) of them. A point pending twice is to be named twice.
-
-        Raises
-        ------
-        ValueError
-            If one is not pending. Nothing has changed then.
         """
         left: list[int] = []
         if x is not None:

@@ -12,6 +12,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.best import Observations
 from scalable_bandits.policies.measurements import ROUNDING, noise_floor
 from scalable_bandits.posteriors import (
     Acquisition,
@@ -206,6 +207,13 @@ class GaussianProcessPolicy(Policy):
     def posterior_engine(self) -> Engine:
         """Engine of the model."""
         return self._model.engine
+
+    @property
+    def observations(self) -> Observations | None:
+        if self._model.forgets:
+            return None
+        candidates, averages, noise_variances = self._model.observations.collapsed()
+        return Observations(self._domain.points(candidates), averages, noise_variances)
 
     @property
     def queried(self) -> Mask:

@@ -30,6 +30,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel, Matern
 from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.best import Observations
 from scalable_bandits.policies.measurements import noise_floor
 from scalable_bandits.posteriors import Regression, State
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
@@ -259,6 +260,12 @@ class PiGPUCB(Policy):
         return self._partition.evaluations
 
     # ---- what it knows
+
+    @property
+    def observations(self) -> Observations:
+        log = self._partition.log
+        candidates, averages, noise_variances = log.collapsed(range(log.count))
+        return Observations(self._domain.points(candidates), averages, noise_variances)
 
     @property
     def cover(self) -> list[CoverElement]:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.best import Observations
 from scalable_bandits.posteriors import CollapsedObservations
 from scalable_bandits.posteriors.state import Field, member
 from scalable_bandits.randomness import generator
@@ -42,6 +43,11 @@ class RandomSearch(Policy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)
+
+    @property
+    def observations(self) -> Observations:
+        candidates, averages, noise_variances = self._observed.collapsed()
+        return Observations(self._domain.points(candidates), averages, noise_variances)
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """As `Policy.posterior`, at a point or (k, d): average and standard error; NaN, infinity where is none."""

@@ -126,6 +126,11 @@ class Model(Stateful):
         return self._engine.observed if isinstance(self._engine, ForgettingEngine) else self._queried
 
     @property
+    def forgets(self) -> bool:
+        """Whether the engine forgets, and has the observations alone."""
+        return isinstance(self._engine, ForgettingEngine)
+
+    @property
     def information_gain(self) -> float:
         """Realised information gain of the observations, in nats."""
         return 0.0 if self._engine is None else self._engine.information_gain

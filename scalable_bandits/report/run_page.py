@@ -116,7 +116,7 @@ def _best(run: StoredRun) -> Section:
         for t in order
     ]
     table = Block("table", f"The {len(rows)} largest observations", ("round", "x", "y"), rows, 1)
-    return Section("CollapsedObservations", [table])
+    return Section("Observations", [table])
 
 
 def _belief(run: StoredRun) -> Section:
