@@ -36,15 +36,15 @@ class ArrayWriter:
         self._location, self._attributes = location, attributes
         self._fields, self._chunk = (ROUND, *fields_of(attributes)), attributes["chunk"]
         self._opened: dict[str, Any] = {}  # arrays by name
-        self._at = (-1, -1)  # generation of the location and length that they were opened at
+        self._opened_at = (-1, -1)  # generation of the location and length that they were opened at
         self._uneven = False  # whether a change of the length was interrupted
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: list[Future[None]] = []  # of the pool, as of the last rows that were written
 
     def array(self, name: str) -> Any:
         """An array by its name, opened again where the location works in transactions."""
-        if self._at != (self._location.generation, self.length):
-            self._at, self._opened = (self._location.generation, self.length), {}
+        if self._opened_at != (self._location.generation, self.length):
+            self._opened_at, self._opened = (self._location.generation, self.length), {}
         if name not in self._opened:
             field = next((f for f in self._fields if f.name == name), None)
             document = count_document(self._attributes)
@@ -61,9 +61,9 @@ class ArrayWriter:
         self._uneven = True  # until all of them are done
         for field, array in zip(self._fields, arrays, strict=True):
             array.resize((length, *field.shape))
-        self.length, self._uneven, self._at = length, False, (-1, -1)
+        self.length, self._uneven, self._opened_at = length, False, (-1, -1)
 
-    def put(
+    def write(
         self, start: int, pieces: Sequence[Columns], count: int, meanwhile: Callable[[], None] = lambda: None
     ) -> None:
         """Write rows after the first `start` ones; the arrays grow by doubling.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scalable_bandits.store import checkpoints
-from scalable_bandits.store.errors import StoreDamaged, StoreError
+from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line
 from scalable_bandits.store.layout import (
     ROUND,
     SCHEMA,
@@ -27,7 +27,7 @@ from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import DIGESTS
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.studies import study_copies, study_record
-from scalable_bandits.store.upgrade import read_earlier
+from scalable_bandits.store.upgrade import read_schema_0
 
 
 class Part(NamedTuple):
@@ -74,10 +74,10 @@ def check_run(place: Any) -> Iterator[Part]:
 
 
 def _without_attributes(location: Location, damaged: Mapping[str, str]) -> Part:
-    if location.occupied() and not location.unfinished() and location.marked():
+    if location.occupied() and not location.unfinished() and location.has_run_files():
         return Part(METADATA, str(refuse_attributes(location, damaged)))
     try:
-        earlier = read_earlier(location)
+        earlier = read_schema_0(location)
     except StoreDamaged as error:
         return Part(METADATA, str(error))
     if earlier is None:
@@ -131,13 +131,13 @@ def _arrays(run: StoredRun) -> Iterator[Part]:
 
 def _count(run: StoredRun) -> Iterator[Part]:
     try:
-        array = run.location.column(COMMITTED, count_document(run.attributes), complete=True)
+        array = run.location.column(COMMITTED, count_document(run.attributes), strict=True)
         count: Any = int(np.asarray(array[()]))
         why = (
             "" if count == run.chunks.committed else f"it says {count} rounds, and {run.chunks.committed} are committed"
         )
     except Exception as error:  # codecs raise what they like
-        why = f"it cannot be read ({' '.join(str(error).split())})"
+        why = f"it cannot be read ({one_line(error)})"
     if why:
         yield Part(f"{COMMITTED}/c", why, mended=True)
 
@@ -145,7 +145,7 @@ def _count(run: StoredRun) -> Iterator[Part]:
 def _digests(run: StoredRun) -> Iterator[Part]:
     file = run.last_scan.file(run.location, DIGESTS)
     try:
-        if not run.chunks.believed():
+        if not run.chunks.digests_match():
             yield Part(file, "it is damaged, and so is some chunk")
     except StoreDamaged as error:
         yield Part(file, str(error))
@@ -155,7 +155,7 @@ def _chunks(run: StoredRun) -> Iterator[Part]:
     for number in range(run.chunks.whole // run.chunk):
         start, stop = number * run.chunk, (number + 1) * run.chunk
         for field in run.fields:
-            why = run.chunks.wrong(field.name, number)
+            why = run.chunks.problem(field.name, number)
             if why:
                 text = f"rounds {start + 1} to {stop} of {field.name!r} cannot be read ({why})"
                 yield Part(run.chunks.key(field.name, number), text)
@@ -181,7 +181,7 @@ def _last_chunk(run: StoredRun) -> Iterator[Part]:
 def _numbers(run: StoredRun, start: int, stop: int) -> str:
     """What is wrong with the numbers of some rounds."""
     try:
-        right = np.array_equal(run.chunks.stored(ROUND.name, start, stop), np.arange(start + 1, stop + 1))
+        right = np.array_equal(run.chunks.read_unchecked(ROUND.name, start, stop), np.arange(start + 1, stop + 1))
     except StoreDamaged as error:
         return str(error)
     return "" if right else f"it does not hold the numbers {start + 1} to {stop}"
@@ -203,7 +203,7 @@ def _inputs(run: StoredRun) -> Iterator[Part]:
 
 def _checkpoints(run: StoredRun) -> Iterator[Part]:
     """The checkpoints that are there."""
-    for name, held in checkpoints.look(run.location).items():
+    for name, held in checkpoints.read_headers(run.location).items():
         why = held.why
         if not why and held.attributes["run"] != run.attributes.get("id", ""):
             why = "it is another run's"

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from scalable_bandits.store.errors import one_line
 from scalable_bandits.store.layout import WHOLE, bytes_document, group_document
 from scalable_bandits.store.locations import METADATA, Location
 from scalable_bandits.store.record import is_signed, sign
@@ -25,7 +26,7 @@ NAMES = ("a", "b")
 PIECE = 2**24  # bytes written at a time
 
 
-class Kept(NamedTuple):
+class Header(NamedTuple):
     """What the metadata of a checkpoint say."""
 
     attributes: dict[str, Any]  # empty, if the metadata are damaged
@@ -48,7 +49,7 @@ def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], sta
     run
         Name of the run.
     """
-    kept = look(location)
+    kept = read_headers(location)
     whole = {name: held.attributes["rounds"] for name, held in kept.items() if not held.why}
     name = next((n for n in NAMES if n not in whole), None) or min(NAMES, key=lambda n: whole[n])
     path = f"{GROUP}/{name}"
@@ -68,7 +69,7 @@ def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], sta
     attributes = {"index": index, "rounds": rounds, "stamp": stamp, "run": run, "size": size, "checksum": checksum}
     # Last: without its attributes it is no checkpoint.
     location.put_document(path, bytes_document(size, PIECE, sign(attributes)))
-    location.settle()
+    location.commit_transaction()
 
 
 def _pieces(state: Mapping[str, NDArray[Any]]) -> Iterator[bytearray]:
@@ -95,7 +96,7 @@ def load(location: Location, most: int, stamp: str = "", run: str = "") -> tuple
 
     Those that are damaged are set aside, with a warning.
     """
-    kept = look(location)
+    kept = read_headers(location)
     for name, held in kept.items():
         if held.why or held.attributes["run"] != run:
             set_aside(location, name, held.why or "it is another run's")
@@ -157,7 +158,7 @@ def restore(location: Location, most: int, stamp: str, run: str, target: Restora
             target.restore(state)
         except Exception as error:  # it is whole, but another policy's: whatever that makes of it
             target.restore(fresh)
-            held = look(location)
+            held = read_headers(location)
             name = next(n for n in NAMES if n in held and held[n].attributes.get("rounds") == rounds)
             set_aside(location, name, f"the policy does not fit it: {error!r}")
             continue
@@ -168,10 +169,10 @@ def restore(location: Location, most: int, stamp: str, run: str, target: Restora
 def remove(location: Location) -> None:
     """Forget all checkpoints."""
     location.delete(GROUP)
-    location.settle()
+    location.commit_transaction()
 
 
-def look(location: Location) -> dict[str, Kept]:
+def read_headers(location: Location) -> dict[str, Header]:
     """The checkpoints that were written to their end, by name."""
     kept = {}
     for name in NAMES:
@@ -179,15 +180,15 @@ def look(location: Location) -> dict[str, Kept]:
         try:
             document = location.document(f"{GROUP}/{name}")
         except ValueError as error:
-            kept[name] = Kept({}, f"{file} is no JSON: {error}")
+            kept[name] = Header({}, f"{file} is no JSON: {error}")
             continue
         attributes: Any = {} if document is None else document.get("attributes")
         if attributes == {}:  # it was not written to its end
             continue
         if not is_signed(attributes):
-            kept[name] = Kept({}, f"the attributes in {file} do not match their digest")
+            kept[name] = Header({}, f"the attributes in {file} do not match their digest")
         else:
-            kept[name] = Kept(attributes, "")
+            kept[name] = Header(attributes, "")
     return kept
 
 
@@ -200,15 +201,14 @@ def read(location: Location, name: str, attributes: Mapping[str, Any]) -> dict[s
         If its bytes are not those of its digest.
     """
     size = attributes["size"]
-    array: Any = location.column(f"{GROUP}/{name}", bytes_document(size, PIECE, {}), complete=True)
+    array: Any = location.column(f"{GROUP}/{name}", bytes_document(size, PIECE, {}), strict=True)
     data, checksum = np.empty(size, np.uint8), 0
     for start in range(0, size, PIECE):
         piece = data[start : start + PIECE]
         try:
             piece[:] = array[start : start + PIECE]
         except Exception as error:  # codecs raise what they like
-            text = " ".join(str(error).split()) or type(error).__name__
-            raise ValueError(f"{GROUP}/{name}/c/{start // PIECE} cannot be read: {text}") from error
+            raise ValueError(f"{GROUP}/{name}/c/{start // PIECE} cannot be read: {one_line(error)}") from error
         checksum = zlib.crc32(piece.data, checksum)
     if checksum != attributes["checksum"]:
         raise ValueError(f"the bytes in {GROUP}/{name}/c do not match their digest")

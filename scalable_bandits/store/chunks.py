@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits.store import digests as digesting
 from scalable_bandits.store.digests import Digests
-from scalable_bandits.store.errors import StoreDamaged
+from scalable_bandits.store.errors import StoreDamaged, one_line
 from scalable_bandits.store.frames import Contents
 from scalable_bandits.store.layout import ROUND, SCHEMA, field_document, fields_of
 from scalable_bandits.store.locations import Location
@@ -54,7 +54,7 @@ class ChunkReader:
         self.table: Digests | None = None
         self._recent: dict[str, tuple[int, NDArray[Any]]] = {}  # the chunk of each field that was read last
 
-    def look(self, record: CommitRecord, contents: Contents | None, file: str) -> None:
+    def set_record(self, record: CommitRecord, contents: Contents | None, file: str) -> None:
         """Be the chunks that a commit record speaks of.
 
         Parameters
@@ -70,7 +70,7 @@ class ChunkReader:
         self.whole = record.rounds // self._size * self._size
         self._log, self.table, self._recent = (contents, file), None, {}
 
-    def after(self, table: Digests) -> Digests:
+    def digests_with(self, table: Digests) -> Digests:
         """Digests (chunks, fields) of all whole chunks, with those of more chunks (k, fields) behind them."""
         known = self.digests()
         return table if known is None or not len(known) else np.concatenate([known, table])
@@ -85,7 +85,7 @@ class ChunkReader:
         field = next(f for f in (ROUND, *self._fields) if f.name == name)
         length = (max(self.committed, self.whole) // self._size + 1) * self._size
         document = field_document(field, self._size, length, self._location.separator)
-        return self._location.column(name, document, complete=True)
+        return self._location.column(name, document, strict=True)
 
     def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Rows (k, ...) of one field from whole chunks, compared with their digests.
@@ -99,39 +99,40 @@ class ChunkReader:
         held = self._recent.get(name)
         if held is not None and (first, last) == (held[0], held[0] + 1):
             return held[1][start - first * self._size : stop - first * self._size].copy()
-        values = self.stored(name, first * self._size, last * self._size)
+        values = self.read_unchecked(name, first * self._size, last * self._size)
         table, column = self.digests(), [f.name for f in self._fields].index(name)
-        other = None if table is None else digesting.first_other(values, table[first:last, column], self._size)
+        other = None if table is None else digesting.first_mismatch(values, table[first:last, column], self._size)
         if other is not None:
             wrong = (first + other) * self._size
-            raise StoreDamaged(self.damage(name, wrong, wrong + self._size, ANOTHER))
+            raise StoreDamaged(self.damage_message(name, wrong, wrong + self._size, ANOTHER))
         inside = values[start - first * self._size : stop - first * self._size]
         if last == first + 1:
             self._recent[name] = first, values
             return inside.copy()
         return inside
 
-    def stored(self, name: str, start: int, stop: int) -> NDArray[Any]:
+    def read_unchecked(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Rows (k, ...) of one field as they are in its array; StoreDamaged if they cannot be read."""
         try:
             return np.asarray(self.array(name)[start:stop])
         except Exception as error:  # codecs raise what they like
             first = self.first_unreadable(name, start, stop)
-            raise StoreDamaged(self.damage(name, first, min(first + self._size, stop), _words(error))) from error
+            end = min(first + self._size, stop)
+            raise StoreDamaged(self.damage_message(name, first, end, one_line(error))) from error
 
-    def wrong(self, name: str, number: int) -> str:
+    def problem(self, name: str, number: int) -> str:
         """What is wrong with a whole chunk; an empty text if it is whole."""
         start = number * self._size
         try:
             values = np.asarray(self.array(name)[start : start + self._size])
         except Exception as error:  # codecs raise what they like
-            return _words(error)
+            return one_line(error)
         table = self.digests()
         if table is None or digesting.digest(values) == table[number, [f.name for f in self._fields].index(name)]:
             return ""
         return ANOTHER
 
-    def damage(self, name: str, start: int, stop: int, why: str) -> str:
+    def damage_message(self, name: str, start: int, stop: int, why: str) -> str:
         """The message that rounds of a chunk cannot be read."""
         file = f"{self.key(name, start // self._size)}: rounds {start + 1} to {stop} of {name!r} cannot be read"
         kept = "the rounds before it can" if self._replayable else "all others can"
@@ -163,7 +164,7 @@ class ChunkReader:
             try:
                 values = np.asarray(self.array(field.name)[self.whole : self.committed])
             except Exception as error:  # codecs raise what they like
-                found[field.name] = _words(error)
+                found[field.name] = one_line(error)
                 continue
             right = not self._signed or (digesting.digest(values),) == self._tail[number : number + 1]
             found[field.name] = values if right else "it is not what was written"
@@ -190,7 +191,7 @@ class ChunkReader:
             self.table = table
         return self.table
 
-    def believed(self) -> bool:
+    def digests_match(self) -> bool:
         """Whether the digests are those that the commit record speaks of."""
         table = self.digests()
         return table is None or digesting.chain(table) == self._chain
@@ -200,7 +201,7 @@ class ChunkReader:
         chunks = self.whole // self._size
         table = np.zeros((chunks, len(self._fields)), dtype=np.uint32)
         for i in range(chunks):
-            columns = (self.stored(f.name, i * self._size, (i + 1) * self._size) for f in self._fields)
+            columns = (self.read_unchecked(f.name, i * self._size, (i + 1) * self._size) for f in self._fields)
             table[i] = [digesting.digest(values) for values in columns]
         return table
 
@@ -224,13 +225,8 @@ class Column:
         first, last = start // self._chunk, -(-stop // self._chunk)
         values = np.asarray(self._array[first * self._chunk : last * self._chunk])
         if self._expected is not None:
-            other = digesting.first_other(values, self._expected[first:last], self._chunk)
+            other = digesting.first_mismatch(values, self._expected[first:last], self._chunk)
             if other is not None:
                 raise StoreDamaged(f"{self._damage} (chunk {first + other}: {ANOTHER})")
         inside = values[start - first * self._chunk : stop - first * self._chunk : step]
         return inside[(slice(None), *index[1:])] if isinstance(index, tuple) else inside
-
-
-def _words(error: Exception) -> str:
-    """An exception's message in one line."""
-    return " ".join(str(error).split()) or type(error).__name__

@@ -23,7 +23,7 @@ def digest(values: NDArray[np.generic]) -> int:
     return zlib.crc32(np.ascontiguousarray(little).reshape(-1).view(np.uint8).data)
 
 
-def first_other(values: NDArray[np.generic], expected: NDArray[np.uint32], chunk: int) -> int | None:
+def first_mismatch(values: NDArray[np.generic], expected: NDArray[np.uint32], chunk: int) -> int | None:
     """Number of the first chunk of rows (k * chunk, ...) whose digest is not the expected one (k,); None if all are."""
     found = (digest(values[i * chunk : (i + 1) * chunk]) == expected[i] for i in range(len(expected)))
     return next((i for i, right in enumerate(found) if not right), None)
@@ -51,7 +51,7 @@ def decode(contents: Contents, fields: int, chunks: int) -> Digests | None:
     return table if known.all() else None
 
 
-def of_columns(columns: Iterable[NDArray[np.generic]], chunk: int) -> Digests:
+def digest_columns(columns: Iterable[NDArray[np.generic]], chunk: int) -> Digests:
     """Digests (chunks, fields) of columns (chunks * chunk, ...), one a field."""
     pieces = [[digest(values[i : i + chunk]) for i in range(0, len(values), chunk)] for values in columns]
     return np.array(pieces, dtype=np.uint32).T.reshape(-1, len(pieces))

@@ -25,8 +25,13 @@ class SpecificationDiffers(ValueError):
     """The run in the store was made by another specification."""
 
 
+def one_line(error: Exception) -> str:
+    """Return the message of an exception in one line; its class if it has no message."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 @contextmanager
-def named(name: str, doing: str) -> Iterator[None]:
+def store_errors(name: str, doing: str) -> Iterator[None]:
     """Say of an error which store it happened to and what was being done.
 
     The class and number of an `OSError` stay; garbage in the metadata, and what icechunk cannot read or write, becomes

@@ -20,7 +20,7 @@ from zarr.storage import LocalStore
 from scalable_bandits.store.errors import StoreLocked
 from scalable_bandits.store.journal import FileJournal, Journal, make_directory, replace_file, sync_directory
 from scalable_bandits.store.locations import COMMITTED, Location
-from scalable_bandits.store.lock_owner import describe_holder, holder, may_live, whole
+from scalable_bandits.store.lock_owner import describe_owner, may_be_running, this_process, valid_owner
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -40,10 +40,10 @@ class DurableStore(LocalStore):
 
 
 class Folder(Location):
-    """A folder on a disk. The lock is the operating system's, which frees it when its holder dies."""
+    """A folder on a disk. The lock is the operating system's, which frees it when its this_process dies."""
 
     separator = "."  # one folder an array, not one a chunk
-    inside = COMMITTED
+    log_folder = COMMITTED
     record_file = f"{COMMITTED}/record.json"
 
     def __init__(self, path: Path):
@@ -65,10 +65,10 @@ class Folder(Location):
             return sorted(e.name for e in (self.path / COMMITTED).iterdir() if _JOURNAL.fullmatch(e.name))
         return []
 
-    def read_earlier(self, name: str) -> bytes:
+    def read_schema_1(self, name: str) -> bytes:
         return FileJournal(self.path / COMMITTED / name).read() or b""
 
-    def remove_earlier(self, name: str) -> None:
+    def remove_schema_1(self, name: str) -> None:
         (self.path / COMMITTED / name).unlink(missing_ok=True)
 
     def read_record(self) -> Any:
@@ -104,12 +104,12 @@ class Folder(Location):
             lock.acquire()
         except Timeout:
             try:
-                who = describe_holder(json.loads(record.read_bytes()))
+                who = describe_owner(json.loads(record.read_bytes()))
             except (OSError, ValueError, KeyError, TypeError):
                 who = "another process"
             raise StoreLocked(f"store {self.name}: it is being written by {who}; one writer a run") from None
         try:
-            replace_file(record, json.dumps(holder()).encode())
+            replace_file(record, json.dumps(this_process()).encode())
         except BaseException:
             lock.release()
             raise
@@ -147,7 +147,7 @@ class Folder(Location):
         (self.path / path).rename(aside)
         return f"kept as {aside.relative_to(self.path)}"
 
-    def marked(self) -> bool:
+    def has_run_files(self) -> bool:
         return (self.path / COMMITTED / "writer.lock").exists()
 
     def occupied(self) -> bool:
@@ -155,14 +155,14 @@ class Folder(Location):
             return self.path.exists()
         return any(self.path.iterdir())
 
-    def locked(self) -> bool:
+    def had_writer(self) -> bool:
         inside = self.path / COMMITTED
-        if self.marked() or not inside.is_dir():
-            return self.marked()
+        if self.has_run_files() or not inside.is_dir():
+            return self.has_run_files()
         entries = [*self.path.iterdir(), *inside.iterdir()]  # perhaps it was killed as it made the lock
         return all(e.name == COMMITTED or e.name.startswith(_OURS) for e in entries)
 
-    def sweep(self) -> int:
+    def remove_partial_files(self) -> int:
         left = list(self.path.rglob("*.partial"))
         for file in left:
             file.unlink(missing_ok=True)
@@ -174,16 +174,16 @@ class Folder(Location):
     def writer(self) -> dict[str, Any] | None:
         record = self.path / COMMITTED / "writer.json"
         try:
-            held = whole(json.loads(record.read_bytes()))
+            held = valid_owner(json.loads(record.read_bytes()))
         except (FileNotFoundError, ValueError):
             return None
-        return held if held and may_live(held) else None
+        return held if held and may_be_running(held) else None
 
-    def beside(self, what: str, why: str) -> Location:
+    def free_sibling(self, what: str, why: str) -> Location:
         names = (f"{self.path.name}.{what}{number or ''}" for number in itertools.count())
         return Folder(next(place for place in map(self.path.with_name, names) if not place.exists()))
 
-    def unmoved(self) -> str:
+    def unfinished_move(self) -> str:
         if self.path.exists():
             return ""
         made = [p for what in ("recovering", "upgrading") for p in self.path.parent.glob(f"{self.path.name}.{what}*")]

@@ -103,7 +103,7 @@ def parse(data: bytes, seed: int) -> Contents:
         number, offset = frame.number + 1, stop
     torn = 0
     if offset < len(data):
-        if offset == end or _ends_early(data[offset:end], seed, number):
+        if offset == end or _begins_frame(data[offset:end], seed, number):
             torn = len(data) - offset
         else:
             items.append(Gap(None, offset, len(data)))
@@ -146,7 +146,7 @@ def _frame_at(data: bytes, offset: int, seed: int) -> tuple[int, Frame] | None:
     return stop + 1, Frame(number, Kind(kind), first, when, data[start + _BODY.size : stop])
 
 
-def _ends_early(rest: bytes, seed: int, number: int) -> bool:
+def _begins_frame(rest: bytes, seed: int, number: int) -> bool:
     """Whether bytes (without the zeros at their end) are the beginning of frame `number`, and not all of it."""
     if len(rest) < _HEAD.size:
         mark = _MARK[: len(rest)]

@@ -28,7 +28,7 @@ BEGINNING = 120  # bytes at the most of a journal that has begun and says nothin
 _CHUNK = re.compile(r"/c([./]\d+)*$")  # how the key of a chunk ends
 
 
-class CompleteStore(WrapperStore[Store]):
+class StrictStore(WrapperStore[Store]):
     """For reading: a chunk that is not there is an error, not a block of fill values."""
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
@@ -48,7 +48,7 @@ class Location(ABC):
     name: str
     generation = 0  # what was opened in an earlier one has to be opened again
     separator: Literal[".", "/"] = "/"  # between the numbers in a chunk's key
-    inside: str = BOOKKEEPING  # where the logs and the commit record are
+    log_folder: str = BOOKKEEPING  # where the logs and the commit record are
     record_file: str = f"{BOOKKEEPING}/{METADATA}"  # that the commit record is in
 
     @property
@@ -65,11 +65,11 @@ class Location(ABC):
         """Names of the journals that are there."""
 
     @abstractmethod
-    def read_earlier(self, name: str) -> bytes:
+    def read_schema_1(self, name: str) -> bytes:
         """Bytes of a journal of schema 1; none if it is not there."""
 
     @abstractmethod
-    def remove_earlier(self, name: str) -> None:
+    def remove_schema_1(self, name: str) -> None:
         """Remove a journal of schema 1, if it is there."""
 
     @abstractmethod
@@ -101,16 +101,16 @@ class Location(ABC):
     def unlock(self) -> None:
         """Stop being it."""
 
-    def look_again(self) -> None:  # noqa: B027 - most places have nothing to do
+    def refresh(self) -> None:  # noqa: B027 - most places have nothing to do
         """See what others wrote since."""
 
-    def settle(self) -> None:  # noqa: B027
+    def commit_transaction(self) -> None:  # noqa: B027
         """Make what was written visible as one."""
 
-    def discard(self) -> None:  # noqa: B027
+    def roll_back(self) -> None:  # noqa: B027
         """Forget what was written and is not settled."""
 
-    def unmoved(self) -> str:
+    def unfinished_move(self) -> str:
         """Name of the place of a run that was to be moved here, of a process that was killed before; empty if none."""
         return ""
 
@@ -157,9 +157,9 @@ class Location(ABC):
         """Write the metadata of an array or group."""
         self.put(f"{path}/{METADATA}" if path else METADATA, json.dumps(document, indent=2).encode())
 
-    def column(self, path: str, document: Mapping[str, Any], complete: bool = False) -> zarr.Array[Any]:
+    def column(self, path: str, document: Mapping[str, Any], strict: bool = False) -> zarr.Array[Any]:
         """An array whose metadata are given, whatever the store says of them; a missing chunk is an error if asked."""
-        store = CompleteStore(self.store.with_read_only(True)) if complete else self.store
+        store = StrictStore(self.store.with_read_only(True)) if strict else self.store
         return zarr.Array.from_dict(StorePath(store, path), dict(document))
 
     def group(self, mode: Literal["r", "r+", "a"] = "r", path: str | None = None) -> zarr.Group:
@@ -168,33 +168,33 @@ class Location(ABC):
 
     # ---- what is here
 
-    def complete(self) -> zarr.Group:
+    def strict_group(self) -> zarr.Group:
         """The run's group for reading, in which a missing chunk is an error."""
         return zarr.open_group(
-            CompleteStore(self.store.with_read_only(True)), mode="r", zarr_format=3, use_consolidated=False
+            StrictStore(self.store.with_read_only(True)), mode="r", zarr_format=3, use_consolidated=False
         )
 
     def set_aside(self, path: str) -> str:
         """Put an array out of the way, and say where; where only whole objects can be put, it is removed."""
         self.delete(path)
-        self.settle()
+        self.commit_transaction()
         return "removed"
 
     def occupied(self) -> bool:
         """Whether anything is there."""
         return bool(self.keys(""))
 
-    def evidence(self) -> bool:
+    def has_rounds(self) -> bool:
         """Whether rounds were ever written here: chunks, or a journal with more than its beginning."""
         chunks = (key for key in self.keys("") if _CHUNK.search(key))
-        aside = (f"{COMMITTED}/", "inputs/", f"{self.inside}/")
+        aside = (f"{COMMITTED}/", "inputs/", f"{self.log_folder}/")
         if any(not key.startswith(aside) for key in chunks):
             return True
         return any(len(self.journal(name).read() or b"") > BEGINNING for name in self.journals())
 
-    def marked(self) -> bool:
+    def has_run_files(self) -> bool:
         """Whether what is there bears the marks of a run, be it a damaged one."""
-        return bool(self.keys(f"{COMMITTED}/") or self.keys(f"{self.inside}/"))
+        return bool(self.keys(f"{COMMITTED}/") or self.keys(f"{self.log_folder}/"))
 
     def unfinished(self) -> bool:
         """Whether what is there is a run whose making was interrupted: the commit record comes last."""
@@ -202,21 +202,21 @@ class Location(ABC):
             recorded = self.read_record() is not None
         except ValueError:
             return False
-        return not recorded and self.locked() and not self.read_earlier(JOURNAL_1) and not self.evidence()
+        return not recorded and self.had_writer() and not self.read_schema_1(JOURNAL_1) and not self.has_rounds()
 
-    def locked(self) -> bool:
+    def had_writer(self) -> bool:
         """Whether a writer has been here."""
-        return self.marked()
+        return self.has_run_files()
 
     def clear(self) -> None:
         """Remove what an interrupted making left."""
-        self.sweep()
-        for name in {key.partition("/")[0] for key in self.keys("")} - {self.inside, METADATA}:
+        self.remove_partial_files()
+        for name in {key.partition("/")[0] for key in self.keys("")} - {self.log_folder, METADATA}:
             self.delete(name)
         for name in self.journals():
             self.journal(name).remove()
 
-    def sweep(self) -> int:
+    def remove_partial_files(self) -> int:
         """Remove what a writer that died left half written; tells how many files."""
         return 0
 
@@ -228,7 +228,7 @@ class Location(ABC):
         """The process that is writing, as far as can be told; None if there is no writer."""
         return None
 
-    def beside(self, what: str, why: str) -> Location:
+    def free_sibling(self, what: str, why: str) -> Location:
         """A place of its own next to this one; ValueError if there is none, of the argument `why`."""
         checks.refuse(why, self.name, "a store in a folder, of which a copy can be kept: copy it to one first")
 

@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 
 
-def holder() -> dict[str, Any]:
+def this_process() -> dict[str, Any]:
     """Who this process is, for others to read."""
     command = shlex.join([Path(sys.argv[0] or "python").name, *sys.argv[1:]])[:200]
     return {"pid": os.getpid(), "host": socket.gethostname(), "command": command, "since": time.time()}
 
 
-def whole(record: Any) -> dict[str, Any] | None:
-    """Return the record of a holder as it was read, or None if it is damaged."""
+def valid_owner(record: Any) -> dict[str, Any] | None:
+    """Return the record of a this_process as it was read, or None if it is damaged."""
     types = {"pid": int, "host": str, "command": str, "since": float}
     if isinstance(record, dict) and all(isinstance(record.get(key), kind) for key, kind in types.items()):
         return record
     return None
 
 
-def may_live(record: dict[str, Any]) -> bool:
-    """Whether a holder still runs, as far as can be told from here."""
+def may_be_running(record: dict[str, Any]) -> bool:
+    """Whether a this_process still runs, as far as can be told from here."""
     if record["host"] != socket.gethostname():
         return True
     import psutil
@@ -41,13 +41,13 @@ def may_live(record: dict[str, Any]) -> bool:
     return created <= record["since"] + 1.0  # clocks of both are rounded
 
 
-def held_by(name: str, record: dict[str, Any]) -> str:
+def locked_message(name: str, record: dict[str, Any]) -> str:
     """The message that refuses a second writer of a store that is no folder."""
     hint = "" if record["host"] == socket.gethostname() else "; if it is gone, open with takeover=True"
-    return f"store {name}: it is being written by {describe_holder(record)}; one writer a run{hint}"
+    return f"store {name}: it is being written by {describe_owner(record)}; one writer a run{hint}"
 
 
-def describe_holder(record: dict[str, Any]) -> str:
-    """Name a holder in half a sentence."""
+def describe_owner(record: dict[str, Any]) -> str:
+    """Name a this_process in half a sentence."""
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(record["since"])))
     return f"process {record['pid']} on {record['host']} ({record['command']}), since {since}"

@@ -41,7 +41,7 @@ class Log:
         self._seed = frames.seed_of(run, name, extent.generation)
         self._journal = location.journal(f"{name}-{extent.generation}")
 
-    def next(self) -> Log:
+    def next_generation(self) -> Log:
         """The next generation, not yet there."""
         return Log(self._location, self._run, self._name, Extent(self.generation + 1))
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.store.digests import digest
+from scalable_bandits.store.errors import one_line
 from scalable_bandits.store.layout import WHOLE, compare, group_document, notes_document
 from scalable_bandits.store.locations import METADATA, Location
 from scalable_bandits.store.record import is_signed, sign
@@ -96,11 +97,11 @@ class Notes:
         for name, values in arrays.items():
             attributes = {"study": dict(copy)} if name == UNIFORM else {}
             document = notes_document(values.shape, attributes)
-            if compare(location, path_of(name), document):
-                location.put_document(path_of(name), document)
-            location.column(path_of(name), document).with_config(WHOLE)[...] = values
+            if compare(location, array_path(name), document):
+                location.put_document(array_path(name), document)
+            location.column(array_path(name), document).with_config(WHOLE)[...] = values
         self._written = digests
-        location.settle()
+        location.commit_transaction()
 
     def load(self, location: Location, study: str) -> list[str]:
         """Take up what was saved; tells which files are damaged, and are left out."""
@@ -122,38 +123,38 @@ class Notes:
         for name, entry in attributes["arrays"].items():
             try:
                 document = notes_document(entry["shape"], {})
-                values: Any = np.asarray(location.column(path_of(name), document, complete=True)[...])
+                values: Any = np.asarray(location.column(array_path(name), document, strict=True)[...])
             except Exception as error:  # codecs raise what they like
-                problems.append(f"{path_of(name)} cannot be read ({' '.join(str(error).split())})")
+                problems.append(f"{array_path(name)} cannot be read ({one_line(error)})")
                 continue
             found = digest(values)
             if found not in entry["digests"]:
-                problems.append(f"{path_of(name)} is not what was written: its digest is another one")
+                problems.append(f"{array_path(name)} is not what was written: its digest is another one")
                 continue
             self._written[name] = found
-            self._take(name, values, attributes["priors"])
+            self._set(name, values, attributes["priors"])
         return problems
 
     def load_unsigned(self, location: Location) -> None:
         """Take up what was saved by version 0.1, which kept no digests."""
         group: Any = location.group()
-        self._take(UNIFORM, np.asarray(group[UNIFORM][...]), ())
+        self._set(UNIFORM, np.asarray(group[UNIFORM][...]), ())
         if MORE in group:
             for name, array in group[MORE].arrays():
-                self._take(name, np.asarray(array[...]), array.attrs.get("priors", ()))
+                self._set(name, np.asarray(array[...]), array.attrs.get("priors", ()))
 
-    def _take(self, name: str, values: NDArray[Any], priors: Any) -> None:
+    def _set(self, name: str, values: NDArray[Any], priors: Any) -> None:
         """Put the values of an array in their place, as far as both reach."""
         if name == PLAYS:
             for prior, counts in zip(priors, values, strict=True):
-                self.plays[prior] = _fill(np.full(self.seconds.shape, np.nan), counts)
+                self.plays[prior] = _copy_overlap(np.full(self.seconds.shape, np.nan), counts)
         elif name in (UNIFORM, SECONDS):
-            _fill(self.uniform if name == UNIFORM else self.seconds, values)
+            _copy_overlap(self.uniform if name == UNIFORM else self.seconds, values)
         else:
-            self.series[name] = _fill(np.full((*self.seconds.shape, self._horizon), np.nan), values)
+            self.series[name] = _copy_overlap(np.full((*self.seconds.shape, self._horizon), np.nan), values)
 
 
-def study_of(location: Location) -> str:
+def study_name(location: Location) -> str:
     """Name of the study that the notes in a place are of; empty if they cannot be read."""
     try:
         attributes: Any = (location.document(MORE) or {}).get("attributes")
@@ -162,13 +163,13 @@ def study_of(location: Location) -> str:
     return attributes["study"] if is_signed(attributes) else ""
 
 
-def path_of(name: str) -> str:
+def array_path(name: str) -> str:
     """Path of one of the arrays."""
     return name if name == UNIFORM else f"{MORE}/{name}"
 
 
-def _fill(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
+def _copy_overlap(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
     """Put values in, as far as both reach."""
-    inside = tuple(slice(min(have, want)) for have, want in zip(values.shape, target.shape, strict=True))
-    target[inside] = values[inside]
+    overlap = tuple(slice(min(have, want)) for have, want in zip(values.shape, target.shape, strict=True))
+    target[overlap] = values[overlap]
     return target

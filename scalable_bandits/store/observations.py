@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.store import repair
-from scalable_bandits.store.errors import StoreDamaged, named
+from scalable_bandits.store.errors import StoreDamaged, store_errors
 from scalable_bandits.store.layout import (
     CHUNK,
     SCHEMA,
@@ -28,7 +28,7 @@ from scalable_bandits.store.locations import Location
 from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.rows import Field, check_fields
-from scalable_bandits.store.upgrade import Earlier, read_earlier, upgrade
+from scalable_bandits.store.upgrade import Schema0Run, read_schema_0, upgrade
 from scalable_bandits.store.writer import Durability, RunWriter
 
 
@@ -100,7 +100,7 @@ class ObservationStore(RunWriter):
                 "fields": describe_fields(check_fields(fields)), "specification": dict(specification),
             }
         )  # fmt: skip
-        with named(location.name, "making it"):
+        with store_errors(location.name, "making it"):
             if location.occupied() and not location.unfinished():
                 raise FileExistsError(f"store: {location.name} exists already; name another place, or remove it first")
             location.lock(takeover=False)
@@ -111,7 +111,7 @@ class ObservationStore(RunWriter):
                 location.clear()
                 lay_out(location, given, inputs)
                 store = cls(location, given, durability, writable=True)
-                store._begin()
+                store._create_logs()
             except BaseException:
                 location.unlock()
                 raise
@@ -159,20 +159,20 @@ class ObservationStore(RunWriter):
             checks.refuse("mode", mode, "'r' or 'a'")
         _check_durability(durability)
         location = locate(place)
-        with named(location.name, "opening it"):
+        with store_errors(location.name, "opening it"):
             cls._finish_move(location, mode)
-            attributes, damaged = cls._find(location)
+            attributes, damaged = cls._find_attributes(location)
             if attributes is None:
-                earlier = read_earlier(location)
+                earlier = read_schema_0(location)
                 if earlier is None:
                     cls._refuse_to_open(location, damaged)
                 if mode == "r":
-                    return cls._in_memory(location, earlier)
-                attributes = cls._upgrade(location, earlier)
+                    return cls._open_schema_0(location, earlier)
+                attributes = cls._upgrade_schema_0(location, earlier)
         check_schema(location.name, attributes)
         if mode == "r":
             return cls._read(location, attributes, recover)
-        with named(location.name, "opening it for writing"):
+        with store_errors(location.name, "opening it for writing"):
             store, recovered = cls._open_to_write(location, attributes, durability, recover, takeover)
         if store is None:
             store = cls.open(place, mode, durability=durability)
@@ -188,8 +188,9 @@ class ObservationStore(RunWriter):
         """Take the lock and open a run; None, and what was done, of one that another was put in the place of."""
         location.lock(takeover)
         try:
-            location.look_again()
-            attributes = cls._find(location).attributes or attributes  # another process may have changed them
+            location.refresh()
+            # Another process may have changed them before the lock was taken.
+            attributes = cls._find_attributes(location).attributes or attributes
             return cls._open_locked(location, attributes, durability, thorough=recover), []
         except StoreDamaged:
             try:
@@ -224,7 +225,7 @@ class ObservationStore(RunWriter):
     def _read(cls, location: Location, attributes: Mapping[str, Any], recover: bool) -> Self:
         """Open a run for reading; what is damaged or torn is said, and nothing is changed."""
         store = cls(location, attributes, "block", writable=False, recover=recover)
-        with named(location.name, "reading it"):
+        with store_errors(location.name, "reading it"):
             store.refresh()
         said = [*store.problems, *store.notes()]
         if said:
@@ -234,7 +235,7 @@ class ObservationStore(RunWriter):
     @staticmethod
     def _finish_move(location: Location, mode: str) -> None:
         """Finish what a process that was killed as it recovered or upgraded a run had nearly done."""
-        left = location.unmoved()
+        left = location.unfinished_move()
         if left and mode == "r":
             text = f"it was killed as it was recovered or upgraded; {left} has all of it: open it for writing"
             raise StoreDamaged(f"store {location.name}: {text}")
@@ -243,7 +244,7 @@ class ObservationStore(RunWriter):
             warnings.warn(f"store {location.name}: it was moved here from {left}, as was begun before", stacklevel=4)
 
     @staticmethod
-    def _find(location: Location) -> Copies:
+    def _find_attributes(location: Location) -> Copies:
         """Attributes of the run in a place; None of one whose making was interrupted."""
         copies = read_attributes(location)
         if copies.attributes is not None and copies.attributes["schema"] == SCHEMA and location.unfinished():
@@ -255,21 +256,21 @@ class ObservationStore(RunWriter):
         """Say what a place without readable attributes is."""
         if not location.occupied() or location.unfinished():
             raise FileNotFoundError(f"store: there is no run in {location.name}")
-        if not location.marked():
+        if not location.has_run_files():
             raise FileExistsError(f"store: {location.name} exists already and is no run; name another place")
         raise refuse_attributes(location, damaged)
 
     @classmethod
-    def _in_memory(cls, location: Location, earlier: Earlier) -> Self:
+    def _open_schema_0(cls, location: Location, earlier: Schema0Run) -> Self:
         """A run of an earlier schema, for reading."""
         store = cls(location, earlier.attributes, "block", writable=False)
-        store.keep(earlier.columns)
+        store.set_rows(earlier.columns)
         return store
 
     @classmethod
-    def _upgrade(cls, location: Location, earlier: Earlier) -> dict[str, Any]:
+    def _upgrade_schema_0(cls, location: Location, earlier: Schema0Run) -> dict[str, Any]:
         """Put a run of this schema in the place of an earlier one, which stays beside it; its attributes."""
-        beside, kept = location.beside("upgrading", "store"), location.beside("earlier", "store")
+        beside, kept = location.free_sibling("upgrading", "store"), location.free_sibling("earlier", "store")
         given = dict(earlier.attributes)
         fields, specification, planned = fields_of(given), given.pop("specification"), given.pop("planned")
         with cls.create(beside, fields, specification=specification, planned=planned, attributes=given) as store:

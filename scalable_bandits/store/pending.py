@@ -17,7 +17,7 @@ class Proposals(NamedTuple):
     given: int  # numbers given out so far
 
 
-NONE = Proposals({}, 0)
+NO_PROPOSALS = Proposals({}, 0)
 
 
 def encode(pending: Sequence[int], proposals: Proposals, dimension: int) -> bytes:
@@ -35,7 +35,7 @@ def decode(data: bytes, dimension: int) -> tuple[list[int], Proposals]:
     """What was encoded."""
     numbers = np.frombuffer(data, "<i8")
     if not dimension or not len(numbers):
-        return numbers.tolist(), NONE
+        return numbers.tolist(), NO_PROPOSALS
     given, count = numbers[:2].tolist()
     table = numbers[2 + count :].reshape(-1, 1 + dimension)
     points = np.ascontiguousarray(table[:, 1:]).view("<f8").astype(np.float64)

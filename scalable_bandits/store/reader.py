@@ -12,20 +12,20 @@ from scalable_bandits import checks
 from scalable_bandits.specification import array_digest, nearest
 from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.chunks import ChunkReader
-from scalable_bandits.store.errors import StoreDamaged, StoreError
+from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line
 from scalable_bandits.store.frames import Frame, Kind
-from scalable_bandits.store.journal_reading import JournalReading
+from scalable_bandits.store.journal_reader import JournalReader
 from scalable_bandits.store.layout import INPUTS, ROUND, SCHEMA, fields_of, read_attributes
 from scalable_bandits.store.locations import Location
 from scalable_bandits.store.record import DIGESTS, TICKETS
 from scalable_bandits.store.rows import Columns, Rows
 from scalable_bandits.store.scan import Scan, lost_frames, scan
-from scalable_bandits.store.schema_1 import scan_earlier
+from scalable_bandits.store.schema_1 import scan_schema_1
 
 if TYPE_CHECKING:
     import xarray
 
-ANOTHER = "its digest is not that of what was written: the file was replaced by another"
+
 ATTEMPTS = 100  # to look at a run between two of its writer's chunks
 
 
@@ -71,7 +71,7 @@ class StoredRun:
         self.specification: dict[str, Any] = dict(attributes["specification"])
         self.planned: int | None = attributes["planned"]
         self.pending: list[int] = []
-        self.proposals = pendings.NONE
+        self.proposals = pendings.NO_PROPOSALS
         self.dimension: int = attributes.get("proposals", 0)  # of the points in what is pending
         self.orderly = True
         self.repairs: list[str] = []
@@ -79,7 +79,7 @@ class StoredRun:
         self.known = 0  # rounds that there were, those that are lost included
         self.last_write = 0.0
         self._recover = recover
-        self._fixed = False  # whether all rows are in memory for good
+        self._in_memory_only = False  # whether all rows are in memory for good
         self._scan: Scan | None = None  # as of the last `refresh`
         self.chunks = ChunkReader(location, attributes, recover)
         self._rows = Rows(self.fields)  # the rounds after those
@@ -88,11 +88,11 @@ class StoredRun:
         """Rounds in the run, as of the last `refresh`; while it is written, those that were appended."""
         return self.chunks.whole + len(self._rows)
 
-    def keep(self, columns: Columns) -> None:
+    def set_rows(self, columns: Columns) -> None:
         """Be a run of these rows, an array (k, ...) of each field, all in memory."""
         rows, count = self._rows.check(columns)
         self._rows.extend(rows, count)
-        self._fixed = True
+        self._in_memory_only = True
 
     def refresh(self) -> None:
         """Look again at what the run holds.
@@ -102,21 +102,21 @@ class StoredRun:
         StoreDamaged
             If something is damaged, unless the run was opened with `recover`.
         """
-        if self._fixed:
+        if self._in_memory_only:
             return
         for _ in range(ATTEMPTS):
-            self.location.look_again()
-            before = self._commit()
+            self.location.refresh()
+            before = self._stored_record()
             if self.attributes["schema"] < SCHEMA:
                 self._check_same()
             try:
-                self._load(self._look())
+                self._load(self._scan_files())
             except StoreDamaged:
-                if self._commit() == before:
+                if self._stored_record() == before:
                     self._check_same()
                     raise
                 continue
-            if self._commit() == before:  # else a chunk was finished in between
+            if self._stored_record() == before:  # else a chunk was finished in between
                 return
         raise StoreError(f"store {self.location.name}: it is written faster than it can be read")
 
@@ -127,17 +127,17 @@ class StoredRun:
             text = "it was upgraded, or another run was put in its place, since it was opened: open it again"
             raise StoreError(f"store {self.location.name}: {text}")
 
-    def _commit(self) -> Any:
+    def _stored_record(self) -> Any:
         """The commit record as it is stored."""
         try:
             return self.location.read_record()
         except ValueError as error:
             return str(error)
 
-    def _look(self) -> Scan:
+    def _scan_files(self) -> Scan:
         """What is in the files."""
         earlier = self.attributes["schema"] < SCHEMA
-        return scan_earlier(self.location, self.attributes) if earlier else scan(self.location, self.attributes)
+        return scan_schema_1(self.location, self.attributes) if earlier else scan(self.location, self.attributes)
 
     def read(self, start: int = 0, stop: int | None = None, names: Sequence[str] | None = None) -> Columns:
         """Columns of rounds start + 1 to stop: arrays over rounds by field.
@@ -220,10 +220,10 @@ class StoredRun:
         """
         path = f"{INPUTS}/{described['array']}"
         try:
-            array = np.asarray(self.location.complete()[path][...])  # type: ignore[index]
+            array = np.asarray(self.location.strict_group()[path][...])  # type: ignore[index]
             why = "" if array_digest(array) == described["array"] else "its bytes are not those of its digest"
         except Exception as error:
-            array, why = np.empty(0), " ".join(str(error).split()) or type(error).__name__
+            array, why = np.empty(0), one_line(error)
         if why or (list(array.shape), array.dtype.name) != (described["shape"], described["dtype"]):
             text = f"an array of the specification cannot be read ({why or 'its shape is another one'})"
             raise StoreDamaged(f"store {self.location.name}: {path}: {text}; where it is given, the run goes on")
@@ -265,14 +265,14 @@ class StoredRun:
     def _load(self, found: Scan) -> None:
         """Take the rounds after the whole chunks from the journal; StoreDamaged, if anything is, and not `recover`."""
         self._scan = found
-        self.chunks.look(found.record, found.logs.get(DIGESTS), found.file(self.location, DIGESTS))
+        self.chunks.set_record(found.record, found.logs.get(DIGESTS), found.file(self.location, DIGESTS))
         self._rows = Rows(self.fields)
-        self.pending, self.proposals, self.orderly = [], pendings.NONE, False
+        self.pending, self.proposals, self.orderly = [], pendings.NO_PROPOSALS, False
         self.problems = list(found.problems)
         if TICKETS in found.logs and lost_frames(found.logs[TICKETS], found.least[TICKETS]):
             file = found.file(self.location, TICKETS)
             self.problems.append(f"{file}: some of what became of evaluations cannot be read")
-        self.known = JournalReading(self, found).take()
+        self.known = JournalReader(self, found).read()
         if self.problems and not self._recover:
             raise StoreDamaged(self._refusal(self.problems))
 
@@ -281,7 +281,7 @@ class StoredRun:
         kept = f"{len(self)} rounds can be read: open it with recover=True to go on with them (a copy of all is kept)"
         return f"store {self.location.name}: {listed}; {kept}"
 
-    def take(self, rows: Columns, count: int, skip: int = 0) -> None:
+    def add_rows(self, rows: Columns, count: int, skip: int = 0) -> None:
         """Add rows but for the first `skip`, in memory; what they answer is pending no longer.
 
         Parameters

@@ -26,7 +26,7 @@ class Extent(NamedTuple):
     rounds: int = 0  # in the run then; 0 in the other logs
 
     @classmethod
-    def of(cls, values: Any) -> Self:
+    def from_plain(cls, values: Any) -> Self:
         """Convert a list of three whole numbers; ValueError for anything else."""
         if not isinstance(values, list) or len(values) != 3 or any(type(v) is not int or v < 0 for v in values):
             raise ValueError(f"{values!r} is not the extent of a log")
@@ -98,7 +98,7 @@ class CommitRecord:
         """
         if not is_signed(plain):
             raise ValueError("its digest does not match")
-        logs = {name: Extent.of(values) for name, values in plain["logs"].items()}
+        logs = {name: Extent.from_plain(values) for name, values in plain["logs"].items()}
         given = {key: value for key, value in plain.items() if key != "digest"}
         return cls(**{**given, "tail": tuple(plain["tail"]), "logs": logs})
 

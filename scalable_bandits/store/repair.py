@@ -17,7 +17,7 @@ from scalable_bandits.store.log import Entry
 from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS
 from scalable_bandits.store.scan import Scan
-from scalable_bandits.store.upgrade import remove_earlier
+from scalable_bandits.store.upgrade import remove_schema_1_files
 from scalable_bandits.store.writer import RunWriter
 
 OWN = ("schema", "id", "digest", "chunk", "fields", "specification", "planned")  # attributes of any run
@@ -41,7 +41,7 @@ def mend(store: RunWriter, thorough: bool = False) -> None:
     location = store.location
     found = store._open_logs()
     _check_chunks(store, thorough)
-    left = location.sweep()
+    left = location.remove_partial_files()
     if left:
         store.repairs.append(f"{left} half-written file(s) were removed")
     store.repairs += lay_out(location, store.attributes)
@@ -52,9 +52,9 @@ def mend(store: RunWriter, thorough: bool = False) -> None:
     current = {f"{name}-{log.generation}" for name, log in store._logs.items()}
     for file in set(location.journals()) - current:  # of a chunk that was not committed, or that was
         location.journal(file).remove()
-    remove_earlier(location)
+    remove_schema_1_files(location)
     store._commit_record()
-    location.settle()
+    location.commit_transaction()
 
 
 def _renew_logs(store: RunWriter, found: Scan) -> None:
@@ -65,12 +65,12 @@ def _renew_logs(store: RunWriter, found: Scan) -> None:
         if name == DIGESTS and table is not None:
             known = digests.decode(contents, len(store.fields), len(table))
             if known is None or not np.array_equal(known, table) or contents.torn or contents.gaps():
-                store._renew(DIGESTS, [Entry(Kind.START, 0, b""), Entry(Kind.DIGESTS, 0, digests.encode(table))])
+                store._replace_log(DIGESTS, [Entry(Kind.START, 0, b""), Entry(Kind.DIGESTS, 0, digests.encode(table))])
                 store.repairs.append(f"{file}, the digests of the chunks, was made again")
         elif contents.torn or any(isinstance(item, Gap) for item in contents.items):
             same = (Entry(f.kind, f.first, f.payload, f.time) for f in contents.valid())
-            store._renew(
-                name, store._beginning(store.chunks.whole, closed=store.orderly) if name == ROUNDS else list(same)
+            store._replace_log(
+                name, store._first_frames(store.chunks.whole, closed=store.orderly) if name == ROUNDS else list(same)
             )
             text = f"a torn tail of {contents.torn} bytes was cut from {file}"
             store.repairs.append(f"{text}; {len(store)} rounds are there" if name == ROUNDS else text)
@@ -85,7 +85,7 @@ def _check_chunks(store: RunWriter, thorough: bool) -> None:
         if number * store.chunk < store.chunks.whole:
             start, key = number * store.chunk, store.chunks.key(field.name, number)
             raise StoreDamaged(
-                store.chunks.damage(field.name, start, start + store.chunk, f"the chunk {key} is missing")
+                store.chunks.damage_message(field.name, start, start + store.chunk, f"the chunk {key} is missing")
             )
 
 
@@ -113,7 +113,7 @@ def _renumber(store: RunWriter, thorough: bool) -> None:
     for first in range(start, store.chunks.whole, store.chunk):
         numbers = np.arange(first + 1, first + store.chunk + 1)
         with suppress(StoreDamaged):
-            if np.array_equal(store.chunks.stored(ROUND.name, first, first + store.chunk), numbers):
+            if np.array_equal(store.chunks.read_unchecked(ROUND.name, first, first + store.chunk), numbers):
                 continue
         store._arrays.array(ROUND.name)[first : first + store.chunk] = numbers
         store.repairs.append(f"the numbers of rounds {first + 1} to {first + store.chunk} were written again")
@@ -126,7 +126,7 @@ def _check_count(store: RunWriter) -> None:
         count: Any = int(np.asarray(array[()]))
     except Exception:  # codecs raise what they like
         count = "damaged"
-    store._counted = store._record.rounds
+    store._public_count = store._record.rounds
     if count != store._record.rounds:
         array.with_config(WHOLE)[...] = store._record.rounds
         store.repairs.append(f"{COMMITTED}/c, the count for other readers, was {count}, and is {store._record.rounds}")
@@ -154,7 +154,7 @@ def recover(run: StoredRun, create: Callable[..., RunWriter]) -> str:
         If there is no room beside it for a copy: it is in no folder.
     """
     location = run.location
-    beside, kept = location.beside("recovering", "recover"), location.beside("damaged", "recover")
+    beside, kept = location.free_sibling("recovering", "recover"), location.free_sibling("damaged", "recover")
     given = {key: value for key, value in run.attributes.items() if key not in OWN}
     store = create(
         beside, run.fields, specification=run.specification, planned=run.planned, chunk=run.chunk, attributes=given,
@@ -163,7 +163,7 @@ def recover(run: StoredRun, create: Callable[..., RunWriter]) -> str:
     _copy_rounds(run, store)
     store.note_pending(run.pending, run.proposals)
     for frame in run.tickets():
-        store.write_frame(TICKETS, frame.kind, frame.first, frame.payload, frame.time)
+        store.write_frame(TICKETS, Entry(frame.kind, frame.first, frame.payload, frame.time))
     store.close(orderly=run.orderly)
     location.move(kept)
     beside.move(location)

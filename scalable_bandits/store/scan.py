@@ -26,7 +26,7 @@ class Scan(NamedTuple):
 
     def file(self, location: Location, name: str) -> str:
         """Name of a log's file; of schema 1, which has no generations, the log's own."""
-        return f"{location.inside}/{self.record.file(name) if name in self.record.logs else name}"
+        return f"{location.log_folder}/{self.record.file(name) if name in self.record.logs else name}"
 
 
 def read_record(location: Location, run: str) -> tuple[CommitRecord | None, str]:
@@ -82,7 +82,7 @@ def scan(location: Location, attributes: Mapping[str, Any]) -> Scan:
     logs, least = {}, {}
     for name, extent in record.logs.items():
         least[name] = _furthest(extent, counted.get(name))
-        file = f"{location.inside}/{record.file(name)}"
+        file = f"{location.log_folder}/{record.file(name)}"
         data = location.journal(record.file(name)).read()
         contents = NOTHING if data is None else frames.parse(data, frames.seed_of(run, name, extent.generation))
         logs[name] = contents

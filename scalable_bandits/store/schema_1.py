@@ -24,16 +24,16 @@ _HEAD_1 = struct.Struct("<II")  # length of what follows, its CRC-32
 _BODY_1 = struct.Struct("<BQd")  # kind, first, time
 
 
-def scan_earlier(location: Location, attributes: Mapping[str, Any]) -> Scan:
+def scan_schema_1(location: Location, attributes: Mapping[str, Any]) -> Scan:
     """What is in the files of a run of schema 1."""
     rounds = _count(location, attributes)
-    data = location.read_earlier(JOURNAL_1)
+    data = location.read_schema_1(JOURNAL_1)
     folded, width = rounds // attributes["chunk"] * attributes["chunk"], Rows(fields_of(attributes)).width
     contents = _in_order(data, folded, width)
-    file = f"{location.inside}/{JOURNAL_1}"
+    file = f"{location.log_folder}/{JOURNAL_1}"
     notes = [f"{file} ends in a torn tail of {contents.torn} bytes"] if contents.torn else []
     record = CommitRecord("", rounds=rounds)
-    tickets = [frame for frame, _ in _frames(location.read_earlier(TICKETS))]
+    tickets = [frame for frame, _ in _frames(location.read_schema_1(TICKETS))]
     logs = {ROUNDS: contents, TICKETS: Contents(list(tickets), len(tickets), 0, 0)}
     return Scan(record, logs, dict.fromkeys(logs, Extent(0)), [], notes)
 
@@ -73,7 +73,7 @@ def _frames(data: bytes) -> Iterator[tuple[Frame, int]]:
 def _count(location: Location, attributes: Mapping[str, Any]) -> int:
     """Committed rounds of a run of schema 1; by the chunks of its arrays, if the count cannot be read."""
     try:
-        return int(np.asarray(location.column(COMMITTED, count_document(attributes), complete=True)[()]))
+        return int(np.asarray(location.column(COMMITTED, count_document(attributes), strict=True)[()]))
     except Exception:  # it is gone, or a codec raises what it likes
         pass
     chunk, separator = attributes["chunk"], location.separator
@@ -84,7 +84,7 @@ def _count(location: Location, attributes: Mapping[str, Any]) -> int:
             counts.append(sum(1 for _ in keys))
         chunks = min(counts)
         document = field_document(ROUND, chunk, chunks * chunk, separator)
-        last = np.asarray(location.column(ROUND.name, document, complete=True)[max(chunks - 1, 0) * chunk :])
+        last = np.asarray(location.column(ROUND.name, document, strict=True)[max(chunks - 1, 0) * chunk :])
     except Exception as error:
         text = f"store {location.name}: neither its count nor its arrays can be read ({error})"
         raise StoreDamaged(text) from error

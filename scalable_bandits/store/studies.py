@@ -24,7 +24,7 @@ from scalable_bandits.specification import differences
 from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError
 from scalable_bandits.store.layout import compare, group_document
 from scalable_bandits.store.locations import METADATA, Location
-from scalable_bandits.store.notes import PLAYS, RUN, UNIFORM, Notes, study_of
+from scalable_bandits.store.notes import PLAYS, RUN, UNIFORM, Notes, study_name
 from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.store.record import is_signed, sign
 from scalable_bandits.store.resolve import locate
@@ -113,7 +113,7 @@ class StudyStore:
         self._notes.save(self._location, self._study, signed)
         if compare(self._location, "", group_document(signed)):
             self._location.put_document("", group_document(signed))
-        self._location.settle()
+        self._location.commit_transaction()
         self._written = time.monotonic()
 
     @staticmethod
@@ -279,7 +279,7 @@ def _find(location: Location) -> dict[str, Any]:
     """
     found, damaged = study_copies(location)
     if len({attributes.get("id") for attributes in found.values()}) > 1:
-        right = study_of(location)  # one of the two was replaced by another study's
+        right = study_name(location)  # one of the two was replaced by another study's
         own = [attributes for attributes in found.values() if attributes.get("id") == right]
         if own:
             return own[0]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from scalable_bandits.store.errors import named
+from scalable_bandits.store.errors import store_errors
 from scalable_bandits.store.frames import Kind
+from scalable_bandits.store.log import Entry
 from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import TICKETS
 from scalable_bandits.store.writer import RunWriter
@@ -39,8 +40,8 @@ class TicketLog:
 
     def write(self, number: int, **fields: Any) -> None:
         """Keep a change; it is on disk when this returns."""
-        with named(self._store.location.name, "writing what became of an evaluation"):
-            self._store.write_frame(TICKETS, Kind.TICKET, number, json.dumps(fields).encode())
+        with store_errors(self._store.location.name, "writing what became of an evaluation"):
+            self._store.write_frame(TICKETS, Entry(Kind.TICKET, number, json.dumps(fields).encode()))
 
 
 def read_tickets(run: StoredRun) -> list[Change]:

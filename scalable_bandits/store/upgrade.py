@@ -83,29 +83,29 @@ def upgrade(run: StoredRun) -> dict[str, Any]:
     location.write_record(record.to_plain())
     location.put_document(COMMITTED, count_document(attributes))
     location.put_document("", group_document(attributes))
-    location.settle()
-    remove_earlier(location)
+    location.commit_transaction()
+    remove_schema_1_files(location)
     return attributes
 
 
-def remove_earlier(location: Location) -> None:
+def remove_schema_1_files(location: Location) -> None:
     """Remove what only schema 1 has."""
     for name in (JOURNAL_1, TICKETS):
-        location.remove_earlier(name)
-    location.settle()
+        location.remove_schema_1(name)
+    location.commit_transaction()
 
 
 # ---- schema 0
 
 
-class Earlier(NamedTuple):
+class Schema0Run(NamedTuple):
     """A run of schema 0, in this one's terms."""
 
     attributes: dict[str, Any]
     columns: Columns
 
 
-def read_earlier(location: Location) -> Earlier | None:
+def read_schema_0(location: Location) -> Schema0Run | None:
     """Run of schema 0, whole; None if there is none here.
 
     Raises
@@ -133,4 +133,4 @@ def read_earlier(location: Location) -> Earlier | None:
         "kind": "simulate", "schema": SCHEMA, "upgraded_from": 0, "chunk": CHUNK, "fields": describe_fields(fields),
         "planned": specification.pop("horizon"), "specification": specification,
     }  # fmt: skip
-    return Earlier(attributes, columns)
+    return Schema0Run(attributes, columns)

@@ -28,7 +28,7 @@ import numpy as np
 from scalable_bandits.store import digests
 from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.arrays import ArrayWriter
-from scalable_bandits.store.errors import StoreError, named
+from scalable_bandits.store.errors import StoreError, store_errors
 from scalable_bandits.store.frames import Kind
 from scalable_bandits.store.layout import ROUND, WHOLE, count_document, group_document, length_of, sign_attributes
 from scalable_bandits.store.locations import COMMITTED, Location
@@ -54,17 +54,17 @@ class RunWriter(StoredRun):
     ):  # fmt: skip
         super().__init__(location, attributes, recover)
         self.writable, self.durability = writable, durability
-        self._block = chunks_of(BLOCK_BYTES, self.chunk, self._rows.width) if durability == "block" else self.chunk
+        self._block = rows_per_block(BLOCK_BYTES, self.chunk, self._rows.width) if durability == "block" else self.chunk
         self._logged = 0  # of the rows after the whole chunks, how many are in the journal
-        self._noted: list[int] = []  # pending as the journal has it
-        self._stale = False  # whether the journal has rounds of whole chunks
+        self._logged_pending: list[int] = []  # pending as the journal has it
+        self._journal_overlaps = False  # whether the journal has rounds of whole chunks
         self._unpublished = False  # whether the unfinished chunk, as it stands in the arrays, is damaged
         self._flushed = time.monotonic()
         self._record = CommitRecord(attributes.get("id", ""))
-        self._unsure = False  # whether the commit record on disk may be another one
+        self._record_uncertain = False  # whether the commit record on disk may be another one
         self._broken = ""  # why nothing can be written any more
-        self._earlier: list[Log] = []  # logs that are not needed any more
-        self._counted = -1  # what the count for other readers says
+        self._old_logs: list[Log] = []  # logs that are not needed any more
+        self._public_count = -1  # what the count for other readers says
         self._logs: dict[str, Log] = {}
         self._arrays = ArrayWriter(location, attributes)
 
@@ -102,14 +102,14 @@ class RunWriter(StoredRun):
         elif self.durability == "block" and self._overdue():
             self.flush()
         if self.durability == "round":
-            with named(self.location.name, "writing rounds"):
-                self._log(Kind.ROWS, len(self), self._rows.encode(rows))
-            self.take(rows, count)
+            with store_errors(self.location.name, "writing rounds"):
+                self._append_frame(Entry(Kind.ROWS, len(self), self._rows.encode(rows)))
+            self.add_rows(rows, count)
             self._logged = len(self._rows)
-            self._noted = list(self.pending)  # follows from the rows
+            self._logged_pending = list(self.pending)  # follows from the rows
             return
         written = self._fold(rows, count) if count >= self._block else 0
-        self.take(rows, count, skip=written)
+        self.add_rows(rows, count, skip=written)
         if self._overdue():
             with suppress(OSError):  # the rows are accepted; the next call will say so
                 self.flush()
@@ -117,13 +117,14 @@ class RunWriter(StoredRun):
     def _overdue(self) -> bool:
         return time.monotonic() - self._flushed > BLOCK_SECONDS
 
-    def note_pending(self, candidates: Sequence[int], proposals: Proposals = pendings.NONE) -> None:
+    def note_pending(self, candidates: Sequence[int], proposals: Proposals = pendings.NO_PROPOSALS) -> None:
         """Keep which candidates are asked and not told; with durability "round" on disk when this returns."""
         self._check_writable()
-        if self.durability == "round" and list(candidates) != self._noted:
-            with named(self.location.name, "writing what is pending"):
-                self._log(Kind.PENDING, len(self), pendings.encode(candidates, proposals, self.dimension))
-            self._noted = list(candidates)
+        if self.durability == "round" and list(candidates) != self._logged_pending:
+            with store_errors(self.location.name, "writing what is pending"):
+                payload = pendings.encode(candidates, proposals, self.dimension)
+                self._append_frame(Entry(Kind.PENDING, len(self), payload))
+            self._logged_pending = list(candidates)
         self.pending, self.proposals = list(candidates), proposals
 
     def _pending(self) -> bytes:
@@ -134,28 +135,29 @@ class RunWriter(StoredRun):
         self._check_writable()
         if rounds != self.planned:
             attributes = sign_attributes({**self.attributes, "planned": rounds})
-            with named(self.location.name, "writing its plan"):
+            with store_errors(self.location.name, "writing its plan"):
                 self.location.put_document(COMMITTED, count_document(attributes))
                 self.location.put_document("", group_document(attributes))
                 self.attributes, self.planned = attributes, rounds
                 with suppress(OSError):  # it decides only where the copies differ
                     self._commit_record()
-                self.location.settle()
+                self.location.commit_transaction()
 
     def flush(self) -> None:
         """Make every round appended so far durable."""
         self._check_writable()
         if len(self._rows) >= self.chunk:
             self._fold()
-        with named(self.location.name, "writing rounds"):
+        with store_errors(self.location.name, "writing rounds"):
             news = self._logged < len(self._rows)
             if news:
                 fresh = self._rows.view(self._logged)
-                self._log(Kind.ROWS, self.chunks.whole + self._logged, self._rows.encode(fresh))
+                first = self.chunks.whole + self._logged
+                self._append_frame(Entry(Kind.ROWS, first, self._rows.encode(fresh)))
                 self._logged = len(self._rows)
-            if self.pending != self._noted or (news and self.pending):  # what is told is pending no longer
-                self._log(Kind.PENDING, len(self), self._pending())
-                self._noted = list(self.pending)
+            if self.pending != self._logged_pending or (news and self.pending):  # what is told is pending no longer
+                self._append_frame(Entry(Kind.PENDING, len(self), self._pending()))
+                self._logged_pending = list(self.pending)
         self._flushed = time.monotonic()
 
     def close(self, orderly: bool = True) -> None:
@@ -164,14 +166,14 @@ class RunWriter(StoredRun):
             return
         try:
             self.flush()
-            with named(self.location.name, "closing it"):
+            with store_errors(self.location.name, "closing it"):
                 self._check_there()
                 tail = self._publish()
                 if orderly:
-                    self._log(Kind.CLOSED, len(self), self._pending())
+                    self._append_frame(Entry(Kind.CLOSED, len(self), self._pending()))
                 self._commit_record(len(self), tail=tail)
-                self.location.settle()
-                self._tidy()
+                self.location.commit_transaction()
+                self._finish_commit()
         finally:
             self.writable = False
             for log in self._logs.values():
@@ -184,58 +186,58 @@ class RunWriter(StoredRun):
             raise StoreError(f"store {self.location.name}: it is not open for writing")
         if self._broken:
             raise StoreError(f"store {self.location.name}: {self._broken}; open it again")
-        if self._unsure:  # nothing may be added to logs that it does not name
-            with named(self.location.name, "writing the commit record"):
+        if self._record_uncertain:  # nothing may be added to logs that it does not name
+            with store_errors(self.location.name, "writing the commit record"):
                 self.location.write_record(self._record.to_plain())
-                self.location.settle()
-            self._unsure = False
+                self.location.commit_transaction()
+            self._record_uncertain = False
             with suppress(Exception):
-                self._logs[ROUNDS].next().remove()
+                self._logs[ROUNDS].next_generation().remove()
 
     def _check_there(self) -> None:
         """FileNotFoundError if the run was moved: arrays that are open would be written where nothing else is."""
-        if not self.location.marked():
+        if not self.location.has_run_files():
             raise FileNotFoundError(errno.ENOENT, "it was moved or removed")
 
-    def _begin(self) -> None:
+    def _create_logs(self) -> None:
         """Make the logs and the commit record of a new run."""
-        self.chunks.look(self._record, NOTHING, "")
+        self.chunks.set_record(self._record, NOTHING, "")
         self._arrays.length = length_of(self.location, ROUND.name) or 0
         for name in (ROUNDS, DIGESTS):
             log = Log(self.location, self._record.run, name, Extent(1))
             log.create([Entry(Kind.START, 0, self._pending() if name == ROUNDS else b"")])
             self._logs[name] = log
         self._arrays.array(COMMITTED).with_config(WHOLE)[...] = 0
-        self._counted = 0
+        self._public_count = 0
         self._commit_record()
-        self.location.settle()
+        self.location.commit_transaction()
 
     def _open_logs(self) -> Scan:
         """Read the files of a run whose lock was just taken, and go on with its logs."""
-        found = self._look()
+        found = self._scan_files()
         self._load(found)
         self._record = found.record
         self.chunks.digests()
         for name, contents in found.logs.items():
             extent = found.record.logs[name]._replace(frames=contents.frames)
             self._logs[name] = Log(self.location, self._record.run, name, extent)
-        self._logged, self._noted = len(self._rows), list(self.pending)
+        self._logged, self._logged_pending = len(self._rows), list(self.pending)
         return found
 
     # ---- the steps of writing
 
-    def _log(self, kind: Kind, first: int, payload: bytes, name: str = ROUNDS, when: float | None = None) -> None:
+    def _append_frame(self, entry: Entry, name: str = ROUNDS) -> None:
         """Add a frame to a log, durably; if this raises, the log is as it was."""
         log = self._logs[name]
         mark = log.mark()
         try:
-            log.append(Entry(kind, first, payload, when))
-            rows = len(payload) // self._rows.width if kind == Kind.ROWS else 0
-            self._acknowledge(first + rows if rows else self.chunks.whole + self._logged)
-            self.location.settle()
+            log.append(entry)
+            rows = len(entry.payload) // self._rows.width if entry.kind == Kind.ROWS else 0
+            self._acknowledge(entry.first + rows if rows else self.chunks.whole + self._logged)
+            self.location.commit_transaction()
         except BaseException:
             self._broken = "a frame that could not be written could not be taken back either"
-            self.location.discard()
+            self.location.roll_back()
             log.rewind(mark)
             self._acknowledge(self.chunks.whole + self._logged)
             self._broken = ""
@@ -246,7 +248,7 @@ class RunWriter(StoredRun):
         reached = (self._logs[name].extent(rounds) if name in self._logs else Extent(0) for name in (ROUNDS, TICKETS))
         self.location.acknowledge(encode_counter(self._record.run, *reached))
 
-    def write_frame(self, name: str, kind: Kind, first: int, payload: bytes, when: float | None = None) -> None:
+    def write_frame(self, name: str, entry: Entry) -> None:
         """Add a frame to a log of the run's, which is begun if it is not there yet; on disk when this returns.
 
         Parameters
@@ -273,7 +275,7 @@ class RunWriter(StoredRun):
             except BaseException:
                 del self._logs[name]
                 raise
-        self._log(kind, first, payload, name, when)
+        self._append_frame(entry, name)
 
     def _commit_record(self, rounds: int | None = None, **changes: Any) -> None:
         """Write the commit record, with so many rounds in the arrays (default: as before)."""
@@ -284,24 +286,24 @@ class RunWriter(StoredRun):
         )
         if record == self._record:
             return
-        self._unsure = True
+        self._record_uncertain = True
         self.location.write_record(record.to_plain())
-        self._record, self.chunks.committed, self._unsure = record, committed, False
+        self._record, self.chunks.committed, self._record_uncertain = record, committed, False
 
-    def _tidy(self) -> None:
+    def _finish_commit(self) -> None:
         """Bring the count for other readers up to date, and remove logs: what is committed does not depend on it."""
-        if self._counted == self._record.rounds and not self._earlier:
+        if self._public_count == self._record.rounds and not self._old_logs:
             return
         with suppress(Exception):  # the next call tries again
-            if self._counted != self._record.rounds:
+            if self._public_count != self._record.rounds:
                 self._arrays.array(COMMITTED).with_config(WHOLE)[...] = self._record.rounds
-                self._counted = self._record.rounds
-            while self._earlier:
-                self._earlier[-1].remove()
-                self._earlier.pop()
-            self.location.settle()
+                self._public_count = self._record.rounds
+            while self._old_logs:
+                self._old_logs[-1].remove()
+                self._old_logs.pop()
+            self.location.commit_transaction()
 
-    def _beginning(self, folded: int, start: int = 0, closed: bool = False) -> list[Entry]:
+    def _first_frames(self, folded: int, start: int = 0, closed: bool = False) -> list[Entry]:
         """First frames of a journal that begins after `folded` rounds: with the logged rows from `start` on."""
         entries = [Entry(Kind.START, folded, self._pending())]
         if self._logged > start:
@@ -312,14 +314,14 @@ class RunWriter(StoredRun):
             entries.append(Entry(Kind.CLOSED, folded + max(self._logged - start, 0), self._pending()))
         return entries
 
-    def _renew(self, name: str, entries: Sequence[Entry]) -> None:
+    def _replace_log(self, name: str, entries: Sequence[Entry]) -> None:
         """Put a new generation in the place of a log."""
-        earlier, log = self._logs[name], self._logs[name].next()
+        earlier, log = self._logs[name], self._logs[name].next_generation()
         log.create(entries)
         self._logs[name] = log
         self._commit_record()
         earlier.remove()
-        self.location.settle()
+        self.location.commit_transaction()
 
     def _fold(self, fresh: Columns | None = None, count: int = 0) -> int:
         """Write the whole chunks among the rows and `count` fresh ones after them; tells how many of the fresh."""
@@ -332,10 +334,10 @@ class RunWriter(StoredRun):
             view = self._rows.view()
             pieces = [{name: np.concatenate([view[name], fresh[name][:joint]]) for name in fresh}] if held else []
             pieces.append({name: fresh[name][joint : whole - held] for name in fresh})
-        with named(self.location.name, "writing a chunk"):
+        with store_errors(self.location.name, "writing a chunk"):
             self._check_there()
             self._write_chunks(pieces, whole, self._rows.after(min(whole, held)))
-        self._tidy()
+        self._finish_commit()
         self._flushed = time.monotonic()
         return max(whole - held, 0)
 
@@ -344,42 +346,42 @@ class RunWriter(StoredRun):
         tables: list[digests.Digests] = []
 
         def digest() -> None:
-            tables.extend(digests.of_columns([piece[f.name] for f in self.fields], self.chunk) for piece in pieces)
+            tables.extend(digests.digest_columns([piece[f.name] for f in self.fields], self.chunk) for piece in pieces)
 
-        self._arrays.put(self.chunks.whole, pieces, count, digest)
+        self._arrays.write(self.chunks.whole, pieces, count, digest)
         table = np.concatenate(tables)
         self._logs[DIGESTS].append(Entry(Kind.DIGESTS, self.chunks.whole // self.chunk, digests.encode(table)))
         folded, logged, journal = self.chunks.whole + count, max(self._logged - count, 0), self._logs[ROUNDS]
-        stale = bool(self._stale or self._logged or self._noted or self.pending)
-        following = self._following(journal, folded, count) if stale else None
+        stale = bool(self._journal_overlaps or self._logged or self._logged_pending or self.pending)
+        following = self._next_journal(journal, folded, count) if stale else None
         logs = {**self._logs, ROUNDS: following or journal}
         extents = {name: log.extent(folded + logged) for name, log in logs.items()}
         chain = digests.chain(table, self._record.chain)
         record = attrs.evolve(
             self._record, rounds=folded, chain=chain, tail=(), logs=extents, attributes=self.attributes["digest"]
         )
-        earlier = [*self._earlier, journal] if following else self._earlier
-        noted = list(self.pending) if following else self._noted
-        known = self.chunks.after(table)
-        self._unsure = True
+        earlier = [*self._old_logs, journal] if following else self._old_logs
+        noted = list(self.pending) if following else self._logged_pending
+        known = self.chunks.digests_with(table)
+        self._record_uncertain = True
         try:
             self.location.write_record(record.to_plain())
-            self.location.settle()
+            self.location.commit_transaction()
         except BaseException:
-            self.location.discard()
+            self.location.roll_back()
             raise
         # In one go: no call is made in between, so that no signal comes in between either.
         self._record, self._logs, self._rows, self._logged = record, logs, rest, logged
         self.chunks.whole, self.chunks.committed, self.chunks.table = folded, folded, known
-        self._earlier, self._noted, self._stale = earlier, noted, stale and following is None
-        self._unsure = False
+        self._old_logs, self._logged_pending, self._journal_overlaps = earlier, noted, stale and following is None
+        self._record_uncertain = False
         self._acknowledge(folded + logged)
 
-    def _following(self, journal: Log, folded: int, count: int) -> Log | None:
+    def _next_journal(self, journal: Log, folded: int, count: int) -> Log | None:
         """The next generation of the journal, of a run with so many rounds in whole chunks, `count` of them new."""
         with suppress(OSError):  # a journal that goes back further does no harm, and the next chunk tries again
-            following = journal.next()
-            following.create(self._beginning(folded, count))
+            following = journal.next_generation()
+            following.create(self._first_frames(folded, count))
             return following
         return None
 
@@ -390,11 +392,11 @@ class RunWriter(StoredRun):
             return self._record.tail
         rows = self._rows.view()
         if len(self._rows):
-            self._arrays.put(self.chunks.whole, [rows], len(self._rows))
+            self._arrays.write(self.chunks.whole, [rows], len(self._rows))
         self._unpublished = False
         return tuple(digests.digest(rows[f.name]) for f in self.fields) if len(self._rows) else ()
 
 
-def chunks_of(size: int, chunk: int, width: int) -> int:
+def rows_per_block(size: int, chunk: int, width: int) -> int:
     """Rows of `width` bytes in as many whole chunks as `size` bytes hold, at least one."""
     return max(size // (chunk * width), 1) * chunk

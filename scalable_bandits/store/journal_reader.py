@@ -35,11 +35,11 @@ class Run(Protocol):
     def rows(self) -> Rows:
         """The rounds after the whole chunks."""
 
-    def take(self, rows: Columns, count: int, skip: int = 0) -> None:
+    def add_rows(self, rows: Columns, count: int, skip: int = 0) -> None:
         """Add rows, arrays (count, ...) of each field, but for the first `skip`."""
 
 
-class JournalReading:
+class JournalReader:
     """Takes the rounds of a journal into a run, around what is damaged.
 
     Parameters
@@ -55,9 +55,9 @@ class JournalReading:
         self._contents, self._least = found.logs[ROUNDS], found.least[ROUNDS]
         self._file = found.file(run.location, ROUNDS)
         self._position = run.chunks.whole  # rounds that are in the run, or are known to be lost
-        self._cut = False  # whether a lost round ends the run
+        self._ended = False  # whether a lost round ends the run
 
-    def take(self) -> int:
+    def read(self) -> int:
         """Take everything that can be had; tells how many rounds there were."""
         gap: Gap | None = None
         seen = self._run.chunks.whole
@@ -66,14 +66,14 @@ class JournalReading:
                 gap = item if item.frames != 0 else None
                 continue
             if gap is not None or item.first > max(seen, self._run.chunks.whole):
-                self._pass(gap, item.first)
-            if self._cut:
+                self._skip_gap(gap, item.first)
+            if self._ended:
                 return max(self._position, self._least.rounds)
-            gap, seen = None, self._read(item)
-        self._finish(gap)
+            gap, seen = None, self._read_frame(item)
+        self._check_end(gap)
         return self._position
 
-    def _read(self, frame: Frame) -> int:
+    def _read_frame(self, frame: Frame) -> int:
         """Take what a frame says; tells how many rounds the run had after it."""
         run = self._run
         run.orderly, run.last_write = frame.kind == Kind.CLOSED, frame.time
@@ -81,18 +81,18 @@ class JournalReading:
             run.pending, run.proposals = pendings.decode(frame.payload, run.dimension)
             return frame.first
         columns, count = run.rows().decode(frame.payload)
-        run.take(columns, count, skip=min(max(self._position - frame.first, 0), count))
+        run.add_rows(columns, count, skip=min(max(self._position - frame.first, 0), count))
         self._position = max(self._position, frame.first + count)
         return frame.first + count
 
-    def _pass(self, gap: Gap | None, rounds: int) -> None:
+    def _skip_gap(self, gap: Gap | None, rounds: int) -> None:
         """Go on after damaged frames, where the run had so many rounds."""
-        self._run.problems.append(f"{self._where(gap)}: damaged; {self._fill(rounds)}")
+        self._run.problems.append(f"{self._place_of(gap)}: damaged; {self._restore_lost(rounds)}")
 
-    def _where(self, gap: Gap | None) -> str:
+    def _place_of(self, gap: Gap | None) -> str:
         return self._file if gap is None or gap.stop == gap.start else f"{self._file}, bytes {gap.start} to {gap.stop}"
 
-    def _fill(self, rounds: int) -> str:
+    def _restore_lost(self, rounds: int) -> str:
         """Take lost rounds from the arrays, where the last close wrote them; says what is lost in the end."""
         run, start = self._run, self._position
         if min(rounds, run.chunks.committed) > start:
@@ -100,28 +100,29 @@ class JournalReading:
             if rows is not None:
                 self._position = min(rounds, run.chunks.committed)
                 inside = slice(start - run.chunks.whole, self._position - run.chunks.whole)
-                run.take({name: values[inside] for name, values in rows.items()}, self._position - start)
+                run.add_rows({name: values[inside] for name, values in rows.items()}, self._position - start)
         first, self._position = self._position, max(self._position, rounds)
         if first >= rounds:
             return "no round is lost, but what was pending may be"
-        self._cut = run.deterministic
+        self._ended = run.deterministic
         return f"rounds {first + 1} to {rounds} cannot be read"
 
-    def _finish(self, gap: Gap | None) -> None:
+    def _check_end(self, gap: Gap | None) -> None:
         """Compare the end with what is known to have been there."""
         run, contents = self._run, self._contents
         start, rounds = self._position, max(self._least.rounds, run.chunks.committed)
         missing = self._least.frames - contents.frames
         if gap is not None:
-            lost = self._fill(rounds)
+            lost = self._restore_lost(rounds)
             if self._position == start and missing <= 0:  # what it said is not known, nor whether it was a frame
                 lost = f"rounds after round {start} cannot be read, if there were any"
-            run.problems.append(f"{self._where(gap)}: damaged, and no frame follows; {lost}")
+            run.problems.append(f"{self._place_of(gap)}: damaged, and no frame follows; {lost}")
         elif missing > 0 and contents.frames:
-            run.problems.append(f"{self._file}: it ends too early, {missing} frames are missing; {self._fill(rounds)}")
+            lost = self._restore_lost(rounds)
+            run.problems.append(f"{self._file}: it ends too early, {missing} frames are missing; {lost}")
         elif rounds > start:
-            lost = self._fill(rounds)
-            if self._cut or run.attributes["schema"] == SCHEMA:
+            lost = self._restore_lost(rounds)
+            if self._ended or run.attributes["schema"] == SCHEMA:
                 run.problems.append(f"{self._file}: {lost}")
             else:  # which did not count what it had in its journal
                 run.repairs.append(f"rounds {start + 1} to {rounds} were missing in the journal, read from the arrays")
