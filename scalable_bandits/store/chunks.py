@@ -1,4 +1,4 @@
-"""The whole chunks of a run: read from its arrays, and compared with their digests."""
+"""Whole chunks of a run: read from its arrays and compared with their digests."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from scalable_bandits.store.locations import Location
 from scalable_bandits.store.record import CommitRecord
 from scalable_bandits.store.rows import Columns
 
-ANOTHER = "its digest is not that of what was written: the file was replaced by another"
+REPLACED = "its digest is not that of what was written: the file was replaced by another"
 
 
 class ChunkReader:
-    """The arrays of a run, a chunk at a time.
+    """Reader of a run's arrays, one chunk at a time.
 
     Attributes
     ----------
     whole
-        Rounds in whole chunks.
+        Number of rounds in whole chunks.
     committed
-        Rounds in the arrays, for any zarr reader.
+        Number of rounds in the arrays that any zarr reader may trust.
     table
-        Digests (chunks, fields) of the whole chunks, once they were asked for.
+        Digests (chunks, fields) of the whole chunks; None before they are first needed.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class ChunkReader:
     attributes
         Attributes of the run.
     recover
-        Compare chunks only with digests that are known, where these are damaged.
+        Whether to go on with the digests that can be computed when those stored are damaged.
     """
 
     def __init__(self, location: Location, attributes: Mapping[str, Any], recover: bool = False):
@@ -52,43 +52,43 @@ class ChunkReader:
         self._chain = 0
         self._log: tuple[Contents | None, str] = None, ""
         self.table: Digests | None = None
-        self._recent: dict[str, tuple[int, NDArray[Any]]] = {}  # the chunk of each field that was read last
+        self._recent: dict[str, tuple[int, NDArray[Any]]] = {}  # number and rows of the chunk read last, by field
 
     def set_record(self, record: CommitRecord, contents: Contents | None, file: str) -> None:
-        """Be the chunks that a commit record speaks of.
+        """Read the chunks named by a commit record from now on.
 
         Parameters
         ----------
         record
-            The commit record.
+            Commit record.
         contents
-            What the log of digests holds; None of a run of an earlier schema, which has none.
+            Contents of the log of digests; None for a run of an earlier schema, which has none.
         file
-            Name of that log's file.
+            File of the log of digests, for messages.
         """
         self.committed, self._tail, self._chain = record.rounds, record.tail, record.chain
         self.whole = record.rounds // self._size * self._size
         self._log, self.table, self._recent = (contents, file), None, {}
 
     def digests_with(self, table: Digests) -> Digests:
-        """Digests (chunks, fields) of all whole chunks, with those of more chunks (k, fields) behind them."""
+        """Return the digests (chunks, fields) of all whole chunks, followed by those (k, fields) of new chunks."""
         known = self.digests()
         return table if known is None or not len(known) else np.concatenate([known, table])
 
     def key(self, name: str, number: int) -> str:
-        """Key of a chunk."""
+        """Return the key of a chunk."""
         field = next(f for f in (ROUND, *self._fields) if f.name == name)
         return f"{name}/c" + "".join(f"{self._location.separator}{i}" for i in (number, *(0 for _ in field.shape)))
 
     def array(self, name: str) -> Any:
-        """The array of a field, by what the attributes say of it; a missing chunk is an error."""
+        """Open the array of a field, with metadata from the run's attributes; a missing chunk is an error."""
         field = next(f for f in (ROUND, *self._fields) if f.name == name)
         length = (max(self.committed, self.whole) // self._size + 1) * self._size
         document = field_document(field, self._size, length, self._location.separator)
         return self._location.column(name, document, strict=True)
 
     def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        """Rows (k, ...) of one field from whole chunks, compared with their digests.
+        """Read rows (k, ...) of one field from whole chunks, and compare the chunks with their digests.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class ChunkReader:
         other = None if table is None else digesting.first_mismatch(values, table[first:last, column], self._size)
         if other is not None:
             wrong = (first + other) * self._size
-            raise StoreDamaged(self.damage_message(name, wrong, wrong + self._size, ANOTHER))
+            raise StoreDamaged(self.damage_message(name, wrong, wrong + self._size, REPLACED))
         inside = values[start - first * self._size : stop - first * self._size]
         if last == first + 1:
             self._recent[name] = first, values
@@ -112,43 +112,43 @@ class ChunkReader:
         return inside
 
     def read_unchecked(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        """Rows (k, ...) of one field as they are in its array; StoreDamaged if they cannot be read."""
+        """Read rows (k, ...) of one field without comparing digests; raise StoreDamaged if they cannot be read."""
         try:
             return np.asarray(self.array(name)[start:stop])
-        except Exception as error:  # codecs raise what they like
+        except Exception as error:  # codecs raise errors of any class
             first = self.first_unreadable(name, start, stop)
             end = min(first + self._size, stop)
             raise StoreDamaged(self.damage_message(name, first, end, one_line(error))) from error
 
     def problem(self, name: str, number: int) -> str:
-        """What is wrong with a whole chunk; an empty text if it is whole."""
+        """Return what is wrong with a whole chunk; empty if it is undamaged."""
         start = number * self._size
         try:
             values = np.asarray(self.array(name)[start : start + self._size])
-        except Exception as error:  # codecs raise what they like
+        except Exception as error:  # codecs raise errors of any class
             return one_line(error)
         table = self.digests()
         if table is None or digesting.digest(values) == table[number, [f.name for f in self._fields].index(name)]:
             return ""
-        return ANOTHER
+        return REPLACED
 
     def damage_message(self, name: str, start: int, stop: int, why: str) -> str:
-        """The message that rounds of a chunk cannot be read."""
+        """Return the message that rounds of a chunk cannot be read."""
         file = f"{self.key(name, start // self._size)}: rounds {start + 1} to {stop} of {name!r} cannot be read"
         kept = "the rounds before it can" if self._replayable else "all others can"
         hint = f"{kept} be recovered: open it with recover=True"
         return f"store {self._location.name}: {file} ({why}); {hint}"
 
     def first_missing(self, name: str) -> int:
-        """Number of the first whole chunk that an array does not have; as many as there are, if it has all.
+        """Return the number of the first whole chunk that an array lacks; the number of whole chunks if it has all.
 
-        Asks for names only.
+        Lists keys only.
         """
-        there, chunks = set(self._location.keys(f"{name}/")), self.whole // self._size
-        return next((i for i in range(chunks) if self.key(name, i) not in there), chunks)
+        keys, chunks = set(self._location.keys(f"{name}/")), self.whole // self._size
+        return next((i for i in range(chunks) if self.key(name, i) not in keys), chunks)
 
     def first_unreadable(self, name: str, start: int, stop: int) -> int:
-        """First chunk boundary from which on rows of a field cannot be read; `stop` if all can."""
+        """Return the first chunk boundary after which rows of a field cannot be read; `stop` if all can be read."""
         array = self.array(name)
         for first in range(start // self._size * self._size, stop, self._size):
             try:
@@ -158,12 +158,15 @@ class ChunkReader:
         return stop
 
     def last_chunk(self) -> dict[str, NDArray[Any] | str]:
-        """Rows (k, ...) of each field after the whole chunks, as the last close wrote them, or what is wrong there."""
+        """Return the rows (k, ...) of each field after the whole chunks, or what is wrong with them.
+
+        The last close wrote these rows to the arrays.
+        """
         found: dict[str, NDArray[Any] | str] = {}
         for number, field in enumerate(self._fields):
             try:
                 values = np.asarray(self.array(field.name)[self.whole : self.committed])
-            except Exception as error:  # codecs raise what they like
+            except Exception as error:  # codecs raise errors of any class
                 found[field.name] = one_line(error)
                 continue
             right = not self._signed or (digesting.digest(values),) == self._tail[number : number + 1]
@@ -171,14 +174,17 @@ class ChunkReader:
         return found
 
     def published(self) -> Columns | None:
-        """Rows (k, ...) of each field after the whole chunks, as the last close wrote them; None if any are damaged."""
+        """Return the rows (k, ...) of each field that the last close wrote after the whole chunks.
+
+        None if any of them are damaged.
+        """
         rows = {name: found for name, found in self.last_chunk().items() if not isinstance(found, str)}
         return rows if len(rows) == len(self._fields) else None
 
     def digests(self) -> Digests | None:
-        """Digests (chunks, fields) of all whole chunks; None of a run of an earlier schema, which has none.
+        """Return the digests (chunks, fields) of all whole chunks; None for a run of an earlier schema, which has none.
 
-        They are made from the chunks where their log is damaged, and believed if the commit record says the same.
+        If their log is damaged, they are computed from the chunks and must match the commit record.
         """
         contents, file = self._log
         if self.table is None and contents is not None:
@@ -192,12 +198,12 @@ class ChunkReader:
         return self.table
 
     def digests_match(self) -> bool:
-        """Whether the digests are those that the commit record speaks of."""
+        """Whether the digests match the commit record."""
         table = self.digests()
         return table is None or digesting.chain(table) == self._chain
 
     def compute_digests(self) -> Digests:
-        """Digests (chunks, fields) of the chunks as they are."""
+        """Compute the digests (chunks, fields) of the whole chunks."""
         chunks = self.whole // self._size
         table = np.zeros((chunks, len(self._fields)), dtype=np.uint32)
         for i in range(chunks):
@@ -206,14 +212,14 @@ class ChunkReader:
         return table
 
     def column(self, name: str) -> Column:
-        """A field's rows in whole chunks, for dask."""
+        """Return a field's rows in whole chunks, for dask."""
         table, number = self.digests(), [f.name for f in self._fields].index(name)
         text = f"store {self._location.name}: {name}: some rounds cannot be read"
         return Column(self.array(name), self.whole, None if table is None else table[:, number], self._size, text)
 
 
 class Column:
-    """Rows of a field in whole chunks, for dask: an array (n, ...) that compares what it reads with its digests."""
+    """Rows (n, ...) of a field in whole chunks, as an array for dask that compares what it reads with digests."""
 
     def __init__(self, array: Any, rounds: int, expected: NDArray[np.uint32] | None, chunk: int, damage: str):
         self._array, self._expected, self._chunk, self._damage = array, expected, chunk, damage
@@ -227,6 +233,6 @@ class Column:
         if self._expected is not None:
             other = digesting.first_mismatch(values, self._expected[first:last], self._chunk)
             if other is not None:
-                raise StoreDamaged(f"{self._damage} (chunk {first + other}: {ANOTHER})")
+                raise StoreDamaged(f"{self._damage} (chunk {first + other}: {REPLACED})")
         inside = values[start - first * self._chunk : stop - first * self._chunk : step]
         return inside[(slice(None), *index[1:])] if isinstance(index, tuple) else inside

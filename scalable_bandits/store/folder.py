@@ -1,4 +1,4 @@
-"""A run in a folder: keys made durable, journals that are appended to, the operating system's lock."""
+"""Runs in a folder: durable keys, journals in files, and the lock of the operating system."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 _JOURNAL = re.compile(r"[a-z]+-\d+")  # name of a journal
-_OURS = ("writer.lock", "writer.json", "acknowledged")  # files that are there before the run is
+_LOCK_FILES = ("writer.lock", "writer.json", "acknowledged")  # files that exist before the run does
 
 
 class DurableStore(LocalStore):
-    """A folder whose keys are durable when they are set: zarr's own renames without fsync."""
+    """Zarr store in a folder that syncs every key it sets: zarr's own store renames files without fsync."""
 
     async def set(self, key: str, value: Buffer) -> None:
         if not self._is_open:
@@ -40,9 +40,9 @@ class DurableStore(LocalStore):
 
 
 class Folder(Location):
-    """A folder on a disk. The lock is the operating system's, which frees it when its this_process dies."""
+    """Run in a folder. The lock is one of the operating system, which releases it when its owner dies."""
 
-    separator = "."  # one folder an array, not one a chunk
+    separator = "."  # keeps all chunks of an array in one directory
     log_folder = COMMITTED
     record_file = f"{COMMITTED}/record.json"
 
@@ -84,8 +84,8 @@ class Folder(Location):
         try:
             if self._counter < 0:
                 self._counter = os.open(self.path / COMMITTED / "acknowledged", os.O_RDWR | os.O_CREAT, 0o666)
-            os.pwrite(self._counter, counter, 0)  # not synced: what a power failure takes is a check, not a round
-        except OSError:  # less than the truth does no harm
+            os.pwrite(self._counter, counter, 0)  # not synced: the count only detects damage
+        except OSError:  # a count that is too low does no harm
             pass
 
     def acknowledged(self) -> bytes | None:
@@ -126,7 +126,7 @@ class Folder(Location):
             finally:
                 lock.release()
 
-    # Zarr's own would make the folder as they look into it.
+    # Not through zarr, which would make the folder when it reads from it.
 
     def get(self, key: str) -> bytes | None:
         with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -143,7 +143,7 @@ class Folder(Location):
 
     def set_aside(self, path: str) -> str:
         aside = (self.path / path).with_name(f"{Path(path).name}.damaged")
-        shutil.rmtree(aside, ignore_errors=True)  # of an earlier time
+        shutil.rmtree(aside, ignore_errors=True)  # a copy made earlier
         (self.path / path).rename(aside)
         return f"kept as {aside.relative_to(self.path)}"
 
@@ -159,8 +159,8 @@ class Folder(Location):
         inside = self.path / COMMITTED
         if self.has_run_files() or not inside.is_dir():
             return self.has_run_files()
-        entries = [*self.path.iterdir(), *inside.iterdir()]  # perhaps it was killed as it made the lock
-        return all(e.name == COMMITTED or e.name.startswith(_OURS) for e in entries)
+        entries = [*self.path.iterdir(), *inside.iterdir()]  # a process may have died while it made the lock
+        return all(e.name == COMMITTED or e.name.startswith(_LOCK_FILES) for e in entries)
 
     def remove_partial_files(self) -> int:
         left = list(self.path.rglob("*.partial"))
@@ -179,19 +179,20 @@ class Folder(Location):
             return None
         return held if held and may_be_running(held) else None
 
-    def free_sibling(self, what: str, why: str) -> Location:
-        names = (f"{self.path.name}.{what}{number or ''}" for number in itertools.count())
+    def free_sibling(self, suffix: str, argument: str) -> Location:
+        names = (f"{self.path.name}.{suffix}{number or ''}" for number in itertools.count())
         return Folder(next(place for place in map(self.path.with_name, names) if not place.exists()))
 
     def unfinished_move(self) -> str:
         if self.path.exists():
             return ""
-        made = [p for what in ("recovering", "upgrading") for p in self.path.parent.glob(f"{self.path.name}.{what}*")]
-        whole = sorted(p for p in made if (p / self.record_file).exists())
-        return whole[-1].name if whole else ""
+        folder, name = self.path.parent, self.path.name
+        found = [p for suffix in ("recovering", "upgrading") for p in folder.glob(f"{name}.{suffix}*")]
+        complete = sorted(p for p in found if (p / self.record_file).exists())
+        return complete[-1].name if complete else ""
 
-    def finish_move(self, left: str) -> None:
-        self.path.with_name(left).rename(self.path)
+    def finish_move(self, name: str) -> None:
+        self.path.with_name(name).rename(self.path)
         sync_directory(self.path.parent)
 
     def move(self, place: Location) -> None:

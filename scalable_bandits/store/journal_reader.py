@@ -1,4 +1,4 @@
-"""The rounds of a journal, taken into a run around what is damaged."""
+"""Reading of the rounds in a journal, around damaged frames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scalable_bandits.store.scan import Scan
 
 
 class Run(Protocol):
-    """What takes the rounds: `StoredRun`, as far as its journal concerns it."""
+    """Interface of the run that takes the rounds: a part of `StoredRun`."""
 
     location: Any
     attributes: dict[str, Any]
@@ -30,35 +30,35 @@ class Run(Protocol):
 
     @property
     def deterministic(self) -> bool:
-        """Whether lost rounds can be played again."""
+        """Whether lost rounds can be simulated again."""
 
     def rows(self) -> Rows:
-        """The rounds after the whole chunks."""
+        """Return the rounds after the whole chunks."""
 
     def add_rows(self, rows: Columns, count: int, skip: int = 0) -> None:
-        """Add rows, arrays (count, ...) of each field, but for the first `skip`."""
+        """Add rows, arrays (count, ...) of each field, without the first `skip`."""
 
 
 class JournalReader:
-    """Takes the rounds of a journal into a run, around what is damaged.
+    """Reader that adds the rounds of a journal to a run, around damaged frames.
 
     Parameters
     ----------
     run
-        The run, which holds the whole chunks only.
+        Run with its whole chunks only.
     found
-        What is in its files.
+        Scan of the run's files.
     """
 
     def __init__(self, run: Run, found: Scan):
         self._run = run
         self._contents, self._least = found.logs[ROUNDS], found.least[ROUNDS]
         self._file = found.file(run.location, ROUNDS)
-        self._position = run.chunks.whole  # rounds that are in the run, or are known to be lost
-        self._ended = False  # whether a lost round ends the run
+        self._position = run.chunks.whole  # number of rounds in the run or lost
+        self._ended = False  # whether the run ends before a lost round
 
     def read(self) -> int:
-        """Take everything that can be had; tells how many rounds there were."""
+        """Add all readable rounds to the run; return how many rounds there were, including lost ones."""
         gap: Gap | None = None
         seen = self._run.chunks.whole
         for item in self._contents.items:
@@ -74,7 +74,7 @@ class JournalReader:
         return self._position
 
     def _read_frame(self, frame: Frame) -> int:
-        """Take what a frame says; tells how many rounds the run had after it."""
+        """Apply a frame; return the number of rounds of the run after it."""
         run = self._run
         run.orderly, run.last_write = frame.kind == Kind.CLOSED, frame.time
         if frame.kind != Kind.ROWS:
@@ -86,14 +86,15 @@ class JournalReader:
         return frame.first + count
 
     def _skip_gap(self, gap: Gap | None, rounds: int) -> None:
-        """Go on after damaged frames, where the run had so many rounds."""
+        """Report a gap, after which the run has `rounds` rounds, and go on behind it."""
         self._run.problems.append(f"{self._place_of(gap)}: damaged; {self._restore_lost(rounds)}")
 
     def _place_of(self, gap: Gap | None) -> str:
+        """Return the file and the bytes of a gap, for messages."""
         return self._file if gap is None or gap.stop == gap.start else f"{self._file}, bytes {gap.start} to {gap.stop}"
 
     def _restore_lost(self, rounds: int) -> str:
-        """Take lost rounds from the arrays, where the last close wrote them; says what is lost in the end."""
+        """Read lost rounds from the arrays if the last close wrote them there; return what remains lost."""
         run, start = self._run, self._position
         if min(rounds, run.chunks.committed) > start:
             rows = run.chunks.published()
@@ -108,13 +109,13 @@ class JournalReader:
         return f"rounds {first + 1} to {rounds} cannot be read"
 
     def _check_end(self, gap: Gap | None) -> None:
-        """Compare the end with what is known to have been there."""
+        """Compare the end of the journal with the extent that it is known to have had."""
         run, contents = self._run, self._contents
         start, rounds = self._position, max(self._least.rounds, run.chunks.committed)
         missing = self._least.frames - contents.frames
         if gap is not None:
             lost = self._restore_lost(rounds)
-            if self._position == start and missing <= 0:  # what it said is not known, nor whether it was a frame
+            if self._position == start and missing <= 0:  # perhaps the damaged bytes were not a frame
                 lost = f"rounds after round {start} cannot be read, if there were any"
             run.problems.append(f"{self._place_of(gap)}: damaged, and no frame follows; {lost}")
         elif missing > 0 and contents.frames:
@@ -124,5 +125,5 @@ class JournalReader:
             lost = self._restore_lost(rounds)
             if self._ended or run.attributes["schema"] == SCHEMA:
                 run.problems.append(f"{self._file}: {lost}")
-            else:  # which did not count what it had in its journal
+            else:  # schema 1 does not count the rounds in its journal
                 run.repairs.append(f"rounds {start + 1} to {rounds} were missing in the journal, read from the arrays")

@@ -1,4 +1,4 @@
-"""Runs where objects are put whole: any zarr store, an icechunk repository."""
+"""Runs in stores that replace whole objects: any zarr store, or an icechunk repository."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from scalable_bandits.store.lock_owner import locked_message, may_be_running, th
 
 
 class Objects(Location):
-    """Any zarr store: objects that are put whole. The lock is an object that names its this_process, put if there is none.
+    """Run in any zarr store. The lock is an object with the record of its owner, made only if it does not exist.
 
-    A this_process on this machine that no longer runs is replaced. One on another machine cannot be looked at: `takeover`
-    says that it is gone.
+    The lock of an owner on this machine that no longer runs is replaced. Whether an owner on another machine still runs
+    cannot be found out: there `takeover` replaces its lock.
     """
 
     _LOCK = f"{BOOKKEEPING}/writer.json"
@@ -45,7 +45,7 @@ class Objects(Location):
         return sorted({parts[1] for parts in inside if len(parts) > 2 and "-" in parts[1]})
 
     def read_schema_1(self, name: str) -> bytes:
-        """An array of two halves, after a segment that says which of them is the journal."""
+        """Return the bytes of an array of two halves, whose first segment says which half is the journal."""
         path = f"{BOOKKEEPING}/{name}"
         if self.document(path) is None:
             return b""
@@ -66,10 +66,16 @@ class Objects(Location):
         self.group("r+", BOOKKEEPING).attrs["record"] = dict(record)
 
     def _bookkeeping_attributes(self) -> dict[str, Any]:
-        """Attributes of the group with the commit record; ValueError if they cannot be read."""
+        """Return the attributes of the group with the commit record.
+
+        Raises
+        ------
+        ValueError
+            If they cannot be read.
+        """
         attributes = (self.document(BOOKKEEPING) or {}).get("attributes", {})
         if not isinstance(attributes, dict):
-            raise ValueError("its attributes are no JSON object")
+            raise ValueError("its attributes are not a JSON object")
         return attributes
 
     def lock(self, takeover: bool) -> None:
@@ -86,7 +92,7 @@ class Objects(Location):
         self._own_lock = mine
 
     def _put_lock(self, record: dict[str, Any]) -> bool:
-        """Put the record of the lock if there is none; whether it is there now."""
+        """Make the lock with this record if there is none; return whether this process has the lock."""
         self._open_bookkeeping()
         data = json.dumps({**record, "token": uuid.uuid4().hex}).encode()
         buffer = default_buffer_prototype().buffer.from_bytes(data)
@@ -94,7 +100,7 @@ class Objects(Location):
         return self.get(self._LOCK) == data
 
     def _open_bookkeeping(self) -> zarr.Group:
-        """The group with the commit record, made if there is none."""
+        """Open the group with the commit record; make it if it does not exist."""
         try:
             self._bookkeeping_attributes()
         except ValueError as error:
@@ -103,14 +109,14 @@ class Objects(Location):
         return self.group("a", BOOKKEEPING)
 
     def _lock_owner(self) -> dict[str, Any] | None:
-        """The record of the lock."""
+        """Return the record in the lock; None if there is none or it is damaged."""
         found = self.get(self._LOCK)
-        with suppress(ValueError):  # damaged: the next writer makes it anew
+        with suppress(ValueError):  # damaged: the next writer replaces it
             return valid_owner(None if found is None else json.loads(found))
         return None
 
     def _remove_lock(self) -> None:
-        """Remove the record of the lock."""
+        """Remove the lock."""
         sync(self.store.delete(self._LOCK))
 
     def writer(self) -> dict[str, Any] | None:
@@ -124,7 +130,7 @@ class Objects(Location):
 
 
 class Icechunk(Objects):
-    """An icechunk repository: every settling is a commit of all arrays at once, and readers keep their snapshot."""
+    """Run in an icechunk repository: a transaction commits all arrays at once, and readers keep their snapshot."""
 
     def __init__(self, repository: Any, branch: str = "main"):
         self._repository, self._branch = repository, branch
@@ -154,12 +160,12 @@ class Icechunk(Objects):
     def keys(self, prefix: str) -> list[str]:
         with suppress(ValueError):
             if prefix and self.document(prefix.rstrip("/")) is None:
-                return []  # of what is no array and no group an error is made
-        with store_errors(self.name, f"listing {prefix or 'it'}"):
+                return []  # icechunk raises an error for a path without array or group
+        with store_errors(self.name, f"listing {prefix or 'its keys'}"):
             return super().keys(prefix)
 
     def acknowledge(self, counter: bytes) -> None:
-        self.group("r+", BOOKKEEPING).attrs["acknowledged"] = counter.hex()  # one commit with what it counts
+        self.group("r+", BOOKKEEPING).attrs["acknowledged"] = counter.hex()  # committed with the frames that it counts
 
     def acknowledged(self) -> bytes | None:
         with suppress(ValueError, TypeError):
@@ -167,7 +173,7 @@ class Icechunk(Objects):
             return None if counter is None else bytes.fromhex(counter)
         return None
 
-    # The record of the lock is an attribute, and icechunk refuses the commit of the second writer.
+    # The lock is an attribute of the group: icechunk refuses the commit of a second writer.
 
     def _put_lock(self, record: dict[str, Any]) -> bool:
         from icechunk import ConflictError

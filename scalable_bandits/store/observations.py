@@ -1,4 +1,4 @@
-"""Stores of runs: made, opened, and mended as they are opened."""
+"""Stores of runs: creating them, opening them, and repairing them when they are opened."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from scalable_bandits.store.writer import Durability, RunWriter
 class ObservationStore(RunWriter):
     """One run: fields over rounds 1, 2, ..., appended and never changed.
 
-    Made by `create` and `open`. One opened for writing holds the run's lock until it is closed, and is a context
-    manager; leaving the context by an exception makes everything durable, but does not count as an orderly close.
+    Created by `create`, opened by `open`. A store that is open for writing holds the run's lock until it is closed, and
+    is a context manager. Leaving the context by an exception makes everything durable, but is not an orderly close.
 
     Attributes are those of `StoredRun`, and
 
     Attributes
     ----------
     writable : bool
-        Whether it was opened for writing and not yet closed.
+        Whether the store is open for writing.
     """
 
     @classmethod
@@ -59,34 +59,34 @@ class ObservationStore(RunWriter):
         attributes: Mapping[str, Any] | None = None,
         inputs: Mapping[str, NDArray[Any]] | None = None,
     ) -> Self:
-        """Make a new run and open it for writing.
+        """Create a run and open it for writing.
 
         Parameters
         ----------
         place
-            A folder, a URL that zarr knows, a zarr store, or an icechunk repository.
+            Folder, URL that zarr can open, zarr store, or icechunk repository.
         fields
-            Quantities a round; the round itself is added.
+            Quantities recorded each round; the round itself is added.
         specification
-            What makes the run, as plain data.
+            Specification that makes the run, as plain data.
         planned
-            Rounds that it is to have.
+            Planned number of rounds.
         durability
-            "round": what is appended is on disk when `append` returns. "block": when a chunk is full, when an append
-            comes a second or more after the last write, or on `flush`.
+            "round": appended rounds are on disk when `append` returns. "block": they are written when a chunk is full,
+            by an append a second or more after the last write, or by `flush`.
         chunk
-            Rounds a chunk.
+            Number of rounds in a chunk.
         attributes
-            More attributes of the zarr group.
+            Additional attributes of the zarr group.
         inputs
-            Arrays (...,) of any shape that the specification speaks of, by their digests.
+            Arrays (...,) of any shape that the specification describes, by their digests.
 
         Raises
         ------
         FileExistsError
-            If something is there.
+            If the place is not empty.
         StoreLocked
-            If another process is making it.
+            If another process is creating a run there.
         ValueError
             If two fields have the same name, or the chunk or the durability is invalid.
         """
@@ -100,12 +100,12 @@ class ObservationStore(RunWriter):
                 "fields": describe_fields(check_fields(fields)), "specification": dict(specification),
             }
         )  # fmt: skip
-        with store_errors(location.name, "making it"):
+        with store_errors(location.name, "creating it"):
             if location.occupied() and not location.unfinished():
                 raise FileExistsError(f"store: {location.name} exists already; name another place, or remove it first")
             location.lock(takeover=False)
             try:
-                if not location.unfinished():  # another process was faster
+                if not location.unfinished():  # another process created it before this one had the lock
                     text = f"store: {location.name} exists already; name another place, or remove it first"
                     raise FileExistsError(text)
                 location.clear()
@@ -185,7 +185,10 @@ class ObservationStore(RunWriter):
     def _open_to_write(
         cls, location: Location, attributes: Mapping[str, Any], durability: Durability, recover: bool, takeover: bool
     ) -> tuple[Self | None, list[str]]:
-        """Take the lock and open a run; None, and what was done, of one that another was put in the place of."""
+        """Take the lock and open a run.
+
+        None and what was done, if a damaged run was replaced by a recovered one.
+        """
         location.lock(takeover)
         try:
             location.refresh()
@@ -209,7 +212,7 @@ class ObservationStore(RunWriter):
     def _open_locked(
         cls, location: Location, attributes: Mapping[str, Any], durability: Durability, thorough: bool
     ) -> Self:
-        """Open a run whose lock was taken, and mend it; `thorough`: StoreDamaged if any round cannot be read."""
+        """Open and repair a run whose lock was taken; if `thorough`, raise StoreDamaged if any round is unreadable."""
         upgraded = attributes["schema"] < SCHEMA
         if upgraded:
             reader = StoredRun(location, attributes)
@@ -223,29 +226,30 @@ class ObservationStore(RunWriter):
 
     @classmethod
     def _read(cls, location: Location, attributes: Mapping[str, Any], recover: bool) -> Self:
-        """Open a run for reading; what is damaged or torn is said, and nothing is changed."""
+        """Open a run for reading, with a warning about damage and torn logs; nothing on disk is changed."""
         store = cls(location, attributes, "block", writable=False, recover=recover)
         with store_errors(location.name, "reading it"):
             store.refresh()
-        said = [*store.problems, *store.notes()]
-        if said:
-            warnings.warn(f"store {location.name}: {'; '.join(said)}", stacklevel=3)
+        found = [*store.problems, *store.notes()]
+        if found:
+            warnings.warn(f"store {location.name}: {'; '.join(found)}", stacklevel=3)
         return store
 
     @staticmethod
     def _finish_move(location: Location, mode: str) -> None:
-        """Finish what a process that was killed as it recovered or upgraded a run had nearly done."""
-        left = location.unfinished_move()
-        if left and mode == "r":
-            text = f"it was killed as it was recovered or upgraded; {left} has all of it: open it for writing"
+        """Finish the recovery or upgrade of a run that was interrupted at its last step."""
+        sibling = location.unfinished_move()
+        if sibling and mode == "r":
+            text = f"its recovery or upgrade was interrupted; {sibling} has all of it: open it for writing"
             raise StoreDamaged(f"store {location.name}: {text}")
-        if left:
-            location.finish_move(left)
-            warnings.warn(f"store {location.name}: it was moved here from {left}, as was begun before", stacklevel=4)
+        if sibling:
+            location.finish_move(sibling)
+            text = f"it was moved here from {sibling}, which completes an interrupted recovery or upgrade"
+            warnings.warn(f"store {location.name}: {text}", stacklevel=4)
 
     @staticmethod
     def _find_attributes(location: Location) -> Copies:
-        """Attributes of the run in a place; None of one whose making was interrupted."""
+        """Read the attributes of the run in a location; None if its creation was interrupted."""
         copies = read_attributes(location)
         if copies.attributes is not None and copies.attributes["schema"] == SCHEMA and location.unfinished():
             return Copies(None, {})
@@ -253,31 +257,31 @@ class ObservationStore(RunWriter):
 
     @staticmethod
     def _refuse_to_open(location: Location, damaged: Mapping[str, str]) -> NoReturn:
-        """Say what a place without readable attributes is."""
+        """Raise the error that explains why a location without readable attributes cannot be opened."""
         if not location.occupied() or location.unfinished():
             raise FileNotFoundError(f"store: there is no run in {location.name}")
         if not location.has_run_files():
-            raise FileExistsError(f"store: {location.name} exists already and is no run; name another place")
+            raise FileExistsError(f"store: {location.name} exists already and is not a run; name another place")
         raise refuse_attributes(location, damaged)
 
     @classmethod
     def _open_schema_0(cls, location: Location, earlier: Schema0Run) -> Self:
-        """A run of an earlier schema, for reading."""
+        """Open a run of schema 0 for reading."""
         store = cls(location, earlier.attributes, "block", writable=False)
         store.set_rows(earlier.columns)
         return store
 
     @classmethod
     def _upgrade_schema_0(cls, location: Location, earlier: Schema0Run) -> dict[str, Any]:
-        """Put a run of this schema in the place of an earlier one, which stays beside it; its attributes."""
-        beside, kept = location.free_sibling("upgrading", "store"), location.free_sibling("earlier", "store")
+        """Replace a run of schema 0 by one of this schema and keep the original beside it; return the attributes."""
+        sibling, kept = location.free_sibling("upgrading", "store"), location.free_sibling("earlier", "store")
         given = dict(earlier.attributes)
         fields, specification, planned = fields_of(given), given.pop("specification"), given.pop("planned")
-        with cls.create(beside, fields, specification=specification, planned=planned, attributes=given) as store:
+        with cls.create(sibling, fields, specification=specification, planned=planned, attributes=given) as store:
             store.append(earlier.columns)
         location.move(kept)
-        beside.move(location)
-        text = f"store {location.name}: upgraded to schema {SCHEMA}; what it was is in {kept.name}"
+        sibling.move(location)
+        text = f"store {location.name}: upgraded to schema {SCHEMA}; the original is in {kept.name}"
         warnings.warn(text, stacklevel=4)
         return read_attributes(location).attributes or {}
 

@@ -1,4 +1,4 @@
-"""Mending what a writer that died, or a disk, left behind."""
+"""Repair of what a killed writer or a damaged disk left behind."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from scalable_bandits.store.scan import Scan
 from scalable_bandits.store.upgrade import remove_schema_1_files
 from scalable_bandits.store.writer import RunWriter
 
-OWN = ("schema", "id", "digest", "chunk", "fields", "specification", "planned")  # attributes of any run
+OWN = ("schema", "id", "digest", "chunk", "fields", "specification", "planned")  # attributes that every run has
 
 
 def mend(store: RunWriter, thorough: bool = False) -> None:
-    """Bring a store whose lock was just taken into order; what was done is added to its `repairs`.
+    """Repair a store whose lock was just taken, and list the repairs in its `repairs`.
 
     Parameters
     ----------
     store
-        The store.
+        Store that is open for writing.
     thorough
-        Read every round, too: what cannot be read is damage.
+        Whether to read every round and report unreadable ones as damage.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def mend(store: RunWriter, thorough: bool = False) -> None:
     _renew_logs(store, found)
     _check_count(store)
     current = {f"{name}-{log.generation}" for name, log in store._logs.items()}
-    for file in set(location.journals()) - current:  # of a chunk that was not committed, or that was
+    for file in set(location.journals()) - current:  # before or after the current generation
         location.journal(file).remove()
     remove_schema_1_files(location)
     store._commit_record()
@@ -58,7 +58,7 @@ def mend(store: RunWriter, thorough: bool = False) -> None:
 
 
 def _renew_logs(store: RunWriter, found: Scan) -> None:
-    """Begin the logs anew that end in a torn frame, or that can be made again."""
+    """Replace the logs that end in a torn frame or can be rebuilt."""
     table = store.chunks.digests()
     for name, contents in found.logs.items():
         file = found.file(store.location, name)
@@ -77,7 +77,7 @@ def _renew_logs(store: RunWriter, found: Scan) -> None:
 
 
 def _check_chunks(store: RunWriter, thorough: bool) -> None:
-    """StoreDamaged if a chunk of the committed rounds is not there; asks for names only, if it need not be thorough."""
+    """Raise StoreDamaged if a committed chunk is missing; unless `thorough`, keys are only listed."""
     for start in range(0, store.chunks.whole if thorough else 0, store.chunk):
         store.read(start, start + store.chunk)
     for field in store.fields:
@@ -90,7 +90,7 @@ def _check_chunks(store: RunWriter, thorough: bool) -> None:
 
 
 def _lengthen(store: RunWriter) -> None:
-    """Give all arrays one length, with room for the rounds that are there."""
+    """Give all arrays the same length, with room for the committed rounds."""
     location, committed = store.location, store._record.rounds
     lengths = {field: length_of(location, field.name) or 0 for field in (ROUND, *store.fields)}
     store._arrays.length = max(*lengths.values(), committed)
@@ -98,8 +98,8 @@ def _lengthen(store: RunWriter) -> None:
     for field in short:
         document = field_document(field, store.chunk, store._arrays.length, location.separator)
         location.put_document(field.name, document)
-    if min(lengths.values()) < committed:  # else they were just growing
-        store.repairs.append("arrays of several lengths were given one")
+    if min(lengths.values()) < committed:  # otherwise only an extension was interrupted
+        store.repairs.append("arrays of different lengths were given the same length")
     if len(store._rows) and committed > store.chunks.whole:
         ends = store.chunks.whole, committed
         store._unpublished = (
@@ -108,7 +108,7 @@ def _lengthen(store: RunWriter) -> None:
 
 
 def _renumber(store: RunWriter, thorough: bool) -> None:
-    """Write the numbers of rounds again where their chunk is missing, or (thorough) damaged."""
+    """Write the numbers of rounds again where their chunk is missing or, with `thorough`, damaged."""
     start = 0 if thorough else store.chunks.first_missing(ROUND.name) * store.chunk
     for first in range(start, store.chunks.whole, store.chunk):
         numbers = np.arange(first + 1, first + store.chunk + 1)
@@ -120,11 +120,11 @@ def _renumber(store: RunWriter, thorough: bool) -> None:
 
 
 def _check_count(store: RunWriter) -> None:
-    """Write the count for other readers again, if it is another one than is committed."""
+    """Correct ``committed`` if it differs from the number of committed rounds."""
     array = store._arrays.array(COMMITTED)
     try:
         count: Any = int(np.asarray(array[()]))
-    except Exception:  # codecs raise what they like
+    except Exception:  # codecs raise errors of any class
         count = "damaged"
     store._public_count = store._record.rounds
     if count != store._record.rounds:
@@ -132,32 +132,32 @@ def _check_count(store: RunWriter) -> None:
         store.repairs.append(f"{COMMITTED}/c, the count for other readers, was {count}, and is {store._record.rounds}")
 
 
-# ---- going on with what is there
+# ---- recovery of the readable rounds
 
 
 def recover(run: StoredRun, create: Callable[..., RunWriter]) -> str:
-    """Put a new run with everything that can be read in the place of a damaged one; says what became of it.
+    """Replace a damaged run by a new one with everything that can be read; return a description of the result.
 
-    The damaged files are kept, all of them, beside it. Where lost rounds can be played again to the same numbers (of a
-    simulation) the run ends before the first of them; else those after them close up.
+    All damaged files are kept beside it. If the run can be simulated again, it ends before the first lost round;
+    otherwise lost rounds are left out.
 
     Parameters
     ----------
     run
-        The damaged run, opened with `recover`.
+        Damaged run, opened with `recover`.
     create
-        Makes a store, as `ObservationStore.create`.
+        Function that creates a store, with the parameters of `ObservationStore.create`.
 
     Raises
     ------
     ValueError
-        If there is no room beside it for a copy: it is in no folder.
+        If the run is not in a folder, so that no copy can be kept beside it.
     """
     location = run.location
-    beside, kept = location.free_sibling("recovering", "recover"), location.free_sibling("damaged", "recover")
+    sibling, kept = location.free_sibling("recovering", "recover"), location.free_sibling("damaged", "recover")
     given = {key: value for key, value in run.attributes.items() if key not in OWN}
     store = create(
-        beside, run.fields, specification=run.specification, planned=run.planned, chunk=run.chunk, attributes=given,
+        sibling, run.fields, specification=run.specification, planned=run.planned, chunk=run.chunk, attributes=given,
         inputs=_inputs(run),
     )  # fmt: skip
     _copy_rounds(run, store)
@@ -166,15 +166,15 @@ def recover(run: StoredRun, create: Callable[..., RunWriter]) -> str:
         store.write_frame(TICKETS, Entry(frame.kind, frame.first, frame.payload, frame.time))
     store.close(orderly=run.orderly)
     location.move(kept)
-    beside.move(location)
+    sibling.move(location)
     lost = run.known - len(store)
-    fate = "will be played again" if run.deterministic else "were given up"
-    gone = f"{lost} round(s) {fate}" if lost else "no round was given up"
-    return f"{gone}, {len(store)} are there; all files as they were are in {kept.name}"
+    fate = "will be played again" if run.deterministic else "are lost"
+    result = f"{lost} round(s) {fate}" if lost else "no round is lost"
+    return f"{result}, {len(store)} are there; all original files are in {kept.name}"
 
 
 def _copy_rounds(run: StoredRun, store: RunWriter) -> None:
-    """Append every round that can be read; of a run that can be played again, those before the first that cannot."""
+    """Append the readable rounds; of a run that can be simulated again, only those before the first unreadable one."""
     for start in range(0, run.chunks.whole, run.chunk):
         try:
             rows = run.read(start, start + run.chunk)
@@ -188,7 +188,7 @@ def _copy_rounds(run: StoredRun, store: RunWriter) -> None:
 
 
 def _inputs(run: StoredRun) -> dict[str, Any]:
-    """The arrays of the specification that can be read, by their digests."""
+    """Return the readable arrays of the specification by their digests."""
     found = {}
     for described in described_arrays(run.specification):
         with suppress(StoreDamaged):

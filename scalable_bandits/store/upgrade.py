@@ -1,8 +1,8 @@
-"""Runs written by earlier versions: read as they are, and brought to this schema in place before the first write.
+"""Runs of earlier versions: reading them, and upgrading them in place before the first write.
 
-How schema 1 (0.1.0) is read: `schema_1.py`.
-Schema 0 (0.1.0 before it had stores) was the dataset of a finished simulation, written by xarray: its specification
-names the environment's type, noise and seed only, so that what is left out is not compared.
+`schema_1.py` reads schema 1 (version 0.1.0). Schema 0 (development versions before 0.1.0) was the dataset of a finished
+simulation, written by xarray. Its specification has only the type, noise and seed of the environment; the rest is not
+compared.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _SCHEMA_0 = ("y", "value", "regret", "cumulative_regret", "width", "information_
 
 
 def upgrade(run: StoredRun) -> dict[str, Any]:
-    """Bring a run of schema 1 to this one, in place; its attributes.
+    """Upgrade a run of schema 1 in place; return its new attributes.
 
-    The files of this schema are written beside those of the earlier one; then the attributes say which count.
+    The files of this schema are written beside those of schema 1; replacing the attributes is the last step.
 
     Parameters
     ----------
     run
-        The run, just read.
+        Run of schema 1, just read.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def upgrade(run: StoredRun) -> dict[str, Any]:
 
 
 def remove_schema_1_files(location: Location) -> None:
-    """Remove what only schema 1 has."""
+    """Remove the files that only schema 1 has."""
     for name in (JOURNAL_1, TICKETS):
         location.remove_schema_1(name)
     location.commit_transaction()
@@ -99,19 +99,19 @@ def remove_schema_1_files(location: Location) -> None:
 
 
 class Schema0Run(NamedTuple):
-    """A run of schema 0, in this one's terms."""
+    """Run of schema 0, with the attributes of the present schema."""
 
     attributes: dict[str, Any]
     columns: Columns
 
 
 def read_schema_0(location: Location) -> Schema0Run | None:
-    """Run of schema 0, whole; None if there is none here.
+    """Read a run of schema 0; None if there is none.
 
     Raises
     ------
     StoreDamaged
-        If there is one and it cannot be read.
+        If it cannot be read.
     """
     try:
         group: Any = location.group()
@@ -119,7 +119,7 @@ def read_schema_0(location: Location) -> Schema0Run | None:
             return None
         if any(name not in group for name in ("candidate", "x", *_SCHEMA_0)):
             return None
-    except Exception:  # nothing there, or nothing of ours
+    except Exception:  # nothing there, or not a run
         return None
     try:
         specification = json.loads(group.attrs["specification"])
