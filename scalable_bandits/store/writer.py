@@ -7,10 +7,9 @@ Files are made durable in this order:
 3. the next generation of the journal, which begins after that chunk;
 4. the commit record, which names all of these; then ``committed``, the number of rounds for other zarr readers.
 
-Closing also writes the unfinished chunk, so that plain zarr and xarray see every round, and trims the arrays. The
-journal keeps these rounds until their chunk is whole. A process that dies in between leaves chunks and journals that
-the commit record does not name, a torn frame at the end of the journal, or arrays of different lengths. Opening for
-writing repairs and reports all of it (`repair.py`).
+Closing also writes the unfinished chunk, so that plain zarr and xarray see every round, and trims the arrays; the
+journal keeps these rounds until their chunk is whole. Opening for writing repairs what a killed process may leave
+(`repair.py`): chunks and journals that no commit record names, a torn frame, or arrays of different lengths.
 """
 
 from __future__ import annotations
@@ -116,7 +115,6 @@ class RunWriter(StoredRun):
                 self.flush()
 
     def _overdue(self) -> bool:
-        """Whether the last write is too long ago for durability "block"."""
         return time.monotonic() - self._flushed > BLOCK_SECONDS
 
     def note_pending(self, candidates: Sequence[int], proposals: Proposals = pendings.NO_PROPOSALS) -> None:
@@ -175,7 +173,7 @@ class RunWriter(StoredRun):
                 tail = self._publish()
                 if orderly:
                     self._append_frame(Entry(Kind.CLOSED, len(self), self._pending()))
-                self._commit_record(len(self), tail=tail)
+                self._commit_record(rounds=len(self), tail=tail)
                 self.location.commit_transaction()
                 self._finish_commit()
         finally:
@@ -282,18 +280,19 @@ class RunWriter(StoredRun):
                 raise
         self._append_frame(entry, name)
 
-    def _commit_record(self, rounds: int | None = None, **changes: Any) -> None:
-        """Write the commit record, with `rounds` rounds in the arrays (by default unchanged)."""
-        committed = self._record.rounds if rounds is None else rounds
-        logs = {name: log.extent(self.chunks.whole + self._logged) for name, log in self._logs.items()}
-        record = attrs.evolve(
-            self._record, rounds=committed, **{"logs": logs, "attributes": self.attributes["digest"], **changes}
-        )
+    def _next_record(self, logs: Mapping[str, Log], in_logs: int, **changes: Any) -> CommitRecord:
+        """Return the commit record with changes, with the present attributes and with logs up to round `in_logs`."""
+        extents = {name: log.extent(in_logs) for name, log in logs.items()}
+        return attrs.evolve(self._record, logs=extents, attributes=self.attributes["digest"], **changes)
+
+    def _commit_record(self, **changes: Any) -> None:
+        """Write the commit record, with changes to other fields than attributes and logs."""
+        record = self._next_record(self._logs, self.chunks.whole + self._logged, **changes)
         if record == self._record:
             return
         self._record_uncertain = True
         self.location.write_record(record.to_plain())
-        self._record, self.chunks.committed, self._record_uncertain = record, committed, False
+        self._record, self.chunks.committed, self._record_uncertain = record, record.rounds, False
 
     def _finish_commit(self) -> None:
         """Update ``committed`` and remove old logs; the commit does not depend on either."""
@@ -357,16 +356,13 @@ class RunWriter(StoredRun):
         table = np.concatenate(tables)
         self._logs[DIGESTS].append(Entry(Kind.DIGESTS, self.chunks.whole // self.chunk, digests.encode(table)))
         folded, logged, journal = self.chunks.whole + count, max(self._logged - count, 0), self._logs[ROUNDS]
-        stale = bool(self._journal_overlaps or self._logged or self._logged_pending or self.pending)
-        following = self._next_journal(journal, folded, count) if stale else None
+        overlaps = bool(self._journal_overlaps or self._logged or self._logged_pending or self.pending)
+        following = self._next_journal(journal, folded, count) if overlaps else None
         logs = {**self._logs, ROUNDS: following or journal}
-        extents = {name: log.extent(folded + logged) for name, log in logs.items()}
         chain = digests.chain(table, self._record.chain)
-        record = attrs.evolve(
-            self._record, rounds=folded, chain=chain, tail=(), logs=extents, attributes=self.attributes["digest"]
-        )
+        record = self._next_record(logs, folded + logged, rounds=folded, chain=chain, tail=())
         earlier = [*self._old_logs, journal] if following else self._old_logs
-        noted = list(self.pending) if following else self._logged_pending
+        logged_pending = list(self.pending) if following else self._logged_pending
         known = self.chunks.digests_with(table)
         self._record_uncertain = True
         try:
@@ -378,7 +374,8 @@ class RunWriter(StoredRun):
         # Assignments only: without a call in between, no signal handler can interrupt them.
         self._record, self._logs, self._rows, self._logged = record, logs, rest, logged
         self.chunks.whole, self.chunks.committed, self.chunks.table = folded, folded, known
-        self._old_logs, self._logged_pending, self._journal_overlaps = earlier, noted, stale and following is None
+        self._old_logs, self._logged_pending = earlier, logged_pending
+        self._journal_overlaps = overlaps and following is None
         self._record_uncertain = False
         self._acknowledge(folded + logged)
 
