@@ -135,9 +135,8 @@ def _count(run: StoredRun) -> Iterator[Part]:
     try:
         array = run.location.column(COMMITTED, count_document(run.attributes), strict=True)
         count: Any = int(np.asarray(array[()]))
-        why = (
-            "" if count == run.chunks.committed else f"it says {count} rounds, and {run.chunks.committed} are committed"
-        )
+        committed = run.chunks.committed
+        why = "" if count == committed else f"it says {count} rounds, and {committed} are committed"
     except Exception as error:  # codecs raise errors of any class
         why = f"it cannot be read ({one_line(error)})"
     if why:
@@ -188,7 +187,7 @@ def _numbers(run: StoredRun, start: int, stop: int) -> str:
         right = np.array_equal(run.chunks.read_unchecked(ROUND.name, start, stop), np.arange(start + 1, stop + 1))
     except StoreDamaged as error:
         return str(error)
-    return "" if right else f"it does not hold the numbers {start + 1} to {stop}"
+    return "" if right else f"it does not contain the numbers {start + 1} to {stop}"
 
 
 def _inputs(run: StoredRun) -> Iterator[Part]:

@@ -15,7 +15,7 @@ from scalable_bandits.store.frames import Contents
 from scalable_bandits.store.layout import ROUND, SCHEMA, field_document, fields_of
 from scalable_bandits.store.locations import Location
 from scalable_bandits.store.record import CommitRecord
-from scalable_bandits.store.rows import Columns
+from scalable_bandits.store.rows import Columns, Field
 
 REPLACED = "its digest is not that of what was written: the file was replaced by another"
 
@@ -46,6 +46,7 @@ class ChunkReader:
         self.whole = self.committed = 0
         self._location, self._recover = location, recover
         self._fields, self._size = fields_of(attributes), attributes["chunk"]
+        self._columns = {field.name: number for number, field in enumerate(self._fields)}  # of the digests
         self._replayable = attributes.get("kind") == "simulate"
         self._signed = attributes["schema"] == SCHEMA
         self._tail: tuple[int, ...] = ()
@@ -55,7 +56,7 @@ class ChunkReader:
         self._recent: dict[str, tuple[int, NDArray[Any]]] = {}  # number and rows of the chunk read last, by field
 
     def set_record(self, record: CommitRecord, contents: Contents | None, file: str) -> None:
-        """Read the chunks named by a commit record from now on.
+        """Set the commit record, which says which chunks there are.
 
         Parameters
         ----------
@@ -75,14 +76,17 @@ class ChunkReader:
         known = self.digests()
         return table if known is None or not len(known) else np.concatenate([known, table])
 
+    def _field(self, name: str) -> Field:
+        return ROUND if name == ROUND.name else self._fields[self._columns[name]]
+
     def key(self, name: str, number: int) -> str:
         """Return the key of a chunk."""
-        field = next(f for f in (ROUND, *self._fields) if f.name == name)
+        field = self._field(name)
         return f"{name}/c" + "".join(f"{self._location.separator}{i}" for i in (number, *(0 for _ in field.shape)))
 
     def array(self, name: str) -> Any:
         """Open the array of a field, with metadata from the run's attributes; a missing chunk is an error."""
-        field = next(f for f in (ROUND, *self._fields) if f.name == name)
+        field = self._field(name)
         length = (max(self.committed, self.whole) // self._size + 1) * self._size
         document = field_document(field, self._size, length, self._location.separator)
         return self._location.column(name, document, strict=True)
@@ -96,20 +100,22 @@ class ChunkReader:
             If a chunk cannot be read, or is not what was written.
         """
         first, last = start // self._size, -(-stop // self._size)
-        held = self._recent.get(name)
-        if held is not None and (first, last) == (held[0], held[0] + 1):
-            return held[1][start - first * self._size : stop - first * self._size].copy()
+        recent = self._recent.get(name)
+        if recent is not None and (first, last) == (recent[0], recent[0] + 1):
+            return recent[1][start - first * self._size : stop - first * self._size].copy()
         values = self.read_unchecked(name, first * self._size, last * self._size)
-        table, column = self.digests(), [f.name for f in self._fields].index(name)
-        other = None if table is None else digesting.first_mismatch(values, table[first:last, column], self._size)
-        if other is not None:
-            wrong = (first + other) * self._size
-            raise StoreDamaged(self.damage_message(name, wrong, wrong + self._size, REPLACED))
-        inside = values[start - first * self._size : stop - first * self._size]
+        table = self.digests()
+        if table is not None:
+            expected = table[first:last, self._columns[name]]
+            other = digesting.first_mismatch(values, expected, self._size)
+            if other is not None:
+                wrong = (first + other) * self._size
+                raise StoreDamaged(self.damage_message(name, wrong, wrong + self._size, REPLACED))
+        rows = values[start - first * self._size : stop - first * self._size]
         if last == first + 1:
             self._recent[name] = first, values
-            return inside.copy()
-        return inside
+            return rows.copy()
+        return rows
 
     def read_unchecked(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Read rows (k, ...) of one field without comparing digests; raise StoreDamaged if they cannot be read."""
@@ -128,7 +134,7 @@ class ChunkReader:
         except Exception as error:  # codecs raise errors of any class
             return one_line(error)
         table = self.digests()
-        if table is None or digesting.digest(values) == table[number, [f.name for f in self._fields].index(name)]:
+        if table is None or digesting.digest(values) == table[number, self._columns[name]]:
             return ""
         return REPLACED
 
@@ -182,7 +188,7 @@ class ChunkReader:
         return rows if len(rows) == len(self._fields) else None
 
     def digests(self) -> Digests | None:
-        """Return the digests (chunks, fields) of all whole chunks; None for a run of an earlier schema, which has none.
+        """Return the digests (chunks, fields) of all whole chunks; None for a run of an earlier schema.
 
         If their log is damaged, they are computed from the chunks and must match the commit record.
         """
@@ -192,7 +198,7 @@ class ChunkReader:
             if table is None or digesting.chain(table) != self._chain:
                 table = self.compute_digests()
                 if digesting.chain(table) != self._chain and not self._recover:
-                    text = f"{file} is damaged, and some chunk is not what was committed; open it with recover=True"
+                    text = f"{file} is damaged, and at least one chunk was changed; open it with recover=True"
                     raise StoreDamaged(f"store {self._location.name}: {text}")
             self.table = table
         return self.table
@@ -213,9 +219,10 @@ class ChunkReader:
 
     def column(self, name: str) -> Column:
         """Return a field's rows in whole chunks, for dask."""
-        table, number = self.digests(), [f.name for f in self._fields].index(name)
+        table = self.digests()
+        expected = None if table is None else table[:, self._columns[name]]
         text = f"store {self._location.name}: {name}: some rounds cannot be read"
-        return Column(self.array(name), self.whole, None if table is None else table[:, number], self._size, text)
+        return Column(self.array(name), self.whole, expected, self._size, text)
 
 
 class Column:
@@ -234,5 +241,5 @@ class Column:
             other = digesting.first_mismatch(values, self._expected[first:last], self._chunk)
             if other is not None:
                 raise StoreDamaged(f"{self._damage} (chunk {first + other}: {REPLACED})")
-        inside = values[start - first * self._chunk : stop - first * self._chunk : step]
-        return inside[(slice(None), *index[1:])] if isinstance(index, tuple) else inside
+        found = values[start - first * self._chunk : stop - first * self._chunk : step]
+        return found[(slice(None), *index[1:])] if isinstance(index, tuple) else found

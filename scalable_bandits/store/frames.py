@@ -73,7 +73,7 @@ def seed_of(run: str, name: str, generation: int) -> int:
 
 
 def encode(seed: int, number: int, kind: Kind, first: int, payload: bytes, when: float | None = None) -> bytes:
-    """Return the bytes of a frame; `when` defaults to the present time."""
+    """Return the bytes of a frame; `when` defaults to the current time."""
     body = _BODY.pack(kind, first, time.time() if when is None else when) + payload
     head = _CHECKED.pack(_MARK, number, len(body), zlib.crc32(body, seed))
     return head + zlib.crc32(head, seed).to_bytes(4, "little") + body + _END

@@ -22,7 +22,7 @@ class Journal(Protocol):
         """Add bytes at the end: durable on return, absent if this raises."""
 
     def mark(self) -> Any:
-        """Return the present end, for `rewind`."""
+        """Return the current end, for `rewind`."""
 
     def rewind(self, mark: Any) -> None:
         """Cut the journal back to an end returned by `mark`."""

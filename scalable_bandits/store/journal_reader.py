@@ -86,7 +86,7 @@ class JournalReader:
         return frame.first + count
 
     def _skip_gap(self, gap: Gap | None, rounds: int) -> None:
-        """Report a gap, after which the run has `rounds` rounds, and go on behind it."""
+        """Report a gap, which ends after `rounds` rounds of the run, and continue after it."""
         self._run.problems.append(f"{self._place_of(gap)}: damaged; {self._restore_lost(rounds)}")
 
     def _place_of(self, gap: Gap | None) -> str:
@@ -104,7 +104,7 @@ class JournalReader:
                 run.add_rows({name: values[inside] for name, values in rows.items()}, self._position - start)
         first, self._position = self._position, max(self._position, rounds)
         if first >= rounds:
-            return "no round is lost, but what was pending may be"
+            return "no round is lost, but pending candidates may be"
         self._ended = run.deterministic
         return f"rounds {first + 1} to {rounds} cannot be read"
 

@@ -95,7 +95,7 @@ class Location(ABC):
 
     @abstractmethod
     def lock(self, takeover: bool) -> None:
-        """Become the only writer, at once; otherwise raise StoreLocked, which names the present writer."""
+        """Become the only writer, at once; otherwise raise StoreLocked, which names the current writer."""
 
     @abstractmethod
     def unlock(self) -> None:

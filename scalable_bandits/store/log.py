@@ -57,11 +57,11 @@ class Log:
         self.frames += 1
 
     def extent(self, rounds: int) -> Extent:
-        """Return the present extent, for a run of `rounds` rounds."""
+        """Return the current extent, for a run of `rounds` rounds."""
         return Extent(self.generation, self.frames, rounds if self._name == ROUNDS else 0)
 
     def mark(self) -> Any:
-        """Return the present end, for `rewind`."""
+        """Return the current end, for `rewind`."""
         return self.frames, self._journal.mark()
 
     def rewind(self, mark: Any) -> None:

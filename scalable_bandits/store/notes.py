@@ -1,6 +1,6 @@
 """Notes of a study: what it records of all its runs beside their stores, as arrays over cases, policies and replicates.
 
-The digests of the arrays are written before the arrays, those of the present arrays together with those of the new
+The digests of the arrays are written before the arrays, those of the current arrays together with those of the new
 ones. An array that matches neither is damaged and left out: its numbers are computed again from the runs.
 """
 

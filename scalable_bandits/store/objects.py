@@ -24,7 +24,7 @@ class Objects(Location):
     """Run in any zarr store. The lock is an object with the record of its owner, made only if it does not exist.
 
     The lock of an owner on this machine that no longer runs is replaced. Whether an owner on another machine still runs
-    cannot be found out: there `takeover` replaces its lock.
+    cannot be found out: its lock is replaced only with `takeover`.
     """
 
     _LOCK = f"{BOOKKEEPING}/writer.json"

@@ -33,12 +33,10 @@ from scalable_bandits.store.writer import Durability, RunWriter
 
 
 class ObservationStore(RunWriter):
-    """One run: fields over rounds 1, 2, ..., appended and never changed.
+    """One run: fields over rounds 1, 2, ..., appended and never changed. It has the attributes of `StoredRun`, too.
 
     Created by `create`, opened by `open`. A store that is open for writing holds the run's lock until it is closed, and
     is a context manager. Leaving the context by an exception makes everything durable, but is not an orderly close.
-
-    Attributes are those of `StoredRun`, and
 
     Attributes
     ----------
@@ -127,33 +125,33 @@ class ObservationStore(RunWriter):
         recover: bool = False,
         takeover: bool = False,
     ) -> Self:
-        """Open a run, to read ("r", also while another process writes it) or to append to ("a").
+        """Open a run to read it ("r", also while another process writes it) or to append to it ("a").
 
         Parameters
         ----------
         place
-            A folder, a URL that zarr knows, a zarr store, or an icechunk repository.
+            Folder, URL that zarr can open, zarr store, or icechunk repository.
         mode
             "r" or "a".
         durability
             "round" or "block", as explained at `create`.
         recover
-            Go on with every round that can be read, if something is damaged. A simulation keeps the rounds before the
-            first damage, because it plays the others again. The damaged files are kept in a folder beside the store.
+            Whether to go on with all readable rounds if something is damaged. A simulation keeps the rounds before the
+            first damage, because it can play the others again. The damaged files are kept in a folder beside the store.
             In mode "r" nothing on disk is changed.
         takeover
-            The last writer, on another machine, is known to be gone (stores that are no folder).
+            Whether to take the lock of a writer on another machine that is known to have ended (not for folders).
 
         Raises
         ------
         FileNotFoundError
             If there is no run.
         StoreLocked
-            If another process writes it; the message names that process.
+            If another process is writing it; the message names that process.
         StoreDamaged
-            If what was committed cannot be read; the message says which rounds can.
+            If something that was committed cannot be read; the message says which rounds can be read.
         ValueError
-            If the mode or the durability is neither of the two.
+            If the mode or the durability is invalid.
         """
         if mode not in ("r", "a"):
             checks.refuse("mode", mode, "'r' or 'a'")
@@ -221,7 +219,7 @@ class ObservationStore(RunWriter):
         store = cls(location, attributes, durability, writable=True)
         if upgraded:
             store.repairs += [*reader.repairs, f"upgraded to schema {SCHEMA}"]
-        repair.mend(store, thorough)
+        repair.repair(store, thorough)
         return store
 
     @classmethod

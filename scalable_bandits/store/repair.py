@@ -20,10 +20,11 @@ from scalable_bandits.store.scan import Scan
 from scalable_bandits.store.upgrade import remove_schema_1_files
 from scalable_bandits.store.writer import RunWriter
 
-OWN = ("schema", "id", "digest", "chunk", "fields", "specification", "planned")  # attributes that every run has
+# Attributes that every run has.
+RUN_ATTRIBUTES = ("schema", "id", "digest", "chunk", "fields", "specification", "planned")
 
 
-def mend(store: RunWriter, thorough: bool = False) -> None:
+def repair(store: RunWriter, thorough: bool = False) -> None:
     """Repair a store whose lock was just taken, and list the repairs in its `repairs`.
 
     Parameters
@@ -155,7 +156,7 @@ def recover(run: StoredRun, create: Callable[..., RunWriter]) -> str:
     """
     location = run.location
     sibling, kept = location.free_sibling("recovering", "recover"), location.free_sibling("damaged", "recover")
-    given = {key: value for key, value in run.attributes.items() if key not in OWN}
+    given = {key: value for key, value in run.attributes.items() if key not in RUN_ATTRIBUTES}
     store = create(
         sibling, run.fields, specification=run.specification, planned=run.planned, chunk=run.chunk, attributes=given,
         inputs=_inputs(run),

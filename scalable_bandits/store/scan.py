@@ -74,7 +74,7 @@ def scan(location: Location, attributes: Mapping[str, Any]) -> Scan:
     run = attributes["id"]
     problems, notes = [], []
     record, why = read_record(location, run)
-    whole = record is not None
+    trusted = record is not None
     if record is None:
         problems.append(f"{location.record_file}: {why}")
         record = CommitRecord(run, logs=_newest(location))
@@ -93,11 +93,11 @@ def scan(location: Location, attributes: Mapping[str, Any]) -> Scan:
             problems.append(f"{file}: {wrong}")
         elif contents.torn:
             notes.append(f"{file} ends in a torn tail of {contents.torn} bytes")
-    if whole and _has_later_chunks(record, logs[DIGESTS], attributes["chunk"]):
+    if trusted and _has_later_chunks(record, logs[DIGESTS], attributes["chunk"]):
         text = "the commit record is an earlier one: there are digests of later chunks"
         problems.append(f"{location.record_file}: {text}")
-        whole = False
-    if not whole:
+        trusted = False
+    if not trusted:
         record = _rebuilt(record, logs[DIGESTS], attributes)
     return Scan(record, logs, least, problems, notes)
 

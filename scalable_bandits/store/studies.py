@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import xarray
 
 SCHEMA = 2
-OWN = ("kind", "schema", "id", "digest")  # attributes that every study has
+STUDY_ATTRIBUTES = ("kind", "schema", "id", "digest")  # attributes that every study has
 SERIES = {"regret": np.nan, "candidate": -1, "width": np.nan, "information_gain": np.nan}  # fill values by series
 DIMENSIONS = ("case", "policy", "replicate", "round")
 TABLES = "specification"  # key of the content of a study file
@@ -94,7 +94,7 @@ class StudyStore:
             lines = differences({**stored, "replicates": given["replicates"]}, {**given, **same})
             if lines:
                 listed = "\n  ".join(lines)
-                hint = "it holds another study: name another store for this one. What differs:"
+                hint = "it has another study: name another store for this one. Differences:"
                 raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
             given = {**stored, "replicates": given["replicates"]}
         study = cls(place, given)
@@ -267,7 +267,7 @@ def study_record(place: str | Path) -> dict[str, Any] | None:
         return None
     if found["schema"] > SCHEMA:
         raise StoreError(f"store {place}: a newer version wrote this study: upgrade scalable_bandits")
-    return {key: value for key, value in found.items() if key not in OWN}
+    return {key: value for key, value in found.items() if key not in STUDY_ATTRIBUTES}
 
 
 def _find(location: Location) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def remove_schema_1_files(location: Location) -> None:
 
 
 class Schema0Run(NamedTuple):
-    """Run of schema 0, with the attributes of the present schema."""
+    """Run of schema 0, with the attributes of the current schema."""
 
     attributes: dict[str, Any]
     columns: Columns

@@ -281,7 +281,7 @@ class RunWriter(StoredRun):
         self._append_frame(entry, name)
 
     def _next_record(self, logs: Mapping[str, Log], in_logs: int, **changes: Any) -> CommitRecord:
-        """Return the commit record with changes, with the present attributes and with logs up to round `in_logs`."""
+        """Return the commit record with changes, with the current attributes and with logs up to round `in_logs`."""
         extents = {name: log.extent(in_logs) for name, log in logs.items()}
         return attrs.evolve(self._record, logs=extents, attributes=self.attributes["digest"], **changes)
 
