@@ -1,4 +1,4 @@
-"""Errors that the store raises. A full disk or missing permission stays an `OSError`, with the path in its message."""
+"""Errors of the store. A full disk or a missing permission remains an `OSError`, with the path in its message."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 _JOURNAL = re.compile(r"[a-z]+-\d+")  # name of a journal
-_LOCK_FILES = ("writer.lock", "writer.json", "acknowledged")  # files that exist before the run does
+_EARLY_FILES = ("writer.lock", "writer.json", "acknowledged")  # files that exist before the run does
 
 
 class DurableStore(LocalStore):
@@ -107,7 +107,8 @@ class Folder(Location):
                 who = describe_owner(json.loads(record.read_bytes()))
             except (OSError, ValueError, KeyError, TypeError):
                 who = "another process"
-            raise StoreLocked(f"store {self.name}: it is being written by {who}; one writer a run") from None
+            text = f"it is being written by {who}; only one process can write a run"
+            raise StoreLocked(f"store {self.name}: {text}") from None
         try:
             replace_file(record, json.dumps(this_process()).encode())
         except BaseException:
@@ -160,7 +161,7 @@ class Folder(Location):
         if self.has_run_files() or not inside.is_dir():
             return self.has_run_files()
         entries = [*self.path.iterdir(), *inside.iterdir()]  # a process may have died while it made the lock
-        return all(e.name == COMMITTED or e.name.startswith(_LOCK_FILES) for e in entries)
+        return all(e.name == COMMITTED or e.name.startswith(_EARLY_FILES) for e in entries)
 
     def remove_partial_files(self) -> int:
         left = list(self.path.rglob("*.partial"))

@@ -22,9 +22,7 @@ from scalable_bandits.store.record import is_signed, sign
 from scalable_bandits.store.rows import Field
 
 SCHEMA = 2
-CHUNK = (
-    65_536  # rounds; the fastest to write of 16,384 to 1,048,576, with zarr shards and without (benchmarks, "store")
-)
+CHUNK = 65_536  # rounds; fastest to write of 16,384 to 1,048,576, with zarr shards and without (benchmarks, "store")
 WHOLE: Any = {"write_empty_chunks": True}  # also writes chunks of fill values, so that an absent chunk is a lost one
 LARGEST_START = 2**24  # largest number of rounds that new arrays have room for
 INPUTS = "inputs"  # group of the specification's arrays, named by their digests
@@ -118,6 +116,9 @@ def describe_fields(fields: Sequence[Field]) -> list[dict[str, Any]]:
 
 # ---- metadata of groups and arrays in zarr's format
 
+_BYTES = [{"name": "bytes", "configuration": {"endian": "little"}}]
+_COMPRESSED = [*_BYTES, {"name": "zstd", "configuration": {"level": 0, "checksum": True}}]
+
 
 def group_document(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of a group."""
@@ -129,7 +130,7 @@ def field_document(field: Field, chunk: int, length: int, separator: str) -> dic
     document = _array([length, *field.shape], field.dtype, [chunk, *field.shape], separator)
     return document | {
         "fill_value": "NaN" if math.isnan(field.fill) else field.fill,
-        "codecs": [*_BYTES, {"name": "zstd", "configuration": {"level": 0, "checksum": True}}],
+        "codecs": list(_COMPRESSED),
         "dimension_names": [ROUND.name, *field.dimensions],
     }
 
@@ -141,10 +142,8 @@ def count_document(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return document | more
 
 
-_BYTES = [{"name": "bytes", "configuration": {"endian": "little"}}]
-
-
 def _array(shape: list[int], dtype: str, chunks: list[int], separator: str) -> dict[str, Any]:
+    """Return what the metadata of all arrays have in common."""
     return {
         "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
@@ -163,10 +162,8 @@ def bytes_document(size: int, piece: int, attributes: Mapping[str, Any]) -> dict
 def notes_document(shape: Sequence[int], attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of an array of a study's numbers in one piece."""
     document = _array(list(shape), "float64", list(shape), "/")
-    codecs = [*_BYTES, {"name": "zstd", "configuration": {"level": 0, "checksum": True}}]
-    names = ("case", "replicate") if len(shape) == 2 else None
-    more = {"fill_value": "NaN", "codecs": codecs, "attributes": dict(attributes)}
-    return document | more | ({} if names is None else {"dimension_names": list(names)})
+    names = {"dimension_names": ["case", "replicate"]} if len(shape) == 2 else {}
+    return document | {"fill_value": "NaN", "codecs": list(_COMPRESSED), "attributes": dict(attributes)} | names
 
 
 def documents(location: Location, attributes: Mapping[str, Any], length: int) -> dict[str, dict[str, Any]]:

@@ -44,7 +44,7 @@ def may_be_running(record: dict[str, Any]) -> bool:
 def locked_message(name: str, record: dict[str, Any]) -> str:
     """Return the message that refuses a second writer."""
     hint = "" if record["host"] == socket.gethostname() else "; if it is gone, open with takeover=True"
-    return f"store {name}: it is being written by {describe_owner(record)}; one writer a run{hint}"
+    return f"store {name}: it is being written by {describe_owner(record)}; only one process can write a run{hint}"
 
 
 def describe_owner(record: dict[str, Any]) -> str:

@@ -41,8 +41,8 @@ class Objects(Location):
         return ArrayJournal(self, f"{BOOKKEEPING}/{name}")
 
     def journals(self) -> list[str]:
-        inside = (key.split("/") for key in self.keys(f"{BOOKKEEPING}/"))
-        return sorted({parts[1] for parts in inside if len(parts) > 2 and "-" in parts[1]})
+        paths = (key.split("/") for key in self.keys(f"{BOOKKEEPING}/"))
+        return sorted({parts[1] for parts in paths if len(parts) > 2 and "-" in parts[1]})
 
     def read_schema_1(self, name: str) -> bytes:
         """Return the bytes of an array of two halves, whose first segment says which half is the journal."""
@@ -88,7 +88,8 @@ class Objects(Location):
             raise StoreLocked(locked_message(self.name, record))
         self._remove_lock()
         if not self._put_lock(mine):
-            raise StoreLocked(f"store {self.name}: another process opened it at the same moment; one writer a run")
+            text = "another process opened it at the same moment; only one process can write a run"
+            raise StoreLocked(f"store {self.name}: {text}")
         self._own_lock = mine
 
     def _put_lock(self, record: dict[str, Any]) -> bool:
@@ -178,10 +179,10 @@ class Icechunk(Objects):
     def _put_lock(self, record: dict[str, Any]) -> bool:
         from icechunk import ConflictError
 
-        inside = self._open_bookkeeping()
-        if "writer" in inside.attrs:
+        group = self._open_bookkeeping()
+        if "writer" in group.attrs:
             return False
-        inside.attrs["writer"] = record
+        group.attrs["writer"] = record
         try:
             self.commit_transaction()
         except ConflictError:
@@ -195,6 +196,5 @@ class Icechunk(Objects):
         return None
 
     def _remove_lock(self) -> None:
-        inside = self.group("a", BOOKKEEPING)
-        inside.attrs.pop("writer", None)
+        self.group("a", BOOKKEEPING).attrs.pop("writer", None)
         self.commit_transaction()

@@ -91,21 +91,20 @@ class ObservationStore(RunWriter):
         location = locate(place)
         _check_durability(durability)
         chunk = checks.integer("chunk", chunk, 1)
-        run = uuid.uuid4().hex[:16]
         given = sign_attributes(
             {
-                **(attributes or {}), "schema": SCHEMA, "id": run, "chunk": chunk, "planned": planned,
+                **(attributes or {}), "schema": SCHEMA, "id": uuid.uuid4().hex[:16], "chunk": chunk, "planned": planned,
                 "fields": describe_fields(check_fields(fields)), "specification": dict(specification),
             }
         )  # fmt: skip
+        occupied = f"store: {location.name} exists already; name another place, or remove it first"
         with store_errors(location.name, "creating it"):
             if location.occupied() and not location.unfinished():
-                raise FileExistsError(f"store: {location.name} exists already; name another place, or remove it first")
+                raise FileExistsError(occupied)
             location.lock(takeover=False)
             try:
                 if not location.unfinished():  # another process created it before this one had the lock
-                    text = f"store: {location.name} exists already; name another place, or remove it first"
-                    raise FileExistsError(text)
+                    raise FileExistsError(occupied)
                 location.clear()
                 lay_out(location, given, inputs)
                 store = cls(location, given, durability, writable=True)

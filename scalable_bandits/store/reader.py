@@ -287,8 +287,8 @@ class StoredRun:
     def _refusal(self, problems: Sequence[str]) -> str:
         """Return the message that refuses a damaged run."""
         listed = "; ".join(problems)
-        kept = f"{len(self)} rounds can be read: open it with recover=True to go on with them (a copy of all is kept)"
-        return f"store {self.location.name}: {listed}; {kept}"
+        hint = "open it with recover=True to go on with them (a copy of all files is kept)"
+        return f"store {self.location.name}: {listed}; {len(self)} rounds can be read: {hint}"
 
     def add_rows(self, rows: Columns, count: int, skip: int = 0) -> None:
         """Add rows in memory, without the first `skip`; the candidates in all of them are no longer pending.

@@ -121,7 +121,7 @@ class RunWriter(StoredRun):
         """Record the pending candidates; with durability "round" they are on disk when this returns."""
         self._check_writable()
         if self.durability == "round" and list(candidates) != self._logged_pending:
-            with store_errors(self.location.name, "writing what is pending"):
+            with store_errors(self.location.name, "writing the pending candidates"):
                 payload = pendings.encode(candidates, proposals, self.dimension)
                 self._append_frame(Entry(Kind.PENDING, len(self), payload))
             self._logged_pending = list(candidates)
