@@ -117,7 +117,7 @@ def load(location: Location, most: int, stamp: str = "", run: str = "") -> tuple
 def set_aside(location: Location, name: str, why: str) -> None:
     """Set a damaged checkpoint aside, with a warning."""
     where = location.set_aside(f"{GROUP}/{name}")
-    text = f"the checkpoint {GROUP}/{name} is damaged and was not used, but {where} ({why})"
+    text = f"the checkpoint {GROUP}/{name} is damaged and was not used; it was {where} ({why})"
     warnings.warn(f"store {location.name}: {text}; the other one or the observations are used", stacklevel=5)
 
 

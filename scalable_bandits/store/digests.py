@@ -1,4 +1,4 @@
-"""Digests of chunks: they reveal a chunk that was replaced by one of another run, or by an earlier one of the same run.
+"""Digests of chunks, which reveal a chunk that was replaced by one of another run or by an earlier one of the same run.
 
 A digest is the CRC-32 of the bytes (little-endian, C order) of one field in one whole chunk. The digests are kept in a
 log of their own. The commit record has the CRC-32 of all digests, so that a damaged log can be rebuilt from the chunks.

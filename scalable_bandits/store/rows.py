@@ -40,7 +40,7 @@ def check_fields(fields: Sequence[Field]) -> tuple[Field, ...]:
         checks.refuse("fields", names, "at least one, each with a name of its own")
     for field in given:
         if not field.name.isidentifier() or field.name in RESERVED:
-            checks.refuse("fields", field.name, f"a plain name, none of {', '.join(RESERVED)}")
+            checks.refuse("fields", field.name, f"a Python identifier other than {', '.join(RESERVED)}")
         if field.dtype not in ("float64", "int64"):
             checks.refuse("fields", f"{field.name} of {field.dtype}", "'float64' or 'int64'")
         if len(field.shape) != len(field.dimensions) or any(size < 1 for size in field.shape):
@@ -87,7 +87,7 @@ class Rows:
                 checks.refuse(field.name, array, "numbers")
             if array.shape[1:] != field.shape or array.ndim == 0 or (count >= 0 and len(array) != count):
                 rows = "k" if count < 0 else str(count)
-                allowed = f"({', '.join((rows, *map(str, field.shape)))}), a row a round"
+                allowed = f"({', '.join((rows, *map(str, field.shape)))}), one row for each round"
                 checks.refuse(field.name, f"shape {array.shape}", allowed)
             columns[field.name] = array.astype(kind, copy=False)
             count = len(array)
