@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scalable_bandits.store import frames
-from scalable_bandits.store.frames import Kind
+from scalable_bandits.store.frames import Frame, Kind
 from scalable_bandits.store.locations import Location
 from scalable_bandits.store.record import ROUNDS, Extent
 
@@ -18,6 +18,11 @@ class Entry(NamedTuple):
     first: int
     payload: bytes
     time: float | None = None  # seconds since 1970; the time of writing if None
+
+    @classmethod
+    def of(cls, frame: Frame) -> Entry:
+        """Return the content of an existing frame."""
+        return cls(frame.kind, frame.first, frame.payload, frame.time)
 
 
 class Log:

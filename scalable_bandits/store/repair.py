@@ -69,12 +69,13 @@ def _renew_logs(store: RunWriter, found: Scan) -> None:
                 store._replace_log(DIGESTS, [Entry(Kind.START, 0, b""), Entry(Kind.DIGESTS, 0, digests.encode(table))])
                 store.repairs.append(f"{file}, the digests of the chunks, was made again")
         elif contents.torn or any(isinstance(item, Gap) for item in contents.items):
-            same = (Entry(f.kind, f.first, f.payload, f.time) for f in contents.valid())
-            store._replace_log(
-                name, store._first_frames(store.chunks.whole, closed=store.orderly) if name == ROUNDS else list(same)
-            )
             text = f"a torn tail of {contents.torn} bytes was cut from {file}"
-            store.repairs.append(f"{text}; {len(store)} rounds are there" if name == ROUNDS else text)
+            if name == ROUNDS:
+                store._replace_log(name, store._first_frames(store.chunks.whole, closed=store.orderly))
+                store.repairs.append(f"{text}; {len(store)} rounds are there")
+            else:
+                store._replace_log(name, list(map(Entry.of, contents.valid())))
+                store.repairs.append(text)
 
 
 def _check_chunks(store: RunWriter, thorough: bool) -> None:
@@ -164,7 +165,7 @@ def recover(run: StoredRun, create: Callable[..., RunWriter]) -> str:
     _copy_rounds(run, store)
     store.note_pending(run.pending, run.proposals)
     for frame in run.tickets():
-        store.write_frame(TICKETS, Entry(frame.kind, frame.first, frame.payload, frame.time))
+        store.write_frame(TICKETS, Entry.of(frame))
     store.close(orderly=run.orderly)
     location.move(kept)
     sibling.move(location)

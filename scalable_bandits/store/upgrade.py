@@ -69,13 +69,13 @@ def upgrade(run: StoredRun) -> dict[str, Any]:
         DIGESTS: [Entry(Kind.START, 0, b""), Entry(Kind.DIGESTS, 0, digests.encode(table))],
     }
     if run.tickets():
-        logs[TICKETS] = [Entry(Kind.START, 0, b""), *(Entry(f.kind, f.first, f.payload, f.time) for f in run.tickets())]
+        logs[TICKETS] = [Entry(Kind.START, 0, b""), *map(Entry.of, run.tickets())]
     checkpoints.remove(location)  # they have no digests
     extents = {}
     for log_name, made in logs.items():
         log = Log(location, name, log_name, Extent(1))
         log.create(made)
-        extents[log_name] = Extent(1, log.frames, len(run) if log_name == ROUNDS else 0)
+        extents[log_name] = log.extent(len(run))
     published = run.chunks.published() if len(run) > folded else None
     committed = folded if published is None else folded + len(next(iter(published.values())))
     tail = () if published is None else tuple(map(digests.digest, published.values()))
