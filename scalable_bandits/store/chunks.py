@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalable_bandits.store import digests as digesting
+from scalable_bandits.store import digests
 from scalable_bandits.store.digests import Digests
 from scalable_bandits.store.errors import StoreDamaged, one_line
 from scalable_bandits.store.frames import Contents
@@ -107,7 +107,7 @@ class ChunkReader:
         table = self.digests()
         if table is not None:
             expected = table[first:last, self._columns[name]]
-            other = digesting.first_mismatch(values, expected, self._size)
+            other = digests.first_mismatch(values, expected, self._size)
             if other is not None:
                 wrong = (first + other) * self._size
                 raise StoreDamaged(self.damage_message(name, wrong, wrong + self._size, REPLACED))
@@ -134,7 +134,7 @@ class ChunkReader:
         except Exception as error:  # codecs raise errors of any class
             return one_line(error)
         table = self.digests()
-        if table is None or digesting.digest(values) == table[number, self._columns[name]]:
+        if table is None or digests.digest(values) == table[number, self._columns[name]]:
             return ""
         return REPLACED
 
@@ -175,7 +175,7 @@ class ChunkReader:
             except Exception as error:  # codecs raise errors of any class
                 found[field.name] = one_line(error)
                 continue
-            right = not self._signed or (digesting.digest(values),) == self._tail[number : number + 1]
+            right = not self._signed or (digests.digest(values),) == self._tail[number : number + 1]
             found[field.name] = values if right else "it is not what was written"
         return found
 
@@ -194,10 +194,10 @@ class ChunkReader:
         """
         contents, file = self._log
         if self.table is None and contents is not None:
-            table = digesting.decode(contents, len(self._fields), self.whole // self._size)
-            if table is None or digesting.chain(table) != self._chain:
+            table = digests.decode(contents, len(self._fields), self.whole // self._size)
+            if table is None or digests.chain(table) != self._chain:
                 table = self.compute_digests()
-                if digesting.chain(table) != self._chain and not self._recover:
+                if digests.chain(table) != self._chain and not self._recover:
                     text = f"{file} is damaged, and at least one chunk was changed; open it with recover=True"
                     raise StoreDamaged(f"store {self._location.name}: {text}")
             self.table = table
@@ -206,7 +206,7 @@ class ChunkReader:
     def digests_match(self) -> bool:
         """Whether the digests match the commit record."""
         table = self.digests()
-        return table is None or digesting.chain(table) == self._chain
+        return table is None or digests.chain(table) == self._chain
 
     def compute_digests(self) -> Digests:
         """Compute the digests (chunks, fields) of the whole chunks."""
@@ -214,7 +214,7 @@ class ChunkReader:
         table = np.zeros((chunks, len(self._fields)), dtype=np.uint32)
         for i in range(chunks):
             columns = (self.read_unchecked(f.name, i * self._size, (i + 1) * self._size) for f in self._fields)
-            table[i] = [digesting.digest(values) for values in columns]
+            table[i] = [digests.digest(values) for values in columns]
         return table
 
     def column(self, name: str) -> Column:
@@ -238,7 +238,7 @@ class Column:
         first, last = start // self._chunk, -(-stop // self._chunk)
         values = np.asarray(self._array[first * self._chunk : last * self._chunk])
         if self._expected is not None:
-            other = digesting.first_mismatch(values, self._expected[first:last], self._chunk)
+            other = digests.first_mismatch(values, self._expected[first:last], self._chunk)
             if other is not None:
                 raise StoreDamaged(f"{self._damage} (chunk {first + other}: {REPLACED})")
         found = values[start - first * self._chunk : stop - first * self._chunk : step]
