@@ -106,14 +106,14 @@ class TestRun:
     def test_published(self, ran: Ran) -> None:
         """Printed, and kept, beside ours."""
         if ran.study.published is None:
-            assert "beside the published" not in ran.result.stdout
+            assert "compared with the published results" not in ran.result.stdout
             return
         with (ran.folder / "published.csv").open(newline="") as handle:
             rows = list(csv.DictReader(handle))
         assert list(rows[0]) == list(Comparison._fields)
         opened = store.load(ran.folder / "result.zarr").load()
         assert [row["quantity"] for row in rows] == [row.quantity for row in ran.study.published(opened)]
-        printed = ran.result.stdout.partition("beside the published")[2]
+        printed = ran.result.stdout.partition("compared with the published results")[2]
         for row in rows:
             assert row["published"] in printed
             assert row["quantity"] in printed

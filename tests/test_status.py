@@ -171,12 +171,12 @@ class TestStatus:
             lines = command("status", tmp_path, columns=columns).stdout.splitlines()
             assert max(map(len, lines)) <= columns
             assert sum("runs/rbf/variance-only/0000 " in line for line in lines) == 1
-            shown[columns] = [heading for heading in ("policy", "plays", "size") if f" {heading} " in lines[1]]
+            shown[columns] = [heading for heading in ("policy", "environment", "size") if f" {heading} " in lines[1]]
         assert shown[80] == []
-        assert shown[140] == ["policy", "plays", "size"]
+        assert shown[140] == ["policy", "environment", "size"]
         assert shown[90] in ([], ["policy"])
         assert shown[100] in (["policy"], ["policy", "size"])
-        assert shown[110] in (["policy", "size"], ["policy", "plays", "size"])
+        assert shown[110] in (["policy", "size"], ["policy", "environment", "size"])
 
     def test_running_interrupted_closed(self, tmp_path):
         policy = sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.3))
@@ -285,7 +285,7 @@ def test_a_function_that_fails_leaves_with_1(kind, tmp_path, monkeypatch):
     assert "(evaluation 4, at x = [" in result.stderr
     assert "maximize.py" not in result.stderr
     assert ("raise TROUBLE[trouble]" in result.stderr) == (kind != "nothing")
-    assert f"go on with: scalable-bandits {' '.join(map(str, call))}" in result.stderr
+    assert f"continue with: scalable-bandits {' '.join(map(str, call))}" in result.stderr
     assert result.stdout == ""
     assert status(tmp_path / "run.zarr")[3:5] == (3, 5)
     monkeypatch.undo()
@@ -306,7 +306,7 @@ def test_stopped_by_the_user(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "trouble", "user")
     result = command(*call, "--rounds", 5)
     assert result.exit_code == 130
-    assert result.stderr == f"interrupted; go on with: scalable-bandits {' '.join(map(str, call))}\n"
+    assert result.stderr == f"interrupted; continue with: scalable-bandits {' '.join(map(str, call))}\n"
 
 
 def half(x):
