@@ -83,7 +83,7 @@ def cover_figure(played: Mapping[str, Played], title: str) -> Figure:
         ax.set_title(f"{case}: {cells:,} cells with data after {one.policy.rounds:,} rounds", fontsize=10)
     for ax in axes.flat[len(played) :]:
         ax.set_visible(False)
-    note = "grey: f; cells: a stronger blue is a deeper cell; dots: a larger dot was chosen more often"
+    note = "grey: f; darker blue: deeper cell; larger dot: chosen more often"
     figure.suptitle(f"{title}\n{note}", fontsize=11 if columns > 1 else 9)
     return figure
 
