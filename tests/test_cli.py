@@ -149,6 +149,18 @@ def test_some_cases_and_policies(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+def test_names_with_brackets_are_printed_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels of policies and names of stores: no markup, no emoji."""
+    monkeypatch.chdir(tmp_path)
+    tables = Study.load("srinivas2010-synthetic").to_dict()
+    tables["policies"] = {"random [red] :smile:": tables["policies"]["random"]}
+    Path("mine.toml").write_text(Study.from_dict({**tables, "name": "mine"}).to_toml())
+    result = command("run", "mine.toml", *SMALL, "--store", "runs[1]", "--out", "out[2]")
+    assert result.exit_code == 0, result.output
+    assert "random [red] :smile:" in result.stdout
+    assert "out[2]/table.csv" in result.stdout
+
+
 def test_version() -> None:
     result = command("--version")
     assert (result.exit_code, result.stdout) == (0, f"scalable_bandits {__version__}\n")

@@ -211,7 +211,7 @@ def test_a_study_of_which_nothing_was_played(tmp_path):
     for run in list(runs_in(tmp_path / "study")):
         shutil.rmtree(run)
     done = command("status", tmp_path / "study")
-    assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/study: a study of which no run has begun\n")
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/study: a study without any started run\n")
     assert json.loads(command("status", tmp_path / "study", "--json").stdout) == []
 
 
@@ -324,7 +324,7 @@ def test_resumed_for_a_script(tmp_path):
     assert record["largest"] == found.y.max()
     assert record["best"] == {"x": found.best.x.tolist(), "mean": found.best.mean, "std": found.best.std}
     printed = command(*call).stdout
-    assert f"best: x = {found.best.x[0]:.6g}, where the mean is {found.best.mean:.4g} +- " in printed
+    assert f"best: x = {found.best.x[0]:.6g}, posterior mean {found.best.mean:.4g} +- " in printed
     sb.maximize(half, fresh(), 6, store=tmp_path / "half.zarr", parallel=1, retries=0)
     again = command("resume", tmp_path / "half.zarr", "--function", f"{__name__}:half", "--json", "--parallel", 1)
     failed = json.loads(again.stdout)["failed"]
