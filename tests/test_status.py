@@ -331,7 +331,7 @@ def test_resumed_for_a_script(tmp_path):
     assert again.exit_code == 1
     assert {ticket["error"] for ticket in failed} == {"ValueError: too hot"}
     numbers = ", ".join(str(ticket["ticket"]) for ticket in failed)
-    said = f"failed: {len(failed)} evaluations, for good: ValueError: too hot (tickets {numbers})"
+    said = f"failed: {len(failed)} evaluations, after all retries: ValueError: too hot (tickets {numbers})"
     assert said in " ".join(again.stderr.split())
     environment = next(environments())
     sb.simulate(next(policies(environment.space)), environment, 5, store=tmp_path / "simulated.zarr")
