@@ -40,7 +40,8 @@ def refusals(let: tuple[type[Exception], ...] = (), again: str | None = None) ->
     except KeyboardInterrupt:
         if again is None:
             raise
-        stop(again)
+        errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
+        raise typer.Exit(130) from None
     except Exception as error:
         from scalable_bandits.runs.evaluations import trace_of
         from scalable_bandits.store import StoreError
@@ -56,12 +57,6 @@ def refusals(let: tuple[type[Exception], ...] = (), again: str | None = None) ->
         say("error", error)
         failed = isinstance(error, RuntimeError) and not isinstance(error, StoreError)
         raise typer.Exit(1 if failed else 2) from None
-
-
-def stop(again: str) -> None:
-    """Print the command that continues the work, and exit with code 130."""
-    errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
-    raise typer.Exit(130) from None
 
 
 def resume_command(store: str, function: str | None = None) -> str:
