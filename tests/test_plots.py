@@ -309,5 +309,5 @@ def test_surfaces_have_units():
     plain = plots.posterior(policy, ax=Figure().subplots())
     both = plots.posterior(policy, sb.Benchmark("cosines", space), ax=Figure().subplots(), of="deviation")
     assert plain.figure.axes[1].get_ylabel() == "posterior mean (units of y)"
-    assert both.figure.axes[1].get_ylabel() == "posterior deviation (units of y); white lines: contours of f"
+    assert both.figure.axes[1].get_ylabel() == "posterior deviation (units of y)\nwhite lines: contours of f"
     assert plots.index(policy, ax=Figure().subplots()).figure.axes[1].get_ylabel() == "index (units of y)"
