@@ -1,4 +1,4 @@
-"""Numbers of a study's result beside the published ones."""
+"""Comparison of a study's results with published numbers."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 class Comparison(NamedTuple):
-    """One number beside the published one."""
+    """Number computed by a study, and the published number."""
 
     case: str
     policy: str
-    quantity: str  # what is compared, with its unit
+    quantity: str  # compared quantity, with its unit
     ours: float  # mean over replicates
-    standard_error: float  # of that mean; NaN where there is none
+    standard_error: float  # of that mean; NaN if unknown
     published: str  # as printed in the paper
 
 
 class Estimate(NamedTuple):
-    """A number estimated from replicates."""
+    """Estimate from replicates with its standard error."""
 
     value: float
     standard_error: float  # NaN for one replicate
 
 
 def fraction_of(result: xarray.Dataset, case: str, policy: str) -> Estimate:
-    """Mean over replicates of the regret as a fraction of uniform play's; `analysis.means` has that of the means."""
+    """Compute the mean over replicates of regret / regret of uniform play (`analysis.means` has the ratio of means)."""
     total = result["regret"].sel(case=case, policy=policy).sum("round").values
     uniform = result.sizes["round"] * result["uniform_regret"].sel(case=case).values
     if not uniform.all():
@@ -44,18 +44,20 @@ def fraction_of(result: xarray.Dataset, case: str, policy: str) -> Estimate:
 
 
 def _estimate(values: Floats) -> Estimate:
-    """Mean of independent values (n,), and its standard error."""
+    """Return the mean of independent values (n,) with its standard error."""
     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
     return Estimate(float(values.mean()), float(error))
 
 
 def beside(result: xarray.Dataset, published: Mapping[str, Mapping[str, tuple[str, str]]]) -> list[Comparison]:
-    """Fractions and run times of a timed study beside a published table.
+    """Compare regret, as a fraction of uniform play's, and run times with a published table.
 
     Parameters
     ----------
+    result
+        Result of a study.
     published
-        Of each case and policy, the fraction and the time, in words; what is not there is left out.
+        Fraction and run time as text, by case and policy; policies without an entry are left out.
     """
     rows = []
     for case in map(str, result["case"].values):
@@ -71,12 +73,15 @@ def beside(result: xarray.Dataset, published: Mapping[str, Mapping[str, tuple[st
     return rows
 
 
-PUBLISHED = ("fraction", "time")  # regret as a fraction of uniform play's, and the time of a run
+PUBLISHED = ("fraction", "time")  # regret as a fraction of uniform play's, and run time
 
 
 @attrs.frozen
 class Published:
-    """`Study.published` of a table by case and policy, {fraction = "0.11", time = "82 min"} in words; time may lack."""
+    """Comparison with a table of published numbers: the `Study.published` of a study file.
+
+    By case and policy, the table has texts like {fraction = "0.11", time = "82 min"}; the time is optional.
+    """
 
     table: Mapping[str, Mapping[str, Mapping[str, str]]] = attrs.field()
 
@@ -88,7 +93,7 @@ class Published:
             for policy, words in policies.items():
                 name = f"published.{case}.{policy}"
                 if not isinstance(words, Mapping) or "fraction" not in words:
-                    checks.refuse(name, words, "a table with fraction, and time where it is known")
+                    checks.refuse(name, words, "a table with the key fraction and optionally time")
                 for key, value in words.items():
                     if key not in PUBLISHED:
                         checks.refuse(f"key of {name}", key, nearest(key, PUBLISHED))
@@ -104,7 +109,7 @@ class Published:
 
 
 def slope(result: xarray.Dataset, variable: str, case: str, policy: str) -> Estimate:
-    """Exponent with which a series, of the regret its sum, grows over the last decade of rounds."""
+    """Estimate the exponent of growth of a series, or of cumulative regret, over the last decade of rounds."""
     series = result[variable].sel(case=case, policy=policy).transpose("replicate", "round").values
     if variable == "regret":
         series = series.cumsum(axis=1)
