@@ -12,6 +12,7 @@ from scalable_bandits import checks
 PACKAGE = __name__.rpartition(".")[0]
 MODULES = {  # old name -> new name, inside the package
     "acquisition": "formulas.acquisition",
+    "analysis.played": "analysis.diagnostics",
     "confidence": "formulas.confidence",
     "evaluations": "runs.evaluations",
     "execution.places": "execution.connect",
@@ -73,6 +74,8 @@ CLASSES = {  # old name -> new name, in the same module
     "AskedEngine": "OnDemandEngine",
     "AutoregressiveEngine": "KalmanEngine",
     "BlockedEngine": "TiledEngine",
+    "Built": "ProblemsFromBuilder",
+    "Declared": "ProblemsFromTables",
     "HeldPolicy": "ShardedPolicy",
     "Observations": "CollapsedObservations",
     "QueriedEngine": "BoxEngine",

@@ -60,12 +60,12 @@ def text(specification: Mapping[str, Any]) -> str:
     return tomli_w.dumps(_without_none(specification))
 
 
-def simple(value: Any) -> Any:
+def plain_tables(value: Any) -> Any:
     """Convert tables to plain data; kernels, spaces and noises in them may be objects of this package."""
     if isinstance(value, Mapping):
-        return {str(key): simple(part) for key, part in value.items()}
+        return {str(key): plain_tables(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [simple(part) for part in value]
+        return [plain_tables(part) for part in value]
     return _without_none(plain(value))
 
 
@@ -76,7 +76,7 @@ def _without_none(value: Any) -> Any:
     return [_without_none(part) for part in value] if isinstance(value, list) else value
 
 
-def fields(specification: Mapping[str, Any], function: Callable[[Any], float] | None = None) -> dict[str, Any]:
+def study_arguments(specification: Mapping[str, Any], function: Callable[[Any], float] | None = None) -> dict[str, Any]:
     """Return the arguments of `Study` for the tables of a study file.
 
     Parameters
@@ -92,9 +92,8 @@ def fields(specification: Mapping[str, Any], function: Callable[[Any], float] | 
         If a key or name is unknown or missing, or a value is invalid; the message names the key and the nearest name.
     """
     _check_top(specification)
-    given = {key: value for key, value in specification.items() if key in (*TEXT, *NUMBERS, "timed")}
-    for key in ("builder", "analysis"):
-        given.pop(key, None)
+    names = {*TEXT, *NUMBERS, "timed"} - {"builder", "analysis"}
+    given = {key: value for key, value in specification.items() if key in names}
     found = _from_builder(specification) if "builder" in specification else _from_tables(specification, function)
     if "cover" in given and found["labels"] is not None and given["cover"] not in found["labels"]:
         checks.refuse("cover", given["cover"], nearest(given["cover"], found["labels"]))

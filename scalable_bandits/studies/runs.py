@@ -56,7 +56,7 @@ class RunSummary(NamedTuple):
 
 
 class StudyIncomplete(RuntimeError):
-    """Some runs of a study failed; all others were played.
+    """Error of a study with failed runs; all other runs are complete.
 
     Attributes
     ----------

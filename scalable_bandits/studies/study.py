@@ -151,7 +151,7 @@ class Study:
         >>> study.run(horizon=5).sizes["policy"]
         2
         """
-        return cls(**files.fields(files.simple(data), function))
+        return cls(**files.study_arguments(files.plain_tables(data), function))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables from which `from_dict` makes this study; ValueError if it was made in Python."""
@@ -184,7 +184,7 @@ class Study:
         Raises
         ------
         FileNotFoundError
-            If there is no study in the place.
+            If there is no study at `place`.
         """
         record = study_record(place)
         if record is None:
@@ -208,13 +208,10 @@ class Study:
 
         Parameters
         ----------
-        replicates, horizon
-            Number of replicates, and rounds of each run; the study's if not given.
-        seed
-            Seed, which together with the study's name determines every number; the study's if not given.
+        replicates, horizon, seed
+            Number of replicates, rounds of each run, and seed of all random numbers; the study's if not given.
         cases, policies
-            Names of the cases and labels of the policies to play; all if not given. The numbers of
-            a run do not depend on the selection.
+            Names of the cases and labels of the policies to play; all if not given. No number depends on the choice.
         data
             Folder of the measured files, for a study that reads them. Workers read from the same folder.
         on
@@ -246,23 +243,24 @@ class Study:
         seed = checks.integer("seed", _default(seed, self.seed), 0)
         data, on, store = _default(data, self.data), _default(on, self.on), _default(store, self.store)
         folder = None if data is None else Path(data).resolve()
-        _ = on is None or resolve(on)  # refuse an invalid executor before anything is written
+        if on is not None:
+            resolve(on)  # refuse an invalid executor or store before anything is made
+        if store is not None:
+            StudyStore.check_place(store)
         chosen = _selected("cases", cases, self.cases)
-        runs = itertools.product(range(len(chosen)), range(count))
-        jobs = {(c, i): self.replicate(chosen[c], i, rounds, seed, folder) for c, i in runs}
+        pairs = itertools.product(range(len(chosen)), range(count))
+        jobs = {(c, i): self.replicate(chosen[c], i, rounds, seed, folder) for c, i in pairs}
         player = Player(self.build, self.series)
-        _ = store is None or StudyStore.check_place(store)
+        labels = _selected("policies", self.labels, player.labels(jobs[0, 0]))
         record = {
-            **self._attributes(seed), "timed": self.timed, "cases": chosen, "replicates": count, "horizon": rounds,
-            "policies": self._labels(policies, player.labels(jobs[0, 0])),
-            "data": None if folder is None else str(folder),
-            **({} if self.specification is None else {"specification": self.decisive()}),
+            **self._attributes(seed), "cases": chosen, "replicates": count, "horizon": rounds,
+            "policies": _selected("policies", policies, labels), "data": None if folder is None else str(folder),
         }  # fmt: skip
-        kept = StudyInMemory(record) if store is None else StudyStore.take_up(store, record)
-        failed = self._play(player, jobs, kept, on, progress)
+        results = StudyInMemory(record) if store is None else StudyStore.take_up(store, record)
+        failed = self._play(player, jobs, results, on, progress)
         if failed:
-            raise StudyIncomplete(self.name, failed, kept.dataset(), store is not None)
-        return kept.dataset()
+            raise StudyIncomplete(self.name, failed, results.dataset(), store is not None)
+        return results.dataset()
 
     def replicate(
         self, case: str, number: int, horizon: int, seed: int = 0, data: str | Path | None = None
@@ -286,14 +284,14 @@ class Study:
         return Replicate(case, number, own, horizon, None if data is None else Path(data))
 
     def _play(
-        self, player: Player, jobs: Mapping[tuple[int, int], Replicate], kept: StudyInMemory | StudyStore, on: Any,
+        self, player: Player, jobs: Mapping[tuple[int, int], Replicate], results: StudyInMemory | StudyStore, on: Any,
         progress: bool,
     ) -> dict[str, str]:  # fmt: skip
         """Play the missing runs; return the tracebacks of those that failed."""
-        labels = kept.record["policies"]
+        labels = results.record["policies"]
         tasks = [
-            Task(run, jobs[run[0], run[2]], labels[run[1]], kept.place_of(run))
-            for run in kept.missing()
+            Task(run, jobs[run[0], run[2]], labels[run[1]], results.place_of(run))
+            for run in results.missing()
             if (run[0], run[2]) in jobs
         ]
         total = len(jobs) * len(labels)
@@ -304,17 +302,13 @@ class Study:
         ):
 
             def keep(task: Task, summary: RunSummary) -> None:
-                kept.keep(task.run, *summary)
+                results.keep(task.run, *summary)
                 advance(1)
 
             try:
                 return play_all(execution, self.name, tasks, keep)
             finally:
-                kept.close()
-
-    def _labels(self, chosen: Sequence[str] | None, made: Sequence[str]) -> list[str]:
-        """Return the labels of the policies to play, in the order in which `build` makes them."""
-        return _selected("policies", chosen, _selected("policies", self.labels, made))
+                results.close()
 
     def decisive(self) -> dict[str, Any] | None:
         """Return the tables that determine the numbers, except sizes and seed; None if the study was made in Python."""
@@ -329,6 +323,7 @@ class Study:
         return {
             "study": self.name, "title": self.title, "source": self.source, "unit": self.unit, "seed": seed,
             "measure": self.measure, "version": __version__, "python": platform.python_version(),
+            "timed": self.timed, **({} if self.specification is None else {"specification": self.decisive()}),
         }  # fmt: skip
 
 

@@ -49,30 +49,6 @@ def _estimate(values: Floats) -> Estimate:
     return Estimate(float(values.mean()), float(error))
 
 
-def beside(result: xarray.Dataset, published: Mapping[str, Mapping[str, tuple[str, str]]]) -> list[Comparison]:
-    """Compare regret, as a fraction of uniform play's, and run times with a published table.
-
-    Parameters
-    ----------
-    result
-        Result of a study.
-    published
-        Fraction and run time as text, by case and policy; policies without an entry are left out.
-    """
-    rows = []
-    for case in map(str, result["case"].values):
-        for policy in map(str, result["policy"].values):
-            if policy not in published.get(case, {}):
-                continue
-            fraction, runtime = published[case][policy]
-            regret = fraction_of(result, case, policy)
-            rows.append(Comparison(case, policy, "fraction of uniform play's regret", *regret, fraction))
-            if runtime and "seconds" in result:
-                seconds = float(result["seconds"].sel(case=case, policy=policy).mean())
-                rows.append(Comparison(case, policy, "run time (s)", seconds, float("nan"), runtime))
-    return rows
-
-
 PUBLISHED = ("fraction", "time")  # regret as a fraction of uniform play's, and run time
 
 
@@ -101,11 +77,18 @@ class Published:
                         checks.refuse(f"{name}.{key}", value, "text")
 
     def __call__(self, result: xarray.Dataset) -> list[Comparison]:
-        words = {
-            case: {policy: (row["fraction"], row.get("time", "")) for policy, row in policies.items()}
-            for case, policies in self.table.items()
-        }
-        return beside(result, words)
+        rows = []
+        for case in map(str, result["case"].values):
+            for policy in map(str, result["policy"].values):
+                if policy not in self.table.get(case, {}):
+                    continue
+                words = self.table[case][policy]
+                regret = fraction_of(result, case, policy)
+                rows.append(Comparison(case, policy, "fraction of uniform play's regret", *regret, words["fraction"]))
+                if words.get("time") and "seconds" in result:
+                    seconds = float(result["seconds"].sel(case=case, policy=policy).mean())
+                    rows.append(Comparison(case, policy, "run time (s)", seconds, float("nan"), words["time"]))
+        return rows
 
 
 def slope(result: xarray.Dataset, variable: str, case: str, policy: str) -> Estimate:

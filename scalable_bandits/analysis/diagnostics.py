@@ -1,4 +1,4 @@
-"""Numbers from a policy and its run: index, coverage of the intervals, plays of each prior, time per round."""
+"""Diagnostics of a policy and its run: index, coverage of the intervals, plays of each prior, time per round."""
 
 from __future__ import annotations
 
