@@ -14,7 +14,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.base import Environment
 from scalable_bandits.environments.noise import Noise
-from scalable_bandits.environments.synthetic import sparse_centers
+from scalable_bandits.environments.synthetic import norm_of, sparse_centers
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Arms, FiniteSpace, Space, availability
@@ -110,8 +110,8 @@ class DriftingFunction(ChangingEnvironment):
         if self.knots[0] != 1 or (np.diff(self.knots) < 1).any():
             checks.refuse("knots", self.knots, "increasing rounds, the first one 1")
         gram = kernel.block(self.centers)
-        self.rkhs_norm = max(_norm(gram, w) for w in self.weights)
-        self._steps = [_norm(gram, step) for step in np.diff(self.weights, axis=0)]
+        self.rkhs_norm = max(norm_of(gram, w) for w in self.weights)
+        self._steps = [norm_of(gram, step) for step in np.diff(self.weights, axis=0)]
         self.variation_budget = float(sum(self._steps))
         assert isinstance(space, FiniteSpace)
         # Without BLAS, whose last bits depend on the number of points.
@@ -159,7 +159,7 @@ class DriftingFunction(ChangingEnvironment):
             if not checks.finite("rkhs_norm", rkhs_norm, ndim=0) > 0.0:
                 checks.refuse("rkhs_norm", rkhs_norm, "a positive number")
             gram = kernel.block(centers)
-            weights *= np.array([rkhs_norm / _norm(gram, w) for w in weights])[:, None]
+            weights *= np.array([rkhs_norm / norm_of(gram, w) for w in weights])[:, None]
         return cls(space, kernel, centers, weights, knots, slow, noise, seed)
 
     def parameters(self) -> dict[str, Any]:
@@ -188,10 +188,6 @@ class DriftingFunction(ChangingEnvironment):
 def _check_knots(knots: Sequence[int]) -> None:
     if not isinstance(knots, Sequence | np.ndarray) or not len(knots):
         checks.refuse("knots", knots, "increasing rounds, the first one 1")
-
-
-def _norm(gram: Floats, weights: Floats) -> float:
-    return max(0.0, float(weights @ gram @ weights)) ** 0.5
 
 
 class AutoregressiveProcess(ChangingEnvironment):

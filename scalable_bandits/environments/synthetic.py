@@ -43,6 +43,11 @@ def sparse_centers(space: Space, count: int | None, rng: np.random.Generator) ->
     return space.points(rng.integers(space.size, size=count))
 
 
+def norm_of(gram: Floats, weights: Floats) -> float:
+    """Compute the RKHS norm of a weighted sum of kernel functions with kernel matrix (m, m) and weights (m,)."""
+    return max(0.0, float(weights @ gram @ weights)) ** 0.5
+
+
 def _drawn(space: FiniteSpace, kernel: Kernel, seed: int) -> tuple[Floats, Floats, Floats]:
     """Return the candidates (n, d), their covariance (n, n), and a draw of GP(0, kernel) at them (n,)."""
     checks.kind("space", space, FiniteSpace, "a finite space: values are drawn at its candidates")
@@ -128,7 +133,7 @@ class RKHSFunction(Environment):
             checks.refuse("centers", f"shape {self.centers.shape}", f"(m, {space.dimension})")
         if len(self.weights) != len(self.centers):
             checks.refuse("weights", f"shape {self.weights.shape}", f"({len(self.centers)},), one a center")
-        self.rkhs_norm = max(0.0, float(self.weights @ kernel.block(self.centers) @ self.weights)) ** 0.5
+        self.rkhs_norm = norm_of(kernel.block(self.centers), self.weights)
 
     @classmethod
     def sparse(

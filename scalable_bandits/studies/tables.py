@@ -113,18 +113,15 @@ class ProblemsFromTables:
     def _environment(self, table: Mapping[str, Any], replicate: Replicate) -> DerivedArguments:
         """Make the environment of a replicate."""
         kernel = None if "kernel" not in table else Kernel.from_dict(table["kernel"])
-        noise: Any = table.get("noise")
+        noise = table.get("noise")
         share = noise.get("share_of_range") if isinstance(noise, Mapping) else None
-        if share is not None:
-            noise = None
-        own = {key: value for key, value in table.items() if key not in (*COMMON_KEYS, "noise")}
-        if noise is not None:
-            own["noise"] = noise
-        environment = _make_environment(str(table["type"]), own, kernel, replicate, self.function)
-        variance = _noise_variance(noise)
-        if share is not None:
-            variance = share * float(np.ptp(environment.table()))
-            environment.set_noise(GaussianNoise(variance**0.5))
+        if share is None:
+            environment = _make_environment(table, replicate, self.function)
+            return DerivedArguments(environment, kernel, _noise_variance(noise), replicate)
+        without_noise = {key: value for key, value in table.items() if key != "noise"}
+        environment = _make_environment(without_noise, replicate, self.function)
+        variance = share * float(np.ptp(environment.table()))
+        environment.set_noise(GaussianNoise(variance**0.5))
         return DerivedArguments(environment, kernel, variance, replicate)
 
 
@@ -195,15 +192,12 @@ def _noise_variance(noise: Any) -> float | None:
     return float(noise["variance"]) if "variance" in noise else float(noise.get("scale", 1.0)) ** 2
 
 
-def _make_environment(
-    kind: str, table: Mapping[str, Any], kernel: Kernel | None, replicate: Replicate, function: Any = None
-) -> Environment:
+def _make_environment(table: Mapping[str, Any], replicate: Replicate, function: Any = None) -> Environment:
     """Make an environment from its table, with the replicate's seed."""
-    make = ENVIRONMENTS[kind]
+    make = ENVIRONMENTS[table["type"]]
     taken = inspect.signature(make).parameters
-    arguments = {key: _make_value(value, replicate) for key, value in table.items()}
-    if kernel is not None and "kernel" in taken:
-        arguments["kernel"] = kernel
+    left_out = {*COMMON_KEYS} - {"kernel"} if "kernel" in taken else COMMON_KEYS
+    arguments = {key: _make_value(value, replicate) for key, value in table.items() if key not in left_out}
     if "seed" in taken:
         arguments["seed"] = replicate.seed
     if "function" in taken:
@@ -218,9 +212,7 @@ def _make_value(value: Any, replicate: Replicate) -> Any:
     if not isinstance(value, Mapping) or "type" not in value:
         return value
     if value["type"] in ENVIRONMENTS:
-        own = {key: part for key, part in value.items() if key not in COMMON_KEYS}
-        kernel = Kernel.from_dict(value["kernel"]) if "kernel" in value else None
-        return _make_environment(value["type"], own, kernel, replicate)
+        return _make_environment(value, replicate)
     if value["type"] == "RandomPoints":
         return random_points(replicate.seed, **{key: part for key, part in value.items() if key != "type"})
     if value["type"] == "GaussianNoise" and "variance" in value:
