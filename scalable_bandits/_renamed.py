@@ -15,6 +15,7 @@ from scalable_bandits import checks
 PACKAGE = __name__.rpartition(".")[0]
 MODULES = {  # old module -> new module, inside the package
     "acquisition": "formulas.acquisition",
+    "analysis.played": "analysis.diagnostics",
     "confidence": "formulas.confidence",
     "evaluations": "runs.evaluations",
     "execution.places": "execution.connect",
@@ -75,6 +76,8 @@ CLASSES = {  # old class or function -> its new name
     "AskedEngine": "OnDemandEngine",
     "AutoregressiveEngine": "KalmanEngine",
     "BlockedEngine": "TiledEngine",
+    "Built": "ProblemsFromBuilder",
+    "Declared": "ProblemsFromTables",
     "HeldPolicy": "ShardedPolicy",
     "Observations": "CollapsedObservations",
     "QueriedEngine": "BoxEngine",

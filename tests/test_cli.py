@@ -242,7 +242,7 @@ class TestRefusals:
     def test_no_such_file(self, tmp_path: Path) -> None:
         result = command("run", tmp_path / "mine.toml", "--out", tmp_path / "out")
         assert result.exit_code == 2
-        assert result.stderr == f"error: study: there is no file {tmp_path}/mine.toml\n"
+        assert result.stderr == f"error: study: file {tmp_path}/mine.toml does not exist\n"
         assert not any(tmp_path.iterdir())
 
     @pytest.mark.parametrize(

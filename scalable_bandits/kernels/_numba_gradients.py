@@ -1,4 +1,4 @@
-"""Loops for gradients of kernels: in the second point, contracted with weights, and in the hyperparameters."""
+"""Loops for weighted sums of a kernel's derivatives, in the second point and in the hyperparameters."""
 
 import math
 
@@ -12,7 +12,7 @@ LARGEST = np.finfo(np.float64).max
 
 @njit(cache=True, nogil=True)
 def slope_of_squared_distances(X, Z, inverse_lengthscale, weights, out):
-    """out[j, k] += sum over i of weights[i, j] times the derivative of |(X[i] - Z[j]) / lengthscale|^2 in Z[j, k]."""
+    """Add to out[j, k] the sum over i of weights[i, j] d|(X[i] - Z[j]) / lengthscale|^2 / dZ[j, k]."""
     columns = np.ascontiguousarray(Z.T)
     sums = np.zeros_like(columns)
     for i in range(X.shape[0]):
@@ -27,7 +27,7 @@ def slope_of_squared_distances(X, Z, inverse_lengthscale, weights, out):
 
 @njit(cache=True, nogil=True)
 def slope_of_squared_sines(X, Z, inverse_lengthscale, frequency, weights, out):
-    """The same of |sin(frequency (X[i] - Z[j])) / lengthscale|^2."""
+    """Add to out[j, k] the sum over i of weights[i, j] d|sin(frequency (X[i] - Z[j])) / lengthscale|^2 / dZ[j, k]."""
     for i in range(X.shape[0]):
         for j in range(Z.shape[0]):
             w = frequency * weights[i, j]
@@ -38,7 +38,7 @@ def slope_of_squared_sines(X, Z, inverse_lengthscale, frequency, weights, out):
 
 @njit(cache=True, nogil=True)
 def slope_of_inner_products(X, Z, inverse_lengthscale, weights, out):
-    """The same of the sum over k of X[i, k] Z[j, k] / lengthscale[k]^2."""
+    """Add to out[j, k] the sum over i of weights[i, j] X[i, k] / lengthscale[k]^2."""
     for i in range(X.shape[0]):
         for j in range(Z.shape[0]):
             for k in range(X.shape[1]):
@@ -47,7 +47,7 @@ def slope_of_inner_products(X, Z, inverse_lengthscale, weights, out):
 
 @njit(cache=True, nogil=True)
 def squared_distances_by_dimension(X, inverse_lengthscale, weights, out):
-    """out[k] += sum over i, j of weights[i, j] ((X[i, k] - X[j, k]) / lengthscale[k])^2; symmetric weights."""
+    """Add to out[k] the sum over i, j of weights[i, j] ((X[i, k] - X[j, k]) / lengthscale[k])^2; weights symmetric."""
     columns = np.ascontiguousarray(X.T)
     sums = np.zeros_like(columns)
     for i in range(X.shape[0]):
@@ -61,7 +61,10 @@ def squared_distances_by_dimension(X, inverse_lengthscale, weights, out):
 
 @njit(cache=True, nogil=True)
 def squared_sines_by_dimension(X, inverse_lengthscale, frequency, weights, out):
-    """The same of squared sines; in out[d], of half of their sum's derivative in -log(period)."""
+    """Add to out[k] the sum over i, j of weights[i, j] (sin(frequency (X[i, k] - X[j, k])) / lengthscale[k])^2.
+
+    Add to out[d] half the derivative of the sum over i, j and k in -log(period). The weights are symmetric.
+    """
     d = X.shape[1]
     for i in range(X.shape[0]):
         for j in range(i):
@@ -75,7 +78,7 @@ def squared_sines_by_dimension(X, inverse_lengthscale, frequency, weights, out):
 
 @njit(cache=True, nogil=True)
 def inner_products_by_dimension(X, inverse_lengthscale, weights, out):
-    """out[k] += sum over i, j of weights[i, j] X[i, k] X[j, k] / lengthscale[k]^2."""
+    """Add to out[k] the sum over i, j of weights[i, j] X[i, k] X[j, k] / lengthscale[k]^2."""
     for i in range(X.shape[0]):
         for j in range(X.shape[0]):
             for k in range(X.shape[1]):
@@ -85,7 +88,7 @@ def inner_products_by_dimension(X, inverse_lengthscale, weights, out):
 
 @njit(cache=True, nogil=True)
 def rbf(block):
-    """In place: the derivative of exp(-s / 2) at squared distances s."""
+    """Replace squared distances s by the derivative of exp(-s / 2) in s."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = -0.5 * exponential(-0.5 * block[i, j])
@@ -93,7 +96,7 @@ def rbf(block):
 
 @njit(cache=True, nogil=True)
 def matern12(block):
-    """In place: the derivative of exp(-sqrt(s)) at squared distances s; 0 at 0, where there is none."""
+    """Replace squared distances s by the derivative of exp(-sqrt(s)) in s; by 0 at s = 0, where it does not exist."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             r = math.sqrt(block[i, j])
@@ -102,7 +105,7 @@ def matern12(block):
 
 @njit(cache=True, nogil=True)
 def matern32(block):
-    """In place: the derivative of (1 + a) exp(-a), a = sqrt(3 s), at squared distances s."""
+    """Replace squared distances s by the derivative of (1 + a) exp(-a) in s, a = sqrt(3 s)."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = -1.5 * exponential(-math.sqrt(3.0 * block[i, j]))
@@ -110,7 +113,7 @@ def matern32(block):
 
 @njit(cache=True, nogil=True)
 def matern52(block):
-    """In place: the derivative of (1 + a + a^2 / 3) exp(-a), a = sqrt(5 s), at squared distances s."""
+    """Replace squared distances s by the derivative of (1 + a + a^2 / 3) exp(-a) in s, a = sqrt(5 s)."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             a = math.sqrt(5.0 * block[i, j])
@@ -120,7 +123,7 @@ def matern52(block):
 
 @njit(cache=True, nogil=True)
 def rational_quadratic(block, alpha):
-    """In place: the derivative of (1 + s / (2 alpha))^-alpha at squared distances s."""
+    """Replace squared distances s by the derivative of (1 + s / (2 alpha))^-alpha in s."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = -0.5 * math.exp(-(alpha + 1.0) * math.log1p(block[i, j] / (2.0 * alpha)))
@@ -128,7 +131,7 @@ def rational_quadratic(block, alpha):
 
 @njit(cache=True, nogil=True)
 def rational_quadratic_shape(block, alpha):
-    """In place: the derivative of (1 + s / (2 alpha))^-alpha in log(alpha) at squared distances s."""
+    """Replace squared distances s by the derivative of (1 + s / (2 alpha))^-alpha in log(alpha)."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             u = block[i, j] / (2.0 * alpha)

@@ -1,4 +1,4 @@
-"""What a policy knows and how it fared: its index, the coverage of its intervals, whose turns there were, its time."""
+"""Diagnostics of a policy and its run: index, coverage of the intervals, plays of each prior, time per round."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Indices
 
-NORMAL = 1.959964  # standard deviations to either side that hold 95 % of a normal distribution
+NORMAL = 1.959964  # half-width, in standard deviations, of the central 95 % of a normal distribution
 
 
 def indexed(policy: Policy) -> bool:
-    """Whether a policy maximises an index over its space that `index_of` knows.
+    """Return whether `index_of` can compute the index that a policy maximises.
 
     Parameters
     ----------
     policy
-        Any.
+        Any policy.
     """
     if isinstance(policy, PEGPUCB):
         return True
@@ -36,25 +36,25 @@ def indexed(policy: Policy) -> bool:
 
 
 def index_of(policy: Policy, points: Floats) -> Floats:
-    """Index of the round to come: what the policy maximises, pending points apart.
+    """Compute the index that the policy maximises in the next round, without regard to pending points.
 
     Parameters
     ----------
     policy
-        It is left as it is.
+        Policy, which is not changed.
     points
-        (k, d), or arm numbers (k,).
+        Points (k, d), in units of x, or arm numbers (k,).
 
     Returns
     -------
     ndarray
-        (k,), in units of y of an upper confidence bound; the logarithm of an expected improvement in units of y; the
-        standard deviations above the incumbent of a probability of improvement.
+        Index (k,): an upper confidence bound in units of y; the logarithm of the expected improvement in units of y;
+        or, for the probability of improvement, the standard deviations above the incumbent.
 
     Raises
     ------
     ValueError
-        If the policy has no such function: it draws, or keeps an index a cell or a stage.
+        If the policy has no index on the whole space: it draws functions, or has an index for each cell or stage.
     """
     checks.kind("policy", policy, Policy, "a policy")
     if indexed(policy) and isinstance(policy, GaussianProcessPolicy):
@@ -68,114 +68,114 @@ def index_of(policy: Policy, points: Floats) -> Floats:
 
 
 class Coverage(NamedTuple):
-    """Share of the candidates at which f lies within a policy's intervals, after some rounds."""
+    """Share of the candidates at which f lies within a policy's intervals, after some of the rounds."""
 
-    round: Indices  # (k,) after how many rounds
-    confidence: Floats  # (k,) within mean +- width x deviation; NaN for a policy without a width
-    normal: Floats  # (k,) within mean +- 1.96 deviations, which holds 95 % where the prior is true
+    round: Indices  # (k,) number of rounds after which the share is computed
+    confidence: Floats  # (k,) share within mean +- width * std; NaN for a policy without a width
+    normal: Floats  # (k,) share within mean +- 1.96 std, expected to be 95 % if the prior is correct
 
 
 def _check_run(run: Trajectory) -> None:
-    checks.kind("run", run, Trajectory, "a run: what simulate gave")
+    checks.kind("run", run, Trajectory, "a run returned by simulate")
     if run.first_round != 1:
         checks.refuse("run", run, "a run from round 1 on")
 
 
 def coverage(policy: Policy, environment: Environment, run: Trajectory, points: int = 40) -> Coverage:
-    """How often a policy's intervals held, by telling a fresh copy of it what a run observed.
+    """Compute the coverage of a policy's intervals by telling a new copy of the policy the observations of a run.
 
     Parameters
     ----------
     policy
-        That played; it is left as it is.
+        Policy that played the run; it is not changed.
     environment
-        What it played, whose f is known on a finite space.
+        Environment of the run, on a finite space.
     run
-        From round 1 on.
+        Run from round 1 on.
     points
-        After how many rounds to look, at the most, evenly on a logarithmic axis.
+        Maximum number of rounds at which coverage is computed, evenly spaced on a logarithmic axis.
 
     Raises
     ------
     ValueError
-        If the environment is on a box, or the run does not begin with round 1.
+        If the environment is on a box, or the run does not start with round 1.
     """
     checks.kind("policy", policy, Policy, "a policy")
     checks.kind("environment", environment, Environment, "an environment on a finite space")
     space, points = policy.finite_space, checks.integer("points", points, 1)
     if environment.space.finite is None:
-        checks.refuse("environment", environment, "one on a finite space")
+        checks.refuse("environment", environment, "an environment on a finite space")
     _check_run(run)
     rounds = np.unique(np.rint(np.geomspace(1, len(run), points)).astype(np.int64))
-    fresh, found, before = attrs.evolve(policy), [], 0
+    copy, found, before = attrs.evolve(policy), [], 0
     x, y, everywhere = space.x_of(run.candidate), run.y, space.x_of()
     for t in rounds:
-        fresh.tell(x[before:t], y[before:t])
+        copy.tell(x[before:t], y[before:t])
         before = int(t)
-        mean, std = fresh.posterior(everywhere)
+        mean, std = copy.posterior(everywhere)
         error = np.abs(environment.table(before + 1 if environment.changing else 1) - mean)
-        wide = (error <= fresh.width * std).mean() if np.isfinite(fresh.width) else np.nan
-        found.append((wide, (error <= NORMAL * std).mean()))
+        within = (error <= copy.width * std).mean() if np.isfinite(copy.width) else np.nan
+        found.append((within, (error <= NORMAL * std).mean()))
     confidence, normal = np.array(found, dtype=np.float64).T
     return Coverage(rounds, confidence, normal)
 
 
 def plays_over_rounds(policy: UnknownPriorPolicy, run: Trajectory) -> tuple[Floats, UnknownPriorPolicy]:
-    """Which prior each round of a run was credited to, by telling a fresh copy of the policy what was observed.
+    """Compute the prior played in each round by telling a new copy of the policy the observations of a run.
 
     Parameters
     ----------
     policy
-        That played; it is left as it is.
+        Policy that played the run; it is not changed.
     run
-        From round 1 on.
+        Run from round 1 on.
 
     Returns
     -------
     ndarray
-        (rounds, priors) credits: 1 for the prior whose turn it was; of `FullyBayesianGPUCB` probabilities.
+        Plays (rounds, priors): 1 for the prior that was played; for `FullyBayesianGPUCB`, probabilities of the priors.
     UnknownPriorPolicy
-        The copy, after the run.
+        Copy of the policy after the run.
 
     Raises
     ------
     ValueError
-        If the policy has no priors to choose among, or the run does not begin with round 1.
+        If the policy does not have several priors, or the run does not start with round 1.
     """
     checks.kind("policy", policy, UnknownPriorPolicy, "a policy with several priors, such as PEGPUCB")
     _check_run(run)
-    fresh = attrs.evolve(policy)
+    copy = attrs.evolve(policy)
     x = policy.finite_space.x_of(run.candidate)
-    totals = [list(fresh.plays.values())]
+    totals = [list(copy.plays.values())]
     for point, y in zip(x, run.y, strict=True):
-        fresh.tell(point, float(y))
-        totals.append(list(fresh.plays.values()))
-    return np.diff(np.array(totals, dtype=np.float64), axis=0), fresh
+        copy.tell(point, float(y))
+        totals.append(list(copy.plays.values()))
+    return np.diff(np.array(totals, dtype=np.float64), axis=0), copy
 
 
 class Times(NamedTuple):
-    """Time per round, block by block of a run."""
+    """Time per round in successive blocks of rounds."""
 
-    round: Indices  # (k,) last of each block
-    seconds: Floats  # (k,) a round, mean over the block
+    round: Indices  # (k,) last round of each block
+    seconds: Floats  # (k,) mean time per round of the block
 
 
 def time_rounds(policy: Policy, environment: Environment, horizon: int, blocks: int = 30) -> Times:
-    """Play a policy and measure how long its rounds take; the first block has compilation and loading in it.
+    """Play a policy and measure the time per round; the first block includes compilation and loading.
 
     Parameters
     ----------
     policy
-        It is played, and goes on from where it is.
+        Policy to play; it continues from its present state.
     environment, horizon
-        As in `simulate`.
+        Environment, and number of rounds to play.
     blocks
-        How many to measure, at the most; evenly on a logarithmic axis.
+        Maximum number of blocks, evenly spaced on a logarithmic axis.
 
     Raises
     ------
     ValueError
-        If a number of rounds or blocks is not positive; and as `simulate`.
+        If the number of rounds or blocks is not positive, or `simulate` refuses an argument.
     """
     horizon, blocks = checks.integer("horizon", horizon, 1), checks.integer("blocks", blocks, 1)
     ends = np.unique(np.rint(np.geomspace(min(10, horizon), horizon, blocks)).astype(np.int64))
@@ -189,29 +189,29 @@ def time_rounds(policy: Policy, environment: Environment, horizon: int, blocks: 
 
 
 def lattice(policy: Policy, side: int) -> tuple[NDArray[Any], tuple[int, ...] | None]:
-    """Points at which to draw a function on a policy's space of one or two dimensions, and their shape as an image.
+    """Return points at which a function on a policy's space is drawn, and their shape as an image.
 
-    A box and a grid are drawn on a lattice of `side` points along each dimension; candidates without order are
-    themselves, with no shape. Arms are numbers.
+    For a box or a grid they are a lattice of `side` points along each dimension. For other candidates they are the
+    candidates, without a shape; for arms, the arm numbers.
 
     Parameters
     ----------
     policy
-        On whose space.
+        Policy on a space of one or two dimensions, or on arms.
     side
-        Points along each dimension, at least 1.
+        Number of points along each dimension, at least 1.
 
     Returns
     -------
     points : ndarray
-        (k, d), or arm numbers (k,).
+        Points (k, d), in units of x, or arm numbers (k,).
     shape : tuple or None
-        Points along each dimension, of a lattice.
+        Number of points along each dimension of a lattice.
 
     Raises
     ------
     ValueError
-        If the space has more than two dimensions, or the side no points.
+        If the space has more than two dimensions, or the side is not positive.
     """
     checks.kind("policy", policy, Policy, "a policy")
     space = policy.space
