@@ -35,7 +35,7 @@ def client():
 @pytest.fixture(scope="session")
 def standing():
     """A cluster of four worker processes whose workers may be killed; one for all tests of a session."""
-    from cluster_cases import Standing, forked
+    from cases.cluster import Standing, forked
 
     found = Standing()
     yield found
@@ -46,7 +46,7 @@ def standing():
 @pytest.fixture
 def four(standing):
     """Four worker processes."""
-    from cluster_cases import forked
+    from cases.cluster import forked
 
     with forked():
         yield standing()

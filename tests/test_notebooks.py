@@ -1,12 +1,11 @@
 """Every notebook runs from a clean kernel, without an error, and ends in a figure."""
 
-from pathlib import Path
-
 import jupytext
 import nbclient
 import pytest
+from cases.paths import ROOT
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.py"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
 
 
 def test_there_are_notebooks():
