@@ -281,7 +281,7 @@ distributed.versions.version = hidden
     def test_other_versions(self, name, version, raised, client, monkeypatch):
         """Found when the worker is first used too, for it may have come later than the client."""
         ours = versions.installed()
-        monkeypatch.setattr("scalable_bandits.execution.connect.check_versions", lambda client: None)
+        monkeypatch.setattr(sys.modules["scalable_bandits.execution.connect"], "check_versions", lambda client: None)
         monkeypatch.setattr(versions, "installed", lambda: {**ours, name: version})
         policy = policy_of(client)
         here = rf"{name} {re.escape(str(ours[name]))}[.a-z0-9]* \(here {re.escape(version)}\)"

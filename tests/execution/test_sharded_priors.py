@@ -138,7 +138,7 @@ def tiles_are(sizes):
     before = {}
     for name, value in sizes.items():
         module, _, constant = name.partition(".")
-        found = importlib.import_module(f"scalable_bandits.posteriors.{module}")
+        found = importlib.import_module(f"scalable_bandits.posteriors.tiled.{module}")
         before[name] = getattr(found, constant)
         setattr(found, constant, value)
     return before

@@ -14,7 +14,7 @@ from scipy.linalg import blas as wrappers
 
 import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConfidence
-from scalable_bandits.posteriors import SketchedEngine, TiledEngine, blas
+from scalable_bandits.posteriors import TiledEngine, blas
 from scalable_bandits.posteriors.placement import InProcess
 from scalable_bandits.posteriors.threads import Threads
 from scalable_bandits.posteriors.tiled import coordinator as spread
@@ -22,7 +22,6 @@ from scalable_bandits.posteriors.tiled import tiles
 
 EARLIER = STORES / "earlier-tiles.npz"
 GRID = sb.Grid([[0, 1], [0, 1]], (30, 41))
-SKETCHED = functools.partial(SketchedEngine, seed=1)
 
 
 def played(make, index, rounds=260):
@@ -43,18 +42,17 @@ def played(make, index, rounds=260):
 
 @pytest.mark.usefixtures("small_tiles")
 class TestThreads:
-    @pytest.mark.parametrize("kind", [TiledEngine, SKETCHED], ids=["blocked", "sketched"])
     @pytest.mark.parametrize("index", [UpperConfidence(0.7), ExpectedImprovement(0.9)], ids=["bound", "improvement"])
-    def test_same_bits(self, kind, index, monkeypatch):
+    def test_same_bits(self, index, monkeypatch):
         """Of 20 tiles, the last of them not full; folds and refits happen."""
         monkeypatch.setattr(tiles, "A_RUN", 2)
         rebuilt, rebuild = [], tiles.Tiles._rebuild
         monkeypatch.setattr(tiles.Tiles, "_rebuild", lambda self: (rebuilt.append(self), rebuild(self)))
-        one, engine = played(kind, index)
+        one, engine = played(TiledEngine, index)
         assert engine._tiles._threads._pool is None
         assert rebuilt
         for count in (2, 3):
-            many, engine = played(functools.partial(kind, threads=count), index)
+            many, engine = played(functools.partial(TiledEngine, threads=count), index)
             assert many == one
             assert engine._tiles._threads._pool is not None
 
