@@ -1,5 +1,6 @@
 """Settings and fixtures that all tests share."""
 
+import functools
 import os
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -10,7 +11,7 @@ import hypothesis
 import pytest
 
 from scalable_bandits.posteriors.exact import dense
-from scalable_bandits.posteriors.tiled import tiles
+from scalable_bandits.posteriors.tiled import coordinator, tiles
 
 hypothesis.settings.register_profile(
     "repeatable",
@@ -50,6 +51,18 @@ def four(standing):
 
     with forked():
         yield standing()
+
+
+@pytest.fixture
+def tiles_a_shard(monkeypatch):
+    """Set the number of tiles in a shard."""
+    return functools.partial(monkeypatch.setattr, coordinator, "TILES_A_SHARD")
+
+
+@pytest.fixture
+def tile_by_tile(tiles_a_shard):
+    """Every tile is a shard of its own."""
+    tiles_a_shard(1)
 
 
 @pytest.fixture

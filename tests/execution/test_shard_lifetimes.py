@@ -121,16 +121,14 @@ def test_a_client_that_is_killed(when, client):
     until(lambda: held(client) == before, 10)
 
 
-def test_idle_timeout(monkeypatch):
-    """A scheduler that closes when nothing is submitted for a second stays while a sharded run is at work."""
-    monkeypatch.setattr(actors, "BEAT_SECONDS", 0.3)
+def test_idle_timeout():
+    """A scheduler that closes when nothing is submitted for a while stays while a sharded run is at work."""
+    options = {"idle_timeout": f"{2 * actors.BEAT_SECONDS}s"}
     with (
-        LocalCluster(
-            n_workers=1, processes=False, dashboard_address=None, scheduler_kwargs={"idle_timeout": "1s"}
-        ) as cluster,
+        LocalCluster(n_workers=1, processes=False, dashboard_address=None, scheduler_kwargs=options) as cluster,
         client_of(cluster) as client,
     ):
-        policy, environment, stop = policy_of(client), function(), time.monotonic() + 5.0
+        policy, environment, stop = policy_of(client), function(), time.monotonic() + 6 * actors.BEAT_SECONDS
         here = policy_of()
         while time.monotonic() < stop:
             x = policy.ask()
@@ -205,23 +203,23 @@ def test_a_lifetime(tmp_path):
     np.testing.assert_array_equal(found, expected(len(found)))
 
 
-def test_nobody_answers(monkeypatch, client):
+def test_nobody_answers(messages, client):
     """After a stated time, and not before, with the setting named."""
 
-    def nobody(self, groups, call, expected):
+    def nobody(given):
         time.sleep(0.05)
-        return {worker: OSError("out of reach") for worker in groups}
+        return {worker: OSError("out of reach") for worker in given}
 
     policy = policy_of(client)
     sb.simulate(policy, function(), 2)
     x = policy.ask()
-    monkeypatch.setattr(shard_pool, "LINGER_SECONDS", 0.1)
-    with monkeypatch.context() as patch, dask.config.set({"scalable-bandits.patience": "1s"}):
-        patch.setattr(shard_pool.ShardPool, "_send", nobody)
+    messages.failure = nobody
+    with dask.config.set({"scalable-bandits.patience": "1s"}):
         began = time.monotonic()
         with pytest.raises(ClusterError, match=r"no worker has answered for 1s \(scalable-bandits.patience"):
             policy.tell(x, 1.0)
         assert time.monotonic() - began > 1.0
+    messages.failure = None
     policy.tell(x, 1.0)
     here = policy_of()
     sb.simulate(here, function(), 2)
@@ -250,8 +248,7 @@ def hidden(name):
 distributed.versions.version = hidden
 """
 
-    def test_without_this_package(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(shard_pool, "LOOK_SECONDS", 0.0)
+    def test_without_this_package(self, tmp_path):
         (tmp_path / "blocker.py").write_text(self.BLOCKER)
         with by_hand(tmp_path / "cluster", 1) as cluster, Client(cluster.address, set_as_default=False) as client:
             client.wait_for_workers(1, timeout=60)
@@ -260,6 +257,7 @@ distributed.versions.version = hidden
                 found += play(policy, environment, t)
             unfit = cluster.worker("--preload", str(tmp_path / "blocker.py"))
             client.wait_for_workers(2, timeout=60)
+            time.sleep(shard_pool.LOOK_SECONDS)
             x = policy.ask()
             with pytest.raises(ClusterError, match=r"tcp://.*: scalable_bandits is missing \(here"):
                 policy.tell(x, 1.0)
@@ -320,7 +318,7 @@ def namespaces():
                 ip("netns", "delete", name)
 
 
-def test_other_networks(namespaces, tmp_path):
+def test_other_networks(namespaces, messages, tmp_path):
     """Workers in networks of their own: the numbers of one process, also when one of them is cut off for good."""
     environment = {
         **os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s",
@@ -348,10 +346,10 @@ def test_other_networks(namespaces, tmp_path):
             policy, function_, found = policy_of(client), function(), []
             for t in range(40):
                 if t == 20:
-                    assert len(set(policy._shards._homes.values())) == 2
+                    assert len(set(messages.homes().values())) == 2
                     ip("link", "set", f"{namespaces[1]}h", "down")
                 found += play(policy, function_, t)
-            assert set(policy._shards._homes.values()) == {w for w in policy._shards._actors if "//10.77.0.2:" in w}
+            assert all("//10.77.0.2:" in worker for worker in messages.homes().values())
             policy.close()
     finally:
         for process in processes:

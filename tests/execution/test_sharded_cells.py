@@ -5,13 +5,11 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-import threadpoolctl
 from cases.cluster import Killer
 
 import scalable_bandits as sb
-from scalable_bandits.execution import shard_pool
 from scalable_bandits.policies import pigpucb
-from scalable_bandits.posteriors.partition.remote_cells import PARTS, CellsShard, RemoteCells
+from scalable_bandits.posteriors.partition.remote_cells import PARTS, CellsShard
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
 
 SPACES = {
@@ -23,11 +21,7 @@ SPACES = {
 HORIZON = {"box": 18}
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Of BLAS, as the workers have."""
-    with threadpoolctl.threadpool_limits(1, user_api="blas"):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def policy_of(space, on=None, tightening=False, horizon=None):
@@ -70,16 +64,46 @@ def until_it_works(function, *arguments):
             return function(*arguments)
 
 
+class Watched(InProcess):
+    """Holds shards in this process, notes what they are asked, and fails when a test says so."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.failures, self.left = [], 0, None
+
+    def __call__(self, on):
+        return self if on else InProcess()
+
+    def fail_after(self, questions):
+        self.left = questions
+
+    def shards(self, makers, name, source=None):
+        owner = self
+
+        class Shards(LocalShards):
+            def ask(self, numbers, method, *arguments):
+                if method == "work":
+                    owner.asked.append((list(numbers), *arguments))
+                    owner.left = None if owner.left is None else owner.left - 1
+                    if owner.left == -1:
+                        owner.left, owner.failures = None, owner.failures + 1
+                        raise ConnectionError(method)
+                return super().ask(numbers, method, *arguments)
+
+        return Shards(makers)
+
+
 class TestInProcess:
     @pytest.mark.parametrize("horizon", [None, 200])
     @pytest.mark.parametrize("tightening", [False, True])
     @pytest.mark.parametrize("space", SPACES)
-    def test_same_numbers(self, space, tightening, horizon, monkeypatch):
+    def test_same_numbers(self, space, tightening, horizon, held_by):
         """Shared out to parts, all of them here."""
-        monkeypatch.setattr("scalable_bandits.policies.sharded.executor", lambda on: InProcess())
+        held_by(watched := Watched())
         policy = policy_of(space, "here", tightening, horizon)
-        assert isinstance(policy._shard, RemoteCells)
         assert play(policy, rounds=HORIZON.get(space, 120)) == alone(space, tightening, horizon)
+        assert {number for numbers, _ in watched.asked for number in numbers} <= set(range(PARTS))
+        assert len(watched.asked) > 20
 
     @pytest.mark.parametrize("space", SPACES)
     def test_threads(self, space):
@@ -87,37 +111,21 @@ class TestInProcess:
         assert play(policy_of(space, "threads:2"), rounds=HORIZON.get(space, 120)) == alone(space)
 
     @pytest.mark.parametrize("tightening", [False, True])
-    def test_places_out_of_reach(self, tightening, monkeypatch):
+    def test_places_out_of_reach(self, tightening, held_by):
         """A call that fails goes on when it is repeated; cells of which some knew an observation are made again."""
-        again, chance = [], np.random.default_rng(1)
-
-        class Unreachable(LocalShards):
-            def ask(self, numbers, method, *arguments):
-                if chance.random() < 0.3 and (not again or again[-1]):
-                    raise ConnectionError(method)
-                return super().ask(numbers, method, *arguments)
-
-        class Away(InProcess):
-            def shards(self, makers, name, source=None):
-                return Unreachable(makers)
-
-        def tell_again():
-            again.append(False)  # while this goes on, everybody can be reached
-            found = there.__class__._tell_again(there)
-            again.append(True)
-            return found
-
-        monkeypatch.setattr("scalable_bandits.policies.sharded.executor", lambda on: Away())
+        chance, failing = np.random.default_rng(1), Watched()
+        held_by(failing)
         here, there = policy_of("points", None, tightening), policy_of("points", "away", tightening)
-        there._tell_again = tell_again
         for t in range(60):
             x = here.ask()
+            failing.fail_after(int(chance.integers(2)))
             np.testing.assert_array_equal(until_it_works(there.ask), x)
+            failing.fail_after(int(chance.integers(2)))
             for policy in (here, there):
                 until_it_works(policy.tell, x, float(np.sin(7 * x.sum() + t)))
             assert there.rounds == here.rounds == t + 1
         assert until_it_works(lambda: there.width) == here.width
-        assert again
+        assert failing.failures > 15
 
     def test_a_cache(self):
         """Nothing that is asked has to be repeated where it is made anew; observations are."""
@@ -125,18 +133,11 @@ class TestInProcess:
         assert methods - CellsShard.CHANGING == {"work", "restore"}
         assert not CellsShard.ASKING
 
-    def test_many_at_once(self, monkeypatch):
+    def test_many_at_once(self, held_by):
         """After a split, all summits that have to be found again are asked for together."""
-        monkeypatch.setattr("scalable_bandits.policies.sharded.executor", lambda on: InProcess())
-        policy, asked = policy_of("box", "here"), []
-        original = RemoteCells._ask
-
-        def ask(self, tasks):
-            asked.append([task.what for _, task in tasks])
-            return original(self, tasks)
-
-        monkeypatch.setattr(RemoteCells, "_ask", ask)
-        play(policy, rounds=12)
+        held_by(watched := Watched())
+        play(policy_of("box", "here"), rounds=12)
+        asked = [[task.what for each in tasks.values() for task in each] for _, tasks in watched.asked]
         assert max(tasks.count("evaluate") for tasks in asked) >= 4
 
 
@@ -145,12 +146,11 @@ class TestOnWorkers:
         ("space", "workers", "tightening"),
         [("grid", 1, False), ("grid", 2, False), ("grid", 4, False), ("line", 4, True), ("box", 4, False)],
     )
-    def test_same_numbers(self, space, workers, tightening, four, monkeypatch):
-        known = shard_pool._workers
-        monkeypatch.setattr(shard_pool, "_workers", lambda *given: set(sorted(known(*given))[:workers]))
+    def test_same_numbers(self, space, workers, tightening, four, some_of_four, messages):
+        some_of_four(workers)
         policy = policy_of(space, four, tightening)
         assert play(policy, rounds=HORIZON.get(space, 120)) == alone(space, tightening)
-        assert len(set(policy._shard._parts._homes.values())) == workers
+        assert len(set(messages.homes().values())) == workers
 
     @pytest.mark.parametrize(("space", "kills"), [("grid", 15), ("box", 5)])
     def test_deaths(self, space, kills, four):
@@ -160,22 +160,16 @@ class TestOnWorkers:
         assert play(policy_of(space, four), killer, rounds) == alone(space)
         assert len(killer.ended()) == kills
 
-    def test_messages(self, four, monkeypatch):
+    def test_messages(self, four, messages):
         """A message goes only to workers whose cells an observation touched, or whose summits are looked for."""
-        sent = []
-        original = shard_pool.ShardPool._send
-
-        def send(self, groups, call, expected):
-            parts = sorted(number for numbers in groups.values() for number in numbers)
-            assert parts == sorted(call.arguments[0])
-            sent.append(parts)
-            return original(self, groups, call, expected)
-
-        monkeypatch.setattr(shard_pool.ShardPool, "_send", send)
         policy = policy_of("grid", four, horizon=200)
         sb.simulate(policy, sb.GPSample(SPACES["grid"], sb.Matern(0.2, nu=1.5), sb.GaussianNoise(0.1)), 60)
-        assert np.mean([len(parts) for parts in sent]) < PARTS / 4
-        assert len(sent) < 3 * 60
+        asked = []
+        for sent in messages.sent:
+            asked.append(sorted(request.number for message in sent.values() for request in message.requests))
+            assert all(sorted(message.call.arguments[0]) == asked[-1] for message in sent.values())
+        assert np.mean([len(parts) for parts in asked]) < PARTS / 4
+        assert len(asked) < 3 * 60
 
     def test_store(self, four, tmp_path):
         """A run that began here goes on there, and the other way round."""

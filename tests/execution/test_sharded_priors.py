@@ -8,12 +8,11 @@ import pickle
 import subprocess
 import sys
 import time
-from unittest import mock
+from collections import Counter
 
 import numpy as np
 import psutil
 import pytest
-import threadpoolctl
 from cases.cluster import Killer, until
 from distributed import Client
 
@@ -29,11 +28,7 @@ HORIZON = 40
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Of BLAS, as the workers have."""
-    with threadpoolctl.threadpool_limits(1, user_api="blas"):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def hill(place, points, t):
@@ -82,15 +77,15 @@ def alone(kind, moving=False, engine="auto"):
 class TestSameNumbers:
     @pytest.mark.parametrize("workers", [1, 2, 4])
     @every_kind
-    def test_any_number_of_workers(self, kind, workers, four, monkeypatch):
+    def test_any_number_of_workers(self, kind, workers, four, some_of_four, messages):
         """The workers share the priors evenly, and none of them is asked for nothing."""
-        known = shard_pool._workers
-        monkeypatch.setattr(shard_pool, "_workers", lambda *given: set(sorted(known(*given))[:workers]))
+        some_of_four(workers)
         policy = policy_of(kind, four)
         assert play(policy) == alone(kind)
-        homes = list(policy._shards._homes.values())
-        assert len(set(homes)) == workers
-        assert set(policy._shards._actors) == set(homes)
+        homes = Counter(messages.homes().values())
+        assert len(homes) == workers
+        assert set(homes.values()) == {8 // workers}
+        assert {worker for sent in messages.sent for worker in sent} == set(homes)
         assert policy.rejections or kind is not sb.PEGPUCB
 
     @pytest.mark.parametrize("threads", [1, 3])
@@ -113,22 +108,14 @@ class TestSameNumbers:
         finally:
             four.run(tiles_are, usual)
 
-    def test_one_message_a_round(self, four, monkeypatch):
+    def test_one_message_a_round(self, four, messages):
         """To each worker; what a round brought and what the next asks for go together."""
-        sent = []
-        original = shard_pool.ShardPool._send
-
-        def send(self, groups, call, expected):
-            sent.append(sorted(groups))
-            return original(self, groups, call, expected)
-
-        monkeypatch.setattr(shard_pool.ShardPool, "_send", send)
         for kind in KINDS:
             policy = policy_of(kind, four)
             sb.simulate(policy, function(), 3)
-            sent.clear()
+            messages.sent.clear()
             sb.simulate(policy, function(), 12)
-            assert all(len(workers) == len(set(workers)) for workers in sent)
+            sent = messages.sent
             # A likeliest prior, or a turn, that was not foreseen costs a second one.
             assert len(sent) == 12 if kind in (sb.PEGPUCB, sb.FullyBayesianGPUCB) else len(sent) <= 16
 
@@ -157,20 +144,18 @@ class TestDeaths:
         assert len(killer.ended()) == 5
         assert found == alone(kind)
 
-    def test_a_worker_added_late(self, four, monkeypatch):
+    def test_a_worker_added_late(self, four, some_of_four, messages):
         """Takes its share of the priors, made again there."""
-        monkeypatch.setattr(shard_pool, "LOOK_SECONDS", 0.0)
-        known, first = shard_pool._workers, []
+        some_of_four(1)
 
-        def workers(client, lost=()):
-            found = sorted(known(client, lost))
-            first[:] = first or found[:1]
-            return set(first if policy.rounds < HORIZON // 2 else found)
+        def more(t):
+            if t == HORIZON // 2:
+                assert len(set(messages.homes().values())) == 1
+                some_of_four(4)
+                time.sleep(shard_pool.LOOK_SECONDS)
 
-        monkeypatch.setattr(shard_pool, "_workers", workers)
-        policy = policy_of(sb.FullyBayesianGPUCB, four)
-        assert play(policy) == alone(sb.FullyBayesianGPUCB)
-        homes = list(policy._shards._homes.values())
+        assert play(policy_of(sb.FullyBayesianGPUCB, four), more) == alone(sb.FullyBayesianGPUCB)
+        homes = list(messages.homes().values())
         assert {homes.count(home) for home in homes} == {8 // len(four.nthreads())}
 
     def test_the_scheduler_is_gone(self):
@@ -184,8 +169,12 @@ class TestDeaths:
         assert len(run) == 5
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-    def test_told_in_vain(self, error, four, monkeypatch):
+    def test_told_in_vain(self, error, four, messages):
         """Its point is pending still; told again, the run goes on as if nothing had been."""
+
+        def failure(given):
+            raise error
+
         policy, here = policy_of(sb.PEGPUCB, four), policy_of(sb.PEGPUCB)
         environment = function()
         for t in range(1, 13):
@@ -193,10 +182,10 @@ class TestDeaths:
             assert x == here.ask()
             y = float(environment.evaluate(x[None])[0] + environment.noise_at(t))
             if t % 4 == 0:
-                with monkeypatch.context() as patch:
-                    patch.setattr(shard_pool.ShardPool, "_send", mock.Mock(side_effect=error))
-                    with pytest.raises((error, ClusterError)):
-                        policy.tell(x, y)
+                messages.failure = failure
+                with pytest.raises((error, ClusterError)):
+                    policy.tell(x, y)
+                messages.failure = None
                 assert (policy.rounds, policy.pending) == (t - 1, [x])
             policy.tell(x, y)
             here.tell(x, y)
@@ -293,9 +282,9 @@ class TestAcrossExecutions:
         assert found[0] == found[1]
 
 
-def held(dask_worker):
-    """Shards on a worker, of all runs."""
-    return sum(len(actor._held) for actor in dask_worker.state.actors.values())
+def actors(dask_worker):
+    """Number of actors on a worker, of all runs."""
+    return len(dask_worker.state.actors)
 
 
 class TestEnds:
@@ -348,18 +337,20 @@ if __name__ == "__main__":
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
-    def test_own_client(self, client):
+    def test_own_client(self, client, messages):
         """Stays open; its workers forget the priors, without having been told more than to."""
-        before = set(client.futures), sum(client.run(held).values())
+        before = set(client.futures), sum(client.run(actors).values())
         policy = policy_of(sb.PEGPUCB, client)
         sb.simulate(policy, function(), 3)
-        assert sum(client.run(held).values()) == before[1] + 8
+        homes = messages.homes()
+        assert set(homes) == set(range(8))
+        assert sum(client.run(actors).values()) == before[1] + len(set(homes.values()))
         policy.close()
-        until(lambda: sum(client.run(held).values()) == before[1], 10)
+        until(lambda: sum(client.run(actors).values()) == before[1], 10)
         sb.simulate(policy, function(), 3)
         del policy
         gc.collect()
-        until(lambda: sum(client.run(held).values()) == before[1], 10)
+        until(lambda: sum(client.run(actors).values()) == before[1], 10)
         assert client.status == "running"
         until(lambda: set(client.futures) == before[0], 10)
 

@@ -1,22 +1,21 @@
 """Blocks of candidates on workers: the numbers of one process, however they are shared out and whoever dies."""
 
 import functools
+import tracemalloc
 from contextlib import suppress
 
 import numpy as np
 import pytest
-import threadpoolctl
 from cases.cluster import Killer
 from hypothesis import given
 from hypothesis import strategies as st
 
 import scalable_bandits as sb
-from scalable_bandits.execution import shard_log, shard_pool
+from scalable_bandits.execution import shard_log
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConfidence
 from scalable_bandits.posteriors import TiledEngine
 from scalable_bandits.posteriors.engine import choose, finalists
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
-from scalable_bandits.posteriors.tiled import coordinator as spread
 from scalable_bandits.posteriors.tiled.ordering import spatial_order, tile_order
 from scalable_bandits.posteriors.tiled.worker import TilesPart
 
@@ -32,17 +31,7 @@ KINDS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Of BLAS, as the workers have."""
-    with threadpoolctl.threadpool_limits(1, user_api="blas"):
-        yield
-
-
-@pytest.fixture
-def tile_by_tile(monkeypatch):
-    """Every tile is a part of its own."""
-    monkeypatch.setattr(spread, "TILES_A_SHARD", 1)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def policy_of(kind, on=None, **options):
@@ -82,14 +71,12 @@ class TestOnWorkers:
     @pytest.mark.parametrize(
         ("kind", "workers"), [("IGPUCB", 1), ("IGPUCB", 2), *[(kind, 4) for kind in KINDS]], ids=str
     )
-    def test_same_numbers(self, kind, workers, four, monkeypatch):
-        known = shard_pool._workers
-        monkeypatch.setattr(shard_pool, "_workers", lambda *given: set(sorted(known(*given))[:workers]))
-        policy = policy_of(kind, four)
-        assert play(policy) == alone(kind)
-        shards = policy.posterior_engine._tiles._shards
-        assert len(set(shards._homes.values())) == workers
-        assert len(shards._homes) == 7
+    def test_same_numbers(self, kind, workers, four, some_of_four, messages):
+        some_of_four(workers)
+        assert play(policy_of(kind, four)) == alone(kind)
+        homes = messages.homes()
+        assert len(set(homes.values())) == workers
+        assert len(homes) == 7
 
     @pytest.mark.parametrize("threads", [2, 3])
     @pytest.mark.parametrize("kind", KINDS)
@@ -104,20 +91,13 @@ class TestOnWorkers:
         assert play(policy_of("IGPUCB", four), killer) == alone("IGPUCB")
         assert len(killer.ended()) == 10
 
-    def test_messages(self, four, monkeypatch):
+    def test_messages(self, four, messages):
         """One to each worker a round; columns that were not foreseen and a full window cost some more."""
-        sent = []
-        original = shard_pool.ShardPool._send
-
-        def send(self, groups, call, expected):
-            sent.append(call.method)
-            return original(self, groups, call, expected)
-
-        monkeypatch.setattr(shard_pool.ShardPool, "_send", send)
         sb.simulate(policy_of("IGPUCB", four), function(), 60)
+        sent = [next(iter(each.values())).call.method for each in messages.sent]
         assert sent.count("contest") == 60
         assert 60 > sent.count("rows_here") > 0
-        assert set(sent) <= {"contest", "rows_here", "promised"}
+        assert set(sent) <= {"contest", "rows_here", "promised", "state"}
         assert sent.count("promised") <= 1
 
     def test_state(self, four):
@@ -168,8 +148,8 @@ class TestParts:
 
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize(("tiles", "seed"), [(1, 0), (1, 1), (3, 2), (7, 3), (7, 4)])
-    def test_same_bits(self, tiles, seed, monkeypatch):
-        monkeypatch.setattr(spread, "TILES_A_SHARD", tiles)
+    def test_same_bits(self, tiles, seed, tiles_a_shard):
+        tiles_a_shard(tiles)
         space, rng = sb.Grid([[0, 1], [0, 1]], (30, 40)), np.random.default_rng(seed)
         points = space.points()
         truth = np.sin(5 * points[:, 0] + seed) * np.cos(7 * points[:, 1])
@@ -204,9 +184,9 @@ class TestParts:
 
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize("query", ["contest", "newest_here", "moments_here", "rows_here", "promised", "seen"])
-    def test_places_out_of_reach(self, query, monkeypatch):
+    def test_places_out_of_reach(self, query, tiles_a_shard):
         """A call that fails goes on when it is repeated, wherever it was interrupted: the same but for rounding."""
-        monkeypatch.setattr(spread, "TILES_A_SHARD", 2)
+        tiles_a_shard(2)
         points, asked = sb.Grid([[0, 1], [0, 1]], (30, 40)).points(), []
 
         class Unreachable(LocalShards):
@@ -254,8 +234,18 @@ class TestParts:
 
     def test_memory(self):
         """A part has room for its own tiles alone."""
-        part = TilesPart(KERNEL, SPACE, 0.0, 2, 3)
-        assert part._rows.shape[0] == part._ahead.cache.shape[1] == 1
+
+        def allocated(first, stop):
+            tracemalloc.start()
+            try:
+                part = TilesPart(KERNEL, SPACE, 0.0, first, stop)
+                return tracemalloc.get_traced_memory()[0], part
+            finally:
+                tracemalloc.stop()
+
+        allocated(0, 1)  # what all parts share
+        (one, _), (three, _) = allocated(2, 3), allocated(2, 5)
+        assert 2.5 * one < three
 
 
 @given(

@@ -17,7 +17,6 @@ from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConf
 from scalable_bandits.posteriors import TiledEngine, blas
 from scalable_bandits.posteriors.placement import InProcess
 from scalable_bandits.posteriors.threads import Threads
-from scalable_bandits.posteriors.tiled import coordinator as spread
 from scalable_bandits.posteriors.tiled import tiles
 
 EARLIER = STORES / "earlier-tiles.npz"
@@ -135,9 +134,8 @@ class TestEarlierStates:
         return chosen
 
     @pytest.mark.parametrize("place", [None, InProcess()], ids=["whole", "parts"])
-    def test_with_all_tiles_up_to_date(self, place, earlier, monkeypatch):
+    def test_with_all_tiles_up_to_date(self, place, earlier, tile_by_tile):
         """It is taken, and goes on as if this version had played from the beginning."""
-        monkeypatch.setattr(spread, "TILES_A_SHARD", 1)
         state, candidates = earlier
         restored, straight = self.engine(place), self.engine()
         restored.restore(state)
