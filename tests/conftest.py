@@ -1,5 +1,6 @@
 """Settings and fixtures that all tests share."""
 
+import collections
 import functools
 import os
 
@@ -22,6 +23,19 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
 )
 hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    """Mark as slow what `sampled(every)` leaves out: all cases of a test but each of that number."""
+    counts = collections.Counter()
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if sampled is not None:
+            test = item.nodeid.partition("[")[0]
+            if counts[test] % sampled.args[0]:
+                item.add_marker(pytest.mark.slow)
+            counts[test] += 1
 
 
 @pytest.fixture(scope="session")

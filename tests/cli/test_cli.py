@@ -48,6 +48,7 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 class TestRun:
     """`run` of every study."""
 
+    @pytest.mark.sampled(5)
     def test_succeeds_and_says_where(self, ran: Ran) -> None:
         assert ran.result.exit_code == 0, ran.result.output
         assert ran.result.stderr == ""
@@ -68,6 +69,7 @@ class TestRun:
         if len(ran.study.cases) > 1:
             assert all(case in words for case in ran.study.cases)
 
+    @pytest.mark.sampled(5)
     def test_saves_what_the_study_gives(self, ran: Ran) -> None:
         """The same numbers as `Study.run` with this seed; no warning on opening."""
         expected = ran.study.run(replicates=2, horizon=20, seed=3, data=DATA)
@@ -119,6 +121,7 @@ class TestRun:
             assert row["quantity"] in printed
             assert f"{float(row['ours']):.3g}" in printed
 
+    @pytest.mark.sampled(5)
     def test_pictures(self, ran: Ran) -> None:
         """PNGs of a sane size with something on them."""
         for path in ran.folder.glob("*.png"):

@@ -117,6 +117,7 @@ class TestPlaces:
         with pytest.raises(ClusterError, match=r"no scheduler can be reached at tcp://127.0.0.1:9"):
             sb.maximize(parabola, make_policy(), 3, on="tcp://127.0.0.1:9")
 
+    @pytest.mark.slow
     def test_no_workers(self, tmp_path, monkeypatch):
         monkeypatch.setattr(clusters, "WORKER_SECONDS", 0.5)
         with by_hand(tmp_path / "cluster", 0) as cluster:
@@ -258,6 +259,7 @@ class TestTLS:
         assert all(oct(file.stat().st_mode).endswith("600") for file in folder.glob("*.key"))
         return folder
 
+    @pytest.mark.slow
     def test_certificates(self, authority, tmp_path, monkeypatch):
         """With them it works; without them, and with those of another authority, nobody gets in."""
         monkeypatch.setattr(clusters, "CONNECT_SECONDS", 1.0)

@@ -57,6 +57,7 @@ class TestSlurm:
         sizes = {"cores": 2, "processes": 2, "memory": "2GB", "interface": "lo"}
         return recipe("slurm/slurm.yaml", folder, scale={"jobs": number}, options=sizes)
 
+    @pytest.mark.slow
     def test_the_recipe(self, cluster, tmp_path):
         """Two jobs of two workers, the same numbers, and nothing is left in the queue."""
         with connect(self.recipe(tmp_path, number=2)) as client:
@@ -69,6 +70,7 @@ class TestSlurm:
         until(lambda: not cluster.jobs())
         assert "distributed.preloading" in "".join(log.read_text() for log in (tmp_path / "logs").glob("*.err"))
 
+    @pytest.mark.slow
     def test_jobs_whose_time_is_up(self, cluster, tmp_path):
         """Are followed by others if the recipe says `adapt`; Slurm ends them as `scancel` does."""
         sizes = {"cores": 1, "processes": 1, "memory": "1GB"}
@@ -93,6 +95,7 @@ class TestSlurm:
         assert set(ended) < logs
         until(lambda: not cluster.jobs())
 
+    @pytest.mark.slow
     def test_a_queue_that_does_not_move(self, cluster, tmp_path, caplog):
         """Nobody waits for ever; while somebody does, it is said."""
         cluster("sbatch", "--cpus-per-task=8", "--mem=1G", "--wrap=sleep 300")
@@ -113,6 +116,7 @@ class TestSlurm:
         ],
         ids=lambda given: str(*given) if isinstance(given, dict) else "",
     )
+    @pytest.mark.sampled(3)
     def test_what_is_refused(self, tmp_path, options, message):
         """At once, by Slurm's own words."""
         given = recipe("slurm/slurm.yaml", tmp_path, options={"interface": "lo", **options})
@@ -125,6 +129,7 @@ class TestSlurm:
         with pytest.raises(ClusterError, match=r"No such file.*sbatch"), connect(given):
             pass
 
+    @pytest.mark.slow
     def test_the_job_scripts(self, cluster, tmp_path):
         """A scheduler and workers as jobs, found by the scheduler's file."""
         file = tmp_path / "scheduler.json"
@@ -189,6 +194,7 @@ class TestSsh:
         own["worker_options"] = {**workers, "n_workers": 2}
         return recipe("ssh.yaml", folder, options={**own, **changes})
 
+    @pytest.mark.slow
     def test_the_recipe(self, server, tmp_path):
         """The same numbers; one thread a worker; nothing is left."""
         with connect(self.given(server, tmp_path)) as client:
@@ -208,6 +214,7 @@ class TestSsh:
         ],
         ids=["python", "key", "port"],
     )
+    @pytest.mark.sampled(3)
     def test_what_goes_wrong(self, server, tmp_path, changes, message):
         """It is said in one error, and no cluster is left half made."""
         if "connect_options" in changes:

@@ -61,6 +61,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(ENDS)), ids="-".join)
+@pytest.mark.sampled(3)
 def test_whatever_ends_first(order, client):
     """`close`, the policy and the client may go in any order; a worker then holds nothing of the run."""
     before = held(client)
@@ -101,6 +102,7 @@ cloudpickle.register_pickle_by_value(scalable_bandits.policies.prior_model)
 
 
 @pytest.mark.parametrize("when", ["at work", "first message"])
+@pytest.mark.sampled(2)
 def test_a_client_that_is_killed(when, client):
     """Ten seconds later nothing of its run is on any worker, as another client sees."""
     before = held(client)
@@ -121,6 +123,7 @@ def test_a_client_that_is_killed(when, client):
     until(lambda: held(client) == before, 10)
 
 
+@pytest.mark.slow
 def test_idle_timeout():
     """A scheduler that closes when nothing is submitted for a while stays while a sharded run is at work."""
     options = {"idle_timeout": f"{2 * actors.BEAT_SECONDS}s"}
@@ -138,6 +141,7 @@ def test_idle_timeout():
             here.tell(x, y)
 
 
+@pytest.mark.slow
 def test_adaptive():
     """A worker is started for a run, and kept while it is at work."""
     with (
@@ -163,6 +167,7 @@ def expected(rounds):
     return sb.simulate(policy_of(), function(), rounds).candidate
 
 
+@pytest.mark.slow
 def test_workers_that_leave_on_purpose(quiet_cluster):
     """By `close` and by `retire_workers`: the run goes on elsewhere, with the same numbers."""
     with client_of(quiet_cluster) as client:
@@ -188,6 +193,7 @@ def play(policy, environment, t):
     return SPACE.index(x[None]).tolist()
 
 
+@pytest.mark.slow
 def test_a_lifetime(tmp_path):
     """A worker whose time is up leaves a run that goes on elsewhere."""
     with by_hand(tmp_path / "cluster", 1) as cluster:
@@ -203,6 +209,7 @@ def test_a_lifetime(tmp_path):
     np.testing.assert_array_equal(found, expected(len(found)))
 
 
+@pytest.mark.slow
 def test_nobody_answers(messages, client):
     """After a stated time, and not before, with the setting named."""
 
@@ -248,6 +255,7 @@ def hidden(name):
 distributed.versions.version = hidden
 """
 
+    @pytest.mark.slow
     def test_without_this_package(self, tmp_path):
         (tmp_path / "blocker.py").write_text(self.BLOCKER)
         with by_hand(tmp_path / "cluster", 1) as cluster, Client(cluster.address, set_as_default=False) as client:
@@ -318,6 +326,7 @@ def namespaces():
                 ip("netns", "delete", name)
 
 
+@pytest.mark.slow
 def test_other_networks(namespaces, messages, tmp_path):
     """Workers in networks of their own: the numbers of one process, also when one of them is cut off for good."""
     environment = {

@@ -97,6 +97,7 @@ class TestInProcess:
     @pytest.mark.parametrize("horizon", [None, 200])
     @pytest.mark.parametrize("tightening", [False, True])
     @pytest.mark.parametrize("space", SPACES)
+    @pytest.mark.sampled(3)
     def test_same_numbers(self, space, tightening, horizon, held_by):
         """Shared out to parts, all of them here."""
         held_by(watched := Watched())
@@ -146,6 +147,7 @@ class TestOnWorkers:
         ("space", "workers", "tightening"),
         [("grid", 1, False), ("grid", 2, False), ("grid", 4, False), ("line", 4, True), ("box", 4, False)],
     )
+    @pytest.mark.sampled(3)
     def test_same_numbers(self, space, workers, tightening, four, some_of_four, messages):
         some_of_four(workers)
         policy = policy_of(space, four, tightening)
@@ -153,6 +155,7 @@ class TestOnWorkers:
         assert len(set(messages.homes().values())) == workers
 
     @pytest.mark.parametrize(("space", "kills"), [("grid", 15), ("box", 5)])
+    @pytest.mark.sampled(2)
     def test_deaths(self, space, kills, four):
         """Twenty kills in all; what the dead held is computed again elsewhere."""
         rounds = HORIZON.get(space, 120)

@@ -77,6 +77,7 @@ def alone(kind, moving=False, engine="auto"):
 class TestSameNumbers:
     @pytest.mark.parametrize("workers", [1, 2, 4])
     @every_kind
+    @pytest.mark.sampled(5)
     def test_any_number_of_workers(self, kind, workers, four, some_of_four, messages):
         """The workers share the priors evenly, and none of them is asked for nothing."""
         some_of_four(workers)
@@ -99,6 +100,7 @@ class TestSameNumbers:
         assert play(policy_of(sb.PEGPUCB, four)) == alone(sb.PEGPUCB)
 
     @pytest.mark.parametrize("moving", [False, True])
+    @pytest.mark.sampled(2)
     def test_other_engines(self, moving, four, small_tiles):
         """Also one whose last bits follow what was asked, on workers whose tiles are small too."""
         small = {"tiles.TILE": 64, "tiles.WINDOW": 16, "tiles.BATCH": 16}
@@ -134,6 +136,7 @@ def tiles_are(sizes):
 class TestDeaths:
     @every_kind
     @pytest.mark.parametrize("direct", [True, False])
+    @pytest.mark.sampled(4)
     def test_the_run_goes_on(self, kind, direct, four, monkeypatch):
         """Twenty kills each way; the same numbers, and every one of them hit a worker."""
         monkeypatch.setattr(four, "direct_to_workers", direct)
@@ -144,6 +147,7 @@ class TestDeaths:
         assert len(killer.ended()) == 5
         assert found == alone(kind)
 
+    @pytest.mark.slow
     def test_a_worker_added_late(self, four, some_of_four, messages):
         """Takes its share of the priors, made again there."""
         some_of_four(1)
@@ -225,6 +229,7 @@ class TestAcrossExecutions:
             np.testing.assert_array_equal(run.information_gain, whole.information_gain)
 
     @every_kind
+    @pytest.mark.sampled(4)
     def test_state(self, kind, four):
         """Taken there, restored here, and the other way round; after a death too."""
         there, here = policy_of(kind, four), policy_of(kind)
@@ -288,6 +293,7 @@ def actors(dask_worker):
 
 
 class TestEnds:
+    @pytest.mark.slow
     def test_own_cluster(self):
         """Ended by `close`, by `with`, and with the policy; started again where it is needed again."""
         me = psutil.Process()
@@ -319,6 +325,7 @@ class TestEnds:
             assert other.log_likelihoods == here.log_likelihoods
             assert (other.ask() == here.ask()).all()
 
+    @pytest.mark.slow
     def test_end_of_the_process(self):
         """Without `close`: nothing is said, and no process is left."""
         code = """

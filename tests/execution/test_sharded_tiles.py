@@ -71,6 +71,7 @@ class TestOnWorkers:
     @pytest.mark.parametrize(
         ("kind", "workers"), [("IGPUCB", 1), ("IGPUCB", 2), *[(kind, 4) for kind in KINDS]], ids=str
     )
+    @pytest.mark.sampled(4)
     def test_same_numbers(self, kind, workers, four, some_of_four, messages):
         some_of_four(workers)
         assert play(policy_of(kind, four)) == alone(kind)
@@ -80,10 +81,12 @@ class TestOnWorkers:
 
     @pytest.mark.parametrize("threads", [2, 3])
     @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.sampled(5)
     def test_threads(self, kind, threads):
         assert play(policy_of(kind, f"threads:{threads}")) == alone(kind)
 
     @pytest.mark.parametrize("seed", range(2))
+    @pytest.mark.sampled(2)
     def test_deaths(self, seed, four, monkeypatch):
         """Twenty kills in all; the tiles of the dead are made again elsewhere, from snapshots too."""
         monkeypatch.setattr(shard_log, "MOST_ENTRIES", 40 if seed else shard_log.MOST_ENTRIES)

@@ -50,12 +50,12 @@ def assert_best(oracle, t, candidate, pending=(), allowed=None):
 
 CASES = [  # d, points a side, horizon (so many cubes at first), rounds
     (1, 9, 20, 130),
-    (1, 25, None, 120),
-    (1, 21, 130, 160),  # 5 cubes at first, that split beyond 25: a power that rounding does not meet
+    pytest.param(1, 25, None, 120, marks=pytest.mark.slow),
+    pytest.param(1, 21, 130, 160, marks=pytest.mark.slow),  # 5 cubes at first: 25, a power that rounding misses
     (2, 7, 30, 60),  # faces between points
     (2, 9, 12, 60),  # 4 x 4 cubes: points on every face
     (2, 9, None, 70),
-    (3, 5, 8, 45),
+    pytest.param(3, 5, 8, 45, marks=pytest.mark.slow),
     (3, 4, None, 40),
 ]
 

@@ -159,6 +159,7 @@ every_engine = pytest.mark.parametrize("engine", ["dense", "blocked"])
 @every_engine
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(3)
 def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenario, engine):
     duel = Duel(CASES[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
     duel.play(25 if SCENARIOS[scenario].batch else 70)
@@ -168,6 +169,7 @@ def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenari
 @small_tiles
 @every_engine
 @on(["points", "arms", "box"], CASES)
+@pytest.mark.sampled(3)
 def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space, engine):
     duel = Duel(CASES[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
     duel.play(25)
@@ -176,6 +178,7 @@ def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space,
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", FORGETTING)
+@pytest.mark.sampled(3)
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name, scenario):
     """In every round: through restarts, window drops and fading, with availability sets and pending points."""
     duel = Duel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
@@ -298,6 +301,7 @@ def ts_probabilities(gp, allowed, pending=()):
 
 
 @pytest.mark.parametrize("allowed", [[0, 1, 2], [0, 2]])
+@pytest.mark.sampled(2)
 def test_thompson_sampling_plays_each_arm_as_often_as_it_wins_a_draw(allowed):
     """Over 4,000 seeds; each frequency within five standard errors of the oracle's."""
     counts = np.zeros(3)
@@ -308,6 +312,7 @@ def test_thompson_sampling_plays_each_arm_as_often_as_it_wins_a_draw(allowed):
     assert (np.abs(counts / SEEDS - p) <= 5 * np.sqrt(p * (1 - p) * (1 / SEEDS + 1 / 400_000))).all()
 
 
+@pytest.mark.slow
 def test_thompson_sampling_takes_pending_points_for_observed():
     """ask(3): each of the 27 outcomes, repeated arms among them, within five standard errors over 4,000 seeds."""
     counts, expected = np.zeros((3, 3, 3)), np.zeros((3, 3, 3))

@@ -28,6 +28,7 @@ def regrets(study: str, horizon: int, labels: tuple[str, ...], seeds: int) -> np
 
 
 @pytest.mark.parametrize("study", ["zhou2021-abrupt", "zhou2021-slow"])
+@pytest.mark.slow
 def test_forgetting_ends_ahead_under_drift(study):
     """Of IGP-UCB, on the same functions: the mean difference is above three of its standard errors, over 12 seeds."""
     total = regrets(study, 2500, ("IGP-UCB", *FORGETFUL), 12)
@@ -38,6 +39,7 @@ def test_forgetting_ends_ahead_under_drift(study):
 
 
 @pytest.mark.parametrize("study", ["zhou2021-abrupt", "zhou2021-slow"])
+@pytest.mark.sampled(2)
 def test_dynamic_regret_grows_sublinearly(study):
     """With four changes whatever T, it grows like T^a with a < 3/4 (the theorems' bound), by four standard errors.
 

@@ -263,6 +263,7 @@ def pair(**options):
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.9])
+@pytest.mark.sampled(2)
 def test_the_true_prior_is_rejected_in_at_most_a_delta_of_runs(delta):
     """200 seeds of functions drawn from it; the theorem's count is a mean, and gets three standard errors of room."""
     lost, false_ones = 0, 0
@@ -356,6 +357,7 @@ def until(last, points, t):
 
 @every_kind
 @pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.sampled(3)
 def test_a_mean_that_fails_in_a_later_round_of_many_told_at_once(recorded, kind, tmp_path):
     """None of them is learned or kept, so that the store can be opened again."""
     priors = [sb.Prior("known", sb.RBF(0.3), functools.partial(until, 4)), sb.Prior("flat", sb.RBF(0.2))]
@@ -482,6 +484,7 @@ def test_goes_on_to_the_last_bit(after, name, kind):
 @pytest.mark.filterwarnings("ignore:PEGPUCB")
 @every_kind
 @pytest.mark.parametrize("name", ["still", "drifting"])
+@pytest.mark.sampled(4)
 def test_resumes_from_its_store(name, kind, tmp_path):
     """In three pieces, the run that was never interrupted."""
     policy, environment = make_unsure(kind, name)

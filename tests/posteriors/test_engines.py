@@ -72,6 +72,7 @@ class TestConformance:
 
     @pytest.mark.parametrize("prior", ["zero", "nonzero"])
     @pytest.mark.parametrize("name", KERNEL_CASES)
+    @pytest.mark.sampled(4)
     def test_posterior_is_the_refit_after_every_25_of_300_rounds(self, engine, name, prior, grams):
         case = KERNEL_CASES[name]
         points = case.points(SIZE)
@@ -171,6 +172,7 @@ class TestConformance:
         assert value == pytest.approx(index.max(), abs=1e-7)
 
     @pytest.mark.parametrize("arms", [60, 150])
+    @pytest.mark.slow
     def test_thirty_thousand_rounds_leave_no_trace_of_rounding(self, engine, arms):
         """The collapsed refit (one averaged observation an arm) is as good as the list of all."""
         rng = np.random.default_rng(3)

@@ -232,6 +232,7 @@ def test_a_refitted_kernel_is_likelier_than_the_given_one():
 
 @pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize("after", [5, 6, 9])
+@pytest.mark.sampled(3)
 def test_a_policy_that_refits_goes_on_to_the_last_bit(space, after, tmp_path):
     def make():
         return sb.GPEI(SPACES[space], KERNEL, noise=0.1, regularization=0.01, refit=6, seed=2)

@@ -79,6 +79,7 @@ def test_bkb_that_keeps_every_point_is_igpucb(seed):
 
 
 @pytest.mark.usefixtures("small_tiles")
+@pytest.mark.slow
 def test_variances_are_within_the_papers_bounds():
     """Calandriello et al. 2019, Theorem 1 with e = 1/2: within a factor 3 at all candidates, in 95 of 100 runs.
 

@@ -275,6 +275,7 @@ class TestInABrowser:
 
     @pytest.mark.parametrize("width", [400, 1280])
     @pytest.mark.parametrize("name", ["study", "run.zarr"])
+    @pytest.mark.sampled(4)
     def test_nothing_overflows(self, pages, tmp_path, name, width):
         """In a frame of this width nothing sticks out to the right, and every image shows."""
         text = pages[name].replace("</script", "<\\/script")

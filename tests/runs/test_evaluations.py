@@ -184,6 +184,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
     @pytest.mark.parametrize("parallel", [1, 4])
+    @pytest.mark.sampled(2)
     def test_given_up_on_a_whole_box(self, parallel, stored, tmp_path):
         """Part of the box fails: it is looked for elsewhere, in the process that saw it and in a later one."""
 
@@ -316,6 +317,7 @@ class TestStored:
         left_out = [c for c, n in Counter(t.candidate for t in first.failed).items() if n >= 2]
         assert not {t.candidate for t in again.tickets[10:]} & set(left_out)
 
+    @pytest.mark.slow
     def test_killed_and_taken_up(self, tmp_path):
         """The whole process dies, three times; what was in flight is lost and runs again under its ticket."""
         place = tmp_path / "run"
@@ -378,6 +380,7 @@ class TestOnACluster:
         assert all(each[-1] == "done" for each in states.values())
         until(lambda: len(client.nthreads()) == 2)  # its nanny has made a new one
 
+    @pytest.mark.slow
     def test_a_deadly_point_and_a_late_worker(self, tmp_path):
         """One point kills whatever evaluates it: given up, the others go on; then on a worker that came late.
 
@@ -412,6 +415,7 @@ class TestOnACluster:
         assert {where.split()[0] for where in last} == set(late)
         assert not first & last
 
+    @pytest.mark.slow
     def test_room_that_comes_late(self):
         """As many in flight as the workers have room for: three, once two more have come."""
         with in_threads(1) as client:
@@ -441,6 +445,7 @@ class TestOnACluster:
             assert len(client.nthreads()) == 1
         assert len(found) == 40
 
+    @pytest.mark.slow
     def test_the_scheduler_is_lost(self, tmp_path):
         """An error that says so; the store has what was told, and the run goes on without the cluster."""
         place = tmp_path / "run"

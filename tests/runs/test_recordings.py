@@ -102,6 +102,7 @@ class TestRecordings:
         return held, policy, twin
 
     @on(["points"], EVERY_POLICY)
+    @pytest.mark.sampled(4)
     def test_every_policy(self, name, space):
         held, policy, twin = self.play(name, space, zarr.storage.MemoryStore(), (1, 4, 9, 14))
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
@@ -120,6 +121,7 @@ class TestRecordings:
 
     @pytest.mark.usefixtures("often")
     @on(["box", "whole box"], EVERY_POLICY)
+    @pytest.mark.sampled(5)
     def test_every_policy_from_checkpoints(self, name, space):
         held, policy, twin = self.play(name, space, zarr.storage.MemoryStore(), (3, 8, 16))
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
@@ -137,6 +139,7 @@ class TestRecordings:
         held.close()
 
     @BOTH
+    @pytest.mark.sampled(3)
     def test_every_place(self, place, durability):
         held, _, twin = self.play("igpucb", "box", place, (1, 4, 6, 11), durability=durability)
         held.close()

@@ -54,6 +54,7 @@ def policies(space):
 @pytest.mark.parametrize(
     "environment", list(environments()), ids=lambda e: f"{type(e).__name__} {type(e.space).__name__}"
 )
+@pytest.mark.sampled(4)
 def test_resumes_from_the_store_alone(environment, tmp_path):
     """Policy and environment are made again from what the store says, to the last bit."""
     for number, policy in enumerate(policies(environment.space)):
@@ -204,6 +205,7 @@ class TestStatus:
         assert "error: store" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_study_of_which_nothing_was_played(tmp_path):
     from cases.cluster import toy
 
@@ -215,6 +217,7 @@ def test_a_study_of_which_nothing_was_played(tmp_path):
     assert json.loads(command("status", tmp_path / "study", "--json").stdout) == []
 
 
+@pytest.mark.slow
 def test_resume_by_command(tmp_path):
     """In a process of its own, which finds the function in the working folder."""
     (tmp_path / "mine.py").write_text("def f(x):\n    return -(x[0] - 0.3) ** 2\n")
@@ -354,6 +357,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("start", [["tune.py"], ["-m", "tune"], ["-c", f"__name__ = '__main__'\n{SCRIPT}"]], ids=len)
+@pytest.mark.slow
 def test_a_script_is_resumed_by_its_name(tmp_path, start):
     """What a script stores while it runs is what others import it by; typed in, its functions go by their names."""
     (tmp_path / "tune.py").write_text(SCRIPT)

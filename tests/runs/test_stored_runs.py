@@ -68,12 +68,14 @@ class TestSimulations:
     """A run in pieces is the run in one go, to the last bit."""
 
     @on(["grid", "points", "box"], EVERY_POLICY)
+    @pytest.mark.sampled(6)
     def test_every_policy(self, name, space):
         run = play_in_pieces(name, space, zarr.storage.MemoryStore(), (17, 30))
         assert_same_run(run, play_whole(name, space, 30))
 
     @pytest.mark.usefixtures("often", "small_tiles")
     @on(["arms"], EVERY_POLICY)
+    @pytest.mark.sampled(5)
     def test_every_policy_from_checkpoints(self, name, space):
         run = play_in_pieces(name, space, zarr.storage.MemoryStore(), available=every_third)
         assert_same_run(run, play_whole(name, space, available=every_third))
@@ -87,6 +89,7 @@ class TestSimulations:
 
     @BOTH
     @pytest.mark.parametrize(("name", "available"), [("ts", every_third), ("random", None)])
+    @pytest.mark.sampled(5)
     def test_every_place(self, place, name, durability, available):
         run = play_in_pieces(name, "arms", place, (13, 14, 27), available=available, durability=durability)
         assert_same_run(run, play_whole(name, "arms", 27, available=available))
@@ -99,6 +102,7 @@ class TestSimulations:
 
     @BOTH
     @pytest.mark.parametrize("failure", [KeyboardInterrupt, ZeroDivisionError, "not finite"])
+    @pytest.mark.sampled(5)
     def test_goes_on_after_a_failure(self, tmp_path, durability, failure):
         """The rounds before it stand."""
         fails = [25]
@@ -164,6 +168,7 @@ class TestSimulations:
         ],
         ids=lambda value: "" if isinstance(value, str) else "-".join(value),
     )
+    @pytest.mark.sampled(4)
     def test_another_specification(self, tmp_path, change, message):
         """Is refused, with what differs; the store is as it was."""
         place = tmp_path / "run.zarr"
@@ -250,6 +255,7 @@ class TestMaximize:
             ("block", True, ZeroDivisionError),
         ],
     )
+    @pytest.mark.sampled(4)
     def test_goes_on_after_a_failure(self, tmp_path, durability, often, failure, request):
         """At the same point, which is the only one evaluated twice."""
         if often:

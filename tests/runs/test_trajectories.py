@@ -44,6 +44,7 @@ def every_third(t):
 
 @pytest.mark.parametrize("available", [None, every_third])
 @on(["grid", "arms"], EVERY_POLICY)
+@pytest.mark.sampled(3)
 def test_simulate_is_the_loop_by_hand(name, space, available):
     problem, case = PROBLEMS[space], EVERY_POLICY[name]
     run = sb.simulate(case.make(problem), table_environment(problem), horizon=80, available=available)
@@ -124,6 +125,7 @@ def fresh_trajectories(**variables):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_gives_the_same_trajectories(capsys, monkeypatch):
     """Whatever its hash seed."""
     fresh = fresh_trajectories(PYTHONHASHSEED="1")
@@ -134,6 +136,7 @@ def test_a_fresh_process_gives_the_same_trajectories(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [*POLICY_NAMES, "function"])
+@pytest.mark.slow
 def test_the_number_of_threads_changes_nothing(name):
     """Last bits may differ; on a symmetric grid, where eigenvalues repeat, nothing more may follow from them."""
     one, two = (fresh_trajectories(OPENBLAS_NUM_THREADS=threads, MKL_NUM_THREADS=threads)[name] for threads in "12")

@@ -142,6 +142,7 @@ class TestCommand:
             "whole",
         ]
 
+    @pytest.mark.slow
     def test_a_study_that_is_recovered(self, tmp_path):
         """Its runs play again what was lost, to the same numbers."""
         place = tmp_path / "runs"

@@ -92,6 +92,7 @@ class TestJournal:
         with pytest.warns(UserWarning, match=r"committed/journal-\d+"):
             return ObservationStore.open(folder, recover=True)
 
+    @pytest.mark.slow
     def test_cut_at_every_byte(self, grown):
         """What was acknowledged and is not there is missed, also if the last frame that is there is whole."""
         folder, states = grown
@@ -173,6 +174,7 @@ class TestJournal:
         (said,) = assert_goes_on(crashed, ROUNDS)
         assert f"a torn tail of {len(more)} bytes was cut" in said
 
+    @pytest.mark.slow
     def test_of_a_closed_run(self, closed):
         """It is said, and nothing is lost, wherever it is cut or flipped: the arrays have every round."""
         file = journal_of(closed)
@@ -267,6 +269,7 @@ class TestWholeChunk:
     @pytest.mark.parametrize(
         ("original", "name", "chunk"), [("closed", "candidate", 0), ("crashed", "x", 1), ("closed", "noise", 1)]
     )
+    @pytest.mark.sampled(3)
     def test_is_told_and_recovered_from(self, request, original, name, chunk, damage):
         """The message names the file and the rounds; all files are kept, and every other round is."""
         kept = request.getfixturevalue(original)
@@ -464,6 +467,7 @@ class TestMetadata:
 
     @pytest.mark.parametrize("file", METADATA)
     @pytest.mark.parametrize("content", BAD_JSON)
+    @pytest.mark.sampled(3)
     def test_no_json(self, closed, file, content):
         """Is made again, or said to be damaged."""
         (closed / file).write_bytes(BAD_JSON[content])
@@ -532,6 +536,7 @@ class TestEveryFile:
     @pytest.mark.parametrize(
         ("original", "damage"), [*(("closed", damage) for damage in DAMAGES), ("crashed", "gone"), ("crashed", "half")]
     )
+    @pytest.mark.sampled(2)
     def test_is_read_or_told(self, request, original, damage):
         kept = request.getfixturevalue(original)
         originals = files(kept)

@@ -1,6 +1,6 @@
 """Every file of a store, damaged in every way: what is read is right, or the damage is named, and nothing else is lost.
 
-A sample is tried with the tests; `pytest -m long tests/test_every_damage.py` tries all of it, in half an hour.
+A sample is tried with the tests; `pytest -m long tests/store` tries all of it, in half an hour.
 """
 
 import collections
@@ -36,6 +36,7 @@ def outcomes(store, damages):
     return counts
 
 
+@pytest.mark.sampled(7)
 def test_a_sample(store):
     damages = list(store.damages(flips=2, digits=1))
     chosen = np.random.default_rng(3).choice(len(damages), 40 if store.within == "folder" else 10, replace=False)

@@ -164,7 +164,8 @@ class TestInterrupted:
 
     @pytest.mark.parametrize("after", [False, True])
     @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
-    @pytest.mark.parametrize("way", ["round", "bulk"])
+    @pytest.mark.parametrize("way", [pytest.param("round", marks=pytest.mark.slow), "bulk"])
+    @pytest.mark.sampled(2)
     def test_interrupted_at_every_call_and_gone_on(self, tmp_path, monkeypatch, failure, after, way):
         """Of a call that raised nothing is there, also if what it did was done; the next ones are kept, once each."""
         step = 1 if way == "round" else 7
@@ -273,6 +274,7 @@ class TestFullDisk:
     """A call that fails leaves everything as it was, and works when there is room again."""
 
     @pytest.mark.parametrize("way", WAYS)
+    @pytest.mark.sampled(2)
     def test_at_every_write(self, tmp_path, disk, monkeypatch, way):
         """Every call is tried with room for one write more, until it works."""
         durability, given = WAYS[way]
@@ -342,6 +344,7 @@ class TestFullDisk:
     @pytest.mark.parametrize(
         ("call", "number"), [("fsync", errno.EIO), ("replace", errno.EIO), ("ftruncate", errno.EIO)]
     )
+    @pytest.mark.sampled(3)
     def test_other_calls_that_fail(self, tmp_path, disk, call, number):
         for allowed in range(0, 60, 14):
             place = tmp_path / f"{allowed}.zarr"

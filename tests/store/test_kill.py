@@ -209,6 +209,7 @@ def test_two_hundred_kills():
 
 
 @pytest.mark.parametrize("number", range(len(RANDOM)), ids=lambda i: "-".join((*RANDOM[i][:2], RANDOM[i].within)))
+@pytest.mark.slow
 def test_killed_at_random_moments(number, tmp_path):
     work = RANDOM[number]
     if work.within != "folder":
@@ -275,6 +276,7 @@ def dies_at(work, calls, folder):
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("work", SWEPT[:2], ids=lambda work: f"{work.kind}-{work.durability}")
+@pytest.mark.slow
 def test_killed_at_every_call(work, part, memory):
     count = uninterrupted(work)[2]
     between = np.random.default_rng(3).choice(np.arange(FIRST + 1, count - LAST + 1), BETWEEN, replace=False)
@@ -284,6 +286,7 @@ def test_killed_at_every_call(work, part, memory):
 
 
 @pytest.mark.parametrize("work", SWEPT[2:], ids=lambda work: f"{work.kind}-{work.durability}")
+@pytest.mark.slow
 def test_killed_at_some_calls(work, memory):
     count = uninterrupted(work)[2]
     dies_at(work, np.random.default_rng(4).choice(np.arange(1, count + 1), SOME, replace=False), memory)
@@ -295,6 +298,7 @@ def writes_of(work, folder):
 
 
 @pytest.mark.parametrize("work", [SWEPT[0], SWEPT[3]], ids=lambda work: work.kind)
+@pytest.mark.slow
 def test_killed_within_a_write(work, memory):
     """Some of the bytes were written: the first, half of them, all but the last."""
     reference = uninterrupted(work)[0]
@@ -304,6 +308,7 @@ def test_killed_within_a_write(work, memory):
 
 
 @pytest.mark.parametrize("work", [SWEPT[0], SWEPT[3]], ids=lambda work: work.kind)
+@pytest.mark.slow
 def test_killed_while_it_mends(work, memory):
     """One process dies within a write, the next one at one of its first calls."""
     reference = uninterrupted(work)[0]
