@@ -80,9 +80,26 @@ def tile_by_tile(tiles_a_shard):
 
 
 @pytest.fixture
-def small_tiles(monkeypatch):
+def tile_sizes(monkeypatch):
+    """Set constants of the tiled engine: TILE, WINDOW, BATCH, A_RUN."""
+
+    def change(**sizes):
+        for name, value in sizes.items():
+            monkeypatch.setattr(tiles, name, value)
+
+    return change
+
+
+@pytest.fixture
+def small_tiles(tile_sizes, monkeypatch):
     """Tiles, windows and batches so small that a few hundred candidates fold and rebuild."""
-    monkeypatch.setattr(tiles, "TILE", 64)
-    monkeypatch.setattr(tiles, "WINDOW", 16)
-    monkeypatch.setattr(tiles, "BATCH", 16)
+    tile_sizes(TILE=64, WINDOW=16, BATCH=16)
     monkeypatch.setattr(dense, "WINDOW", 16)
+
+
+@pytest.fixture
+def rebuilds(monkeypatch):
+    """List that grows by one at every rebuild of a tiled engine."""
+    seen, rebuild = [], tiles.Tiles._rebuild
+    monkeypatch.setattr(tiles.Tiles, "_rebuild", lambda self: (seen.append(self), rebuild(self)))
+    return seen

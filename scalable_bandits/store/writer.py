@@ -46,15 +46,15 @@ Durability = Literal["round", "block"]
 
 
 class RunWriter(StoredRun):
-    """One run, open for writing (or, if `writable` is not set, for reading only)."""
+    """One run, open for writing (or reading only); `block` rows are held back for `block_seconds` at the most."""
 
     def __init__(
         self, location: Location, attributes: Mapping[str, Any], durability: Durability, writable: bool,
         recover: bool = False,
     ):  # fmt: skip
         super().__init__(location, attributes, recover)
-        self.writable, self.durability = writable, durability
-        self._block = chunks_of(BLOCK_BYTES, self.chunk, self._rows.width) if durability == "block" else self.chunk
+        self.writable, self.durability, self.block_seconds = writable, durability, BLOCK_SECONDS
+        self.block = chunks_of(BLOCK_BYTES, self.chunk, self._rows.width) if durability == "block" else self.chunk
         self._logged = 0  # of the rows after the whole chunks, how many are in the journal
         self._noted: list[int] = []  # pending as the journal has it
         self._stale = False  # whether the journal has rounds of whole chunks
@@ -97,7 +97,7 @@ class RunWriter(StoredRun):
         self._check_writable()
         rows, count = self._rows.check(columns)
         # Before anything is accepted: if it fails, nothing has changed.
-        if len(self._rows) >= self._block:
+        if len(self._rows) >= self.block:
             self._fold()
         elif self.durability == "block" and self._overdue():
             self.flush()
@@ -108,14 +108,14 @@ class RunWriter(StoredRun):
             self._logged = len(self._rows)
             self._noted = list(self.pending)  # follows from the rows
             return
-        written = self._fold(rows, count) if count >= self._block else 0
+        written = self._fold(rows, count) if count >= self.block else 0
         self.take(rows, count, skip=written)
         if self._overdue():
             with suppress(OSError):  # the rows are accepted; the next call will say so
                 self.flush()
 
     def _overdue(self) -> bool:
-        return time.monotonic() - self._flushed > BLOCK_SECONDS
+        return time.monotonic() - self._flushed > self.block_seconds
 
     def note_pending(self, candidates: Sequence[int], proposals: Proposals = pendings.NONE) -> None:
         """Keep which candidates are asked and not told; with durability "round" on disk when this returns."""

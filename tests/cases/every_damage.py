@@ -2,7 +2,6 @@
 
 import collections
 import datetime
-import functools
 import json
 import re
 import shutil
@@ -17,7 +16,7 @@ from naive import journals
 
 import scalable_bandits as sb
 from cases.store import CHUNK, crash
-from scalable_bandits.runs import evaluations, recording
+from scalable_bandits.runs import evaluations
 from scalable_bandits.runs.status import runs_in, status
 from scalable_bandits.store import ObservationStore, StoreError
 from scalable_bandits.studies import Problem
@@ -454,10 +453,3 @@ def readable(store, damage, before):
     record = json.loads((store.path / "committed" / "record.json").read_text())
     inside = set(range(record["rounds"]))
     return inside | {t for t in journals.readable(data, damaged, width) if t < count}
-
-
-def shrink(patch):
-    """Chunks and blocks so small that a short run has several, and a checkpoint at every occasion."""
-    patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
-    patch.setattr(sys.modules["scalable_bandits.runs.simulate"], "BLOCK_ROUNDS", 7)
-    patch.setattr(recording.Checkpoints, "spent", lambda self, seconds: self.save())

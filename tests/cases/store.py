@@ -1,8 +1,10 @@
 """Rows to keep, places to keep them in, and how a writer dies."""
 
 import contextlib
+import functools
 import itertools
 import json
+import sys
 import warnings
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 import zarr
 
+from scalable_bandits.runs import recording
 from scalable_bandits.specification import array_digest
 from scalable_bandits.store import Field, ObservationStore
 from scalable_bandits.store.record import sign
@@ -73,6 +76,18 @@ def create(place, rounds=0, durability="round", **given):
     for start, stop in sizes(rounds):
         store.append(rows(start, stop))
     return store
+
+
+def shrink(patch):
+    """Chunks and blocks so small that a short run has several."""
+    patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
+    patch.setattr(sys.modules["scalable_bandits.runs.simulate"], "BLOCK_ROUNDS", 7)
+    patch.setattr(recording, "REPLAY_BLOCK", 11)
+
+
+def save_often(patch):
+    """Save a checkpoint at every occasion."""
+    patch.setattr(recording.Checkpoints, "spent", lambda self, seconds: self.save())
 
 
 def crash(store):

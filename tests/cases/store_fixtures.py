@@ -1,15 +1,12 @@
 """Places and runs to test stores with; a plugin of the test modules that name it."""
 
-import functools
 import shutil
-import sys
 
 import pytest
 
 from cases import store as cases
 from cases.damage import INPUT, ROUNDS, Disk
-from cases.store import CHUNK, crash, create, rows
-from scalable_bandits.runs import recording
+from cases.store import crash, create, rows
 from scalable_bandits.specification import array_digest
 from scalable_bandits.store import journal
 
@@ -23,15 +20,13 @@ def place(request, tmp_path):
 @pytest.fixture
 def small(monkeypatch):
     """Chunks and blocks so small that a short run has several."""
-    monkeypatch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
-    monkeypatch.setattr(sys.modules["scalable_bandits.runs.simulate"], "BLOCK_ROUNDS", 7)
-    monkeypatch.setattr(recording, "REPLAY_BLOCK", 11)
+    cases.shrink(monkeypatch)
 
 
 @pytest.fixture
 def often(monkeypatch):
     """A checkpoint at every occasion."""
-    monkeypatch.setattr(recording.Checkpoints, "spent", lambda self, seconds: self.save())
+    cases.save_often(monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -42,6 +42,9 @@ def function(x):
     return -float((x[0] - 0.5) ** 2)
 
 
+function.__module__ = "upgrade_cases"  # as in the stores that are kept
+
+
 def objects(path):
     """A zarr store of objects that are put whole."""
     from obstore.store import LocalStore

@@ -118,15 +118,14 @@ class TestPlaces:
             sb.maximize(parabola, make_policy(), 3, on="tcp://127.0.0.1:9")
 
     @pytest.mark.slow
-    def test_no_workers(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(clusters, "WORKER_SECONDS", 0.5)
+    def test_no_workers(self, tmp_path):
+        recipe = tmp_path / "recipe.yaml"
         with by_hand(tmp_path / "cluster", 0) as cluster:
-            with pytest.raises(ClusterError, match="has no workers, and none came"), connect(cluster.address):
+            recipe.write_text(yaml.safe_dump({"scheduler-file": str(cluster.file), "wait": 0.5}))
+            with pytest.raises(ClusterError, match="has no workers, and none came"), connect(recipe):
                 pass
-            recipe = tmp_path / "recipe.yaml"  # once one is there, all ways lead to it
             recipe.write_text(yaml.safe_dump({"scheduler-file": str(cluster.file)}))
             cluster.worker("--preload", "scalable_bandits.execution.preload")
-            monkeypatch.setattr(clusters, "WORKER_SECONDS", 60.0)
             for on in (recipe, str(recipe), cluster.address):
                 with connect(on) as client:
                     assert len(client.nthreads()) == 1
@@ -262,7 +261,6 @@ class TestTLS:
     @pytest.mark.slow
     def test_certificates(self, authority, tmp_path, monkeypatch):
         """With them it works; without them, and with those of another authority, nobody gets in."""
-        monkeypatch.setattr(clusters, "CONNECT_SECONDS", 1.0)
         files = [f"--tls-{option}={authority / file}" for option, file in
                  (("ca-file", "ca.pem"), ("cert", "server.pem"), ("key", "server.key"))]  # fmt: skip
         with by_hand(tmp_path / "cluster", 1, *files, scheme="tls") as cluster:
@@ -270,11 +268,10 @@ class TestTLS:
             recipe = tmp_path / "recipe.yaml"
             tls = {"ca": "tls/ca.pem", "cert": "tls/client.pem", "key": "tls/client.key"}
             recipe.write_text(yaml.safe_dump({"scheduler": cluster.address, "tls": tls}))
-            monkeypatch.setattr(clusters, "CONNECT_SECONDS", 30.0)
             found = sb.maximize(parabola, make_policy(), 5, on=recipe)
             assert len(found) == 5
             assert found.tickets[0].where.startswith("tls://127.0.0.1:")
-            monkeypatch.setattr(clusters, "CONNECT_SECONDS", 1.0)
+            monkeypatch.setattr(clusters, "CONNECT_SECONDS", 1.0)  # nobody is let in later
             other = cluster.address.replace("tls", "tcp")
             for address, why in ((cluster.address, "certificates: a recipe"), (other, "")):
                 with pytest.raises(ClusterError, match=f"no scheduler can be reached.*{why}"), connect(address):

@@ -17,7 +17,7 @@ from cases.cluster import Killer, until
 from distributed import Client
 
 import scalable_bandits as sb
-from scalable_bandits.execution import ClusterError, shard_log, shard_pool
+from scalable_bandits.execution import ClusterError, shard_pool
 from scalable_bandits.execution.clusters import local
 from scalable_bandits.policies.prior_model import PriorModel
 from scalable_bandits.specification import specify
@@ -137,10 +137,11 @@ class TestDeaths:
     @every_kind
     @pytest.mark.parametrize("direct", [True, False])
     @pytest.mark.sampled(4)
-    def test_the_run_goes_on(self, kind, direct, four, monkeypatch):
+    def test_the_run_goes_on(self, kind, direct, four, monkeypatch, entries_of_logs):
         """Twenty kills each way; the same numbers, and every one of them hit a worker."""
         monkeypatch.setattr(four, "direct_to_workers", direct)
-        monkeypatch.setattr(shard_log, "MOST_ENTRIES", 7 if direct else shard_log.MOST_ENTRIES)  # from snapshots too
+        if direct:
+            entries_of_logs(7)  # from snapshots too
         killer = Killer(four, KINDS.index(kind), HORIZON)
         policy = policy_of(kind, four)
         found = play(policy, killer)

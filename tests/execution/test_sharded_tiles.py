@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scalable_bandits as sb
-from scalable_bandits.execution import shard_log
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConfidence
 from scalable_bandits.posteriors import TiledEngine
 from scalable_bandits.posteriors.engine import choose, finalists
@@ -87,9 +86,10 @@ class TestOnWorkers:
 
     @pytest.mark.parametrize("seed", range(2))
     @pytest.mark.sampled(2)
-    def test_deaths(self, seed, four, monkeypatch):
+    def test_deaths(self, seed, four, entries_of_logs):
         """Twenty kills in all; the tiles of the dead are made again elsewhere, from snapshots too."""
-        monkeypatch.setattr(shard_log, "MOST_ENTRIES", 40 if seed else shard_log.MOST_ENTRIES)
+        if seed:
+            entries_of_logs(40)
         killer = Killer(four, seed, HORIZON, kills=10)
         assert play(policy_of("IGPUCB", four), killer) == alone("IGPUCB")
         assert len(killer.ended()) == 10

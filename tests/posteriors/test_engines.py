@@ -15,22 +15,11 @@ import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
 from scalable_bandits.posteriors import DenseEngine, TiledEngine, make_engine
 from scalable_bandits.posteriors.registry import DENSE_LIMIT
-from scalable_bandits.posteriors.tiled import tiles
-from scalable_bandits.posteriors.tiled.tiles import Tiles
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
 ENGINES = {"dense": DenseEngine, "blocked": TiledEngine}
 every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
-
-
-@pytest.fixture
-def rebuilds(monkeypatch):
-    """List that grows by one at every rebuild of a blocked engine."""
-    seen = []
-    rebuild = Tiles._rebuild
-    monkeypatch.setattr(Tiles, "_rebuild", lambda self: (seen.append(self), rebuild(self)))
-    return seen
 
 
 class Observations:
@@ -260,13 +249,12 @@ def test_folds_and_rebuilds_happen_and_agree_with_the_dense_engine(rebuilds):
     np.testing.assert_allclose(blocked.columns(np.arange(5)), dense.columns(np.arange(5)), atol=1e-8)
 
 
-def test_one_tile_or_many_is_all_the_same(monkeypatch):
+def test_one_tile_or_many_is_all_the_same(tile_sizes):
     """The default tile, window and batch give the same posterior as the small ones."""
     points = np.random.default_rng(1).random((300, 3))
     engines = []
     for tile, window in ((64, 16), (1024, 64), (128, 5)):
-        monkeypatch.setattr(tiles, "TILE", tile)
-        monkeypatch.setattr(tiles, "WINDOW", window)
+        tile_sizes(TILE=tile, WINDOW=window)
         engine = TiledEngine(sb.RBF(0.4), points, np.zeros(300))
         for candidate, y, noise in Observations(300, 200, seed=8):
             engine.observe(candidate, y, noise)

@@ -17,7 +17,6 @@ from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConf
 from scalable_bandits.posteriors import TiledEngine, blas
 from scalable_bandits.posteriors.placement import InProcess
 from scalable_bandits.posteriors.threads import Threads
-from scalable_bandits.posteriors.tiled import tiles
 
 EARLIER = STORES / "earlier-tiles.npz"
 GRID = sb.Grid([[0, 1], [0, 1]], (30, 41))
@@ -42,22 +41,22 @@ def played(make, index, rounds=260):
 @pytest.mark.usefixtures("small_tiles")
 class TestThreads:
     @pytest.mark.parametrize("index", [UpperConfidence(0.7), ExpectedImprovement(0.9)], ids=["bound", "improvement"])
-    def test_same_bits(self, index, monkeypatch):
+    def test_same_bits(self, index, rebuilds, tile_sizes):
         """Of 20 tiles, the last of them not full; folds and refits happen."""
-        monkeypatch.setattr(tiles, "A_RUN", 2)
-        rebuilt, rebuild = [], tiles.Tiles._rebuild
-        monkeypatch.setattr(tiles.Tiles, "_rebuild", lambda self: (rebuilt.append(self), rebuild(self)))
+        tile_sizes(A_RUN=2)
+        before = set(threading.enumerate())
         one, engine = played(TiledEngine, index)
-        assert engine._tiles._threads._pool is None
-        assert rebuilt
+        assert not set(threading.enumerate()) - before
+        assert rebuilds
         for count in (2, 3):
-            many, engine = played(functools.partial(TiledEngine, threads=count), index)
+            many, _engine = played(functools.partial(TiledEngine, threads=count), index)
             assert many == one
-            assert engine._tiles._threads._pool is not None
+            assert set(threading.enumerate()) - before
+            before = set(threading.enumerate())
 
-    def test_copies_play_on_alike_and_threads_end(self, monkeypatch):
+    def test_copies_play_on_alike_and_threads_end(self, tile_sizes):
         """A deep copy and a pickle have no threads until they need some; none are left behind an engine."""
-        monkeypatch.setattr(tiles, "A_RUN", 1)
+        tile_sizes(A_RUN=1)
         before = threading.active_count()
         _, engine = played(functools.partial(TiledEngine, threads=2), UpperConfidence(0.7), 30)
         found = []
@@ -115,10 +114,9 @@ class TestEarlierStates:
     """Of a version that left tiles alone that could not win."""
 
     @pytest.fixture
-    def earlier(self, monkeypatch):
+    def earlier(self, tile_sizes):
         """State of an engine after 30 rounds, and the candidates played."""
-        for name, size in (("TILE", 64), ("WINDOW", 8), ("BATCH", 4)):
-            monkeypatch.setattr(tiles, name, size)
+        tile_sizes(TILE=64, WINDOW=8, BATCH=4)
         state = dict(np.load(EARLIER))
         return state, state.pop("candidates").tolist()
 

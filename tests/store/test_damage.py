@@ -1,6 +1,5 @@
 """What disks do to a run: nothing is lost without a word, and nothing wrong is ever read."""
 
-import functools
 import itertools
 import json
 import re
@@ -28,7 +27,6 @@ from cases.policies import EVERY_POLICY, PROBLEMS
 from cases.store import CHUNK, FIELDS, assert_equal, assert_holds, crash, create, rows
 
 import scalable_bandits as sb
-from scalable_bandits.runs import recording
 from scalable_bandits.runs.status import status
 from scalable_bandits.store import ObservationStore, StoreDamaged, frames
 from scalable_bandits.store.layout import group_document
@@ -408,7 +406,7 @@ class TestWholeChunk:
 
     def test_a_checkpoint_of_what_was_given_up(self, tmp_path, monkeypatch):
         """Is of another history: it is not used when as many rounds are there again."""
-        monkeypatch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
+        cases.shrink(monkeypatch)
         place = tmp_path / "run.zarr"
 
         def told(values):

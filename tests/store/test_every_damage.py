@@ -8,6 +8,7 @@ import collections
 import numpy as np
 import pytest
 from cases import every_damage
+from cases import store as cases
 
 RIGHT = ("harmless", "reported")
 STORES = [(kind, "folder") for kind in every_damage.KINDS]
@@ -19,7 +20,8 @@ def store(request, tmp_path_factory):
     """A run of each kind in each place."""
     kind, within = request.param
     with pytest.MonkeyPatch.context() as patch:
-        every_damage.shrink(patch)
+        cases.shrink(patch)
+        cases.save_often(patch)
         yield every_damage.Store(kind, tmp_path_factory.mktemp("damage"), within)
 
 

@@ -24,7 +24,7 @@ from cases.policies import EVERY_POLICY, PROBLEMS
 from cases.store import BOTH, CHUNK, FIELDS, SPECIFICATION, assert_equal, assert_holds, crash, create, rows, sizes
 
 import scalable_bandits as sb
-from scalable_bandits.store import ObservationStore, StoreDamaged, StoreLocked, checkpoints, folder, journal, writer
+from scalable_bandits.store import ObservationStore, StoreDamaged, StoreLocked, checkpoints, folder, journal
 
 pytest_plugins = ["cases.store_fixtures"]
 pytestmark = pytest.mark.usefixtures("disk")
@@ -172,7 +172,7 @@ class TestInterrupted:
         for number in itertools.count(1):
             place = tmp_path / f"{number}.zarr"
             store = create(place, durability="round" if way == "round" else "block")
-            store._block = CHUNK
+            store.block = CHUNK
             called, accepted = itertools.count(1), []
 
             def calling(name, called=called, number=number):
@@ -264,10 +264,18 @@ class TestInterrupted:
 
 WAYS = {
     "round": ("round", {}),
-    "flushed": ("block", {"BLOCK_SECONDS": -1.0}),
-    "small": ("block", {"BLOCK_BYTES": 40 * CHUNK}),
-    "small-flushed": ("block", {"BLOCK_SECONDS": -1.0, "BLOCK_BYTES": 40 * CHUNK}),
+    "flushed": ("block", {"block_seconds": -1.0}),
+    "small": ("block", {"block": CHUNK}),
+    "small-flushed": ("block", {"block_seconds": -1.0, "block": CHUNK}),
 }
+
+
+def in_way(way, place):
+    """A new run of one of `WAYS`."""
+    durability, given = WAYS[way]
+    store = create(place, durability=durability)
+    vars(store).update(given)
+    return store
 
 
 class TestFullDisk:
@@ -275,12 +283,9 @@ class TestFullDisk:
 
     @pytest.mark.parametrize("way", WAYS)
     @pytest.mark.sampled(2)
-    def test_at_every_write(self, tmp_path, disk, monkeypatch, way):
+    def test_at_every_write(self, tmp_path, disk, way):
         """Every call is tried with room for one write more, until it works."""
-        durability, given = WAYS[way]
-        for name, value in given.items():
-            monkeypatch.setattr(writer, name, value)
-        store = create(tmp_path / "run.zarr", durability=durability)
+        store = in_way(way, tmp_path / "run.zarr")
         failures = 0
         for start, stop in sizes(110, seed=3, largest=41):
             for room in itertools.count():
@@ -317,15 +322,12 @@ class TestFullDisk:
         return True
 
     @pytest.mark.parametrize("way", ["round", "flushed"])
-    def test_a_crash_after_it(self, tmp_path, disk, monkeypatch, way):
+    def test_a_crash_after_it(self, tmp_path, disk, way):
         """What was there before is there; of the call that failed, nothing."""
-        durability, given = WAYS[way]
-        for name, value in given.items():
-            monkeypatch.setattr(writer, name, value)
         for allowed in range(0, 40, 5):
             place = tmp_path / f"{allowed}.zarr"
             disk.room = math.inf
-            store = create(place, durability=durability)
+            store = in_way(way, place)
             disk.room = allowed
             count = 0
             for start, stop in sizes(90, seed=3, largest=41):
@@ -467,8 +469,8 @@ class TestFullDisk:
                 later.wait(0.5)
             real(path, data)
 
-        monkeypatch.setattr(writer, "BLOCK_BYTES", 1)
         store = create(tmp_path / "run.zarr", durability="block")
+        store.block = CHUNK
         monkeypatch.setattr("scalable_bandits.store.folder.replace_file", replace_file)
         with pytest.raises(OSError, match=re.escape(os.strerror(errno.ENOSPC))):
             store.append(rows(100, 100 + CHUNK))

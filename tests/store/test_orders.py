@@ -278,6 +278,7 @@ class TestRefusals:
         ids=str,
     )
     @BOTH
+    @pytest.mark.sampled(3)
     def test_rows(self, tmp_path, change, durability):
         store = create(tmp_path / "run.zarr", 5, durability)
         given = {name: array for name, array in {**rows(5, 7), **change}.items() if array is not None}

@@ -71,6 +71,7 @@ class TestEveryPlace:
         assert_holds(ObservationStore.open(place), 300)
 
     @pytest.mark.parametrize("count", [0, CHUNK - 1, CHUNK, CHUNK + 1])
+    @pytest.mark.sampled(3)
     def test_closed_at_any_count(self, place, count):
         create(place, count).close()
         assert_holds(ObservationStore.open(place), count)
@@ -496,10 +497,10 @@ class TestDurability:
     def place(self, request, tmp_path):
         return cases.PLACES[request.param](tmp_path)
 
-    def test_at_most_a_block_is_held_back(self, place, monkeypatch):
+    def test_at_most_a_block_is_held_back(self, place):
         """However the rows come."""
-        monkeypatch.setattr(writer, "BLOCK_BYTES", 40 * 3 * CHUNK)  # bytes a row: 40
         store = create(place, durability="block")
+        store.block = 3 * CHUNK
         for start, stop in sizes(400, largest=150):
             store.append(rows(start, stop))
             assert start - 3 * CHUNK < store.durable <= stop
@@ -577,7 +578,7 @@ class TestDurability:
         replace, wait = folder.replace_file, arrays.wait
         monkeypatch.setattr(folder, "replace_file", held)
         monkeypatch.setattr(arrays, "wait", interrupted)
-        monkeypatch.setattr(store, "_block", CHUNK)
+        store.block = CHUNK
         with pytest.raises(KeyboardInterrupt):
             store.append(rows(100, 100 + CHUNK))
         assert len(store) == 0

@@ -145,6 +145,7 @@ def test_objects_go_on(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["record", "maximize"])
+@pytest.mark.slow
 def test_cut_short_at_every_write(name, tmp_path, monkeypatch):
     """An upgrade that is interrupted is done again; no round and no ticket is lost on the way."""
     place = copy_of(name, tmp_path)

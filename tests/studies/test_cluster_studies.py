@@ -39,12 +39,14 @@ def built(folder):
 
 class TestSameNumbers:
     @pytest.mark.parametrize("on", [None, "local:1", "client of 2", "local:4"])
+    @pytest.mark.sampled(4)
     def test_wherever_it_runs(self, on, client, tmp_path):
         same(toy().run(on=client if on == "client of 2" else on, store=tmp_path / "study"))
 
     def test_in_memory(self, client):
         same(toy().run(on=client))
 
+    @pytest.mark.slow
     def test_a_named_study(self, client, tmp_path):
         """Draws of a thousand points, through BLAS."""
         study = Study.load("srinivas2010-synthetic")
@@ -61,6 +63,7 @@ class TestSameNumbers:
             run = sb.ObservationStore.open(tmp_path / "study" / "b" / folder / "0002").read()
             np.testing.assert_array_equal(run["regret"], REFERENCE["regret"].values[1, policy, 2])
 
+    @pytest.mark.slow
     def test_workers_that_were_started_elsewhere(self, tmp_path, monkeypatch):
         """A folder that is named from where the study is started is that folder for all."""
         (tmp_path / "here").mkdir()
@@ -120,6 +123,7 @@ class TestGoingOn:
 
 class TestFailures:
     @pytest.mark.parametrize("wrong", [raises, dies], ids=lambda f: f.__name__)
+    @pytest.mark.sampled(2)
     def test_once(self, wrong, client, tmp_path):
         """A run that fails is tried again; one whose worker dies runs again by itself."""
         (tmp_path / "notes").mkdir()
@@ -144,6 +148,7 @@ class TestFailures:
         if cluster:
             same(toy().run(store=tmp_path / "study"))
 
+    @pytest.mark.slow
     def test_by_command(self, tmp_path, monkeypatch):
         """Exit code 1, the runs by name, nothing left but the store, from which `resume` goes on."""
         (tmp_path / "notes").mkdir()
@@ -165,6 +170,7 @@ class TestFailures:
         assert refused.exit_code == 2
         assert "is the store's folder" in refused.stderr
 
+    @pytest.mark.slow
     def test_the_scheduler_is_lost(self, tmp_path):
         place, notes = tmp_path / "study", tmp_path / "notes"
         notes.mkdir()
@@ -186,6 +192,7 @@ class TestFailures:
         same(toy(Builder(str(tmp_path / "others")), replicates=8).run(store=place), toy(replicates=8).run())
         assert sum(built(tmp_path / "others").values()) <= 33 - len(complete) // 2
 
+    @pytest.mark.slow
     def test_interrupted(self, tmp_path):
         """Ctrl-C reaches the whole process group: the study can be resumed, and no process is left."""
         (tmp_path / "notes").mkdir()

@@ -63,6 +63,7 @@ def run() -> Any:
 class TestNamedStudies:
     """Each of them, two replicates of twenty rounds."""
 
+    @pytest.mark.sampled(4)
     def test_result(self, name: str, run: Any) -> None:
         """Sizes, coordinates and attributes; regret finite and not negative; rounds from 1."""
         result, study = run(name), Study.load(name)
@@ -86,12 +87,14 @@ class TestNamedStudies:
         assert result.attrs["version"] == sb.__version__
         assert result.attrs["measure"] in ("cumulative", "average")
 
+    @pytest.mark.sampled(4)
     def test_same_seed_same_numbers(self, name: str, run: Any) -> None:
         again = Study.load(name).run(replicates=REPLICATES, horizon=HORIZON, seed=0, data=DATA)
         timed = ["seconds"] if Study.load(name).timed else []
         assert list(set(again.data_vars) & {"seconds"}) == timed
         xarray.testing.assert_identical(run(name).drop_vars(timed), again.drop_vars(timed))
 
+    @pytest.mark.sampled(4)
     def test_other_seed_other_numbers(self, name: str, run: Any) -> None:
         """The plays differ; so do the functions, unless they are measured or the literature's."""
         assert (run(name)["candidate"] != run(name, 1)["candidate"]).any()
@@ -117,6 +120,7 @@ class TestNamedStudies:
         some, some_of = result.isel(case=[-1], policy=[0]), every[-result.sizes["policy"]]
         assert repr(study.published(some)) == repr([row for row in rows if row[:2] == some_of])
 
+    @pytest.mark.sampled(4)
     def test_opens_again(self, name: str, run: Any, tmp_path: Path) -> None:
         """What was written comes back equal, by xarray and by zarr alone, without a warning."""
         result = run(name)

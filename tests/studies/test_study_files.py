@@ -62,6 +62,7 @@ def mine(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.sampled(4)
 def test_shown_copied_and_run(name: str, tmp_path: Path) -> None:
     """What `show` prints is a study with the numbers of the named one; so is what `to_toml` writes of a changed one."""
     file = tmp_path / "mine.toml"
@@ -309,6 +310,7 @@ class TestCommand:
         listed = strict(command("list", "--json").stdout)
         assert [study["name"] for study in listed] == sorted(Study.registry)
 
+    @pytest.mark.slow
     def test_colour(self) -> None:
         """None where the output is no terminal; none where nobody wants it."""
         run = [sys.executable, "-c", "from scalable_bandits.cli import app; app()", "list"]
@@ -353,6 +355,7 @@ def test_readme_file_is_a_study() -> None:
     assert study.run(replicates=1, horizon=3)["policy"].values.tolist() == ["IGP-UCB", "EI"]
 
 
+@pytest.mark.slow
 def test_a_function_on_a_box(tmp_path):
     """Policies that play whole boxes, in a study of one's own, stored and read again."""
     kernel = 1.0 * sb.Matern([0.3, 0.3], nu=2.5)

@@ -61,6 +61,7 @@ def test_the_true_function_comes_from_the_true_prior():
     assert out_of_reach >= 90
 
 
+@pytest.mark.slow
 def test_the_toy_has_the_published_order(toy):
     """Mean regret over the 30 replicates: prior elimination ahead of its three baselines, all ahead of random."""
     regret = toy["regret"].sum("round").mean("replicate").isel(case=0)
