@@ -103,11 +103,11 @@ class ProblemsFromTables:
 
     def __call__(self, replicate: Replicate) -> Problem:
         table = self.environments[replicate.case]
-        derived = _naming(f"environments.{replicate.case}", self._environment, table, replicate)
+        derived = _prefix_errors(f"environments.{replicate.case}", self._environment, table, replicate)
         policies: dict[str, Policy] = {}
         for label, own in self.policies.items():
             common = {**self.shared, **table.get("arguments", {})}
-            policies[label] = _naming(f"policies.{label}", _make_policy, own, common, derived)
+            policies[label] = _prefix_errors(f"policies.{label}", _make_policy, own, common, derived)
         return Problem(derived.environment, policies)
 
     def _environment(self, table: Mapping[str, Any], replicate: Replicate) -> DerivedArguments:
@@ -177,7 +177,7 @@ class DerivedArguments:
         return 0.1 * self.noise("exact")
 
 
-def _naming(table: str, make: Callable[..., Any], *arguments: Any) -> Any:
+def _prefix_errors(table: str, make: Callable[..., Any], *arguments: Any) -> Any:
     """Call `make`; put the name of the table in front of the message of an error."""
     try:
         return make(*arguments)
