@@ -104,12 +104,12 @@ class RunWriter(StoredRun):
         if self.durability == "round":
             with store_errors(self.location.name, "writing rounds"):
                 self._append_frame(Entry(Kind.ROWS, len(self), self._rows.encode(rows)))
-            self.add_rows(rows, count)
+            self.take(rows, count)
             self._logged = len(self._rows)
             self._logged_pending = list(self.pending)  # the journal's rows imply it
             return
         written = self._fold(rows, count) if count >= self.block else 0
-        self.add_rows(rows, count, skip=written)
+        self.take(rows, count, skip=written)
         if self._overdue():
             with suppress(OSError):  # the rows are accepted; the next call raises the error
                 self.flush()
