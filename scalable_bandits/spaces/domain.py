@@ -34,6 +34,8 @@ class VisitedPoints:
         Number of each point by its bytes; shared with the lists that `placed` returns.
     """
 
+    has_coordinates: ClassVar[bool] = True
+
     def __init__(self, array: Floats, rows: dict[bytes, int] | None = None):
         self.array = array
         self.array.flags.writeable = False
