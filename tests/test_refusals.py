@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import scalable_bandits as sb
-from scalable_bandits import posteriors
 from scalable_bandits.policies import Policy
+from scalable_bandits.posteriors import DenseEngine
 from scalable_bandits.specification import Specification
 
 NAMES = (
@@ -190,6 +190,7 @@ class TestRefusedCalls:
 
     @pytest.mark.parametrize("case", CALLS)
     @pytest.mark.parametrize("name", CALLED)
+    @pytest.mark.sampled(4)
     def test_nothing_has_changed(self, name: str, case: str) -> None:
         """All that the policy holds is what it held, whatever the place and the kind of error."""
         changed = []
@@ -264,7 +265,7 @@ class TestRefusedLate:
 
     def test_point_that_makes_the_space_too_large(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A box at the engine's limit takes its own candidates in, and refuses one more."""
-        monkeypatch.setattr(posteriors, "DENSE_MAXIMUM", 64)
+        monkeypatch.setattr(DenseEngine, "limit", 64)
         policy = make("GPTS", PLACES["box"])
         play(policy, 2)
         before = snapshot(policy)
@@ -681,7 +682,7 @@ class TestRefusedSimulations:
             store.mkdir()
             (store / "mine.txt").write_text("mine")
         before = snapshot(policy)
-        with pytest.raises(FileExistsError, match=r"^store: .*run\.zarr exists already and is no run"):
+        with pytest.raises(FileExistsError, match=r"^store: .*run\.zarr exists already and is not a run"):
             sb.simulate(policy, environment_on(policy.space), 3, store=store)
         assert snapshot(policy) == before
         assert [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] == ["mine"]

@@ -64,6 +64,8 @@ class Engine(Stateful, ABC):
         Whether the engine takes kernels with `TemporalDecay`.
     sharded : bool
         Whether an executor can hold the engine's tiles (`EngineOptions`).
+    predicts : bool
+        Whether the engine has a `predict` of its own; else predictions are refitted from the observations.
     ask_is_stateful : bool
         Whether calls of `maximize` change the last digits of later results.
     """
@@ -72,6 +74,7 @@ class Engine(Stateful, ABC):
     exact: ClassVar[bool] = True
     forgets: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
+    predicts: ClassVar[bool] = False
     ask_is_stateful: ClassVar[bool] = False
 
     STATE: ClassVar[tuple[Field, ...]] = (
@@ -131,6 +134,10 @@ class Engine(Stateful, ABC):
     @abstractmethod
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
         """Return the posterior covariances of some candidates with all, (k, n)."""
+
+    def predict(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
+        raise NotImplementedError(f"{type(self).__name__} does not predict")
 
     def maximize(
         self,
@@ -217,6 +224,7 @@ class ForgettingEngine(Engine):
     """
 
     forgets: ClassVar[bool] = True
+    predicts: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -23,7 +23,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF, Kernel
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
 from scalable_bandits.posteriors.state import Stateful, value
-from scalable_bandits.spaces import Arms, Box, Grid, Points, Space
+from scalable_bandits.spaces import Space
 
 PRECISION = 1e-4  # relative precision of the log density, which is some hundredths of a nat
 RESTARTS = 1  # random starts, beside the kernel given and the one learned last
@@ -34,13 +34,8 @@ NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in units of 
 
 def usual_lengthscales(space: Space) -> LogNormal | None:
     """Return the prior on lengthscales for the sides of a space; None for arms."""
-    if isinstance(space, Box | Grid):
-        sides = np.array([high - low for low, high in space.bounds])
-    elif isinstance(space, Points):
-        sides = np.ptp(space.array, axis=0)
-        sides[sides == 0.0] = 1.0
-    else:
-        assert isinstance(space, Arms)
+    sides = space.side_lengths
+    if sides is None:
         return None
     return attrs.evolve(LogNormal.of_sides(sides), spread=LENGTHSCALE_SPREAD)
 

@@ -10,7 +10,7 @@ The largest value of a path is searched for in two steps. The candidates are div
 path is evaluated at one anchor of each group. Then it is evaluated at all candidates of the groups with the best
 anchors, until the next anchor is further below the best value than any group rose above its own anchor, or 64 groups.
 This finds the maximum in four draws of five, and otherwise a value some hundredths of a prior deviation below it
-(tests/test_features.py).
+(tests/posteriors/test_features.py).
 """
 
 from __future__ import annotations

@@ -229,6 +229,7 @@ class SketchedEngine(TiledEngine):
     """
 
     exact: ClassVar[bool] = False
+    predicts: ClassVar[bool] = True
     sharded: ClassVar[bool] = False
 
     def __init__(
