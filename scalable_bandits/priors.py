@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import numpy as np
@@ -22,16 +22,6 @@ Mean = float | Floats | Callable[[Floats, int], ArrayLike]
 def _named(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
     if not isinstance(value, str) or not value:
         checks.refuse(field.name, value, "a name: text that is not empty")
-
-
-def _frozen_mean(value: Any) -> Mean:
-    if callable(value):
-        given: Mean = value
-        return given
-    means = checks.finite("mean", value)
-    if means.ndim > 1 or not means.size:
-        checks.refuse("mean", f"shape {means.shape}", "a number, an array (size,), or a function of points and round")
-    return checks.frozen(means) if means.ndim else float(means)
 
 
 def _same(one: Mean, other: Mean) -> bool:
@@ -66,7 +56,24 @@ class Prior(Specification):
 
     name: str = attrs.field(validator=_named)
     kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
-    mean: Mean = attrs.field(default=0.0, converter=_frozen_mean, eq=attrs.cmp_using(eq=_same), hash=False)
+    mean: Mean = attrs.field(default=0.0, eq=attrs.cmp_using(eq=_same), hash=False)
+
+    def __attrs_post_init__(self) -> None:
+        if callable(self.mean):
+            return
+        means = self._finite(self.mean)
+        if means.ndim > 1 or not means.size:
+            self._refuse(f"shape {means.shape}", "a number, an array (size,), or a function of points and round")
+        object.__setattr__(self, "mean", checks.frozen(means) if means.ndim else float(means))
+
+    def _finite(self, mean: ArrayLike) -> Floats:
+        try:
+            return checks.finite("mean", mean)
+        except ValueError as error:  # name the prior: a policy may have several
+            raise ValueError(f"{error} (prior {self.name!r})") from None
+
+    def _refuse(self, given: str, allowed: str) -> NoReturn:
+        checks.refuse("mean", f"{given} (prior {self.name!r})", allowed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.kernel, self.mean)  # default unpickling would make the array writable
@@ -80,10 +87,10 @@ class Prior(Specification):
         """Raise ValueError unless kernel and mean fit the space."""
         self.kernel.check(space.dimension)
         if isinstance(self.mean, np.ndarray):
-            sizes = [(space.size,)] if isinstance(space, FiniteSpace) else []
+            sizes = [] if space.finite is None else [(space.finite.size,)]
             if self.mean.shape not in sizes:
                 allowed = "a number, or a function; on a finite space also one number for each candidate"
-                checks.refuse("mean", f"shape {self.mean.shape} (prior {self.name!r})", allowed)
+                self._refuse(f"shape {self.mean.shape}", allowed)
 
     def mean_at(self, points: Floats, t: int, space: FiniteSpace) -> Floats:
         """Compute the prior mean in a round.
@@ -108,12 +115,12 @@ class Prior(Specification):
             If the mean's function returns values that are not finite or of the wrong shape.
         """
         if callable(self.mean):
-            means = checks.finite("mean", self.mean(points, t))
+            means = self._finite(self.mean(points, t))
         else:
             given = np.asarray(self.mean)
             means = given[space.index(points)] if given.ndim else given
         if means.shape not in ((), (len(points),)):
-            checks.refuse("mean", f"values of shape {means.shape} (prior {self.name!r})", f"({len(points)},)")
+            self._refuse(f"values of shape {means.shape}", f"({len(points)},)")
         return np.broadcast_to(means, (len(points),)).astype(np.float64)
 
 

@@ -388,14 +388,14 @@ def test_chunks_are_finished_while_a_reader_looks(rows, tmp_path, monkeypatch):
 
         write(12)
         reader = opened(place)
-        look, count = reader._commit, len(store) + rows
+        look, count = reader._stored_record, len(store) + rows
 
         def look_and_write():
             found = look()
             write(count - len(store))
             return found
 
-        monkeypatch.setattr(reader, "_commit", look_and_write)
+        monkeypatch.setattr(reader, "_stored_record", look_and_write)
         reader.refresh()
         assert len(reader) == count
         check_prefix(reader, reference)

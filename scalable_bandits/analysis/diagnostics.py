@@ -13,11 +13,11 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.policies import PEGPUCB, Policy
-from scalable_bandits.policies.gp_policy import IndexPolicy
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Arms, FiniteSpace, Grid, Indices
+from scalable_bandits.spaces import Indices
 
 NORMAL = 1.959964  # half-width, in standard deviations, of the central 95 % of a normal distribution
 
@@ -32,7 +32,7 @@ def indexed(policy: Policy) -> bool:
     """
     if isinstance(policy, PEGPUCB):
         return True
-    return isinstance(policy, IndexPolicy) and type(policy).choose is IndexPolicy.choose
+    return isinstance(policy, GaussianProcessPolicy) and policy.maximizes_index
 
 
 def index_of(policy: Policy, points: Floats) -> Floats:
@@ -57,7 +57,7 @@ def index_of(policy: Policy, points: Floats) -> Floats:
         If the policy has no index on the whole space: it draws functions, or has an index for each cell or stage.
     """
     checks.kind("policy", policy, Policy, "a policy")
-    if indexed(policy) and isinstance(policy, IndexPolicy):
+    if indexed(policy) and isinstance(policy, GaussianProcessPolicy):
         mean, std = policy.posterior(points)
         return policy.acquisition(None)(mean, std**2)
     if isinstance(policy, PEGPUCB):
@@ -103,14 +103,12 @@ def coverage(policy: Policy, environment: Environment, run: Trajectory, points: 
     checks.kind("policy", policy, Policy, "a policy")
     checks.kind("environment", environment, Environment, "an environment on a finite space")
     space, points = policy.finite_space, checks.integer("points", points, 1)
-    if not isinstance(environment.space, FiniteSpace):
+    if environment.space.finite is None:
         checks.refuse("environment", environment, "an environment on a finite space")
     _check_run(run)
     rounds = np.unique(np.rint(np.geomspace(1, len(run), points)).astype(np.int64))
     copy, found, before = attrs.evolve(policy), [], 0
-    arms = isinstance(space, Arms)
-    x, y = run.candidate if arms else space.points(run.candidate), run.y
-    everywhere = np.arange(space.size) if arms else space.points()
+    x, y, everywhere = space.x_of(run.candidate), run.y, space.x_of()
     for t in rounds:
         copy.tell(x[before:t], y[before:t])
         before = int(t)
@@ -147,7 +145,7 @@ def plays_over_rounds(policy: UnknownPriorPolicy, run: Trajectory) -> tuple[Floa
     checks.kind("policy", policy, UnknownPriorPolicy, "a policy with several priors, such as PEGPUCB")
     _check_run(run)
     copy = attrs.evolve(policy)
-    x = run.candidate if isinstance(policy.space, Arms) else policy.finite_space.points(run.candidate)
+    x = policy.finite_space.x_of(run.candidate)
     totals = [list(copy.plays.values())]
     for point, y in zip(x, run.y, strict=True):
         copy.tell(point, float(y))
@@ -216,15 +214,15 @@ def lattice(policy: Policy, side: int) -> tuple[NDArray[Any], tuple[int, ...] | 
         If the space has more than two dimensions, or the side is not positive.
     """
     checks.kind("policy", policy, Policy, "a policy")
-    space: Any = policy.space
-    if isinstance(space, Arms):
-        return np.arange(space.size), None
+    space = policy.space
+    if not space.has_coordinates:
+        return policy.finite_space.x_of(), None
     if space.dimension not in (1, 2):
         checks.refuse(
             "policy", f"{space.dimension} dimensions", "a policy on a space of one or two dimensions, or arms"
         )
-    if isinstance(space, FiniteSpace) and not isinstance(space, Grid):
-        points = space.points()
-        return (np.sort(points, axis=0) if space.dimension == 1 else points), None
-    drawn = Grid(space.bounds, checks.integer("side", side, 1))
-    return drawn.points(), drawn.sides
+    drawn = space.drawn(checks.integer("side", side, 1))
+    points = drawn.points()
+    if drawn.lattice is None and space.dimension == 1:
+        points = np.sort(points, axis=0)
+    return points, drawn.lattice

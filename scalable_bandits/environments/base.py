@@ -12,7 +12,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.randomness import RoundStream
-from scalable_bandits.spaces import Box, FiniteSpace, Space, availability
+from scalable_bandits.spaces import Space, availability
 from scalable_bandits.specification import Specification
 
 TABLE_LIMIT = 10_000_000  # largest number of candidates whose values are kept in a table
@@ -77,10 +77,7 @@ class Environment(Specification):
 
     def _inside(self, x: ArrayLike) -> tuple[Floats, bool]:
         points, single = self.space.parse(x)
-        if isinstance(self.space, FiniteSpace):
-            self.space.index(x)
-        elif isinstance(self.space, Box):
-            self.space.check(x)
+        self.space.check(x)
         return points, single
 
     def mean(self, x: ArrayLike, t: int = 1) -> Any:
@@ -109,10 +106,10 @@ class Environment(Specification):
 
     def table(self, t: int = 1) -> Floats:
         """Return f at every candidate of a finite space, (size,), in units of y; ValueError on a box."""
-        if not isinstance(self.space, FiniteSpace):
+        if self.space.finite is None:
             checks.refuse("space", self.space, "a finite space: a box has no table of candidates")
         if self._table is None:
-            self._table = self.evaluate(self.space.points())
+            self._table = self.evaluate(self.space.finite.points())
             self._table.flags.writeable = False
         return self._table
 
@@ -149,12 +146,13 @@ class Environment(Specification):
         ValueError
             If no candidate is available, or `available` is given on a box.
         """
-        if isinstance(self.space, FiniteSpace):
+        space = self.space.finite
+        if space is not None:
             available = self.restricted(available, t)
-            if available is None and self.space.size > TABLE_LIMIT:
-                starts = range(0, self.space.size, TABLE_LIMIT)
-                parts = (np.arange(i, min(i + TABLE_LIMIT, self.space.size)) for i in starts)
-                return max(float(self.evaluate(self.space.points(part)).max()) for part in parts)
+            if available is None and space.size > TABLE_LIMIT:
+                starts = range(0, space.size, TABLE_LIMIT)
+                parts = (np.arange(i, min(i + TABLE_LIMIT, space.size)) for i in starts)
+                return max(float(self.evaluate(space.points(part)).max()) for part in parts)
             values = self.table(t)
             return float((values if available is None else values[availability(available, len(values))]).max())
         if available is not None:
@@ -166,16 +164,16 @@ def extreme(environment: Environment, sign: float) -> float:
     """Search a box for the largest (sign 1) or smallest (sign -1) value of f."""
     from scipy.optimize import minimize
 
-    box = environment.space
-    assert isinstance(box, Box)
+    space = environment.space
+    assert space.box is not None
 
     def negated(x: Floats) -> float:
         return -sign * float(environment.evaluate(x[None])[0])
 
-    starts = box.candidates(2**14).array
+    starts = space.candidate_set(2**14, 0).points()
     values = sign * environment.evaluate(starts)
     best = float(values.max())
     for start in starts[np.argsort(-values)[:20]]:
-        found = minimize(negated, start, bounds=box.bounds)
+        found = minimize(negated, start, bounds=[(low, high) for low, high in space.box.tolist()])
         best = max(best, -float(found.fun))
     return sign * best

@@ -15,7 +15,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.base import Environment, extreme
 from scalable_bandits.environments.noise import Noise
-from scalable_bandits.spaces import Box, FiniteSpace, Space
+from scalable_bandits.spaces import Box, Space
 from scalable_bandits.specification import nearest
 
 
@@ -203,8 +203,8 @@ class Benchmark(Environment):
 
     def _extremes(self) -> tuple[float, float]:
         """Return the smallest and the largest value on the space."""
-        if isinstance(self.space, FiniteSpace):
-            values = self.evaluate(self.space.points())
+        if self.space.finite is not None:
+            values = self.evaluate(self.space.finite.points())
             return float(values.min()), float(values.max())
         return extreme(self, sign=-1.0), self.optimum()
 

@@ -34,9 +34,10 @@ class ChangingEnvironment(Environment):
     changing = True
 
     def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
-        if not isinstance(space, FiniteSpace):
+        if space.finite is None:
             checks.refuse("space", space, "a finite space: a changing function is tabulated in every round")
         super().__init__(space, noise, seed)
+        self._candidates: FiniteSpace = space.finite
 
     @abstractmethod
     def table(self, t: int = 1) -> Floats:
@@ -47,8 +48,7 @@ class ChangingEnvironment(Environment):
         return self.evaluate_at(points, 1)
 
     def evaluate_at(self, points: Floats, t: int) -> Floats:
-        assert isinstance(self.space, FiniteSpace)
-        return self.table(t)[self.space.index(points)]
+        return self.table(t)[self._candidates.index(points)]
 
 
 class DriftingFunction(ChangingEnvironment):
@@ -113,9 +113,8 @@ class DriftingFunction(ChangingEnvironment):
         self.rkhs_norm = max(norm_of(gram, w) for w in self.weights)
         self._steps = [norm_of(gram, step) for step in np.diff(self.weights, axis=0)]
         self.variation_budget = float(sum(self._steps))
-        assert isinstance(space, FiniteSpace)
         # Without BLAS, whose last bits depend on the number of points.
-        self._tables = np.einsum("ij,kj->ki", kernel.block(space.points(), self.centers), self.weights)
+        self._tables = np.einsum("ij,kj->ki", kernel.block(self._candidates.points(), self.centers), self.weights)
 
     @classmethod
     def sparse(
@@ -221,12 +220,11 @@ class AutoregressiveProcess(ChangingEnvironment):
         if not kernel.epsilon:
             checks.refuse("kernel", kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")
         self.kernel = kernel
-        assert isinstance(space, FiniteSpace)
-        values, vectors = eigh(kernel.block(space.points()))
+        values, vectors = eigh(kernel.block(self._candidates.points()))
         self._root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         self._last: list[Floats] = []  # f in the last round of each computed block
         self._block_number = -1
-        self._block = np.empty((0, space.size))
+        self._block = np.empty((0, self._candidates.size))
 
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters(), "kernel": self.kernel}
@@ -304,10 +302,10 @@ class MovingSearchSpace(Environment):
 
     def __init__(self, environment: Environment, available: ArrayLike | Callable[[int], ArrayLike]):
         checks.kind("environment", environment, Environment, "an environment on a finite space")
-        if not isinstance(environment.space, FiniteSpace):
+        if environment.space.finite is None:
             checks.refuse("environment", f"space {environment.space}", "an environment on a finite space")
         self.environment = environment
-        size = environment.space.size
+        self._size = size = environment.space.finite.size
         self._masks: NDArray[np.bool_] | None = None
         self._available = available if callable(available) else None
         if not callable(available):
@@ -332,13 +330,12 @@ class MovingSearchSpace(Environment):
         self.environment.set_noise(noise)
 
     def available(self, t: int) -> NDArray[np.bool_] | None:
-        assert isinstance(self.space, FiniteSpace)
         t = checks.integer("t", t, 1)
         if self._masks is not None:
             own = self._masks[(t - 1) % len(self._masks)]
         else:
             assert self._available is not None
-            own = availability(self._available(t), self.space.size)
+            own = availability(self._available(t), self._size)
         return np.asarray(self.environment.restricted(own, t))
 
     def evaluate(self, points: Floats) -> Floats:

@@ -15,7 +15,7 @@ from scalable_bandits.environments.base import Environment
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Box, FiniteSpace, Grid, Points, Space
+from scalable_bandits.spaces import FiniteSpace, Space
 
 
 def gaussian_draw(covariance: Floats, rng: np.random.Generator) -> Floats:
@@ -35,12 +35,12 @@ def sparse_centers(space: Space, count: int | None, rng: np.random.Generator) ->
     """
     checks.kind("space", space, Space, "a Box, a Grid, Points or Arms")
     count = 30 * space.dimension if count is None else checks.integer("count", count, 1)
-    if isinstance(space, Box | Grid):
-        low, high = np.array(space.bounds).T
+    if space.box is not None:
+        low, high = space.box.T
         centers: Floats = low + (high - low) * rng.random((count, space.dimension))
         return centers
-    assert isinstance(space, FiniteSpace)
-    return space.points(rng.integers(space.size, size=count))
+    candidates = space.candidate_set(count, 0)
+    return candidates.points(rng.integers(candidates.size, size=count))
 
 
 def norm_of(gram: Floats, weights: Floats) -> float:
@@ -81,8 +81,8 @@ class TableEnvironment(Environment):
         self._table = checks.frozen(checks.finite("values", values, ndim=1))
         if self._table.shape != (space.size,):
             checks.refuse("values", f"shape {self._table.shape}", f"({space.size},), one a candidate")
-        if isinstance(space, Points):
-            same = self._table[space.find(space.array)] == self._table
+        if space.has_coordinates and space.box is None:  # a space of points, which may be equal
+            same = self._table[space.index(space.points())] == self._table
             if not same.all():
                 checks.refuse("values", self._table[~same][0], "one value for equal points of the space")
 
@@ -90,8 +90,8 @@ class TableEnvironment(Environment):
         return {**super().parameters(), "values": self._table}
 
     def evaluate(self, points: Floats) -> Floats:
-        assert isinstance(self.space, FiniteSpace)
-        return self.table()[self.space.index(points)]
+        assert self.space.finite is not None
+        return self.table()[self.space.finite.index(points)]
 
 
 class RKHSFunction(Environment):
@@ -284,6 +284,4 @@ class FunctionEnvironment(Environment):
         return largest
 
     def evaluate(self, points: Floats) -> Floats:
-        if isinstance(self.space, Points | Grid | Box):
-            return np.array([float(self.function(point)) for point in points])
-        return np.array([float(self.function(int(point[0]))) for point in points])
+        return np.array([float(self.function(self.space.argument(point))) for point in points])

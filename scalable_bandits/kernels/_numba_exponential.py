@@ -17,7 +17,7 @@ _PER_LOG2 = 1.0 / math.log(2.0)
 _LOG2_HIGH = float.fromhex("0x1.62e42fefa0000p-1")  # leading 40 bits of log 2: products with k are exact
 _LOG2_LOW = float.fromhex("0x1.cf79abc9e3b3ap-40")  # the rest of log 2
 _ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the last bits
-_LEAST = -708.0  # exp of smaller numbers is below the smallest normal number and becomes 0
+LEAST = -708.0  # exp of smaller numbers is below the smallest normal number and becomes 0
 
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factorial(k) for k in range(2, 14))
 
@@ -25,7 +25,13 @@ _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.fac
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def exponential(x):
     """Compute exp(x) for x <= 0, with an error of at most 0.7 units in the last place; NaN for NaN."""
-    within = _LEAST if x < _LEAST else x  # keeps NaN
+    return 0.0 if x < LEAST else bounded_exponential(x)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def bounded_exponential(x):
+    """Compute exp(max(x, LEAST)) for x <= 0; for loops that set a whole product to 0 below LEAST."""
+    within = LEAST if x < LEAST else x  # keeps NaN
     shifted = within * _PER_LOG2 + _ROUND
     k = shifted - _ROUND
     whole = within - k * _LOG2_HIGH
@@ -47,4 +53,4 @@ def exponential(x):
     power = np.int64(exponent << 52).view(np.float64)
     head = 1.0 + r
     tail = (r - (head - 1.0)) + (rest + r * r * p)
-    return 0.0 if x < _LEAST else power * (head + tail)
+    return power * (head + tail)

@@ -5,7 +5,9 @@ import math
 import numpy as np
 from numba import njit
 
-from scalable_bandits.kernels._numba_exponential import exponential
+from scalable_bandits.kernels._numba_exponential import LEAST, bounded_exponential, exponential
+
+LARGEST = np.finfo(np.float64).max
 
 
 @njit(cache=True, nogil=True)
@@ -19,7 +21,8 @@ def slope_of_squared_distances(X, Z, inverse_lengthscale, weights, out):
                 sums[k, j] += weights[i, j] * (columns[k, j] - X[i, k])
     for j in range(Z.shape[0]):
         for k in range(X.shape[1]):
-            out[j, k] += 2.0 * inverse_lengthscale[k] * inverse_lengthscale[k] * sums[k, j]
+            if sums[k, j] != 0.0:  # 0 times an infinite square of the inverse lengthscale would be NaN
+                out[j, k] += 2.0 * inverse_lengthscale[k] * inverse_lengthscale[k] * sums[k, j]
 
 
 @njit(cache=True, nogil=True)
@@ -51,7 +54,7 @@ def squared_distances_by_dimension(X, inverse_lengthscale, weights, out):
         for k in range(X.shape[1]):
             for j in range(i):
                 difference = (X[i, k] - columns[k, j]) * inverse_lengthscale[k]
-                sums[k, j] += weights[i, j] * (difference * difference)
+                sums[k, j] += weights[i, j] * min(difference * difference, LARGEST)  # infinity times 0 would be NaN
     for k in range(X.shape[1]):
         out[k] += 2.0 * sums[k].sum()
 
@@ -114,7 +117,8 @@ def matern52(block):
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             a = math.sqrt(5.0 * block[i, j])
-            block[i, j] = -5.0 / 6.0 * (1.0 + a) * exponential(-a)
+            slope = -5.0 / 6.0 * (1.0 + a) * bounded_exponential(-a)
+            block[i, j] = -0.0 if -a < LEAST else slope  # infinity times 0 would be NaN
 
 
 @njit(cache=True, nogil=True)
@@ -132,4 +136,5 @@ def rational_quadratic_shape(block, alpha):
         for j in range(block.shape[1]):
             u = block[i, j] / (2.0 * alpha)
             growth = math.log1p(u)
-            block[i, j] = alpha * math.exp(-alpha * growth) * (u / (1.0 + u) - growth)
+            slope = alpha * math.exp(-alpha * growth) * (u / (1.0 + u) - growth)
+            block[i, j] = 0.0 if u == math.inf else slope

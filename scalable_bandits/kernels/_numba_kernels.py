@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numba import njit
 
-from scalable_bandits.kernels._numba_exponential import exponential
+from scalable_bandits.kernels._numba_exponential import LEAST, bounded_exponential, exponential
 
 FEW = 4  # with fewer rows or columns, rearranging the points costs more than it saves
 BLOCK = 1024  # columns computed together, so that their part of a row stays in the first-level cache
@@ -91,7 +91,8 @@ def matern32(block):
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             a = math.sqrt(3.0 * block[i, j])
-            block[i, j] = (1.0 + a) * exponential(-a)
+            value = (1.0 + a) * bounded_exponential(-a)
+            block[i, j] = 0.0 if -a < LEAST else value  # infinity times 0 would be NaN
 
 
 @njit(cache=True, nogil=True)
@@ -100,7 +101,8 @@ def matern52(block):
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             a = math.sqrt(5.0 * block[i, j])
-            block[i, j] = (1.0 + a + a * a / 3.0) * exponential(-a)
+            value = (1.0 + a + a * a / 3.0) * bounded_exponential(-a)
+            block[i, j] = 0.0 if -a < LEAST else value  # infinity times 0 would be NaN
 
 
 @njit(cache=True, nogil=True)

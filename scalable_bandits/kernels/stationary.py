@@ -109,7 +109,7 @@ class Matern(Stationary):
         if closed is not None:
             closed(block)
         else:
-            block[:] = _matern(np.sqrt(2.0 * self.nu * block), self.nu)
+            block[:] = _matern(self._argument(block), self.nu)
 
     def radial_slope(self, block: Floats) -> None:
         closed = {0.5: numba_gradients.matern12, 1.5: numba_gradients.matern32, 2.5: numba_gradients.matern52}
@@ -118,7 +118,12 @@ class Matern(Stationary):
         elif np.isinf(self.nu):
             numba_gradients.rbf(block)
         else:
-            block[:] = _matern_slope(np.sqrt(2.0 * self.nu * block), self.nu)
+            block[:] = _matern_slope(self._argument(block), self.nu)
+
+    def _argument(self, block: Floats) -> Floats:
+        """Return a = sqrt(2 nu) r for squared distances r^2, bounded to keep K_nu finite (the kernel is 0 there)."""
+        with np.errstate(over="ignore"):
+            return np.minimum(np.sqrt(2.0 * self.nu * block), 1e6 * max(self.nu, 1.0))
 
 
 def _matern(a: Floats, nu: float) -> Floats:

@@ -64,6 +64,8 @@ class Engine(ABC):
         Whether the engine takes kernels with `TemporalDecay`.
     sharded : bool
         Whether an executor can hold the engine's tiles (`EngineOptions`).
+    predicts : bool
+        Whether the engine has a `predict` of its own; else predictions are refitted from the observations.
     floored : int
         How often rounding pushed a variance below zero and it was set to zero.
     ask_is_stateful : bool
@@ -74,6 +76,7 @@ class Engine(ABC):
     exact: ClassVar[bool] = True
     forgets: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
+    predicts: ClassVar[bool] = False
     ask_is_stateful: ClassVar[bool] = False
 
     @classmethod
@@ -128,6 +131,10 @@ class Engine(ABC):
     @abstractmethod
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
         """Posterior covariances of some candidates with all, (k, n)."""
+
+    def predict(self, x: Floats) -> tuple[Floats, Floats]:
+        """Posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
+        raise NotImplementedError(f"{type(self).__name__} does not predict")
 
     def maximize(
         self,
@@ -216,6 +223,7 @@ class ForgettingEngine(Engine):
     """
 
     forgets: ClassVar[bool] = True
+    predicts: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -153,7 +153,7 @@ class Stateful:
                 found.update(nested(**{field.name: held}))
         return found
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Put back arrays (...,) that `state` returned, on an object of the same specification."""
         self.before_restore(state)
         for field in self.state_fields():
@@ -165,7 +165,7 @@ class Stateful:
                 field.write(self, field.default)
         self.after_restore()
 
-    def before_restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def before_restore(self, state: State) -> None:
         """Make room for the arrays (...,) of a state, or refuse it, before any entry is put back."""
 
     def after_restore(self) -> None:

@@ -16,7 +16,6 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Box
 from scalable_bandits.store import StoreError, StoreLocked
 from scalable_bandits.store.notes import RUN
 from scalable_bandits.store.studies import SERIES
@@ -200,8 +199,9 @@ def play_all(
 def uniform_regret(environment: Environment, horizon: int) -> float:
     """Compute the mean regret per round of uniform play on the available candidates; on a box, on Sobol points."""
     if not environment.changing and environment.available(1) is None:
-        box = environment.space if isinstance(environment.space, Box) else None
-        values = environment.table() if box is None else environment.evaluate(box.candidates(SOBOL_POINTS, 0).points())
+        space = environment.space
+        finite = space.finite is not None
+        values = environment.table() if finite else environment.evaluate(space.candidate_set(SOBOL_POINTS, 0).points())
         return float(environment.optimum() - values.mean())
     total = 0.0
     for t in range(1, horizon + 1):

@@ -32,7 +32,7 @@ from scalable_bandits.formulas.information_gain import growth_rate
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies import Policy
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import FiniteSpace, Points
+from scalable_bandits.spaces import Points
 from scalable_bandits.specification import Specification, nearest
 from scalable_bandits.studies.runs import Problem, Replicate
 
@@ -150,9 +150,9 @@ class DerivedArguments:
                 kind = type(environment).__name__
                 checks.refuse("rkhs_norm", word, f"a number, or 'interpolant': the norm of a {kind} is unknown")
             return float(environment.rkhs_norm)
-        if self.kernel is None or not isinstance(space, FiniteSpace):
+        if self.kernel is None or space.finite is None:
             checks.refuse("rkhs_norm", word, "a number: an interpolant requires a kernel and a finite space")
-        return interpolant_norm(self.kernel, space.points(), environment.table(), self.regularization(""))
+        return interpolant_norm(self.kernel, space.finite.points(), environment.table(), self.regularization(""))
 
     def variation_budget(self, word: str) -> float:
         """Return P_T."""

@@ -65,7 +65,7 @@ def toy(replicate: Replicate, *, lengthscale: float = 0.5, noise: float = 0.1) -
     function = TableEnvironment(space, values, GaussianNoise(noise), replicate.seed)
     reachable = np.array([np.ones(space.size, dtype=np.bool_), np.abs(x[:, 0] - HILLS[TRUE - 1]) > 0.05])
     options: dict[str, Any] = {"noise": noise, "regularization": noise**2, "delta": 0.1, "seed": replicate.seed}
-    return Problem(MovingSearchSpace(function, reachable), policies(space, priors, **options))
+    return Problem(MovingSearchSpace(function, reachable), policies(space.finite, priors, **options))
 
 
 def temperature(replicate: Replicate, *, noise_variance: float = 0.01) -> Problem:
@@ -81,8 +81,8 @@ def temperature(replicate: Replicate, *, noise_variance: float = 0.01) -> Proble
     environment = SensorPanel(played, GaussianNoise(variance**0.5), replicate.seed)
     options: dict[str, Any] = {"noise": variance**0.5, "regularization": variance, "delta": 0.1, "seed": replicate.seed}
     space = environment.space
-    assert isinstance(space, FiniteSpace)
-    return Problem(environment, policies(space, priors, **options))
+    assert space.finite is not None
+    return Problem(environment, policies(space.finite, priors, **options))
 
 
 BUILDERS["ziomek2025-toy"] = Builder(toy, ("toy",), needs_data=False)

@@ -20,7 +20,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF, Kernel
 from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
-from scalable_bandits.spaces import Arms, Box, Grid, Points, Space
+from scalable_bandits.spaces import Space
 
 PRECISION = 1e-4  # of the log density: hundredths of a nat, where hyperparameters are known to some nats
 RESTARTS = 1  # beside the kernel given and the one learned last
@@ -31,13 +31,8 @@ NEAR = 0.5  # standard deviation of the bell that counts neighbours, in the leng
 
 def usual_lengthscales(space: Space) -> LogNormal | None:
     """Prior on lengthscales that goes with a space's sides; None for arms."""
-    if isinstance(space, Box | Grid):
-        sides = np.array([high - low for low, high in space.bounds])
-    elif isinstance(space, Points):
-        sides = np.ptp(space.array, axis=0)
-        sides[sides == 0.0] = 1.0
-    else:
-        assert isinstance(space, Arms)
+    sides = space.side_lengths
+    if sides is None:
         return None
     return attrs.evolve(LogNormal.of_sides(sides), spread=LENGTHSCALE_SPREAD)
 

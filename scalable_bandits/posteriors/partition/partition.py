@@ -75,6 +75,16 @@ class Partition:
 
     # ---- the cover
 
+    @property
+    def evaluations(self) -> int:
+        """Number of points of a box at which an index was computed; 0 on a finite space."""
+        return self._shard.evaluations
+
+    @property
+    def prior_std(self) -> float:
+        """Prior standard deviation of the first candidate played, in units of y."""
+        return self._shard.prior_std
+
     def _begin(self) -> None:
         """The first cover."""
         places = np.flatnonzero(self.cover.filled(self.divisions).ravel())

@@ -219,6 +219,7 @@ class SketchedEngine(TiledEngine):
     """
 
     exact: ClassVar[bool] = False
+    predicts: ClassVar[bool] = True
     sharded: ClassVar[bool] = False
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, oversampling: float = 1.5, seed: int = 0):
