@@ -1,5 +1,7 @@
 """Settings and fixtures that all tests share."""
 
+import collections
+import functools
 import os
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -10,7 +12,7 @@ import hypothesis
 import pytest
 
 from scalable_bandits.posteriors.exact import dense
-from scalable_bandits.posteriors.tiled import tiles
+from scalable_bandits.posteriors.tiled import coordinator, tiles
 
 hypothesis.settings.register_profile(
     "repeatable",
@@ -21,6 +23,19 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
 )
 hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    """Mark as slow what `sampled(every)` leaves out: all cases of a test but each of that number."""
+    counts = collections.Counter()
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if sampled is not None:
+            test = item.nodeid.partition("[")[0]
+            if counts[test] % sampled.args[0]:
+                item.add_marker(pytest.mark.slow)
+            counts[test] += 1
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +50,7 @@ def client():
 @pytest.fixture(scope="session")
 def standing():
     """A cluster of four worker processes whose workers may be killed; one for all tests of a session."""
-    from cluster_cases import Standing, forked
+    from cases.cluster import Standing, forked
 
     found = Standing()
     yield found
@@ -46,16 +61,45 @@ def standing():
 @pytest.fixture
 def four(standing):
     """Four worker processes."""
-    from cluster_cases import forked
+    from cases.cluster import forked
 
     with forked():
         yield standing()
 
 
 @pytest.fixture
-def small_tiles(monkeypatch):
+def tiles_a_shard(monkeypatch):
+    """Set the number of tiles in a shard."""
+    return functools.partial(monkeypatch.setattr, coordinator, "TILES_A_SHARD")
+
+
+@pytest.fixture
+def tile_by_tile(tiles_a_shard):
+    """Every tile is a shard of its own."""
+    tiles_a_shard(1)
+
+
+@pytest.fixture
+def tile_sizes(monkeypatch):
+    """Set constants of the tiled engine: TILE, WINDOW, BATCH, A_RUN."""
+
+    def change(**sizes):
+        for name, value in sizes.items():
+            monkeypatch.setattr(tiles, name, value)
+
+    return change
+
+
+@pytest.fixture
+def small_tiles(tile_sizes, monkeypatch):
     """Tiles, windows and batches so small that a few hundred candidates fold and rebuild."""
-    monkeypatch.setattr(tiles, "TILE", 64)
-    monkeypatch.setattr(tiles, "WINDOW", 16)
-    monkeypatch.setattr(tiles, "BATCH", 16)
+    tile_sizes(TILE=64, WINDOW=16, BATCH=16)
     monkeypatch.setattr(dense, "WINDOW", 16)
+
+
+@pytest.fixture
+def rebuilds(monkeypatch):
+    """List that grows by one at every rebuild of a tiled engine."""
+    seen, rebuild = [], tiles.Tiles._rebuild
+    monkeypatch.setattr(tiles.Tiles, "_rebuild", lambda self: (seen.append(self), rebuild(self)))
+    return seen

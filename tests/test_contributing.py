@@ -1,15 +1,15 @@
 """The worked examples of CONTRIBUTING run as they stand, and are what they say."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.paths import ROOT
 from scipy.optimize import check_grad
 
 import scalable_bandits as sb
 
-PAGE = Path(__file__).parent.parent / "CONTRIBUTING.md"
+PAGE = ROOT / "CONTRIBUTING.md"
 SPACE = sb.Grid([[-1.0, 1.0], [-1.0, 1.0]], 9)
 KNOWN = {"noise": 0.1, "regularization": 0.01, "seed": 5}
 

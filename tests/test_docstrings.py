@@ -8,10 +8,10 @@ import importlib
 import inspect
 import re
 import textwrap
-from pathlib import Path
 
 import attrs
 import pytest
+from cases.paths import ROOT
 
 import scalable_bandits as sb
 
@@ -124,7 +124,7 @@ def test_there_is_much_to_look_at():
 
 def test_the_reference_has_every_public_name():
     """By itself, or with its module."""
-    pages = [page.read_text() for page in (Path(__file__).parent.parent / "docs" / "api").glob("*.md")]
+    pages = [page.read_text() for page in (ROOT / "docs" / "api").glob("*.md")]
     named = {name for page in pages for name in re.findall(r":: scalable_bandits\.([\w.]+)", page)}
     for name in sb.__all__:
         module = getattr(getattr(sb, name), "__module__", "").removeprefix("scalable_bandits.")

@@ -7,6 +7,7 @@ the test: give it its place in `LAYERS`.
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,15 @@ LAYERS = (
     "__main__",
     "__init__",
 )
+# Inside `posteriors/`: the files directly in it, then its folders in this order, then the files that choose among them.
+FAMILIES = ("exact", "tiled", "forgetting", "sketched", "sampling", "box", "partition", "hyperparameters")
+ABOVE_FAMILIES = ("registry", "greedy_gain", "model", "__init__")
+BY_NAME = {  # files that import modules by name, and why
+    "__init__.py": "public names are imported when they are first used",
+    "_renamed.py": "names of version 0.1 are looked up where they are now",
+    "execution/recipes.py": "a recipe names a class of another package",
+    "runs/status.py": "a stored run names the user's own function",
+}
 COMPILED = (  # how: from the cache, beside other threads; sums and products fused or not, but never rearranged
     "njit(cache=True, nogil=True)",
     "njit(cache=True, nogil=True, fastmath={'contract'})",
@@ -65,6 +75,7 @@ MOST_LINES, MOST_FUNCTION_LINES = 400, 70
 FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 
 
+@functools.cache
 def tree(path: Path) -> ast.Module:
     return ast.parse((ROOT / path).read_text(), filename=str(path))
 
@@ -126,6 +137,44 @@ def test_imports_go_down(path: Path) -> None:
         if name.split(".")[0] != unit(path) and LAYERS.index(name.split(".")[0]) >= height
     ]
     assert not upward
+
+
+def family_height(name: str) -> int:
+    """Height inside `posteriors/` of a module, by its dotted name inside the package."""
+    _, _, inside = name.partition(".")
+    first = inside.split(".")[0] or "__init__"
+    if first in ABOVE_FAMILIES:
+        return len(FAMILIES)
+    return FAMILIES.index(first) if first in FAMILIES else -1
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.parts[0] == "posteriors"], ids=str)
+def test_families_of_posteriors_import_down(path: Path) -> None:
+    """A family imports the files below all families, and families before it; the registry and its users stand above."""
+    assert len(path.parts) == 2 or path.parts[1] in FAMILIES, f"{path}: give its folder a place in FAMILIES"
+    height = family_height(module(path))
+    upward = [
+        f"{path}:{line} imports {name}"
+        for line, name in internal(path)
+        if name.split(".")[0] == "posteriors" and family_height(name) > height
+    ]
+    assert not upward
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_no_import_by_name(path: Path) -> None:
+    """Where the tests above would not see it: `import_module` and `__import__` are for names that a user gives."""
+    strays = [
+        f"{path}:{node.lineno} uses {ast.unparse(node)}"
+        for node in ast.walk(tree(path))
+        if (isinstance(node, ast.Name) and node.id in ("import_module", "__import__"))
+        or (isinstance(node, ast.Attribute) and node.attr in ("import_module", "__import__"))
+        or (isinstance(node, ast.alias) and node.name in ("import_module", "__import__"))
+    ]
+    assert path.as_posix() in BY_NAME or not strays
+    if len(path.parts) > 1:  # a user's module, not one of the package
+        calls = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
+        assert not [c for c in calls if "import_module" in ast.unparse(c.func) and NAME in ast.unparse(c)]
 
 
 def test_no_circles() -> None:

@@ -1,12 +1,11 @@
 """Every notebook runs from a clean kernel, without an error, and ends in a figure."""
 
-from pathlib import Path
-
 import jupytext
 import nbclient
 import pytest
+from cases.paths import ROOT
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.py"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
 
 
 def test_there_are_notebooks():
@@ -18,6 +17,7 @@ def test_there_are_notebooks():
     "default"
 )  # what Jupyter's packages warn of is theirs; those of a notebook are in its kernel
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.sampled(6)
 def test_notebook(path, tmp_path, monkeypatch):
     """The last cell that shows anything shows a figure."""
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")

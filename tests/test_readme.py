@@ -1,9 +1,8 @@
 """The Python of the README and of the guides runs as it stands."""
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from cases.paths import ROOT
 
 
 def run(document):

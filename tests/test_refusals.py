@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import scalable_bandits as sb
-from scalable_bandits import posteriors
 from scalable_bandits.policies import Policy
+from scalable_bandits.posteriors import DenseEngine
 from scalable_bandits.specification import Specification
 
 NAMES = (
@@ -190,6 +190,7 @@ class TestRefusedCalls:
 
     @pytest.mark.parametrize("case", CALLS)
     @pytest.mark.parametrize("name", CALLED)
+    @pytest.mark.sampled(4)
     def test_nothing_has_changed(self, name: str, case: str) -> None:
         """All that the policy holds is what it held, whatever the place and the kind of error."""
         changed = []
@@ -264,7 +265,7 @@ class TestRefusedLate:
 
     def test_point_that_makes_the_space_too_large(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A box at the engine's limit takes its own candidates in, and refuses one more."""
-        monkeypatch.setattr(posteriors, "DENSE_MAXIMUM", 64)
+        monkeypatch.setattr(DenseEngine, "limit", 64)
         policy = make("GPTS", PLACES["box"])
         play(policy, 2)
         before = snapshot(policy)

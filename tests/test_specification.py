@@ -108,7 +108,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         "kind",
-        ["Specification", "Kernel", "Combination", "Space", "FiniteSpace", "Listed", "Visited", "Noise", "Stationary"],
+        ["Specification", "Kernel", "Combination", "Space", "FiniteSpace", "Noise", "Stationary"],
     )
     def test_no_abstract_class(self, kind: str) -> None:
         """Base classes, and what is no value, are refused, and are not among the known names."""

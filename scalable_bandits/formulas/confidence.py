@@ -41,6 +41,7 @@ ValueError
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -340,7 +341,36 @@ def budgeted(gain: float, delta: float, rkhs_norm: float, noise: float, regulari
     return spread * math.sqrt(gain + math.log(1.0 / delta)) + (1.0 + math.sqrt(2.0)) * rkhs_norm
 
 
-WIDTHS = ("improved", "whitehouse", "flynn-reeb")
+Width = Callable[[float, float, float, float, float], float]  # of gain, delta, rkhs_norm, noise, regularization
+
+WIDTHS: dict[str, Width] = {}  # widths that the parameter `confidence` of policies can name
+
+
+def register_width(name: str, function: Width) -> None:
+    """Make a width available to policies as ``confidence=name``.
+
+    Parameters
+    ----------
+    name
+        Name of the width. A name that is registered already is replaced.
+    function
+        Width from g (nats), failure probability, B, R and lambda, as of `width`.
+
+    Raises
+    ------
+    ValueError
+        If the name is empty.
+    """
+    if not name:
+        checks.refuse("name", name, "text that is not empty")
+    WIDTHS[name] = function
+
+
+register_width(
+    "improved", lambda gain, delta, rkhs_norm, noise, regularization: improved(gain, delta, rkhs_norm, noise)
+)
+register_width("whitehouse", regularised)
+register_width("flynn-reeb", martingale_mixture)
 
 
 def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
@@ -349,8 +379,8 @@ def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, 
     Parameters
     ----------
     name
-        Name of the width: "improved" (`improved`), "whitehouse" (`regularised`) or "flynn-reeb"
-        (`martingale_mixture`).
+        Name of the width: "improved" (`improved`), "whitehouse" (`regularised`), "flynn-reeb" (`martingale_mixture`),
+        or one that was registered (`register_width`).
     gain, delta, rkhs_norm, noise, regularization
         g, failure probability, B, R and lambda, as in the other functions of this module.
 
@@ -359,9 +389,6 @@ def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, 
     ValueError
         If the name is unknown; or as for every function of this module.
     """
-    if name == "improved":
-        return improved(gain, delta, rkhs_norm, noise)
     if name not in WIDTHS:
         checks.refuse("name", name, nearest(name, WIDTHS))
-    bound = {"whitehouse": regularised, "flynn-reeb": martingale_mixture}[name]
-    return bound(gain, delta, rkhs_norm, noise, regularization)
+    return WIDTHS[name](gain, delta, rkhs_norm, noise, regularization)

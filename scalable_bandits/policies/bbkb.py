@@ -29,7 +29,6 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.formulas.confidence import WIDTHS
 from scalable_bandits.policies.bkb import budgeted_width
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.posteriors.state import Field, number, value
@@ -89,7 +88,7 @@ class BBKB(ConfidencePolicy):
             lambda policy, gain: setattr(policy._feedback, "gain", float(gain)),
         ),
     )  # fmt: skip
-    widths: ClassVar[tuple[str, ...]] = (*WIDTHS, "budgeted")
+    own_widths: ClassVar[tuple[str, ...]] = ("budgeted",)
 
     engine: str = attrs.field(default="sketched")
     threshold: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.above_one)

@@ -29,7 +29,7 @@ from typing import ClassVar
 
 import attrs
 
-from scalable_bandits.formulas.confidence import WIDTHS, budgeted, budgeted_gain
+from scalable_bandits.formulas.confidence import budgeted, budgeted_gain
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 
 
@@ -74,7 +74,7 @@ class BKB(ConfidencePolicy):
     """
 
     engine: str = attrs.field(default="sketched")
-    widths: ClassVar[tuple[str, ...]] = (*WIDTHS, "budgeted")
+    own_widths: ClassVar[tuple[str, ...]] = ("budgeted",)
 
     @property
     def width(self) -> float:

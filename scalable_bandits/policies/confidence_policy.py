@@ -18,6 +18,7 @@ from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 from scalable_bandits.posteriors.state import Field, number, value
 from scalable_bandits.spaces import Mask, Points
+from scalable_bandits.specification import nearest
 
 
 def _norm(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
@@ -26,7 +27,9 @@ def _norm(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
 
 
 def _confidence(policy: ConfidencePolicy, field: attrs.Attribute[Any], value: Any) -> None:
-    checks.one_of(policy.widths)(policy, field, value)
+    names = (*WIDTHS, *policy.own_widths)
+    if not isinstance(value, str) or value not in names:
+        checks.refuse(field.name, value, nearest(str(value), names))
 
 
 GainGiven = str | float | Callable[[int], float]
@@ -74,7 +77,9 @@ class ConfidencePolicy(GaussianProcessPolicy):
         value("norm", "()", float, lambda policy: policy.norm, lambda policy, norm: policy._restore_norm(norm), np.nan),
         number("_loss", float, default=0.0),
     )
-    widths: ClassVar[tuple[str, ...]] = WIDTHS
+    own_widths: ClassVar[
+        tuple[str, ...]
+    ] = ()  # names of widths beside those of `confidence.WIDTHS`
 
     rkhs_norm: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)
     _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)

@@ -11,6 +11,14 @@ from scalable_bandits.kernels import Kernel
 JITTER = (0.0, 1e-14, 1e-12, 1e-10)  # times the largest prior variance
 
 
+def covariances(kernel: Kernel, X: Floats, Z: Floats) -> Floats:
+    """Compute K(X, Z), (n, m), without checking the points X (n, d) and Z (m, d); there may be none."""
+    out = np.empty((len(X), len(Z)))
+    if out.size:
+        kernel.fill(X, Z, out)
+    return out
+
+
 def positive_factor(matrix: Floats, noise_variance: Floats) -> tuple[Floats, float]:
     """Lower Cholesky factor of a covariance (m, m) plus noise variances (m,), and the jitter that it took.
 

@@ -35,7 +35,7 @@ class Run(Protocol):
     def rows(self) -> Rows:
         """Return the rounds after the whole chunks."""
 
-    def add_rows(self, rows: Columns, count: int, skip: int = 0) -> None:
+    def take(self, rows: Columns, count: int, skip: int = 0) -> None:
         """Add rows, arrays (count, ...) of each field, without the first `skip`."""
 
 
@@ -81,7 +81,7 @@ class JournalReader:
             run.pending, run.proposals = pendings.decode(frame.payload, run.dimension)
             return frame.first
         columns, count = run.rows().decode(frame.payload)
-        run.add_rows(columns, count, skip=min(max(self._position - frame.first, 0), count))
+        run.take(columns, count, skip=min(max(self._position - frame.first, 0), count))
         self._position = max(self._position, frame.first + count)
         return frame.first + count
 
@@ -101,7 +101,7 @@ class JournalReader:
             if rows is not None:
                 self._position = min(rounds, run.chunks.committed)
                 inside = slice(start - run.chunks.whole, self._position - run.chunks.whole)
-                run.add_rows({name: values[inside] for name, values in rows.items()}, self._position - start)
+                run.take({name: values[inside] for name, values in rows.items()}, self._position - start)
         first, self._position = self._position, max(self._position, rounds)
         if first >= rounds:
             return "no round is lost, but pending candidates may be"

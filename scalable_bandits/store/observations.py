@@ -265,7 +265,7 @@ class ObservationStore(RunWriter):
     def _open_schema_0(cls, location: Location, earlier: Schema0Run) -> Self:
         """Open a run of schema 0 for reading."""
         store = cls(location, earlier.attributes, "block", writable=False)
-        store.set_rows(earlier.columns)
+        store.keep(earlier.columns)
         return store
 
     @classmethod

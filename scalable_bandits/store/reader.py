@@ -88,7 +88,7 @@ class StoredRun:
         """Number of rounds in the run, as of the last `refresh`; for a writer, including rounds not yet durable."""
         return self.chunks.whole + len(self._rows)
 
-    def set_rows(self, columns: Columns) -> None:
+    def keep(self, columns: Columns) -> None:
         """Make this a run of the given rows, arrays (k, ...) of each field, in memory only."""
         rows, count = self._rows.check(columns)
         self._rows.extend(rows, count)
@@ -290,7 +290,7 @@ class StoredRun:
         hint = "open it with recover=True to go on with them (a copy of all files is kept)"
         return f"store {self.location.name}: {listed}; {len(self)} rounds can be read: {hint}"
 
-    def add_rows(self, rows: Columns, count: int, skip: int = 0) -> None:
+    def take(self, rows: Columns, count: int, skip: int = 0) -> None:
         """Add rows in memory, without the first `skip`; the candidates in all of them are no longer pending.
 
         Parameters

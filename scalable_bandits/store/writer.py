@@ -45,16 +45,16 @@ Durability = Literal["round", "block"]
 
 
 class RunWriter(StoredRun):
-    """One run, open for writing; for reading only, unless `writable`."""
+    """One run, open for writing (or reading only); `block` rows are held back for `block_seconds` at the most."""
 
     def __init__(
         self, location: Location, attributes: Mapping[str, Any], durability: Durability, writable: bool,
         recover: bool = False,
     ):  # fmt: skip
         super().__init__(location, attributes, recover)
-        self.writable, self.durability = writable, durability
+        self.writable, self.durability, self.block_seconds = writable, durability, BLOCK_SECONDS
         chunks = BLOCK_BYTES // (self.chunk * self._rows.width) if durability == "block" else 1
-        self._block = self.chunk * max(chunks, 1)  # rows held before they are written as whole chunks
+        self.block = self.chunk * max(chunks, 1)  # rows held before they are written as whole chunks
         self._logged = 0  # number of rows after the whole chunks that are in the journal
         self._logged_pending: list[int] = []  # pending candidates in the journal
         self._journal_overlaps = False  # whether the journal has rounds that are in whole chunks too
@@ -97,25 +97,25 @@ class RunWriter(StoredRun):
         self._check_writable()
         rows, count = self._rows.check(columns)
         # Before the new rows are accepted: if it fails, nothing has changed.
-        if len(self._rows) >= self._block:
+        if len(self._rows) >= self.block:
             self._fold()
         elif self.durability == "block" and self._overdue():
             self.flush()
         if self.durability == "round":
             with store_errors(self.location.name, "writing rounds"):
                 self._append_frame(Entry(Kind.ROWS, len(self), self._rows.encode(rows)))
-            self.add_rows(rows, count)
+            self.take(rows, count)
             self._logged = len(self._rows)
             self._logged_pending = list(self.pending)  # the journal's rows imply it
             return
-        written = self._fold(rows, count) if count >= self._block else 0
-        self.add_rows(rows, count, skip=written)
+        written = self._fold(rows, count) if count >= self.block else 0
+        self.take(rows, count, skip=written)
         if self._overdue():
             with suppress(OSError):  # the rows are accepted; the next call raises the error
                 self.flush()
 
     def _overdue(self) -> bool:
-        return time.monotonic() - self._flushed > BLOCK_SECONDS
+        return time.monotonic() - self._flushed > self.block_seconds
 
     def note_pending(self, candidates: Sequence[int], proposals: Proposals = pendings.NO_PROPOSALS) -> None:
         """Record the pending candidates; with durability "round" they are on disk when this returns."""

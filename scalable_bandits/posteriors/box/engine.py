@@ -12,9 +12,9 @@ from scipy.linalg import solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.box.surface import PriorMean, Surface, covariances
+from scalable_bandits.posteriors.box.surface import PriorMean, Surface
 from scalable_bandits.posteriors.engine import OnDemandEngine
-from scalable_bandits.posteriors.regression import positive_factor
+from scalable_bandits.posteriors.regression import covariances, positive_factor
 from scalable_bandits.posteriors.state import State, arrays
 
 

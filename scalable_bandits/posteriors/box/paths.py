@@ -15,7 +15,8 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.box.engine import BoxEngine
-from scalable_bandits.posteriors.box.surface import PriorMean, SmoothIndex, covariances
+from scalable_bandits.posteriors.box.surface import PriorMean, SmoothIndex
+from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.posteriors.sampling.features import Features
 
 

@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dtrtri
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.regression import covariances
 
 
 class SmoothIndex(Protocol):
@@ -22,14 +23,6 @@ class SmoothIndex(Protocol):
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Derivatives (k,) of the index in the mean and in the variance."""
-
-
-def covariances(kernel: Kernel, X: Floats, Z: Floats) -> Floats:
-    """K(X, Z), (n, m), of points that were checked before; of none, too."""
-    out = np.empty((len(X), len(Z)))
-    if out.size:
-        kernel.fill(X, Z, out)
-    return out
 
 
 class Searched(Protocol):

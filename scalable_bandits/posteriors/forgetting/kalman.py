@@ -29,9 +29,9 @@ from scipy.linalg.lapack import dpstrf
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.box.surface import covariances
 from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.forgetting import _numba_kalman as numba_autoregression
+from scalable_bandits.posteriors.regression import covariances
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.spaces import Indices
 

@@ -18,8 +18,8 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF, Kernel
-from scalable_bandits.posteriors import State, arrays
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
+from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.spaces import Space
 
 PRECISION = 1e-4  # of the log density: hundredths of a nat, where hyperparameters are known to some nats

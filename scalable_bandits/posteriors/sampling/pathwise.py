@@ -8,7 +8,7 @@ The prior's draw is one of finite features (`features.py`), the update by the da
 path is looked for coarsely, then finely: candidates stand in blocks of neighbours, the path is evaluated at one
 anchor of each block, and at all candidates of the blocks whose anchors are best: until the next anchor lies further
 below the best value than any block was seen to rise above its own, or 64 blocks. That finds the maximum in four draws
-of five, and otherwise a value some hundredths of a prior deviation below it (tests/test_features.py).
+of five, and otherwise a value some hundredths of a prior deviation below it (tests/posteriors/test_features.py).
 """
 
 from __future__ import annotations

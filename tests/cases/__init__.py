@@ -1,0 +1,1 @@
+"""Cases, problems and fixtures that several tests share."""

@@ -1,0 +1,211 @@
+"""Rows to keep, places to keep them in, and how a writer dies."""
+
+import contextlib
+import functools
+import itertools
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from scalable_bandits.runs import recording
+from scalable_bandits.specification import array_digest
+from scalable_bandits.store import Field, ObservationStore
+from scalable_bandits.store.record import sign
+
+CHUNK = 16
+FIELDS = (
+    Field("candidate", "int64"),
+    Field("x", shape=(2,), dimensions=("dimension",)),
+    Field("y"),
+    Field("noise"),
+)
+SPECIFICATION = {"policy": {"type": "GPEI", "noise": 0.1, "space": [[0, 1], [2, 3]]}, "note": None}
+BOTH = pytest.mark.parametrize("durability", ["round", "block"])
+LAST_BITS = (np.nan, -np.nan, np.inf, -np.inf, -0.0, 5e-324, 1.7976931348623157e308, 0.1 + 0.2)
+
+
+def _table(count):
+    draw = np.random.default_rng(0)
+    y = draw.standard_normal(count)
+    y[::5] = np.resize(LAST_BITS, len(y[::5]))
+    candidate = draw.integers(-1, 40, count)  # -1 and NaN are what zarr fills with, too
+    candidate[::9] = np.resize([2**63 - 1, -(2**63), -1], len(candidate[::9]))
+    return {"candidate": candidate, "x": draw.random((count, 2)), "y": y, "noise": np.full(count, np.nan)}
+
+
+TABLE = _table(2000)
+
+
+def rows(start, stop):
+    """Rounds start + 1 to stop of the run that most tests write."""
+    return {name: array[start:stop] for name, array in TABLE.items()}
+
+
+def assert_equal(found, expected):
+    """The same columns, to the last bit."""
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        assert (found[name].dtype, found[name].shape) == (values.dtype, values.shape), name
+        assert found[name].tobytes() == np.ascontiguousarray(values).tobytes(), name
+
+
+def assert_holds(store, count):
+    """The first rounds of the run, and nothing else."""
+    assert len(store) == count
+    assert_equal(store.read(), rows(0, count))
+
+
+def sizes(total, seed=1, largest=37):
+    """Odd numbers of rows that make a total, each with the number before it."""
+    draw, done = np.random.default_rng(seed), 0
+    while done < total:
+        step = min(int(draw.choice([1, 2, 3, 5, CHUNK, largest])), total - done)
+        yield done, done + step
+        done += step
+
+
+def create(place, rounds=0, durability="round", **given):
+    """A run with some rounds, open for writing."""
+    given = {"fields": FIELDS, "specification": SPECIFICATION, "chunk": CHUNK, **given}
+    store = ObservationStore.create(place, durability=durability, **given)
+    for start, stop in sizes(rounds):
+        store.append(rows(start, stop))
+    return store
+
+
+def shrink(patch):
+    """Chunks and blocks so small that a short run has several."""
+    patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
+    patch.setattr(sys.modules["scalable_bandits.runs.simulate"], "BLOCK_ROUNDS", 7)
+    patch.setattr(recording, "REPLAY_BLOCK", 11)
+
+
+def save_often(patch):
+    """Save a checkpoint at every occasion."""
+    patch.setattr(recording.Checkpoints, "spent", lambda self, seconds: self.save())
+
+
+def crash(store):
+    """Leave a store as a process that died does; of a folder, the system frees the lock."""
+    for log in store._logs.values():
+        log.close()
+    if isinstance(store.location.store, zarr.storage.LocalStore):
+        store.location.unlock()
+    store._arrays.close()
+
+
+def reopen(place, **given):
+    """Open for writing; a writer that held an object store and died is known to be gone."""
+    return ObservationStore.open(place, "a", takeover=True, **given)
+
+
+def plain(place):
+    """What zarr and xarray open."""
+    if hasattr(place, "readonly_session"):
+        return place.readonly_session("main").store
+    return place if isinstance(place, str | zarr.abc.store.Store) else str(place)
+
+
+def change_attributes(folder, change):
+    """Change both copies of a run's attributes, as somebody who knows how they are signed would."""
+    for file in (folder / "zarr.json", folder / "committed" / "zarr.json"):
+        document = json.loads(file.read_text())
+        inside = document if file.parent == folder else document["attributes"]
+        key = "attributes" if file.parent == folder else "run"
+        change(inside[key])
+        inside[key] = sign(inside[key])
+        file.write_text(json.dumps(document))
+
+
+def input_of(array):
+    """What a specification says of an array that is kept beside it."""
+    return {"array": array_digest(array), "shape": list(array.shape), "dtype": array.dtype.name}
+
+
+def zarr_store(place):
+    """A zarr store to damage things in, and what makes the damage last."""
+    if hasattr(place, "writable_session"):
+        session = place.writable_session("main")
+        return session.store, lambda: session.commit("damage")
+    return zarr.open_group(plain(place), mode="r+").store, lambda: None
+
+
+def _folder(tmp_path):
+    return tmp_path / "run.zarr"
+
+
+def _memory(tmp_path):
+    return zarr.storage.MemoryStore()
+
+
+_urls = itertools.count()
+
+
+def _url(tmp_path):
+    return f"memory://{tmp_path.name}-{next(_urls)}.zarr"
+
+
+def _obstore(tmp_path):
+    stores = pytest.importorskip("obstore.store", reason="obstore is not installed")
+    return zarr.storage.ObjectStore(stores.MemoryStore())
+
+
+def _icechunk(tmp_path):
+    icechunk = pytest.importorskip("icechunk", reason="icechunk is not installed")
+    return icechunk.Repository.create(icechunk.in_memory_storage())
+
+
+PLACES = {"folder": _folder, "memory": _memory, "url": _url, "obstore": _obstore, "icechunk": _icechunk}
+
+
+@contextlib.contextmanager
+def repairs():
+    """Let repairs happen, and collect what was said of them."""
+    said = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield said
+    said += [str(warning.message) for warning in caught]
+
+
+def everything(folder):
+    """All files, but for the lock."""
+    return {
+        path: path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in ("writer.lock", "writer.json")
+    }
+
+
+def described(place):
+    """What a store says of its run."""
+    store = ObservationStore.open(place)
+    columns = {name: array.tobytes() for name, array in store.read().items()}
+    return columns, store.planned, store.pending, store.orderly, store.attributes
+
+
+class Function:
+    """Sums of sines, which may fail at some call; counts its calls."""
+
+    def __init__(self, fails=(), failure=ZeroDivisionError):
+        self.calls, self.fails, self.failure = 0, list(fails), failure
+
+    def __call__(self, x):
+        self.calls += 1
+        if self.calls in self.fails:
+            if isinstance(self.failure, float):
+                return self.failure
+            raise self.failure
+        return float(np.sin(5 * np.ravel(x)[0]) + np.cos(3 * np.ravel(x)[-1]))
+
+
+def reopened(place):
+    """A place whose writer has died, free for another one."""
+    if not isinstance(place, Path):
+        reopen(place).close(orderly=False)
+    return place

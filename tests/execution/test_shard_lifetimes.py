@@ -1,0 +1,367 @@
+"""How long what a run holds on workers lives there, and what a cluster's owner may do meanwhile."""
+
+import contextlib
+import gc
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import dask
+import numpy as np
+import pytest
+from cases.cluster import by_hand, free_port, until
+from cases.paths import PYTHONPATH, TESTS
+from distributed import Client, LocalCluster
+
+import scalable_bandits as sb
+from scalable_bandits.execution import ClusterError, actors, shard_pool, versions
+
+SPACE = sb.Grid([[0, 1]], 300)
+PRIORS = [sb.Prior(f"{scale}", sb.RBF(scale)) for scale in (0.1, 0.2, 0.3, 0.4)]
+
+
+def policy_of(on=None):
+    return sb.PEGPUCB(SPACE, PRIORS, noise=0.1, regularization=0.01, seed=3, on=on)
+
+
+def function():
+    return sb.GPSample(SPACE, sb.RBF(0.2), sb.GaussianNoise(0.1), seed=4)
+
+
+def count(dask_worker):
+    """Actors on a worker."""
+    return len(dask_worker.state.actors)
+
+
+def held(client):
+    """Actors on all workers."""
+    return sum(client.run(count).values())
+
+
+@pytest.fixture
+def quiet_cluster():
+    """Two workers of this process's own."""
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        yield cluster
+
+
+def client_of(cluster):
+    return Client(cluster, set_as_default=False)
+
+
+ENDS = {
+    "close": lambda held: held["policy"].close(),
+    "delete": lambda held: held.pop("policy", None),
+    "client": lambda held: held["client"].close(),
+}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(ENDS)), ids="-".join)
+@pytest.mark.sampled(3)
+def test_whatever_ends_first(order, client):
+    """`close`, the policy and the client may go in any order; a worker then holds nothing of the run."""
+    before = held(client)
+    holding = {"client": Client(client.scheduler.address, set_as_default=False)}
+    holding["policy"] = policy_of(holding["client"])
+    sb.simulate(holding["policy"], function(), 3)
+    assert held(client) > before
+    for number, step in enumerate(order):
+        if step == "close" and "policy" not in holding:
+            continue
+        ENDS[step](holding)
+        if number == 0 or step == "delete":
+            until(lambda: held(client) == before, 10)
+    until(lambda: held(client) == before, 10)
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {tests!r})
+from distributed import Client
+import scalable_bandits as sb
+from execution.test_shard_lifetimes import function, policy_of
+{patch}
+if __name__ == "__main__":
+    policy = policy_of(Client({address!r}))
+    print("begun", flush=True)
+    sb.simulate(policy, function(), 10**6)
+"""
+SLOW = """
+import time
+from scalable_bandits.policies.prior_model import PriorModel
+def slowly(self, *given, **named):
+    time.sleep(60)
+PriorModel.observe = slowly
+import cloudpickle, scalable_bandits.policies.prior_model
+cloudpickle.register_pickle_by_value(scalable_bandits.policies.prior_model)
+"""
+
+
+@pytest.mark.parametrize("when", ["at work", "first message"])
+@pytest.mark.sampled(2)
+def test_a_client_that_is_killed(when, client):
+    """Ten seconds later nothing of its run is on any worker, as another client sees."""
+    before = held(client)
+    code = SCRIPT.format(
+        tests=str(TESTS), address=client.scheduler.address,
+        patch=SLOW if when == "first message" else "",
+    )  # fmt: skip
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "begun\n"
+        until(lambda: held(client) > before, 30)
+        if when == "at work":
+            time.sleep(0.5)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    until(lambda: held(client) == before, 10)
+
+
+@pytest.mark.slow
+def test_idle_timeout():
+    """A scheduler that closes when nothing is submitted for a while stays while a sharded run is at work."""
+    options = {"idle_timeout": f"{2 * actors.BEAT_SECONDS}s"}
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address=None, scheduler_kwargs=options) as cluster,
+        client_of(cluster) as client,
+    ):
+        policy, environment, stop = policy_of(client), function(), time.monotonic() + 6 * actors.BEAT_SECONDS
+        here = policy_of()
+        while time.monotonic() < stop:
+            x = policy.ask()
+            assert x == here.ask()
+            y = float(environment.evaluate(x[None])[0])
+            policy.tell(x, y)
+            here.tell(x, y)
+
+
+@pytest.mark.slow
+def test_adaptive():
+    """A worker is started for a run, and kept while it is at work."""
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        client_of(cluster) as client,
+    ):
+        cluster.adapt(minimum=0, maximum=2, interval="100ms")
+        policy, started = policy_of(client), time.monotonic()
+        sb.simulate(policy, function(), 1)
+        assert time.monotonic() - started < 20
+        workers = set(client.nthreads())
+        assert workers
+        stop = time.monotonic() + 5.0
+        while time.monotonic() < stop:
+            sb.simulate(policy, function(), 1)
+            assert workers <= set(client.nthreads())
+        policy.close()
+        del policy
+        until(lambda: not client.nthreads(), 30)
+
+
+def expected(rounds):
+    return sb.simulate(policy_of(), function(), rounds).candidate
+
+
+@pytest.mark.slow
+def test_workers_that_leave_on_purpose(quiet_cluster):
+    """By `close` and by `retire_workers`: the run goes on elsewhere, with the same numbers."""
+    with client_of(quiet_cluster) as client:
+        policy, environment, found, longest = policy_of(client), function(), [], 0.0
+        for t in range(40):
+            if t == 10:
+                client.retire_workers([next(iter(client.nthreads()))])
+            if t == 20:
+                quiet_cluster.scale(2)
+            if t == 30:
+                quiet_cluster.scale(1)
+            began = time.monotonic()
+            found += sb.simulate(policy, environment, 1).candidate.tolist() if not t else play(policy, environment, t)
+            longest = max(longest, time.monotonic() - began)
+        np.testing.assert_array_equal(found, expected(40))
+        assert longest < 20  # far from ending the run; the benchmark has the figure
+
+
+def play(policy, environment, t):
+    """One round, as `simulate` plays it."""
+    x = policy.ask()
+    policy.tell(x, float(environment.evaluate(x[None])[0] + environment.noise_at(t + 1)))
+    return SPACE.index(x[None]).tolist()
+
+
+@pytest.mark.slow
+def test_a_lifetime(tmp_path):
+    """A worker whose time is up leaves a run that goes on elsewhere."""
+    with by_hand(tmp_path / "cluster", 1) as cluster:
+        cluster.worker("--lifetime", "6s")
+        with Client(cluster.address, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+            policy, environment, found = policy_of(client), function(), []
+            stop = time.monotonic() + 12
+            while time.monotonic() < stop:
+                found += play(policy, environment, len(found))
+            assert len(client.nthreads()) == 1
+            policy.close()
+    np.testing.assert_array_equal(found, expected(len(found)))
+
+
+@pytest.mark.slow
+def test_nobody_answers(messages, client):
+    """After a stated time, and not before, with the setting named."""
+
+    def nobody(given):
+        time.sleep(0.05)
+        return {worker: OSError("out of reach") for worker in given}
+
+    policy = policy_of(client)
+    sb.simulate(policy, function(), 2)
+    x = policy.ask()
+    messages.failure = nobody
+    with dask.config.set({"scalable-bandits.patience": "1s"}):
+        began = time.monotonic()
+        with pytest.raises(ClusterError, match=r"no worker has answered for 1s \(scalable-bandits.patience"):
+            policy.tell(x, 1.0)
+        assert time.monotonic() - began > 1.0
+    messages.failure = None
+    policy.tell(x, 1.0)
+    here = policy_of()
+    sb.simulate(here, function(), 2)
+    here.tell(here.ask(), 1.0)
+    assert policy.ask() == here.ask()
+    del policy
+    gc.collect()
+
+
+class TestUnfitWorkers:
+    """A worker that cannot take part is named, and the run goes on without it."""
+
+    BLOCKER = """
+import importlib.metadata, sys
+import distributed.versions
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "scalable_bandits":
+            raise ModuleNotFoundError("No module named 'scalable_bandits'")
+sys.meta_path.insert(0, Blocker())
+version = importlib.metadata.version
+def hidden(name):
+    if name == "scalable_bandits":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return version(name)
+distributed.versions.version = hidden
+"""
+
+    @pytest.mark.slow
+    def test_without_this_package(self, tmp_path):
+        (tmp_path / "blocker.py").write_text(self.BLOCKER)
+        with by_hand(tmp_path / "cluster", 1) as cluster, Client(cluster.address, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+            policy, environment, found = policy_of(client), function(), []
+            for t in range(5):
+                found += play(policy, environment, t)
+            unfit = cluster.worker("--preload", str(tmp_path / "blocker.py"))
+            client.wait_for_workers(2, timeout=60)
+            time.sleep(shard_pool.LOOK_SECONDS)
+            x = policy.ask()
+            with pytest.raises(ClusterError, match=r"tcp://.*: scalable_bandits is missing \(here"):
+                policy.tell(x, 1.0)
+            with pytest.raises(ClusterError, match=r"scalable_bandits is missing \(here"):
+                policy_of(client).ask()
+            unfit.kill()
+            until(lambda: len(client.nthreads()) == 1, 60)
+            policy.tell(x, float(environment.evaluate(x[None])[0] + environment.noise_at(6)))
+            found += SPACE.index(x[None]).tolist()
+            for t in range(6, 12):
+                found += play(policy, environment, t)
+            policy.close()
+        np.testing.assert_array_equal(found, expected(12))
+
+    @pytest.mark.parametrize(
+        ("name", "version", "raised"),
+        [("scalable_bandits", "0.0.1", True), ("python", "2.7", True), ("numpy", "1", False)],
+    )
+    def test_other_versions(self, name, version, raised, client, monkeypatch):
+        """Found when the worker is first used too, for it may have come later than the client."""
+        ours = versions.installed()
+        monkeypatch.setattr(sys.modules["scalable_bandits.execution.connect"], "check_versions", lambda client: None)
+        monkeypatch.setattr(versions, "installed", lambda: {**ours, name: version})
+        policy = policy_of(client)
+        here = rf"{name} {re.escape(str(ours[name]))}[.a-z0-9]* \(here {re.escape(version)}\)"
+        if raised:
+            with pytest.raises(ClusterError, match=here):
+                policy.ask()
+        else:
+            with pytest.warns(UserWarning, match=here):
+                policy.ask()
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def namespaces():
+    """Two networks of their own, each joined to this one by a pair of interfaces; their names."""
+    names = [f"sb{os.getpid() % 10_000}{side}" for side in "ab"]
+    try:
+        for number, name in enumerate(names):
+            ip("netns", "add", name)
+            ip("link", "add", f"{name}h", "type", "veth", "peer", "name", f"{name}w", "netns", name)
+            ip("addr", "add", f"10.77.{number}.1/24", "dev", f"{name}h")
+            ip("link", "set", f"{name}h", "up")
+            ip("-n", name, "addr", "add", f"10.77.{number}.2/24", "dev", f"{name}w")
+            for device in ("lo", f"{name}w"):
+                ip("-n", name, "link", "set", device, "up")
+            ip("-n", name, "route", "add", "default", "via", f"10.77.{number}.1")
+        yield names
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no network namespaces here: {error}")
+    finally:
+        for name in names:
+            with contextlib.suppress(OSError, subprocess.CalledProcessError):
+                ip("netns", "delete", name)
+
+
+@pytest.mark.slow
+def test_other_networks(namespaces, messages, tmp_path):
+    """Workers in networks of their own: the numbers of one process, also when one of them is cut off for good."""
+    environment = {
+        **os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s",
+        "PYTHONPATH": PYTHONPATH,
+    }  # fmt: skip
+    port, processes = free_port(), []
+
+    def start(*command):
+        with (tmp_path / "log").open("ab") as log:
+            processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+
+    python = (sys.executable, "-m")
+    start(*python, "distributed.cli.dask_scheduler", "--host", "10.77.0.1", "--port", str(port), "--no-dashboard",
+          "--dashboard-address", "127.0.0.1:0")  # fmt: skip
+    address = f"tcp://10.77.0.1:{port}"
+    for number, name in enumerate(namespaces):
+        start("ip", "netns", "exec", name, *python, "distributed.cli.dask_worker", address, "--nthreads", "1",
+              "--no-nanny", "--no-dashboard", "--host", f"10.77.{number}.2")  # fmt: skip
+    try:
+        with (
+            dask.config.set({"distributed.comm.timeouts.tcp": "12s", "distributed.comm.timeouts.connect": "3s"}),
+            Client(address, set_as_default=False, timeout=30, direct_to_workers=True) as client,
+        ):
+            client.wait_for_workers(2, timeout=60)
+            policy, function_, found = policy_of(client), function(), []
+            for t in range(40):
+                if t == 20:
+                    assert len(set(messages.homes().values())) == 2
+                    ip("link", "set", f"{namespaces[1]}h", "down")
+                found += play(policy, function_, t)
+            assert all("//10.77.0.2:" in worker for worker in messages.homes().values())
+            policy.close()
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    np.testing.assert_array_equal(found, expected(40))

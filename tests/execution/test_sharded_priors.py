@@ -1,0 +1,395 @@
+"""Priors on workers: the same numbers as in one process, whoever dies; nothing is left behind."""
+
+import copy
+import functools
+import gc
+import importlib
+import pickle
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+import psutil
+import pytest
+from cases.cluster import Killer, until
+from distributed import Client, Security
+
+import scalable_bandits as sb
+from scalable_bandits.execution import ClusterError, shard_pool
+from scalable_bandits.execution.clusters import local
+from scalable_bandits.policies.prior_model import PriorModel
+from scalable_bandits.specification import specify
+
+KINDS = (sb.PEGPUCB, sb.MLEGPUCB, sb.FullyBayesianGPUCB, sb.RegretBalancing)
+SPACE = sb.Grid([[0, 1]], 90)
+HORIZON = 40
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def hill(place, points, t):
+    return np.exp(-(((points[:, 0] - place) / 0.2) ** 2)) * np.cos(t / 9)
+
+
+def priors(moving=False):
+    """Eight, of which a third are soon found wanting."""
+    means = [functools.partial(hill, place) if moving else place for place in (0.0, 0.1, 8.0)]
+    kernels = (sb.RBF(0.1), sb.RBF(0.3), sb.Matern(0.2, nu=1.5))
+    named = [(mean, kernel) for mean in means for kernel in kernels][:8]
+    return [sb.Prior(f"{number}", kernel, mean) for number, (mean, kernel) in enumerate(named)]
+
+
+def policy_of(kind, on=None, moving=False, **options):
+    return kind(SPACE, priors(moving), noise=0.1, regularization=0.01, seed=3, on=on, **options)
+
+
+def function():
+    return sb.GPSample(SPACE, sb.RBF(0.2), sb.GaussianNoise(0.1), seed=4)
+
+
+def play(policy, before=lambda t: None, horizon=HORIZON):
+    """Everything that a run shows: points, widths, gains, what is known at its end."""
+    environment, seen = function(), []
+    for t in range(1, horizon + 1):
+        before(t)
+        allowed = np.arange(t % 7, SPACE.size, 2) if t % 5 == 0 else None
+        x = policy.ask(available=allowed)
+        more = [policy.ask() for _ in range(2 if t % 8 == 0 else 0)]
+        seen.append([float(x[0]), *map(float, np.ravel(more)), policy.width, policy.information_gain])
+        policy.tell(x, float(environment.evaluate(x[None])[0] + environment.noise_at(t)))
+        if more and t % 16:
+            policy.abandon()
+    mean, std = policy.posterior([[0.31], [0.77]])
+    evidence = policy.log_likelihoods
+    return seen, mean.tolist(), std.tolist(), evidence, policy.plays, policy.rejections, policy.best().mean
+
+
+@functools.cache
+def alone(kind, moving=False, engine="auto"):
+    """The same in this process."""
+    return play(policy_of(kind, moving=moving, engine=engine))
+
+
+class TestSameNumbers:
+    @pytest.mark.parametrize("workers", [1, 2, 4])
+    @every_kind
+    @pytest.mark.sampled(5)
+    def test_any_number_of_workers(self, kind, workers, four, some_of_four, messages):
+        """The workers share the priors evenly, and none of them is asked for nothing."""
+        some_of_four(workers)
+        policy = policy_of(kind, four)
+        assert play(policy) == alone(kind)
+        homes = Counter(messages.homes().values())
+        assert len(homes) == workers
+        assert set(homes.values()) == {8 // workers}
+        assert {worker for sent in messages.sent for worker in sent} == set(homes)
+        assert policy.rejections or kind is not sb.PEGPUCB
+
+    @pytest.mark.parametrize("threads", [1, 3])
+    @every_kind
+    def test_threads(self, kind, threads):
+        assert play(policy_of(kind, f"threads:{threads}")) == alone(kind)
+
+    def test_by_way_of_the_scheduler(self, four, monkeypatch):
+        """As a client calls workers that it may not be able to reach."""
+        monkeypatch.setattr(four, "direct_to_workers", False)
+        assert play(policy_of(sb.PEGPUCB, four)) == alone(sb.PEGPUCB)
+
+    @pytest.mark.parametrize("moving", [False, True])
+    @pytest.mark.sampled(2)
+    def test_other_engines(self, moving, four, small_tiles):
+        """Also one whose last bits follow what was asked, on workers whose tiles are small too."""
+        small = {"tiles.TILE": 64, "tiles.WINDOW": 16, "tiles.BATCH": 16}
+        usual = next(iter(four.run(tiles_are, small).values()))
+        try:
+            assert play(policy_of(sb.PEGPUCB, four, moving, engine="blocked")) == alone(sb.PEGPUCB, moving, "blocked")
+        finally:
+            four.run(tiles_are, usual)
+
+    def test_one_message_a_round(self, four, messages):
+        """To each worker; what a round brought and what the next asks for go together."""
+        for kind in KINDS:
+            policy = policy_of(kind, four)
+            sb.simulate(policy, function(), 3)
+            messages.sent.clear()
+            sb.simulate(policy, function(), 12)
+            sent = messages.sent
+            # A likeliest prior, or a turn, that was not foreseen costs a second one.
+            assert len(sent) == 12 if kind in (sb.PEGPUCB, sb.FullyBayesianGPUCB) else len(sent) <= 16
+
+
+def tiles_are(sizes):
+    """Set constants of the blocked engine; those before."""
+    before = {}
+    for name, value in sizes.items():
+        module, _, constant = name.partition(".")
+        found = importlib.import_module(f"scalable_bandits.posteriors.tiled.{module}")
+        before[name] = getattr(found, constant)
+        setattr(found, constant, value)
+    return before
+
+
+class TestDeaths:
+    @every_kind
+    @pytest.mark.parametrize("direct", [True, False])
+    @pytest.mark.sampled(4)
+    def test_the_run_goes_on(self, kind, direct, four, monkeypatch, entries_of_logs):
+        """Twenty kills each way; the same numbers, and every one of them hit a worker."""
+        monkeypatch.setattr(four, "direct_to_workers", direct)
+        if direct:
+            entries_of_logs(7)  # from snapshots too
+        killer = Killer(four, KINDS.index(kind), HORIZON)
+        policy = policy_of(kind, four)
+        found = play(policy, killer)
+        assert len(killer.ended()) == 5
+        assert found == alone(kind)
+
+    @pytest.mark.slow
+    def test_a_worker_added_late(self, four, some_of_four, messages):
+        """Takes its share of the priors, made again there."""
+        some_of_four(1)
+
+        def more(t):
+            if t == HORIZON // 2:
+                assert len(set(messages.homes().values())) == 1
+                some_of_four(4)
+                time.sleep(shard_pool.LOOK_SECONDS)
+
+        assert play(policy_of(sb.FullyBayesianGPUCB, four), more) == alone(sb.FullyBayesianGPUCB)
+        homes = list(messages.homes().values())
+        assert {homes.count(home) for home in homes} == {8 // len(four.nthreads())}
+
+    def test_the_scheduler_is_gone(self):
+        """A clear error; what was told stands, and the policy goes on elsewhere."""
+        with local(1) as client:
+            policy = policy_of(sb.PEGPUCB, client)
+            run = sb.simulate(policy, function(), 5)
+        with pytest.raises(ClusterError, match=r"the connection to the scheduler at .* was lost"):
+            policy.tell([0.0], 1.0)
+        assert policy.rounds == 5
+        assert len(run) == 5
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+    def test_told_in_vain(self, error, four, messages):
+        """Its point is pending still; told again, the run goes on as if nothing had been."""
+
+        def failure(given):
+            raise error
+
+        policy, here = policy_of(sb.PEGPUCB, four), policy_of(sb.PEGPUCB)
+        environment = function()
+        for t in range(1, 13):
+            x = policy.ask()
+            assert x == here.ask()
+            y = float(environment.evaluate(x[None])[0] + environment.noise_at(t))
+            if t % 4 == 0:
+                messages.failure = failure
+                with pytest.raises((error, ClusterError)):
+                    policy.tell(x, y)
+                messages.failure = None
+                assert (policy.rounds, policy.pending) == (t - 1, [x])
+            policy.tell(x, y)
+            here.tell(x, y)
+        assert policy.pending == []
+        assert policy.log_likelihoods == here.log_likelihoods
+
+    def test_errors_of_a_prior(self, four):
+        """The error itself; nothing has changed then."""
+        wrong = sb.Prior("wrong", sb.RBF(0.2), breaks_at_five)
+        policy, other = (
+            sb.PEGPUCB(SPACE, [*priors(), wrong], noise=0.1, regularization=0.01, on=on) for on in (four, None)
+        )
+        for each in (policy, other):
+            with pytest.raises(LookupError, match="no forecast for round 5"):
+                sb.simulate(each, function(), 9)
+            assert each.rounds == 4
+        assert policy.log_likelihoods == other.log_likelihoods
+        np.testing.assert_array_equal(policy.posterior([[0.4]]), other.posterior([[0.4]]))
+
+
+def breaks_at_five(points, t):
+    if t == 5:
+        raise LookupError("no forecast for round 5")
+    return np.zeros(len(points))
+
+
+class TestAcrossExecutions:
+    def test_store(self, four, tmp_path):
+        """A run that began here goes on there, and the other way round."""
+        whole = sb.simulate(policy_of(sb.PEGPUCB), function(), 30)
+        for first, second in ((None, four), (four, None)):
+            place = tmp_path / str(first is None)
+            sb.simulate(policy_of(sb.PEGPUCB, first), function(), 12, store=place)
+            run = sb.simulate(policy_of(sb.PEGPUCB, second), function(), 30, store=place)
+            np.testing.assert_array_equal(run.candidate, whole.candidate)
+            np.testing.assert_array_equal(run.y, whole.y)
+            np.testing.assert_array_equal(run.information_gain, whole.information_gain)
+
+    @every_kind
+    @pytest.mark.sampled(4)
+    def test_state(self, kind, four):
+        """Taken there, restored here, and the other way round; after a death too."""
+        there, here = policy_of(kind, four), policy_of(kind)
+        for policy in (there, here):
+            sb.simulate(policy, function(), 20)
+        back, forth = policy_of(kind), policy_of(kind, four)
+        back.restore(there.state())
+        forth.restore(here.state())
+        found = [sb.simulate(policy, function(), 10).candidate.tolist() for policy in (there, here, back, forth)]
+        assert found.count(found[0]) == 4
+
+    def test_specification(self, four):
+        """`on` is no part of it, but has to name something."""
+        there, here = policy_of(sb.PEGPUCB, four), policy_of(sb.PEGPUCB)
+        assert there.to_dict() == here.to_dict()
+        assert specify({"policy": there})[0] == specify({"policy": here})[0]
+        assert sb.PEGPUCB.from_dict(there.to_dict()).on is None
+        for on in ("local:0", 3, "nowhere"):
+            with pytest.raises(ValueError, match=r"^on: got .*; allowed: None, 'local', 'local:4'"):
+                policy_of(sb.PEGPUCB, on)
+
+    @pytest.mark.parametrize(
+        "duplicate", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))], ids=["deep", "pickle"]
+    )
+    def test_a_copy(self, duplicate, four):
+        """Knows the scheduler by its address, and plays on alike, as the first one does."""
+        policy = policy_of(sb.PEGPUCB, four)
+        sb.simulate(policy, function(), 12)
+        with duplicate(policy) as other:
+            assert other.on == four.scheduler.address
+            assert policy.on is four
+            here = policy_of(sb.PEGPUCB)
+            sb.simulate(here, function(), 12)
+            found = [sb.simulate(each, function(), 10).candidate.tolist() for each in (policy, other, here)]
+        assert found.count(found[0]) == 3
+
+    def test_a_copy_without_a_scheduler(self):
+        with local(1) as found:
+            client = Client(found.scheduler.address, set_as_default=False)
+            policy = policy_of(sb.PEGPUCB, client)
+            client.close()
+            with pytest.raises(ClusterError, match=r"^on: the client is closed; a copy"):
+                pickle.dumps(policy)
+
+    @pytest.mark.parametrize("in_files", [True, False])
+    def test_a_copy_of_a_client_with_certificates(self, in_files, tmp_path):
+        """A pickle has the names of the files, and no private key; a copy in this process needs no files."""
+        pytest.importorskip("cryptography", reason="cryptography is not installed")
+        security = Security.temporary()
+        if in_files:
+            for name in [name for name in security.__slots__ if "\n" in str(getattr(security, name))]:
+                (tmp_path / name).write_text(getattr(security, name))
+                setattr(security, name, str(tmp_path / name))
+        with local(1, security=security) as client:
+            policy = policy_of(sb.PEGPUCB, client)
+            sb.simulate(policy, function(), 3)
+            pickled = pickle.dumps(policy)
+            assert b"PRIVATE KEY" not in pickled
+            with copy.deepcopy(policy) as other:
+                expected = other.ask().tolist()
+            assert policy.ask().tolist() == expected
+            with pickle.loads(pickled) as other:
+                if in_files:
+                    assert other.ask().tolist() == expected
+                else:
+                    with pytest.raises(ClusterError, match=r"^on: no scheduler can be reached at tls:.* not those in"):
+                        other.ask()
+
+    def test_points_of_a_box(self, four):
+        """Told where no candidate is: all shards are made again on the longer set."""
+        found = []
+        for on in (None, four):
+            box = sb.Box([[0, 1]])
+            policy = sb.PEGPUCB(box, priors(), noise=0.1, regularization=0.01, candidates=64, on=on)
+            for y in (0.1, 0.3, 0.2):
+                policy.tell(policy.ask(), y)
+                policy.tell([y], -y)
+            found.append((policy.ask().tolist(), policy.log_likelihoods, policy.information_gain))
+        assert found[0] == found[1]
+
+
+def actors(dask_worker):
+    """Number of actors on a worker, of all runs."""
+    return len(dask_worker.state.actors)
+
+
+class TestEnds:
+    @pytest.mark.slow
+    def test_own_cluster(self):
+        """Ended by `close`, by `with`, and with the policy; started again where it is needed again."""
+        me = psutil.Process()
+        before = set(me.children(recursive=True))
+
+        def added():
+            return [
+                p
+                for p in me.children(recursive=True)
+                if p not in before and "resource_tracker" not in "".join(p.cmdline())
+            ]
+
+        with policy_of(sb.PEGPUCB, "local:1") as policy:
+            assert not added()  # not before it is needed
+            first = sb.simulate(policy, function(), 4)
+            assert added()
+        assert not psutil.wait_procs(added(), timeout=10)[1]
+        second = sb.simulate(policy, function(), 4)
+        assert added()
+        other = pickle.loads(pickle.dumps(policy))
+        del policy
+        gc.collect()
+        assert not psutil.wait_procs(added(), timeout=10)[1]
+        here = policy_of(sb.PEGPUCB)
+        assert first.candidate.tolist() + second.candidate.tolist() == [
+            *sb.simulate(here, function(), 4).candidate, *sb.simulate(here, function(), 4).candidate,
+        ]  # fmt: skip
+        with other:
+            assert other.log_likelihoods == here.log_likelihoods
+            assert (other.ask() == here.ask()).all()
+
+    @pytest.mark.slow
+    def test_end_of_the_process(self):
+        """Without `close`: nothing is said, and no process is left."""
+        code = """
+import psutil
+import scalable_bandits as sb
+if __name__ == "__main__":
+    policy = sb.PEGPUCB(sb.Grid([[0, 1]], 20), [sb.Prior("a", sb.RBF(0.2))], on="local:1")
+    policy.tell(policy.ask(), 0.3)
+    print(*[p.pid for p in psutil.Process().children(recursive=True)])
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+        assert done.stderr == ""
+        assert done.stdout.split()
+        deadline = time.monotonic() + 10
+        while any(psutil.pid_exists(int(pid)) for pid in done.stdout.split()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def test_own_client(self, client, messages):
+        """Stays open; its workers forget the priors, without having been told more than to."""
+        before = set(client.futures), sum(client.run(actors).values())
+        policy = policy_of(sb.PEGPUCB, client)
+        sb.simulate(policy, function(), 3)
+        homes = messages.homes()
+        assert set(homes) == set(range(8))
+        assert sum(client.run(actors).values()) == before[1] + len(set(homes.values()))
+        policy.close()
+        until(lambda: sum(client.run(actors).values()) == before[1], 10)
+        sb.simulate(policy, function(), 3)
+        del policy
+        gc.collect()
+        until(lambda: sum(client.run(actors).values()) == before[1], 10)
+        assert client.status == "running"
+        until(lambda: set(client.futures) == before[0], 10)
+
+
+def test_what_changes_a_shard_is_known():
+    """Every method of a shard is either repeated when it is made again, or changes nothing."""
+    methods = {name for name, value in vars(PriorModel).items() if callable(value) and not name.startswith("_")}
+    assert methods - PriorModel.CHANGING - PriorModel.ASKING == {
+        "prepare", "predict", "report", "state", "restore",
+    }  # fmt: skip

@@ -1,0 +1,255 @@
+"""Kernels against the formulas, pair by pair, and as the values they are."""
+
+import functools
+import json
+import pickle
+
+import numba
+import numpy as np
+import pytest
+from cases.kernels import KERNEL_CASES
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from naive import kernels as naive
+
+import scalable_bandits as sb
+from scalable_bandits.kernels._numba_exponential import exponential
+
+every_kernel = pytest.mark.parametrize("case", KERNEL_CASES.values(), ids=KERNEL_CASES.keys())
+
+
+@every_kernel
+class TestEveryKernel:
+    def test_block_is_the_formula(self, case):
+        X, Z = case.points(25, seed=1), case.points(18, seed=2)
+        np.testing.assert_allclose(case.kernel.block(X, Z), naive.matrix(case.oracle, X, Z), rtol=1e-12, atol=1e-13)
+
+    def test_block_of_one_set_is_symmetric_and_semi_definite(self, case):
+        X = case.points(60)
+        X[30:35] = X[:5]  # repeated points
+        K = case.kernel.block(X)
+        np.testing.assert_allclose(K, K.T, rtol=0, atol=1e-15 * np.abs(K).max())
+        assert np.linalg.eigvalsh(K)[0] > -1e-12 * len(X) * np.abs(K).max()
+
+    def test_diagonal_is_the_diagonal_of_the_block(self, case):
+        X = case.points(20)
+        np.testing.assert_allclose(case.kernel.diagonal(X), case.kernel.block(X).diagonal(), rtol=1e-14)
+
+    def test_a_block_does_not_depend_on_what_else_is_in_it(self, case):
+        X, Z = case.points(9, seed=3), case.points(1100, seed=4)
+        whole = case.kernel.block(X, Z)
+        for i in range(len(X)):
+            np.testing.assert_array_equal(case.kernel.block(X[i : i + 1], Z)[0], whole[i])
+        for rows in (1, 3, 4, 9):
+            for columns in (1, 2, 3, 4, 7, 8, 13):
+                part = case.kernel.block(X[:rows], Z[5 : 5 + columns])
+                np.testing.assert_array_equal(part, whole[:rows, 5 : 5 + columns])
+
+    def test_round_trip_through_json_keeps_the_value(self, case):
+        text = json.dumps(case.kernel.to_dict())
+        back = sb.Kernel.from_dict(json.loads(text))
+        assert type(back) is type(case.kernel)
+        assert back == case.kernel
+        assert hash(back) == hash(case.kernel)
+        X = case.points(7)
+        np.testing.assert_array_equal(back.block(X), case.kernel.block(X))
+
+    def test_pickle_keeps_the_value(self, case):
+        back = pickle.loads(pickle.dumps(case.kernel))
+        assert back == case.kernel
+        assert hash(back) == hash(case.kernel)
+
+    def test_no_two_kernels_are_equal(self, case):
+        others = [other.kernel for other in KERNEL_CASES.values() if other is not case]
+        assert case.kernel not in others
+        assert case.kernel != 1.0
+
+    def test_values_cannot_be_changed(self, case):
+        with pytest.raises(AttributeError):
+            case.kernel.lengthscale = 3.0
+
+    def test_points_of_two_dimensions_are_refused(self, case):
+        with pytest.raises(ValueError, match=r"Z: got .*points of dimension"):
+            case.kernel.block(case.points(3), np.zeros((2, case.dimension + 1)))
+
+    def test_points_that_are_not_finite_are_refused(self, case):
+        X = case.points(3)
+        X[1, 0] = np.nan
+        with pytest.raises(ValueError, match=r"(?s)X: got .*finite numbers"):
+            case.kernel.block(X)
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.3, 0.8, 1.0, 2.0, 2.2, 3.5, 7.0, 20.0, 60.0, 120.0, 150.0, 500.0])
+def test_matern_of_any_smoothness_at_any_distance(nu):
+    """From the smallest distances, where the Bessel function overflows, to the largest."""
+    r = np.concatenate([[0.0], np.logspace(-12, 1.5, 60)])
+    want = naive.matrix(naive.matern(1.0, nu), np.zeros((1, 1)), r[:, None])[0]
+    room = 2e-12 * max(1.0, nu / 100)  # the oracle's own rounding grows with log Gamma(nu)
+    np.testing.assert_allclose(sb.Matern(1.0, nu=nu).block([0.0], r)[0], want, rtol=0, atol=room)
+
+
+STATIONARY = [
+    sb.RBF,
+    sb.RationalQuadratic,
+    *(functools.partial(sb.Matern, nu=nu) for nu in (0.5, 0.7, 1.5, 2.2, 2.5, 200.0)),
+]
+
+
+@pytest.mark.parametrize("make", STATIONARY, ids=repr)
+@pytest.mark.parametrize("distance", [1e12, 1e153, 1e155, 1e200, 1e307])
+def test_a_pair_of_points_however_far_apart_has_covariance_and_gradient_0(make, distance):
+    # From 1e154 on the squared distance is infinite; K_nu is NaN from about 1e10 on.
+    far, near = np.array([[0.0, 0.0], [distance, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0]])
+    for kernel, points in [(make(1.0), far), (make(1.0 / distance), near)]:
+        slopes = np.zeros((2, 2))
+        with np.errstate(over="ignore", invalid="ignore"):  # numpy warns where the loops are not compiled
+            blocks = kernel.block(points, points), kernel.block(points, points[1:])
+            kernel.slope(points, points, np.ones((2, 2)), slopes)
+            sensitivity = kernel.sensitivity(points, np.ones((2, 2)))
+        np.testing.assert_allclose(np.hstack(blocks), [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]], atol=1e-20)
+        np.testing.assert_allclose(slopes, 0.0, atol=1e-9)
+        assert np.isfinite(sensitivity).all()
+
+
+@pytest.mark.parametrize(("nu", "closed"), [(0.5, naive.matern12), (1.5, naive.matern32), (2.5, naive.matern52)])
+def test_oracle_of_the_general_matern_agrees_with_the_closed_forms(nu, closed):
+    r = np.linspace(0.0, 5.0, 50)[:, None]
+    general = naive.matrix(naive.matern(0.7, nu), r[:1], r)
+    np.testing.assert_allclose(general, naive.matrix(closed(0.7), r[:1], r), atol=1e-14)
+
+
+def test_matern_tends_to_the_rbf():
+    X = np.linspace(0.0, 3.0, 30)
+    gaps = [np.abs(sb.Matern(1.0, nu=nu).block(X) - sb.RBF(1.0).block(X)).max() for nu in (5.0, 20.0, 80.0)]
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 0.01
+
+
+points = arrays(np.float64, (5, 2), elements=st.floats(-3.0, 3.0))
+lengths = st.one_of(st.floats(0.05, 20.0), st.tuples(st.floats(0.05, 20.0), st.floats(0.05, 20.0)))
+
+
+@given(X=points, Z=points, lengthscale=lengths, shape=st.floats(0.2, 12.0))
+def test_formulas_hold_for_random_points_and_lengthscales(X, Z, lengthscale, shape):
+    pairs = [
+        (sb.RBF(lengthscale), naive.rbf(lengthscale)),
+        (sb.Matern(lengthscale, nu=0.5), naive.matern12(lengthscale)),
+        (sb.Matern(lengthscale, nu=1.5), naive.matern32(lengthscale)),
+        (sb.Matern(lengthscale, nu=2.5), naive.matern52(lengthscale)),
+        (sb.RationalQuadratic(lengthscale, alpha=shape), naive.rational_quadratic(lengthscale, shape)),
+        (sb.Periodic(lengthscale, period=shape), naive.periodic(lengthscale, shape)),
+        (sb.Linear(lengthscale, bias=shape), naive.linear(lengthscale, shape)),
+    ]
+    for kernel, oracle in pairs:
+        np.testing.assert_allclose(
+            kernel.block(X, Z), naive.matrix(oracle, X, Z), rtol=1e-11, atol=1e-13 * np.abs(kernel.block(X)).max()
+        )
+
+
+@given(X=points, Z=points, lengthscale=lengths, nu=st.floats(0.1, 12.0))
+def test_matern_of_random_smoothness(X, Z, lengthscale, nu):
+    want = naive.matrix(naive.matern(lengthscale, nu), X, Z)
+    got = sb.Matern(lengthscale, nu=nu).block(X, Z)
+    np.testing.assert_allclose(got[np.isfinite(want)], want[np.isfinite(want)], rtol=1e-10, atol=1e-12)
+    assert np.isfinite(got).all()
+
+
+@numba.njit
+def exponentials(x, out):
+    for i in range(len(x)):
+        out[i] = exponential(x[i])
+
+
+class TestExponential:
+    """The one that blocks of covariances are made of."""
+
+    def exp(self, x):
+        x = np.asarray(x, dtype=np.float64)
+        out = np.empty_like(x)
+        exponentials(x, out)
+        return out
+
+    @pytest.mark.parametrize("scale", [1e-12, 1e-3, 0.35, 1.0, 30.0, 708.0])
+    def test_is_as_exact_as_the_library(self, scale):
+        x = -scale * np.random.default_rng(0).random(200_000)
+        found, true = self.exp(x), np.exp(x.astype(np.longdouble))
+        assert (np.abs(found - true) / np.spacing(found).astype(np.longdouble) <= 0.7).all()
+
+    def test_falls_with_its_argument(self):
+        """Where it is rounded from one power of two to the next, too."""
+        near = -np.log(2.0) * (np.arange(1, 40)[:, None] - 0.5 + np.linspace(-1e-9, 1e-9, 401))
+        found = self.exp(np.sort(near.ravel()))
+        assert (np.diff(found) >= 0.0).all()
+
+    def test_at_the_ends(self):
+        x = [0.0, -0.0, -5e-324, -708.0, -708.4, -745.0, -1e308, -np.inf, np.nan]
+        np.testing.assert_array_equal(self.exp(x), [1.0, 1.0, 1.0, np.exp(-708.0), 0.0, 0.0, 0.0, 0.0, np.nan])
+
+    @given(arrays(np.float64, st.integers(1, 40), elements=st.floats(-800.0, 0.0)), st.integers(0, 39))
+    def test_does_not_depend_on_what_stands_around(self, x, i):
+        i %= len(x)
+        assert self.exp(x)[i] == self.exp(x[i : i + 1])[0]
+
+
+def test_sums_and_products_flatten_and_compare_by_value():
+    a, b, c = sb.RBF(1.0), sb.Linear(), sb.Periodic()
+    assert (a + b) + c == a + (b + c)
+    assert (a * b) * c == a * (b * c)
+    assert a + b != b + a  # rounding differs, so that they are two
+    assert 2 * a == a * 2.0
+    assert len({a + b, a + b, a * b, 2.0 * a, sb.RBF(1)}) == 4
+
+
+def test_flat_arrays_are_points_of_dimension_one():
+    np.testing.assert_array_equal(sb.RBF().block([0.0, 1.0]), sb.RBF().block([[0.0], [1.0]]))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [sb.RBF([1.0, 2.0]), 2.0 * sb.Matern([1.0, 2.0]), sb.RBF() + sb.Linear([1.0, 2.0]), sb.RBF() * sb.Periodic([1, 2])],
+)
+def test_a_lengthscale_for_each_dimension_fits_that_dimension_only(kernel):
+    assert kernel.block(np.zeros((3, 2))).shape == (3, 3)
+    with pytest.raises(ValueError, match="lengthscale: got"):
+        kernel.block(np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("arms", [[[12.0]], [[-1.0]], [[0.5]], [[0.0, 1.0]]])
+def test_covariance_refuses_what_is_no_arm(arms):
+    with pytest.raises(ValueError, match="got"):
+        KERNEL_CASES["covariance"].kernel.block(arms)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: sb.RBF(0.0),
+        lambda: sb.RBF([1.0, -1.0]),
+        lambda: sb.RBF([]),
+        lambda: sb.RBF(np.nan),
+        lambda: sb.Matern(nu=0.0),
+        lambda: sb.Matern(nu=np.nan),
+        lambda: sb.RationalQuadratic(alpha=0.0),
+        lambda: sb.Periodic(period=-1.0),
+        lambda: sb.Linear(bias=-0.1),
+        lambda: 0.0 * sb.RBF(),
+        lambda: -1.0 * sb.RBF(),
+        lambda: sb.Covariance([[1.0, 0.5], [0.4, 1.0]]),
+        lambda: sb.Covariance([[1.0, 2.0], [2.0, 1.0]]),
+        lambda: sb.Covariance([[1.0, 0.0]]),
+        lambda: sb.Covariance([[np.inf]]),
+    ],
+)
+def test_parameters_that_make_no_kernel_are_refused(make):
+    with pytest.raises(ValueError, match=r"got|must be"):
+        make()
+
+
+def test_covariance_keeps_a_copy_of_its_matrix():
+    matrix = np.eye(3)
+    kernel = sb.Covariance(matrix)
+    matrix[0, 0] = 5.0
+    assert kernel.matrix[0, 0] == 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        kernel.matrix[0, 0] = 5.0

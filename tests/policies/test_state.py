@@ -1,0 +1,130 @@
+"""A policy's state, kept and put back: what follows is the same to the last bit."""
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import pytest
+from cases.policies import CASES, EVERY_POLICY, NOISE, PHASED, PROBLEMS, on
+
+import scalable_bandits as sb
+
+
+def environment_of(problem, seed=7):
+    return sb.TableEnvironment(
+        problem.space, [problem.truth(x) for x in problem.space.points()], sb.GaussianNoise(NOISE), seed
+    )
+
+
+def assert_same(one, other):
+    for name in ("candidate", "y", "value", "regret", "width", "information_gain"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("after", [1, 15, 16, 17, 120])
+@on(["grid", "arms"], EVERY_POLICY)
+def test_goes_on_to_the_last_bit(name, space, after):
+    check_goes_on(name, space, after)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("after", [1, 15, 16, 17, 120])
+@on(["grid", "arms"], {**CASES, **PHASED})
+def test_goes_on_to_the_last_bit_in_tiles(name, space, after):
+    check_goes_on(name, space, after, engine="blocked")
+
+
+def check_goes_on(name, space, after, **given):
+    problem, case = PROBLEMS[space], {**EVERY_POLICY, **CASES}[name]
+    policy = case.make(problem, **given)
+    environment = environment_of(problem)
+    sb.simulate(policy, environment, after)
+    state = {key: value.copy() for key, value in policy.state().items()}
+    whole = sb.simulate(policy, environment, 80)
+    again = case.make(problem, **given)
+    again.restore(state)
+    assert again.rounds == after
+    assert_same(sb.simulate(again, environment, 80), whole)
+    assert json.dumps(list(map(float, again.best()[1:]))) == json.dumps(list(map(float, policy.best()[1:])))
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("seed", range(5))
+def test_in_many_tiles(seed):
+    """A larger space, where windows fold and repeats rebuild."""
+    space = sb.Grid([[0, 1], [0, 1]], 30)
+    environment = sb.RKHSFunction.sparse(space, sb.RBF(0.2), sb.UniformNoise(0.3), seed=seed)
+
+    def make():
+        return sb.IGPUCB(space, sb.RBF(0.2), noise=0.05, rkhs_norm=1.0, regularization=0.01, engine="blocked")
+
+    policy = make()
+    sb.simulate(policy, environment, 150 + 61 * seed)
+    state = {key: value.copy() for key, value in policy.state().items()}
+    whole = sb.simulate(policy, environment, 300)
+    again = make()
+    again.restore(state)
+    assert_same(sb.simulate(again, environment, 300), whole)
+
+
+def test_points_added_to_a_box():
+    box = sb.Box([[0.0, 1.0]])
+    policy = sb.GPEI(box, sb.RBF(0.2), candidates=50)
+    policy.tell([0.123], 1.0)
+    policy.tell(policy.ask(), 0.5)
+    again = sb.GPEI(box, sb.RBF(0.2), candidates=50)
+    again.restore(policy.state())
+    assert again.best().x == policy.best().x
+    np.testing.assert_array_equal(again.ask(), policy.ask())
+    np.testing.assert_array_equal(again.posterior([0.123]), policy.posterior([0.123]))
+
+
+@pytest.mark.parametrize("candidates", [50, None])
+def test_of_a_policy_that_has_lived_another_life(candidates):
+    """What it was told of a box before is not in the state, and not in the policy any more."""
+
+    def make():
+        return sb.GPEI(sb.Box([[0.0, 1.0]]), sb.RBF(0.2), candidates=candidates)
+
+    policy, again = make(), make()
+    policy.tell([[0.123], [0.4]], [1.0, 2.0])
+    again.tell([[0.5], [0.6], [0.123]], [3.0, 4.0, 5.0])
+    again.restore(policy.state())
+    assert again.finite_space.points().tolist() == policy.finite_space.points().tolist()
+    assert again.best().x == policy.best().x
+    np.testing.assert_array_equal(again.ask(), policy.ask())
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize(
+    ("name", "engine"), [*((name, {}) for name in EVERY_POLICY), *((name, {"engine": "blocked"}) for name in CASES)]
+)
+def test_a_deep_copy_plays_on_alike(name, engine):
+    """And leaves the first as it was: no part of it is another part's memory."""
+    problem, case = PROBLEMS["grid"], {**EVERY_POLICY, **CASES}[name]
+    policy, environment = case.make(problem, **engine), environment_of(problem)
+    sb.simulate(policy, environment, 21)
+    other = copy.deepcopy(policy)
+    assert_same(sb.simulate(other, environment, 30), sb.simulate(policy, environment, 30))
+
+
+def falling(points):
+    return -0.1 * points[:, 0]
+
+
+@pytest.mark.parametrize("name", ["IGPUCB", "GPEI", "PiGPUCB"])
+def test_a_policy_of_a_whole_box_pickles(name):
+    """As others do, in the middle of things; and the copy plays on alike."""
+    mean = {"IGPUCB": {"prior_mean": falling}, "GPEI": {"prior_mean": 0.5}}.get(name, {})
+    policy = getattr(sb, name)(sb.Box([[0.0, 1.0]]), sb.Matern(0.2, nu=1.5), noise=0.1, regularization=0.01, **mean)
+    for _ in range(4):
+        x = policy.ask()
+        policy.tell(x, float(np.sin(5 * x[0])))
+    other = pickle.loads(pickle.dumps(policy))
+    for _ in range(3):
+        x = policy.ask()
+        np.testing.assert_array_equal(other.ask(), x)
+        for each in (policy, other):
+            each.tell(x, float(np.sin(5 * x[0])))

@@ -1,0 +1,173 @@
+"""Tiles: the same numbers on any number of threads, and states that earlier versions wrote."""
+
+import copy
+import functools
+import gc
+import pickle
+import threading
+
+import numpy as np
+import pytest
+import threadpoolctl
+from cases.paths import STORES
+from scipy.linalg import blas as wrappers
+
+import scalable_bandits as sb
+from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConfidence
+from scalable_bandits.posteriors import TiledEngine, blas
+from scalable_bandits.posteriors.placement import InProcess
+from scalable_bandits.posteriors.threads import Threads
+
+EARLIER = STORES / "earlier-tiles.npz"
+GRID = sb.Grid([[0, 1], [0, 1]], (30, 41))
+
+
+def played(make, index, rounds=260):
+    """All that an engine says while it is played, with repeated points and masks of availability."""
+    points, rng, said = GRID.points(), np.random.default_rng(2), []
+    engine = make(sb.Matern(0.2, nu=1.5), points, 0.1 * points[:, 0])
+    favourites = rng.permutation(GRID.size)[:20]
+    for t in range(rounds):
+        chosen, best = engine.maximize(index, t, rng.random(GRID.size) < 0.5 if t % 5 == 0 else None)
+        played = int(favourites[t % 20]) if t % 3 else chosen
+        engine.observe(played, float(np.sin(played) + rng.standard_normal()), 0.04)
+        said.append((chosen, best, engine.information_gain))
+    late = np.array([played, int(favourites[0])])
+    said.append(engine.columns(late).tolist())
+    engine.revise(late, np.array([0.5, -0.5]), np.array([0.04, 0.04]))
+    return repr((said, engine.mean().tolist(), engine.variance().tolist(), engine.floored)), engine
+
+
+@pytest.mark.usefixtures("small_tiles")
+class TestThreads:
+    @pytest.mark.parametrize("index", [UpperConfidence(0.7), ExpectedImprovement(0.9)], ids=["bound", "improvement"])
+    def test_same_bits(self, index, rebuilds, tile_sizes):
+        """Of 20 tiles, the last of them not full; folds and refits happen."""
+        tile_sizes(A_RUN=2)
+        before = set(threading.enumerate())
+        one, _ = played(TiledEngine, index)
+        assert not set(threading.enumerate()) - before
+        assert rebuilds
+        for count in (2, 3):
+            many, _engine = played(functools.partial(TiledEngine, threads=count), index)
+            assert many == one
+            assert set(threading.enumerate()) - before
+            before = set(threading.enumerate())
+
+    def test_copies_play_on_alike_and_threads_end(self, tile_sizes):
+        """A deep copy and a pickle have no threads until they need some; none are left behind an engine."""
+        tile_sizes(A_RUN=1)
+        before = threading.active_count()
+        _, engine = played(functools.partial(TiledEngine, threads=2), UpperConfidence(0.7), 30)
+        found = []
+        for each in (copy.deepcopy(engine), pickle.loads(pickle.dumps(engine)), engine):
+            each.observe(3, 1.0, 0.1)
+            found.append((each.maximize(UpperConfidence(0.7), 0), each.mean().tolist()))
+        assert found.count(found[0]) == 3
+        alive = [thread for thread in threading.enumerate() if thread.name.startswith("tiles")]
+        assert len(alive) == 3
+        del engine, each
+        gc.collect()
+        for thread in alive:
+            thread.join(10.0)
+        assert threading.active_count() <= before
+
+
+def test_runs():
+    """They make up all numbers in their order; short ones are left to the calling thread, and errors come out."""
+    held = Threads(3)
+    assert held.each(lambda first, stop: (first, stop), 5, 25) == [(5, 11), (11, 18), (18, 25)]
+    assert held.each(lambda first, stop: (first, stop), 5, 7) == [(5, 6), (6, 7)]
+    assert held.each(lambda first, stop: (first, stop), 5, 25, 8) == [(5, 15), (15, 25)]
+    assert held.each(lambda first, stop: (first, stop), 5, 25, 11) == [(5, 25)]
+    assert held.each(lambda first, stop: (first, stop), 0, 0) == [(0, 0)]
+    here = threading.get_ident()
+    owners = held.each(lambda first, stop: threading.get_ident() == here, 0, 3)
+    assert owners == [True, False, False]
+    for wrong in (0, 2):
+        with pytest.raises(ZeroDivisionError):
+            held.each(lambda first, stop, wrong=wrong: 1 // (first - wrong), 0, 3)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (64, 200, 1024), (17, 33, 129), (5, 0, 8), (3, 7, 100)])
+def test_matrix_routines_give_the_bits_of_scipy(shape):
+    k, m, n = shape
+    rng = np.random.default_rng(0)
+    out, left, right = rng.standard_normal((k, n)), rng.standard_normal((k, m)), rng.standard_normal((m, n))
+    expected = out.copy()
+    if m:
+        wrappers.dgemm(-1.0, right.T, left.T, beta=1.0, c=expected.T, overwrite_c=1)
+    blas.subtract_product(out, left, right)
+    np.testing.assert_array_equal(out, expected)
+    triangle = np.tril(rng.standard_normal((k, k))) + 3 * np.eye(k)
+    rows = expected.copy()
+    blas.solve_lower(triangle, rows)
+    np.testing.assert_array_equal(rows, wrappers.dtrsm(1.0, triangle.T, expected.T, side=1, lower=0).T)
+    rows = expected.copy()
+    blas.multiply_upper(np.ascontiguousarray(triangle.T), rows)
+    np.testing.assert_array_equal(rows, wrappers.dtrmm(1.0, np.asfortranarray(triangle), expected.T, side=1, lower=1).T)
+    with pytest.raises(ValueError, match=r"^array: got float64 \(.*; allowed: row-major float64 of shape"):
+        blas.solve_lower(triangle[:, ::-1] if k > 1 else triangle.repeat(2)[None], rows)
+
+
+class TestEarlierStates:
+    """Of a version that left tiles alone that could not win."""
+
+    @pytest.fixture
+    def earlier(self, tile_sizes):
+        """State of an engine after 30 rounds, and the candidates played."""
+        tile_sizes(TILE=64, WINDOW=8, BATCH=4)
+        state = dict(np.load(EARLIER))
+        return state, state.pop("candidates").tolist()
+
+    def engine(self, place=None):
+        return TiledEngine(sb.Matern(0.3, nu=1.5), np.linspace(0.0, 1.0, 150)[:, None], np.zeros(150), place)
+
+    def play(self, engine, first, stop, given=None):
+        chosen = []
+        for t in range(first, stop):
+            chosen.append(engine.maximize(UpperConfidence(2.0), t)[0] if t % 3 else 5 * (t % 6))
+            assert given is None or chosen[-1] == given[t - 1]
+            engine.observe(chosen[-1], float(np.sin(9.0 * engine.points[chosen[-1], 0])), 0.01)
+        return chosen
+
+    @pytest.mark.parametrize("place", [None, InProcess()], ids=["whole", "parts"])
+    def test_with_all_tiles_up_to_date(self, place, earlier, tile_by_tile):
+        """It is taken, and goes on as if this version had played from the beginning."""
+        state, candidates = earlier
+        restored, straight = self.engine(place), self.engine()
+        restored.restore(state)
+        self.play(straight, 1, 31, candidates)
+        now = restored.state()
+        assert set(now) == set(straight.state()) < set(state)
+        for name, array in now.items():
+            np.testing.assert_array_equal(array, state[name], err_msg=name)
+        assert self.play(restored, 31, 90) == self.play(straight, 31, 90)
+        np.testing.assert_allclose(restored.mean(), straight.mean(), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(restored.variance(), straight.variance(), rtol=0, atol=1e-9)
+
+    @pytest.mark.parametrize("place", [None, InProcess()], ids=["whole", "parts"])
+    @pytest.mark.parametrize(("name", "at", "value"), [("asleep", 1, True), ("fresh", (0, 1), False)])
+    def test_with_tiles_left_behind(self, name, at, value, place, earlier):
+        state, _ = earlier
+        state[f"tiles.{name}"][at] = value
+        with pytest.raises(ValueError, match=r"^state: got one of an earlier version with .* left behind"):
+            self.engine(place).restore(state)
+
+
+def test_blas_has_one_thread_while_several_work():
+    """And as many as before when the last of them has ended, whoever began first."""
+
+    def count():
+        return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        first, second = blas.one_thread, blas.Limited(1)
+        assert count() == {2}
+        with first:
+            with first, second:
+                assert count() == {1}
+            assert count() == {1}
+        assert count() == {2}
+        assert Threads(2).each(lambda start, stop: count(), 0, 2) == [{1}, {1}]
+        assert count() == {2}

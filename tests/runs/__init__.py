@@ -1,0 +1,1 @@
+"""Tests of `scalable_bandits.runs`."""

@@ -1,0 +1,219 @@
+"""Studies on workers: the same numbers wherever they run; killed, interrupted, and taken up again."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import xarray
+from cases.cluster import Builder, by_hand, dies, raises, toy, until
+from cases.paths import PYTHONPATH
+from typer.testing import CliRunner
+
+import scalable_bandits as sb
+from scalable_bandits.cli import app
+from scalable_bandits.execution import ClusterError
+from scalable_bandits.runs.status import runs_in, status
+from scalable_bandits.store import SpecificationDiffers, StoreError
+from scalable_bandits.studies import Study, StudyIncomplete
+from scalable_bandits.studies.runs import Player
+
+REFERENCE = toy().run().load()
+
+
+def same(result, reference=REFERENCE):
+    xarray.testing.assert_identical(result.load(), reference)
+
+
+def built(folder):
+    """How often which replicate was built."""
+    return Counter(path.name.split("-")[0] for path in Path(folder).iterdir() if "-" in path.name)
+
+
+class TestSameNumbers:
+    @pytest.mark.parametrize("on", [None, "local:1", "client of 2", "local:4"])
+    @pytest.mark.sampled(4)
+    def test_wherever_it_runs(self, on, client, tmp_path):
+        same(toy().run(on=client if on == "client of 2" else on, store=tmp_path / "study"))
+
+    def test_in_memory(self, client):
+        same(toy().run(on=client))
+
+    @pytest.mark.slow
+    def test_a_named_study(self, client, tmp_path):
+        """Draws of a thousand points, through BLAS."""
+        study = Study.load("srinivas2010-synthetic")
+        given = {"replicates": 2, "horizon": 40}
+        same(study.run(**given, on=client, store=tmp_path / "study"), study.run(**given))
+
+    def test_runs_are_stores_of_their_own(self, client, tmp_path):
+        """Complete, and those of `simulate`; one writer each, of another process."""
+        toy().run(on=client, store=tmp_path / "study")
+        found = [status(place) for place in runs_in(tmp_path / "study")]
+        assert len(found) == 12
+        assert {(run.state, run.rounds) for run in found} == {("complete", 12)}
+        for policy, folder in enumerate(("u-c-b", "random")):
+            run = sb.ObservationStore.open(tmp_path / "study" / "b" / folder / "0002").read()
+            np.testing.assert_array_equal(run["regret"], REFERENCE["regret"].values[1, policy, 2])
+
+    @pytest.mark.slow
+    def test_workers_that_were_started_elsewhere(self, tmp_path, monkeypatch):
+        """A folder that is named from where the study is started is that folder for all."""
+        (tmp_path / "here").mkdir()
+        with by_hand(tmp_path / "cluster") as cluster:  # whose working folder is that of the tests
+            monkeypatch.chdir(tmp_path / "here")
+            same(toy().run(on=cluster.address, store="study"))
+        assert len(list(runs_in("study"))) == 12
+
+    def test_workers_without_the_folder(self, tmp_path):
+        """It is said which machine has not got what, once for all runs."""
+        study = toy()
+        player = Player(study.build)
+        with pytest.raises(StoreError, match=rf"^store: worker .* has no folder {tmp_path}/study; allowed: a folder"):
+            player(study.replicate("a", 0, 12), "random", str(tmp_path / "study" / "a" / "random" / "0000"))
+        assert not (tmp_path / "study").exists()
+        failed = StudyIncomplete("toy", {"one": "trace\n", "two": "other\n", "three": "trace\n"}, None, True)
+        assert str(failed).endswith("plays the failed runs again: one:\nthree:\ntrace\n\ntwo:\nother")
+
+    def test_a_lazy_dataset(self, tmp_path):
+        """A chunk a run; opened by itself, also before it is complete."""
+        result = toy().run(store=tmp_path / "study")
+        assert result["regret"].chunks == ((1, 1), (1, 1), (1, 1, 1), (12,))
+        xarray.testing.assert_identical(Study.open(tmp_path / "study").load(), REFERENCE)
+        with pytest.raises(FileNotFoundError, match="no study in"):
+            Study.open(tmp_path / "nothing")
+
+
+class TestGoingOn:
+    def test_only_what_is_missing(self, client, tmp_path):
+        place, notes = tmp_path / "study", tmp_path / "notes"
+        notes.mkdir()
+        toy().run(store=place)
+        for run in ("a/random/0001", "b/u-c-b/0002"):
+            shutil.rmtree(place / run)
+        same(toy(Builder(str(notes))).run(store=place, on=client))
+        assert set(built(notes)) == {"a0", "a1", "b2"}  # a0: whose policies there are
+        before = built(notes)
+        same(toy(Builder(str(notes))).run(store=place, on=client))
+        assert built(notes) - before == Counter(a0=1)
+
+    def test_more_replicates(self, tmp_path):
+        toy().run(replicates=1, store=tmp_path / "study")
+        same(toy().run(store=tmp_path / "study"))
+        same(toy().run(replicates=2, store=tmp_path / "study"))  # what there is, stays
+
+    def test_another_study(self, tmp_path):
+        toy().run(replicates=1, store=tmp_path / "study")
+        for changes, line in (
+            ({"horizon": 13}, "horizon: stored 12, given 13"),
+            ({"seed": 1}, "seed: stored 0, given 1"),
+        ):
+            with pytest.raises(SpecificationDiffers, match=line):
+                toy().run(store=tmp_path / "study", **changes)
+
+
+class TestFailures:
+    @pytest.mark.parametrize("wrong", [raises, dies], ids=lambda f: f.__name__)
+    @pytest.mark.sampled(2)
+    def test_once(self, wrong, client, tmp_path):
+        """A run that fails is tried again; one whose worker dies runs again by itself."""
+        (tmp_path / "notes").mkdir()
+        same(toy(Builder(str(tmp_path / "notes"), wrong)).run(on=client, store=tmp_path / "study"))
+        assert (tmp_path / "notes" / "wrong").exists()
+        until(lambda: len(client.nthreads()) == 2)
+
+    @pytest.mark.parametrize("cluster", [False, True], ids=["here", "cluster"])
+    def test_always(self, cluster, client, tmp_path):
+        """Reported with its traceback, by name, when all others are there; what is missing is NaN."""
+        (tmp_path / "notes").mkdir()
+        study = toy(Builder(str(tmp_path / "notes"), raises, once=False))
+        with pytest.raises(
+            StudyIncomplete, match=r"(?s)2 runs failed.*b, random, replicate 1:.*in raises.*is off"
+        ) as caught:
+            study.run(on=client if cluster else None, store=tmp_path / "study" if cluster else None)
+        assert sorted(caught.value.failed) == ["b, random, replicate 1", "b, u c b, replicate 1"]
+        found = caught.value.result.load()
+        assert int(np.isnan(found["regret"]).sum()) == 24
+        assert (found["candidate"].sel(case="b", replicate=1) == -1).all()
+        xarray.testing.assert_identical(found.sel(case="a"), REFERENCE.sel(case="a"))
+        if cluster:
+            same(toy().run(store=tmp_path / "study"))
+
+    @pytest.mark.slow
+    def test_by_command(self, tmp_path, monkeypatch):
+        """Exit code 1, the runs by name, nothing left but the store, from which `resume` goes on."""
+        (tmp_path / "notes").mkdir()
+        monkeypatch.chdir(tmp_path)
+        builder = Builder(str(tmp_path / "notes"), raises, once=False)
+        monkeypatch.setitem(Study.registry, "toy-study", toy(builder))
+        call = CliRunner(env={"COLUMNS": "160"}).invoke
+        failed = call(app, ["run", "toy-study", "--store", "study"])
+        assert failed.exit_code == 1
+        assert "b, u c b, replicate 1" in failed.stderr
+        assert "the instrument is off" in failed.stderr
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["notes", "study"]
+        builder.wrong = None
+        again = call(app, ["resume", "study"])
+        assert again.exit_code == 0, again.output
+        assert sorted(path.name for path in (tmp_path / "toy-study").iterdir()) == ["regret.png", "table.csv"]
+        assert call(app, ["run", "toy-study", "--store", "study"]).exit_code == 0
+        refused = call(app, ["run", "toy-study", "--store", "toy-study"])
+        assert refused.exit_code == 2
+        assert "is the store's folder" in refused.stderr
+
+    @pytest.mark.slow
+    def test_the_scheduler_is_lost(self, tmp_path):
+        place, notes = tmp_path / "study", tmp_path / "notes"
+        notes.mkdir()
+        study = toy(Builder(str(notes), seconds=0.2), replicates=8)
+        with by_hand(tmp_path / "cluster") as cluster:
+
+            def kill_scheduler():
+                until(lambda: sum(built(notes).values()) >= 4)
+                cluster.scheduler.kill()
+
+            thread = threading.Thread(target=kill_scheduler)
+            thread.start()
+            with pytest.raises(ClusterError, match="connection to the scheduler"):
+                study.run(on=cluster.address, store=place)
+            thread.join()
+        complete = [run for run in map(status, runs_in(place)) if run.state == "complete"]
+        assert 1 <= len(complete) < 32
+        (tmp_path / "others").mkdir()
+        same(toy(Builder(str(tmp_path / "others")), replicates=8).run(store=place), toy(replicates=8).run())
+        assert sum(built(tmp_path / "others").values()) <= 33 - len(complete) // 2
+
+    @pytest.mark.slow
+    def test_interrupted(self, tmp_path):
+        """Ctrl-C reaches the whole process group: the study can be resumed, and no process is left."""
+        (tmp_path / "notes").mkdir()
+        code = (
+            "import sys; from cases.cluster import *; from scalable_bandits.cli import app\n"
+            "if __name__ == '__main__':\n"
+            "    toy(Builder('notes', seconds=0.3), replicates=8).register()\n"
+            "    app(['run', 'toy-study', '--on', 'local:2', '--store', 'study'])"
+        )
+        (tmp_path / "script.py").write_text(code)
+        process = subprocess.Popen(
+            [sys.executable, "script.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": PYTHONPATH}, text=True,
+            stderr=subprocess.PIPE, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
+        until(lambda: sum(built(tmp_path / "notes").values()) >= 4)
+        started = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert "interrupted; continue with: scalable-bandits resume study" in said
+        assert "Traceback" not in said
+        assert len(started) >= 3
+        assert not psutil.wait_procs(started, timeout=10)[1]
+        assert not (tmp_path / "toy-study").exists()
+        same(toy(replicates=8).run(store=tmp_path / "study"), toy(replicates=8).run())
