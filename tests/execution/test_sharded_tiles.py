@@ -16,6 +16,7 @@ from scalable_bandits.posteriors import TiledEngine
 from scalable_bandits.posteriors.engine import choose, finalists
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
 from scalable_bandits.posteriors.tiled.ordering import spatial_order, tile_order
+from scalable_bandits.posteriors.tiled.tiles import Tiles
 from scalable_bandits.posteriors.tiled.worker import TilesPart
 
 SPACE = sb.Grid([[0, 1], [0, 1]], (80, 82))  # seven tiles
