@@ -203,7 +203,7 @@ class TestParts:
         assert parted.floored == whole.floored
 
     @pytest.mark.usefixtures("small_tiles")
-    @pytest.mark.parametrize("query", ["contest", "newest_here", "moments_here", "rows_here", "promised", "seen"])
+    @pytest.mark.parametrize("query", ["contest", "moments_here", "rows_here", "promised", "seen"])
     def test_places_out_of_reach(self, query, monkeypatch):
         """A call that fails goes on when it is repeated, wherever it was interrupted: the same but for rounding."""
         monkeypatch.setattr(spread, "TILES_A_SHARD", 2)
@@ -247,8 +247,8 @@ class TestParts:
     def test_what_changes_a_shard_is_known(self):
         """Every method of a shard is repeated when it is made again, or changes nothing."""
         methods = {name for name, value in vars(TilesPart).items() if callable(value) and not name.startswith("_")}
-        assert methods - TilesPart.CHANGING == {
-            "covariances_here", "here", "moments_here", "newest_here", "placed_here", "promised", "rows_here",
+        assert methods - TilesPart.changing == {
+            "covariances_here", "here", "moments_here", "placed_here", "promised", "rows_here",
             "state_here",
         }  # fmt: skip
 

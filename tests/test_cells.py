@@ -11,7 +11,7 @@ from cluster_cases import Killer
 import scalable_bandits as sb
 from scalable_bandits.execution import shard_pool
 from scalable_bandits.policies import pigpucb
-from scalable_bandits.posteriors.partition.remote_cells import PARTS, CellsShard, RemoteCells
+from scalable_bandits.posteriors.partition.remote_cells import SHARDS, CellsShard, RemoteCells
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
 
 SPACES = {
@@ -122,8 +122,7 @@ class TestInProcess:
     def test_a_cache(self):
         """Nothing that is asked has to be repeated where it is made anew; observations are."""
         methods = {name for name, value in vars(CellsShard).items() if callable(value) and not name.startswith("_")}
-        assert methods - CellsShard.CHANGING == {"work", "restore"}
-        assert not CellsShard.ASKING
+        assert methods - CellsShard.changing == {"work", "restore"}
 
     def test_many_at_once(self, monkeypatch):
         """After a split, all summits that have to be found again are asked for together."""
@@ -132,7 +131,7 @@ class TestInProcess:
         original = RemoteCells._ask
 
         def ask(self, tasks):
-            asked.append([task.what for _, task in tasks])
+            asked.append([task.method for task in tasks])
             return original(self, tasks)
 
         monkeypatch.setattr(RemoteCells, "_ask", ask)
@@ -150,7 +149,7 @@ class TestOnWorkers:
         monkeypatch.setattr(shard_pool, "_workers", lambda *given: set(sorted(known(*given))[:workers]))
         policy = policy_of(space, four, tightening)
         assert play(policy, rounds=HORIZON.get(space, 120)) == alone(space, tightening)
-        assert len(set(policy._shard._parts._homes.values())) == workers
+        assert len(set(policy._shard._shards._homes.values())) == workers
 
     @pytest.mark.parametrize(("space", "kills"), [("grid", 15), ("box", 5)])
     def test_deaths(self, space, kills, four):
@@ -174,7 +173,7 @@ class TestOnWorkers:
         monkeypatch.setattr(shard_pool.ShardPool, "_send", send)
         policy = policy_of("grid", four, horizon=200)
         sb.simulate(policy, sb.GPSample(SPACES["grid"], sb.Matern(0.2, nu=1.5), sb.GaussianNoise(0.1)), 60)
-        assert np.mean([len(parts) for parts in sent]) < PARTS / 4
+        assert np.mean([len(parts) for parts in sent]) < SHARDS / 4
         assert len(sent) < 3 * 60
 
     def test_store(self, four, tmp_path):

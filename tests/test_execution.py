@@ -17,7 +17,8 @@ from cluster_cases import by_hand, make_policy, parabola, until
 
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, connect, executing, recipes
-from scalable_bandits.execution.connect import _given, await_worker
+from scalable_bandits.execution.clusters import await_worker
+from scalable_bandits.execution.connect import _given
 
 CLUSTER = Path(__file__).parents[1] / "cluster"
 MANIFEST = CLUSTER / "kubernetes" / "daskcluster.yaml"

@@ -280,11 +280,15 @@ distributed.versions.version = hidden
     )
     def test_other_versions(self, name, version, raised, client, monkeypatch):
         """Found when the worker is first used too, for it may have come later than the client."""
-        ours = versions.installed()
-        monkeypatch.setattr("scalable_bandits.execution.connect.check_versions", lambda client: None)
-        monkeypatch.setattr(versions, "installed", lambda: {**ours, name: version})
+        packages = [*versions.DECISIVE[1:], *versions.DIGITS]
+        found = client.get_versions(packages=packages)
+        ours = found["client"]["packages"]
+        theirs, ours[name] = ours[name], version
+        module = sys.modules["scalable_bandits.execution.connect"]  # the package has a function of that name
+        monkeypatch.setattr(module, "check_versions", lambda client: None)
+        monkeypatch.setattr(client, "get_versions", lambda packages: found)
         policy = policy_of(client)
-        here = rf"{name} {re.escape(str(ours[name]))}[.a-z0-9]* \(here {re.escape(version)}\)"
+        here = rf"{name} {re.escape(theirs)} \(here {re.escape(version)}\)"
         if raised:
             with pytest.raises(ClusterError, match=here):
                 policy.ask()

@@ -20,6 +20,7 @@ from distributed import Client
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, shard_log, shard_pool
 from scalable_bandits.execution.clusters import local
+from scalable_bandits.policies import prior_model
 from scalable_bandits.policies.prior_model import PriorModel
 from scalable_bandits.specification import specify
 
@@ -106,7 +107,7 @@ class TestSameNumbers:
     @pytest.mark.parametrize("moving", [False, True])
     def test_other_engines(self, moving, four, small_tiles):
         """Also one whose last bits follow what was asked, on workers whose tiles are small too."""
-        small = {"tiles.TILE": 64, "tiles.WINDOW": 16, "tiles.BATCH": 16}
+        small = {"tiled.tiles.TILE": 64, "tiled.tiles.WINDOW": 16, "tiled.tiles.BATCH": 16}
         usual = next(iter(four.run(tiles_are, small).values()))
         try:
             assert play(policy_of(sb.PEGPUCB, four, moving, engine="blocked")) == alone(sb.PEGPUCB, moving, "blocked")
@@ -137,7 +138,7 @@ def tiles_are(sizes):
     """Set constants of the blocked engine; those before."""
     before = {}
     for name, value in sizes.items():
-        module, _, constant = name.partition(".")
+        module, _, constant = name.rpartition(".")
         found = importlib.import_module(f"scalable_bandits.posteriors.{module}")
         before[name] = getattr(found, constant)
         setattr(found, constant, value)
@@ -367,6 +368,6 @@ if __name__ == "__main__":
 def test_what_changes_a_shard_is_known():
     """Every method of a shard is either repeated when it is made again, or changes nothing."""
     methods = {name for name, value in vars(PriorModel).items() if callable(value) and not name.startswith("_")}
-    assert methods - PriorModel.CHANGING - PriorModel.ASKING == {
+    assert methods - {"observe", "take", *prior_model.QUESTIONS} == {
         "prepare", "predict", "report", "state", "restore",
     }  # fmt: skip

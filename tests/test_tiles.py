@@ -14,7 +14,7 @@ from scipy.linalg import blas as wrappers
 
 import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConfidence
-from scalable_bandits.posteriors import Sketch, SketchedEngine, TiledEngine, blas
+from scalable_bandits.posteriors import SketchedEngine, TiledEngine, blas
 from scalable_bandits.posteriors.placement import InProcess
 from scalable_bandits.posteriors.threads import Threads
 from scalable_bandits.posteriors.tiled import coordinator as spread
@@ -22,7 +22,13 @@ from scalable_bandits.posteriors.tiled import tiles
 
 EARLIER = Path(__file__).parent / "stores" / "earlier-tiles.npz"
 GRID = sb.Grid([[0, 1], [0, 1]], (30, 41))
-SKETCHED = functools.partial(SketchedEngine, sketch=Sketch(seed=1))
+
+
+def sketched(*given, threads=1):
+    """A sketched engine with threads, which it does not ask for itself."""
+    engine = SketchedEngine(*given, seed=1)
+    engine._tiles._threads = Threads(threads)
+    return engine
 
 
 def played(make, index, rounds=260):
@@ -43,7 +49,7 @@ def played(make, index, rounds=260):
 
 @pytest.mark.usefixtures("small_tiles")
 class TestThreads:
-    @pytest.mark.parametrize("kind", [TiledEngine, SKETCHED], ids=["blocked", "sketched"])
+    @pytest.mark.parametrize("kind", [TiledEngine, sketched], ids=["blocked", "sketched"])
     @pytest.mark.parametrize("index", [UpperConfidence(0.7), ExpectedImprovement(0.9)], ids=["bound", "improvement"])
     def test_same_bits(self, kind, index, monkeypatch):
         """Of 20 tiles, the last of them not full; folds and refits happen."""
@@ -61,20 +67,20 @@ class TestThreads:
     def test_copies_play_on_alike_and_threads_end(self, monkeypatch):
         """A deep copy and a pickle have no threads until they need some; none are left behind an engine."""
         monkeypatch.setattr(tiles, "A_RUN", 1)
-        before = threading.active_count()
+        before = set(threading.enumerate())
         _, engine = played(functools.partial(TiledEngine, threads=2), UpperConfidence(0.7), 30)
         found = []
         for each in (copy.deepcopy(engine), pickle.loads(pickle.dumps(engine)), engine):
             each.observe(3, 1.0, 0.1)
             found.append((each.maximize(UpperConfidence(0.7), 0), each.mean().tolist()))
         assert found.count(found[0]) == 3
-        alive = [thread for thread in threading.enumerate() if thread.name.startswith("tiles")]
+        alive = [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("tiles")]
         assert len(alive) == 3
         del engine, each
         gc.collect()
         for thread in alive:
             thread.join(10.0)
-        assert threading.active_count() <= before
+        assert not any(thread.is_alive() for thread in alive)
 
 
 def test_runs():

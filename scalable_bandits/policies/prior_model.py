@@ -7,7 +7,7 @@ others there are or where they live, so that one execution can stand in for anot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from scalable_bandits.posteriors import (
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import FiniteSpace
+
+QUESTIONS = ("propose", "upper", "moments")  # methods of `PriorModel` that ask its engine
 
 
 class Proposal(NamedTuple):
@@ -53,16 +55,7 @@ class PriorModel:
     salt
         Seed of the tie-breaking hash.
 
-    Attributes
-    ----------
-    CHANGING : frozenset
-        Methods that change what is answered later.
-    ASKING : frozenset
-        Methods that do where `ask_is_stateful`.
     """
-
-    CHANGING: ClassVar[frozenset[str]] = frozenset({"observe", "take"})
-    ASKING: ClassVar[frozenset[str]] = frozenset({"propose", "upper", "moments"})
 
     def __init__(self, prior: Prior, space: FiniteSpace, engine: str, regularization: float, salt: int):
         self._prior, self._space, self._kind = prior, space, engine
@@ -166,9 +159,9 @@ class PriorModel:
             self._engine.observe(candidate, average, noise_variance)
 
     @property
-    def ask_is_stateful(self) -> bool:
-        """Whether asking leaves traces in later rounding; see `Engine`."""
-        return self._engine.ask_is_stateful
+    def changing(self) -> frozenset[str]:
+        """Names of the methods that change later answers; questions do if the engine's `ask_is_stateful`."""
+        return frozenset({"observe", "take", *(QUESTIONS if self._engine.ask_is_stateful else ())})
 
     def report(self) -> tuple[float, bool]:
         """Realised information gain in nats, and whether the engine's `ask_is_stateful`."""

@@ -1,4 +1,4 @@
-"""Policies whose shards may be held by the workers of a cluster."""
+"""Policies whose shards may be on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from scalable_bandits.posteriors.placement import Executor, executor
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class ShardedPolicy(Policy):
-    """A policy that says where its shards are held.
+    """A policy with an executor of its shards.
 
     Parameters
     ----------
     on
-        None (this process), "threads:4" (threads of this process), "local:4" (worker processes of this machine), the
-        address of a Dask scheduler, a `distributed.Client`, or a recipe. The numbers are the same, and `on` is not
-        part of the specification. A cluster that was started ends with the policy, or with `close`. A copy of the
-        policy, also by pickle, knows a client by its scheduler's address.
+        Executor: None (this process), "threads:4" (threads of this process), "local:4" (worker processes of this
+        machine), the address of a Dask scheduler, a `distributed.Client`, or a recipe. The numbers are the same on
+        every executor, and `on` is not part of the specification. A cluster that was started ends with the policy, or
+        with `close`. A copy of the policy, also by pickle, has the scheduler's address in the place of a client.
 
     Other parameters are those of `Policy`.
     """
@@ -39,10 +39,10 @@ class ShardedPolicy(Policy):
         return {name: value for name, value in super().parameters().items() if name != "on"}
 
     def close(self) -> None:
-        """Delete what workers hold for this policy, and end a cluster that was started for it.
+        """Delete the policy's shards on workers, and end a cluster that was started for it.
 
-        If the policy goes on, both are made again. ``with sb.PEGPUCB(..., on="local:4") as policy:`` closes it at the
-        end. Your own client stays open.
+        Both are made again if the policy is used again. ``with sb.PEGPUCB(..., on="local:4") as policy:`` closes it at
+        the end. Your own client stays open.
         """
         self._executor.close()
 
