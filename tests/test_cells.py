@@ -1,4 +1,4 @@
-"""Cells of a partition on workers: the numbers of one process, on any number of them and whoever dies."""
+"""Cells of a partition on workers: the numbers of one process, on any number of workers, also when they die."""
 
 import functools
 from contextlib import suppress
@@ -25,7 +25,7 @@ HORIZON = {"box": 18}
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Of BLAS, as the workers have."""
+    """Give BLAS one thread, as on the workers."""
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
         yield
 
@@ -38,7 +38,7 @@ def policy_of(space, on=None, tightening=False, horizon=None):
 
 
 def play(policy, before=lambda t: None, rounds=120):
-    """Everything that a run shows: points, also of several at once and of what is available, widths, gains, cover."""
+    """Play a run; return its points (also several at once, and of those available), widths, gains and cover."""
     seen, box = [], isinstance(policy.space, sb.Box)
     for t in range(1, rounds + 1):
         before(t)
@@ -48,7 +48,7 @@ def play(policy, before=lambda t: None, rounds=120):
         seen.append([*x.tolist(), *np.ravel(more).tolist(), policy.width, policy.information_gain])
         policy.tell(x, float(np.sin(7 * x.sum()) + 0.1 * np.sin(31.0 * t)))
         if t % 15 == 0:
-            policy.tell(x, 0.3)  # a second time, before anything was asked
+            policy.tell(x, 0.3)  # a second observation before the next question
         policy.abandon()
     mean, std = policy.posterior([[0.3] * policy.space.dimension])
     best = policy.best()
@@ -57,14 +57,14 @@ def play(policy, before=lambda t: None, rounds=120):
 
 @functools.cache
 def alone(space, tightening=False, horizon=None):
-    """The same in this process, one cell after the other."""
+    """Play the same run in this process, one cell after the other."""
     found = play(policy_of(space, tightening=tightening, horizon=horizon), rounds=HORIZON.get(space, 120))
     assert found[-1].count("split=None") > 1
     return found
 
 
 def until_it_works(function, *arguments):
-    """Call it again and again."""
+    """Call a function until it raises no ConnectionError."""
     while True:
         with suppress(ConnectionError):
             return function(*arguments)
@@ -75,7 +75,7 @@ class TestInProcess:
     @pytest.mark.parametrize("tightening", [False, True])
     @pytest.mark.parametrize("space", SPACES)
     def test_same_numbers(self, space, tightening, horizon, monkeypatch):
-        """Shared out to parts, all of them here."""
+        """Cells in shards of this process."""
         monkeypatch.setattr("scalable_bandits.policies.sharded.executor", lambda on: InProcess())
         policy = policy_of(space, "here", tightening, horizon)
         assert isinstance(policy._shard, RemoteCells)
@@ -83,12 +83,12 @@ class TestInProcess:
 
     @pytest.mark.parametrize("space", SPACES)
     def test_threads(self, space):
-        """Shared out to parts, two of which are computed at a time."""
+        """Cells in shards, of which two are computed at the same time."""
         assert play(policy_of(space, "threads:2"), rounds=HORIZON.get(space, 120)) == alone(space)
 
     @pytest.mark.parametrize("tightening", [False, True])
-    def test_places_out_of_reach(self, tightening, monkeypatch):
-        """A call that fails goes on when it is repeated; cells of which some knew an observation are made again."""
+    def test_shards_out_of_reach(self, tightening, monkeypatch):
+        """A call that failed succeeds when repeated, also where some cells have the observation already."""
         again, chance = [], np.random.default_rng(1)
 
         class Unreachable(LocalShards):
@@ -102,7 +102,7 @@ class TestInProcess:
                 return Unreachable(makers)
 
         def tell_again():
-            again.append(False)  # while this goes on, everybody can be reached
+            again.append(False)  # meanwhile all shards can be reached
             found = there.__class__._tell_again(there)
             again.append(True)
             return found
@@ -120,12 +120,12 @@ class TestInProcess:
         assert again
 
     def test_a_cache(self):
-        """Nothing that is asked has to be repeated where it is made anew; observations are."""
+        """Tasks change nothing that has to be repeated; observations do."""
         methods = {name for name, value in vars(CellsShard).items() if callable(value) and not name.startswith("_")}
         assert methods - CellsShard.changing == {"work", "restore"}
 
     def test_many_at_once(self, monkeypatch):
-        """After a split, all summits that have to be found again are asked for together."""
+        """After a split, one message asks for all summits that have to be found again."""
         monkeypatch.setattr("scalable_bandits.policies.sharded.executor", lambda on: InProcess())
         policy, asked = policy_of("box", "here"), []
         original = RemoteCells._ask
@@ -153,14 +153,14 @@ class TestOnWorkers:
 
     @pytest.mark.parametrize(("space", "kills"), [("grid", 15), ("box", 5)])
     def test_deaths(self, space, kills, four):
-        """Twenty kills in all; what the dead held is computed again elsewhere."""
+        """The shards of killed workers are made again on others."""
         rounds = HORIZON.get(space, 120)
         killer = Killer(four, kills, rounds, kills=kills)
         assert play(policy_of(space, four), killer, rounds) == alone(space)
         assert len(killer.ended()) == kills
 
     def test_messages(self, four, monkeypatch):
-        """A message goes only to workers whose cells an observation touched, or whose summits are looked for."""
+        """A message goes only to shards whose cells have a new observation, or whose summits are needed."""
         sent = []
         original = shard_pool.ShardPool._send
 
@@ -177,7 +177,7 @@ class TestOnWorkers:
         assert len(sent) < 3 * 60
 
     def test_store(self, four, tmp_path):
-        """A run that began here goes on there, and the other way round."""
+        """A stored run of this process continues on workers, and the reverse."""
         function = sb.GPSample(SPACES["grid"], sb.Matern(0.2, nu=1.5), sb.GaussianNoise(0.1))
         whole = sb.simulate(policy_of("grid"), function, 40)
         for first, second in ((None, four), (four, None)):
@@ -188,6 +188,6 @@ class TestOnWorkers:
                 np.testing.assert_array_equal(getattr(run, name), getattr(whole, name))
 
     def test_specification(self):
-        """`on` is no part of it."""
+        """The specification does not contain `on`."""
         assert policy_of("grid", "local:2").to_dict() == policy_of("grid").to_dict()
         assert pigpucb.PiGPUCB.from_dict(policy_of("grid", "local:2").to_dict()).on is None

@@ -1,4 +1,4 @@
-"""How long what a run holds on workers lives there, and what a cluster's owner may do meanwhile."""
+"""How long a run's shards stay on workers, and what may happen to the cluster meanwhile."""
 
 import contextlib
 import gc
@@ -33,18 +33,18 @@ def function():
 
 
 def count(dask_worker):
-    """Actors on a worker."""
+    """Return the number of actors on a worker."""
     return len(dask_worker.state.actors)
 
 
 def held(client):
-    """Actors on all workers."""
+    """Return the number of actors on all workers."""
     return sum(client.run(count).values())
 
 
 @pytest.fixture
 def quiet_cluster():
-    """Two workers of this process's own."""
+    """Cluster of two workers, for one test."""
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
         yield cluster
 
@@ -62,7 +62,7 @@ ENDS = {
 
 @pytest.mark.parametrize("order", list(itertools.permutations(ENDS)), ids="-".join)
 def test_whatever_ends_first(order, client):
-    """`close`, the policy and the client may go in any order; a worker then holds nothing of the run."""
+    """`close`, the end of the policy and of the client, in any order, leave no actor on a worker."""
     before = held(client)
     holding = {"client": Client(client.scheduler.address, set_as_default=False)}
     holding["policy"] = policy_of(holding["client"])
@@ -102,7 +102,7 @@ cloudpickle.register_pickle_by_value(scalable_bandits.policies.prior_model)
 
 @pytest.mark.parametrize("when", ["at work", "first message"])
 def test_a_client_that_is_killed(when, client):
-    """Ten seconds later nothing of its run is on any worker, as another client sees."""
+    """Within ten seconds no worker has an actor of its run."""
     before = held(client)
     code = SCRIPT.format(
         tests=str(Path(__file__).parent), address=client.scheduler.address,
@@ -122,7 +122,7 @@ def test_a_client_that_is_killed(when, client):
 
 
 def test_idle_timeout(monkeypatch):
-    """A scheduler that closes when nothing is submitted for a second stays while a sharded run is at work."""
+    """A scheduler with an idle timeout of a second stays open during a sharded run."""
     monkeypatch.setattr(actors, "BEAT_SECONDS", 0.3)
     with (
         LocalCluster(
@@ -141,7 +141,7 @@ def test_idle_timeout(monkeypatch):
 
 
 def test_adaptive():
-    """A worker is started for a run, and kept while it is at work."""
+    """A worker is started for a run, and kept until it ends."""
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
         client_of(cluster) as client,
@@ -166,7 +166,7 @@ def expected(rounds):
 
 
 def test_workers_that_leave_on_purpose(quiet_cluster):
-    """By `close` and by `retire_workers`: the run goes on elsewhere, with the same numbers."""
+    """After `close` and `retire_workers` the run continues on other workers, with the same numbers."""
     with client_of(quiet_cluster) as client:
         policy, environment, found, longest = policy_of(client), function(), [], 0.0
         for t in range(40):
@@ -180,18 +180,18 @@ def test_workers_that_leave_on_purpose(quiet_cluster):
             found += sb.simulate(policy, environment, 1).candidate.tolist() if not t else play(policy, environment, t)
             longest = max(longest, time.monotonic() - began)
         np.testing.assert_array_equal(found, expected(40))
-        assert longest < 20  # far from ending the run; the benchmark has the figure
+        assert longest < 20  # the benchmark measures it
 
 
 def play(policy, environment, t):
-    """One round, as `simulate` plays it."""
+    """Play one round as `simulate` does."""
     x = policy.ask()
     policy.tell(x, float(environment.evaluate(x[None])[0] + environment.noise_at(t + 1)))
     return SPACE.index(x[None]).tolist()
 
 
 def test_a_lifetime(tmp_path):
-    """A worker whose time is up leaves a run that goes on elsewhere."""
+    """After the end of a worker's lifetime the run continues on others."""
     with by_hand(tmp_path / "cluster", 1) as cluster:
         cluster.worker("--lifetime", "6s")
         with Client(cluster.address, set_as_default=False) as client:
@@ -206,7 +206,7 @@ def test_a_lifetime(tmp_path):
 
 
 def test_nobody_answers(monkeypatch, client):
-    """After a stated time, and not before, with the setting named."""
+    """ClusterError is raised after the configured time and names the setting."""
 
     def nobody(self, groups, call, expected):
         time.sleep(0.05)
@@ -232,7 +232,7 @@ def test_nobody_answers(monkeypatch, client):
 
 
 class TestUnfitWorkers:
-    """A worker that cannot take part is named, and the run goes on without it."""
+    """The error names a worker that cannot be used, and the run continues without it."""
 
     BLOCKER = """
 import importlib.metadata, sys
@@ -279,7 +279,7 @@ distributed.versions.version = hidden
         [("scalable_bandits", "0.0.1", True), ("python", "2.7", True), ("numpy", "1", False)],
     )
     def test_other_versions(self, name, version, raised, client, monkeypatch):
-        """Found when the worker is first used too, for it may have come later than the client."""
+        """Versions are compared again when a worker is first used, as it may have come after the client."""
         packages = [*versions.DECISIVE[1:], *versions.DIGITS]
         found = client.get_versions(packages=packages)
         ours = found["client"]["packages"]
@@ -303,7 +303,7 @@ def ip(*arguments):
 
 @pytest.fixture
 def namespaces():
-    """Two networks of their own, each joined to this one by a pair of interfaces; their names."""
+    """Make two networks, each joined to this one by a pair of interfaces; yield their names."""
     names = [f"sb{os.getpid() % 10_000}{side}" for side in "ab"]
     try:
         for number, name in enumerate(names):
@@ -325,7 +325,7 @@ def namespaces():
 
 
 def test_other_networks(namespaces, tmp_path):
-    """Workers in networks of their own: the numbers of one process, also when one of them is cut off for good."""
+    """Workers in separate networks: the numbers of one process, also after one of them is disconnected."""
     environment = {
         **os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])),

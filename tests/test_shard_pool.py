@@ -1,4 +1,4 @@
-"""The log and the pool, with workers of this process that lose what they hold whenever a test says so."""
+"""The log and the pool of shards, with fake workers in this process that lose their shards on demand."""
 
 import contextlib
 import copy
@@ -24,7 +24,7 @@ SHARDS = 4
 
 
 class Tally:
-    """A shard whose state is every change it has seen, in order."""
+    """Shard whose state is the list of its changes, in order."""
 
     def __init__(self, name, stateful):
         self.name, self.stateful = name, stateful
@@ -53,7 +53,7 @@ class Tally:
 
 
 class Answer:
-    """Of an actor, as the future of one."""
+    """Answer of an actor, with the interface of a future."""
 
     def __init__(self, value):
         self.value = value
@@ -65,7 +65,7 @@ class Answer:
 
 
 class Handle:
-    """An actor, whose worker may be out of reach."""
+    """Handle of an actor whose worker may be unreachable."""
 
     def __init__(self, fake, address):
         self.fake, self.address, self.actor, self._future = fake, address, ShardWorker(), None
@@ -85,7 +85,7 @@ class Handle:
 
 
 class FakeClient:
-    """A client of two workers."""
+    """Client of two workers."""
 
     status, scheduler = "running", None
 
@@ -100,7 +100,7 @@ class FakeClient:
         return dict.fromkeys(self.addresses, 1)
 
     def submit(self, function, *arguments, workers=("",), **options):
-        """An actor, or the empty task of a beat."""
+        """Return the future of an actor, or of the empty task that shows activity."""
         handle = Handle(self, workers[0]) if function is ShardWorker else None
         return types.SimpleNamespace(result=lambda timeout=None: handle, release=lambda: None)
 
@@ -112,7 +112,7 @@ class FakeClient:
 
 
 class FakeExecutor:
-    """Whose client there is."""
+    """Executor with a client."""
 
     def __init__(self, client):
         self.client, self.pools = client, set()
@@ -136,7 +136,7 @@ fates = st.lists(st.sampled_from(["", "", "before", "after", "interrupt", "forge
 @settings(deadline=None, max_examples=300)
 @given(st.lists(steps, max_size=40), fates, st.booleans(), st.integers(1, 6))
 def test_the_answers_are_those_of_one_process(planned, fates, stateful, most):
-    """Whoever loses what, whenever; and the log stays short."""
+    """Also if workers lose shards at any time; and the log stays short."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shard_log, "MOST_ENTRIES", most)
         patch.setattr("scalable_bandits.execution.shard_pool.LINGER_SECONDS", 0.0)
@@ -168,7 +168,7 @@ def test_the_answers_are_those_of_one_process(planned, fates, stateful, most):
 
 
 def until_it_works(pool, *question):
-    """Ask again after an interruption, as a user does."""
+    """Ask again after an interruption, as a user would."""
     while True:
         try:
             return pool.ask(*question)
@@ -179,7 +179,7 @@ def until_it_works(pool, *question):
 
 
 def test_log_with_a_source():
-    """It keeps the last entries only: what a shard missed beyond them is in the state that the run knows."""
+    """The log keeps only its last entries; the state from the source includes all earlier ones."""
     seen = [0.0]
     log = ShardLog([b""] * 2, lambda number: {"seen": np.array(seen)})
     for value in range(3 * shard_log.MOST_ENTRIES):
@@ -193,7 +193,7 @@ def test_log_with_a_source():
 
 
 def test_snapshots_pay():
-    """One is due when making the shard again would take many times as long; the oldest first where the log is full."""
+    """A snapshot is due when making the shard again would take long enough; if the log is full, the oldest first."""
     log = ShardLog([b""] * 3)
     assert log.due() is None
     log.append(Call("add", (1,)), None)
@@ -212,7 +212,7 @@ def test_snapshots_pay():
     assert log.due() == 0
     assert log.nbytes >= 24 * shard_log.MOST_ENTRIES
     log.keep(0, {"seen": np.zeros(2)})
-    assert log.due() == 2  # what all were told first
+    assert log.due() == 2  # its first missing entry is the oldest
     log.keep(2, {"seen": np.zeros(2)})
     assert log.due() == 1
     log.keep(1, {"seen": np.zeros(2)})
@@ -220,7 +220,7 @@ def test_snapshots_pay():
 
 
 def test_large_arrays_are_cut_off_too(monkeypatch):
-    """However few the entries are."""
+    """The log is cut by size, even with few entries."""
     monkeypatch.setattr(shard_log, "MOST_BYTES", 1000)
     log = ShardLog([b""])
     for _ in range(3):
@@ -230,9 +230,9 @@ def test_large_arrays_are_cut_off_too(monkeypatch):
 
 
 def test_modules_that_are_nowhere_else(monkeypatch):
-    """They are sent by their contents, where the user has told cloudpickle so."""
+    """Modules that the user registered with cloudpickle are sent by value."""
     module = types.ModuleType("nowhere_else")
-    exec("def double(x):\n    return 2 * x", module.__dict__)  # held by no file
+    exec("def double(x):\n    return 2 * x", module.__dict__)  # not in any file
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "nowhere_else", module)
         cloudpickle.register_pickle_by_value(module)
@@ -245,7 +245,7 @@ def test_modules_that_are_nowhere_else(monkeypatch):
 
 
 def test_threads():
-    """Shards are asked at the same time, and an error is raised when none of them runs any more."""
+    """Shards run at the same time, and an error is raised after all of them have ended."""
     threads = InProcess(3)
     shards = threads.shards(makers(), "tallies")
     shards.tell(None, "add", 5.0)

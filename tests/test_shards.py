@@ -1,4 +1,4 @@
-"""Priors on workers: the same numbers as in one process, whoever dies; nothing is left behind."""
+"""Priors on workers: the numbers of one process, also when workers die, and nothing is left on the cluster."""
 
 import copy
 import functools
@@ -32,7 +32,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Of BLAS, as the workers have."""
+    """Give BLAS one thread, as on the workers."""
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
         yield
 
@@ -42,7 +42,7 @@ def hill(place, points, t):
 
 
 def priors(moving=False):
-    """Eight, of which a third are soon found wanting."""
+    """Return eight priors, of which a third are soon rejected."""
     means = [functools.partial(hill, place) if moving else place for place in (0.0, 0.1, 8.0)]
     kernels = (sb.RBF(0.1), sb.RBF(0.3), sb.Matern(0.2, nu=1.5))
     named = [(mean, kernel) for mean in means for kernel in kernels][:8]
@@ -58,7 +58,7 @@ def function():
 
 
 def play(policy, before=lambda t: None, horizon=HORIZON):
-    """Everything that a run shows: points, widths, gains, what is known at its end."""
+    """Play a run; return its points, widths and gains, and the posterior at its end."""
     environment, seen = function(), []
     for t in range(1, horizon + 1):
         before(t)
@@ -76,7 +76,7 @@ def play(policy, before=lambda t: None, horizon=HORIZON):
 
 @functools.cache
 def alone(kind, moving=False, engine="auto"):
-    """The same in this process."""
+    """Play the same run in this process."""
     return play(policy_of(kind, moving=moving, engine=engine))
 
 
@@ -84,7 +84,7 @@ class TestSameNumbers:
     @pytest.mark.parametrize("workers", [1, 2, 4])
     @every_kind
     def test_any_number_of_workers(self, kind, workers, four, monkeypatch):
-        """The workers share the priors evenly, and none of them is asked for nothing."""
+        """The workers have equal shares of the priors, and every worker with an actor has one."""
         known = shard_pool._workers
         monkeypatch.setattr(shard_pool, "_workers", lambda *given: set(sorted(known(*given))[:workers]))
         policy = policy_of(kind, four)
@@ -100,13 +100,13 @@ class TestSameNumbers:
         assert play(policy_of(kind, f"threads:{threads}")) == alone(kind)
 
     def test_by_way_of_the_scheduler(self, four, monkeypatch):
-        """As a client calls workers that it may not be able to reach."""
+        """A client without a direct connection to the workers."""
         monkeypatch.setattr(four, "direct_to_workers", False)
         assert play(policy_of(sb.PEGPUCB, four)) == alone(sb.PEGPUCB)
 
     @pytest.mark.parametrize("moving", [False, True])
     def test_other_engines(self, moving, four, small_tiles):
-        """Also one whose last bits follow what was asked, on workers whose tiles are small too."""
+        """Also an engine whose last bits depend on the questions, with small tiles on the workers too."""
         small = {"tiled.tiles.TILE": 64, "tiled.tiles.WINDOW": 16, "tiled.tiles.BATCH": 16}
         usual = next(iter(four.run(tiles_are, small).values()))
         try:
@@ -115,7 +115,7 @@ class TestSameNumbers:
             four.run(tiles_are, usual)
 
     def test_one_message_a_round(self, four, monkeypatch):
-        """To each worker; what a round brought and what the next asks for go together."""
+        """A round's observation and the next round's question share a message to each worker."""
         sent = []
         original = shard_pool.ShardPool._send
 
@@ -130,12 +130,12 @@ class TestSameNumbers:
             sent.clear()
             sb.simulate(policy, function(), 12)
             assert all(len(workers) == len(set(workers)) for workers in sent)
-            # A likeliest prior, or a turn, that was not foreseen costs a second one.
+            # Another message if the next likeliest prior, or the next prior to play, was not the expected one.
             assert len(sent) == 12 if kind in (sb.PEGPUCB, sb.FullyBayesianGPUCB) else len(sent) <= 16
 
 
 def tiles_are(sizes):
-    """Set constants of the blocked engine; those before."""
+    """Set constants of the blocked engine; return their former values."""
     before = {}
     for name, value in sizes.items():
         module, _, constant = name.rpartition(".")
@@ -149,9 +149,9 @@ class TestDeaths:
     @every_kind
     @pytest.mark.parametrize("direct", [True, False])
     def test_the_run_goes_on(self, kind, direct, four, monkeypatch):
-        """Twenty kills each way; the same numbers, and every one of them hit a worker."""
+        """The same numbers after five kills, each of which hit a worker."""
         monkeypatch.setattr(four, "direct_to_workers", direct)
-        monkeypatch.setattr(shard_log, "MOST_ENTRIES", 7 if direct else shard_log.MOST_ENTRIES)  # from snapshots too
+        monkeypatch.setattr(shard_log, "MOST_ENTRIES", 7 if direct else shard_log.MOST_ENTRIES)  # also from snapshots
         killer = Killer(four, KINDS.index(kind), HORIZON)
         policy = policy_of(kind, four)
         found = play(policy, killer)
@@ -159,7 +159,7 @@ class TestDeaths:
         assert found == alone(kind)
 
     def test_a_worker_added_late(self, four, monkeypatch):
-        """Takes its share of the priors, made again there."""
+        """It receives its share of the priors."""
         monkeypatch.setattr(shard_pool, "LOOK_SECONDS", 0.0)
         known, first = shard_pool._workers, []
 
@@ -175,7 +175,7 @@ class TestDeaths:
         assert {homes.count(home) for home in homes} == {8 // len(four.nthreads())}
 
     def test_the_scheduler_is_gone(self):
-        """A clear error; what was told stands, and the policy goes on elsewhere."""
+        """ClusterError is raised, and earlier observations are kept."""
         with local(1) as client:
             policy = policy_of(sb.PEGPUCB, client)
             run = sb.simulate(policy, function(), 5)
@@ -186,7 +186,7 @@ class TestDeaths:
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
     def test_told_in_vain(self, error, four, monkeypatch):
-        """Its point is pending still; told again, the run goes on as if nothing had been."""
+        """After a failed `tell` the point is still pending, and the run continues when it is repeated."""
         policy, here = policy_of(sb.PEGPUCB, four), policy_of(sb.PEGPUCB)
         environment = function()
         for t in range(1, 13):
@@ -205,7 +205,7 @@ class TestDeaths:
         assert policy.log_likelihoods == here.log_likelihoods
 
     def test_errors_of_a_prior(self, four):
-        """The error itself; nothing has changed then."""
+        """The error of a prior is raised itself, and the policy has not changed."""
         wrong = sb.Prior("wrong", sb.RBF(0.2), breaks_at_five)
         policy, other = (
             sb.PEGPUCB(SPACE, [*priors(), wrong], noise=0.1, regularization=0.01, on=on) for on in (four, None)
@@ -226,7 +226,7 @@ def breaks_at_five(points, t):
 
 class TestAcrossExecutions:
     def test_store(self, four, tmp_path):
-        """A run that began here goes on there, and the other way round."""
+        """A stored run of this process continues on workers, and the reverse."""
         whole = sb.simulate(policy_of(sb.PEGPUCB), function(), 30)
         for first, second in ((None, four), (four, None)):
             place = tmp_path / str(first is None)
@@ -238,7 +238,7 @@ class TestAcrossExecutions:
 
     @every_kind
     def test_state(self, kind, four):
-        """Taken there, restored here, and the other way round; after a death too."""
+        """A state of workers is restored in this process, and the reverse."""
         there, here = policy_of(kind, four), policy_of(kind)
         for policy in (there, here):
             sb.simulate(policy, function(), 20)
@@ -249,7 +249,7 @@ class TestAcrossExecutions:
         assert found.count(found[0]) == 4
 
     def test_specification(self, four):
-        """`on` is no part of it, but has to name something."""
+        """The specification does not contain `on`, whose value has to be valid."""
         there, here = policy_of(sb.PEGPUCB, four), policy_of(sb.PEGPUCB)
         assert there.to_dict() == here.to_dict()
         assert specify({"policy": there})[0] == specify({"policy": here})[0]
@@ -262,7 +262,7 @@ class TestAcrossExecutions:
         "duplicate", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))], ids=["deep", "pickle"]
     )
     def test_a_copy(self, duplicate, four):
-        """Knows the scheduler by its address, and plays on alike, as the first one does."""
+        """A copy has the scheduler's address, and plays the same as the original."""
         policy = policy_of(sb.PEGPUCB, four)
         sb.simulate(policy, function(), 12)
         with duplicate(policy) as other:
@@ -282,7 +282,7 @@ class TestAcrossExecutions:
                 pickle.dumps(policy)
 
     def test_points_of_a_box(self, four):
-        """Told where no candidate is: all shards are made again on the longer set."""
+        """An observation between the candidates: all shards are made again on the longer set."""
         found = []
         for on in (None, four):
             box = sb.Box([[0, 1]])
@@ -295,13 +295,13 @@ class TestAcrossExecutions:
 
 
 def held(dask_worker):
-    """Shards on a worker, of all runs."""
+    """Return the number of shards of all runs on a worker."""
     return sum(len(actor._held) for actor in dask_worker.state.actors.values())
 
 
 class TestEnds:
     def test_own_cluster(self):
-        """Ended by `close`, by `with`, and with the policy; started again where it is needed again."""
+        """The cluster ends by `close`, by `with`, and with the policy, and starts again when needed."""
         me = psutil.Process()
         before = set(me.children(recursive=True))
 
@@ -313,7 +313,7 @@ class TestEnds:
             ]
 
         with policy_of(sb.PEGPUCB, "local:1") as policy:
-            assert not added()  # not before it is needed
+            assert not added()  # it starts when needed
             first = sb.simulate(policy, function(), 4)
             assert added()
         assert not psutil.wait_procs(added(), timeout=10)[1]
@@ -332,7 +332,7 @@ class TestEnds:
             assert (other.ask() == here.ask()).all()
 
     def test_end_of_the_process(self):
-        """Without `close`: nothing is said, and no process is left."""
+        """Without `close` the process ends without output, and no other process is left."""
         code = """
 import psutil
 import scalable_bandits as sb
@@ -350,7 +350,7 @@ if __name__ == "__main__":
             time.sleep(0.05)
 
     def test_own_client(self, client):
-        """Stays open; its workers forget the priors, without having been told more than to."""
+        """The user's client stays open, and its workers delete the priors."""
         before = set(client.futures), sum(client.run(held).values())
         policy = policy_of(sb.PEGPUCB, client)
         sb.simulate(policy, function(), 3)
@@ -366,7 +366,7 @@ if __name__ == "__main__":
 
 
 def test_what_changes_a_shard_is_known():
-    """Every method of a shard is either repeated when it is made again, or changes nothing."""
+    """Every method of a shard is either in `changing` or changes nothing."""
     methods = {name for name, value in vars(PriorModel).items() if callable(value) and not name.startswith("_")}
     assert methods - {"observe", "take", *prior_model.QUESTIONS} == {
         "prepare", "predict", "report", "state", "restore",

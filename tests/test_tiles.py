@@ -1,4 +1,4 @@
-"""Tiles: the same numbers on any number of threads, and states that earlier versions wrote."""
+"""Tiles: the same numbers on any number of threads, and states of earlier versions."""
 
 import copy
 import functools
@@ -17,22 +17,21 @@ from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConf
 from scalable_bandits.posteriors import SketchedEngine, TiledEngine, blas
 from scalable_bandits.posteriors.placement import InProcess
 from scalable_bandits.posteriors.threads import Threads
-from scalable_bandits.posteriors.tiled import coordinator as spread
-from scalable_bandits.posteriors.tiled import tiles
+from scalable_bandits.posteriors.tiled import coordinator, tiles
 
 EARLIER = Path(__file__).parent / "stores" / "earlier-tiles.npz"
 GRID = sb.Grid([[0, 1], [0, 1]], (30, 41))
 
 
 def sketched(*given, threads=1):
-    """A sketched engine with threads, which it does not ask for itself."""
+    """Return a sketched engine with threads, which it has no option for."""
     engine = SketchedEngine(*given, seed=1)
     engine._tiles._threads = Threads(threads)
     return engine
 
 
 def played(make, index, rounds=260):
-    """All that an engine says while it is played, with repeated points and masks of availability."""
+    """Play an engine with repeated points and masks of availability; return all its answers, and the engine."""
     points, rng, said = GRID.points(), np.random.default_rng(2), []
     engine = make(sb.Matern(0.2, nu=1.5), points, 0.1 * points[:, 0])
     favourites = rng.permutation(GRID.size)[:20]
@@ -52,7 +51,7 @@ class TestThreads:
     @pytest.mark.parametrize("kind", [TiledEngine, sketched], ids=["blocked", "sketched"])
     @pytest.mark.parametrize("index", [UpperConfidence(0.7), ExpectedImprovement(0.9)], ids=["bound", "improvement"])
     def test_same_bits(self, kind, index, monkeypatch):
-        """Of 20 tiles, the last of them not full; folds and refits happen."""
+        """20 tiles, the last of them not full, with folds and refits."""
         monkeypatch.setattr(tiles, "A_RUN", 2)
         rebuilt, rebuild = [], tiles.Tiles._rebuild
         monkeypatch.setattr(tiles.Tiles, "_rebuild", lambda self: (rebuilt.append(self), rebuild(self)))
@@ -65,7 +64,7 @@ class TestThreads:
             assert engine._tiles._threads._pool is not None
 
     def test_copies_play_on_alike_and_threads_end(self, monkeypatch):
-        """A deep copy and a pickle have no threads until they need some; none are left behind an engine."""
+        """Copies of an engine start their own threads when needed, which end with the engine."""
         monkeypatch.setattr(tiles, "A_RUN", 1)
         before = set(threading.enumerate())
         _, engine = played(functools.partial(TiledEngine, threads=2), UpperConfidence(0.7), 30)
@@ -84,7 +83,7 @@ class TestThreads:
 
 
 def test_runs():
-    """They make up all numbers in their order; short ones are left to the calling thread, and errors come out."""
+    """Runs cover the range in order; a short range is one run; errors are raised."""
     held = Threads(3)
     assert held.each(lambda first, stop: (first, stop), 5, 25) == [(5, 11), (11, 18), (18, 25)]
     assert held.each(lambda first, stop: (first, stop), 5, 7) == [(5, 6), (6, 7)]
@@ -121,18 +120,18 @@ def test_matrix_routines_give_the_bits_of_scipy(shape):
 
 
 class TestEarlierStates:
-    """Of a version that left tiles alone that could not win."""
+    """States of a version that did not update tiles that could not win."""
 
     @pytest.fixture
     def earlier(self, monkeypatch):
-        """State of an engine after 30 rounds, and the candidates played."""
+        """State of an engine after 30 rounds, and the candidates it played."""
         for name, size in (("TILE", 64), ("WINDOW", 8), ("BATCH", 4)):
             monkeypatch.setattr(tiles, name, size)
         state = dict(np.load(EARLIER))
         return state, state.pop("candidates").tolist()
 
-    def engine(self, place=None):
-        return TiledEngine(sb.Matern(0.3, nu=1.5), np.linspace(0.0, 1.0, 150)[:, None], np.zeros(150), place)
+    def engine(self, executor=None):
+        return TiledEngine(sb.Matern(0.3, nu=1.5), np.linspace(0.0, 1.0, 150)[:, None], np.zeros(150), executor)
 
     def play(self, engine, first, stop, given=None):
         chosen = []
@@ -142,12 +141,12 @@ class TestEarlierStates:
             engine.observe(chosen[-1], float(np.sin(9.0 * engine.points[chosen[-1], 0])), 0.01)
         return chosen
 
-    @pytest.mark.parametrize("place", [None, InProcess()], ids=["whole", "parts"])
-    def test_with_all_tiles_up_to_date(self, place, earlier, monkeypatch):
-        """It is taken, and goes on as if this version had played from the beginning."""
-        monkeypatch.setattr(spread, "TILES_A_SHARD", 1)
+    @pytest.mark.parametrize("executor", [None, InProcess()], ids=["whole", "shards"])
+    def test_with_all_tiles_up_to_date(self, executor, earlier, monkeypatch):
+        """The state is restored, and the engine continues as if this version had played from the beginning."""
+        monkeypatch.setattr(coordinator, "TILES_A_SHARD", 1)
         state, candidates = earlier
-        restored, straight = self.engine(place), self.engine()
+        restored, straight = self.engine(executor), self.engine()
         restored.restore(state)
         self.play(straight, 1, 31, candidates)
         now = restored.state()
@@ -158,17 +157,17 @@ class TestEarlierStates:
         np.testing.assert_allclose(restored.mean(), straight.mean(), rtol=0, atol=1e-9)
         np.testing.assert_allclose(restored.variance(), straight.variance(), rtol=0, atol=1e-9)
 
-    @pytest.mark.parametrize("place", [None, InProcess()], ids=["whole", "parts"])
+    @pytest.mark.parametrize("executor", [None, InProcess()], ids=["whole", "shards"])
     @pytest.mark.parametrize(("name", "at", "value"), [("asleep", 1, True), ("fresh", (0, 1), False)])
-    def test_with_tiles_left_behind(self, name, at, value, place, earlier):
+    def test_with_tiles_left_behind(self, name, at, value, executor, earlier):
         state, _ = earlier
         state[f"tiles.{name}"][at] = value
         with pytest.raises(ValueError, match=r"^state: got one of an earlier version with .* left behind"):
-            self.engine(place).restore(state)
+            self.engine(executor).restore(state)
 
 
 def test_blas_has_one_thread_while_several_work():
-    """And as many as before when the last of them has ended, whoever began first."""
+    """And its former number when the last of them has ended, in any order."""
 
     def count():
         return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}

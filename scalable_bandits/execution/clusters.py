@@ -133,7 +133,7 @@ def await_worker(client: Client, seconds: float | None = None) -> None:
     if client.scheduler_info(n_workers=-1)["workers"]:
         return
     seconds = WORKER_SECONDS if seconds is None else seconds
-    text = f"on: the scheduler at {client.scheduler.address if client.scheduler else '?'} has no workers"
+    text = f"on: the scheduler at {_address(client)} has no workers"
     soon = min(PATIENCE_SECONDS, seconds)
     task = client.submit(bool, key=f"{ASKING}-{uuid.uuid4().hex}", pure=False)  # an adaptive cluster needs a task
     try:
@@ -145,6 +145,15 @@ def await_worker(client: Client, seconds: float | None = None) -> None:
             raise ClusterError(f"{text}, and none came in {seconds:.0f} s (a recipe may say `wait:`)")
     finally:
         task.release()
+
+
+def connection_lost(client: Client, kept: str) -> ClusterError:
+    """Return the error of a lost connection, with a sentence about what is kept."""
+    return ClusterError(f"on: the connection to the scheduler at {_address(client)} was lost; {kept}")
+
+
+def _address(client: Client) -> str:
+    return str(client.scheduler.address) if client.scheduler else "its address"
 
 
 def _has_worker(client: Client, seconds: float) -> bool:

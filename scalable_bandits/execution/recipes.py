@@ -81,7 +81,9 @@ class Recipe:
         given = self._given.get("tls")
         if given is None:
             return None
-        _check(f"{self.path}, tls", given, TLS, required=TLS)
+        _check(f"{self.path}, tls", given, TLS)
+        if len(given) < len(TLS):
+            checks.refuse(f"keys of {self.path}, tls", sorted(given), f"all of {', '.join(TLS)}")
         files = {key: self._file(name) for key, name in given.items()}
         for key, file in files.items():
             if not file.is_file():
@@ -157,8 +159,8 @@ def read(path: Path) -> Recipe:
     return Recipe(path, given)
 
 
-def _check(name: str, given: Any, allowed: Mapping[str, str], required: Mapping[str, str] | None = None) -> None:
-    """Refuse unknown and missing keys, and values of another type."""
+def _check(name: str, given: Any, allowed: Mapping[str, str]) -> None:
+    """Refuse unknown keys, and values of another type."""
     for key, value in given.items():
         if key not in allowed:
             checks.refuse(f"key of {name}", key, nearest(str(key), allowed))
@@ -169,9 +171,6 @@ def _check(name: str, given: Any, allowed: Mapping[str, str], required: Mapping[
         }  # fmt: skip
         if not fits[allowed[key]]:
             checks.refuse(f"{name}, {key}", value, allowed[key])
-    for key in required or ():
-        if key not in given:
-            checks.refuse(f"keys of {name}", sorted(given), f"also {key}")
 
 
 def _scale(cluster: Any, size: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from dask.sizeof import sizeof
 
-from scalable_bandits.execution.shard_worker import Call, Entry, Rebuild
+from scalable_bandits.execution.shard_worker import Call, Entry, Request
 from scalable_bandits.posteriors.state import State
 
 MOST_ENTRIES = 2_000
@@ -105,13 +105,13 @@ class ShardLog:
         """Return the entries from a position on."""
         return self._entries[position - self.first :]
 
-    def rebuild(self, number: int) -> Rebuild:
+    def rebuild(self, number: int) -> Request:
         """Return what a lost shard is made from; the entries from its position on have to be replayed."""
         if self._source is not None:
-            return Rebuild(self._makers[number], pickle.dumps(self._source(number)), self.end)
+            return Request(number, self.end, self._makers[number], pickle.dumps(self._source(number)))
         snapshot, behind = self._snapshots[number], self._behind[number]
         content = None if snapshot is None else snapshot.content()
-        return Rebuild(self._makers[number], content, self.end if behind is None else behind)
+        return Request(number, self.end if behind is None else behind, self._makers[number], content)
 
     # ---- snapshots
 

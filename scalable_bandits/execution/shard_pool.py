@@ -21,16 +21,14 @@ import numpy as np
 
 from scalable_bandits.execution.actors import Actors
 from scalable_bandits.execution.base import ClusterError
-from scalable_bandits.execution.clusters import await_worker
+from scalable_bandits.execution.clusters import await_worker, connection_lost
 from scalable_bandits.execution.shard_log import ShardLog
-from scalable_bandits.execution.shard_worker import Call, Message, Reply, Request, packed
+from scalable_bandits.execution.shard_worker import Call, Message, Question, Reply, Request, packed
 from scalable_bandits.posteriors.placement import Shards
 from scalable_bandits.posteriors.state import State
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    Question = tuple[frozenset[int], Call]
 
 PATIENCE = "scalable-bandits.patience"  # key in Dask's configuration
 PATIENCE_DEFAULT = "10 minutes"
@@ -160,8 +158,7 @@ class ShardPool(Shards):
         if self._client is not client:
             self.close()
             self._client, self._actors = client, Actors(client, self._name)
-        address = client.scheduler.address if client.scheduler else "its address"
-        gone = ClusterError(f"on: the connection to the scheduler at {address} was lost; earlier observations are kept")
+        gone = connection_lost(client, "earlier observations are kept")
         if client.status != "running":
             raise gone
         try:
@@ -173,9 +170,9 @@ class ShardPool(Shards):
                 raise
             raise gone from error
         for number in numbers:
-            error_raised = replies[number].error
-            if error_raised is not None:
-                raise error_raised
+            reply = replies[number]
+            if reply.error is not None:
+                raise reply.error
         return replies
 
     def _gather(
@@ -184,7 +181,7 @@ class ShardPool(Shards):
         """Return the replies of shards; those on workers that die meanwhile are made again on others."""
         replies: dict[int, Reply] = {}
         lost: list[str] = []  # workers lost during this question
-        failing: float | None = None  # time since which workers were lost and none answered
+        failing: float | None = None  # time since which workers were lost and none answered; long work is no loss
         while left := [number for number in numbers if number not in replies]:
             self._assign(client, left, lost)
             groups: dict[str, list[int]] = {}
@@ -195,7 +192,12 @@ class ShardPool(Shards):
                     self._drop(worker)
                     lost.append(worker)
                     failing = failing or time.monotonic()
-                    self._check_patience(failing, found)
+                    given = dask.config.get(PATIENCE, PATIENCE_DEFAULT)
+                    if time.monotonic() > failing + dask.utils.parse_timedelta(given):
+                        raise ClusterError(
+                            f"on: {self._name}: no worker has answered for {given} ({PATIENCE} in Dask's configuration)"
+                            f"; the last that was lost: {found!r}"
+                        ) from found
                     continue
                 failing = None
                 for number, reply in zip(groups[worker], found, strict=True):
@@ -211,27 +213,15 @@ class ShardPool(Shards):
     ) -> dict[str, list[Reply | None] | BaseException]:
         """Return the replies of the shards of each worker, or the exception that prevented them."""
         assert self._actors is not None
-        messages = {worker: packed(self._message(worker, held, call, expected)) for worker, held in groups.items()}
+        log, messages = self._log, {}
+        for worker, numbers in groups.items():
+            known = {number: self._positions.get(number, -1) for number in numbers}
+            requests = [Request(n, p) if p >= log.first else log.rebuild(n) for n, p in known.items()]
+            first = min(request.position for request in requests)
+            held = {number for number, home in self._homes.items() if home == worker}
+            messages[worker] = packed(Message(first, log.since(first), requests, call, expected, held))
         answers = self._actors.perform(messages)
         return {w: pickle.loads(answer) if isinstance(answer, bytes) else answer for w, answer in answers.items()}
-
-    def _message(self, worker: str, numbers: Sequence[int], call: Call, expected: Question | None) -> Message:
-        log, requests, starts = self._log, [], []
-        asked, prefetch = expected or (frozenset(), None)
-        for number in numbers:
-            position = self._positions.get(number, -1)
-            rebuild = log.rebuild(number) if position < log.first else None
-            requests.append(Request(number, position, rebuild, number in asked))
-            starts.append(position if rebuild is None else rebuild.position)
-        held = {number for number, home in self._homes.items() if home == worker}
-        return Message(min(starts), log.since(min(starts)), requests, call, prefetch, held)
-
-    def _check_patience(self, failing: float, error: BaseException) -> None:
-        """Raise ClusterError if workers were lost and none answered for too long; a long computation is no loss."""
-        given = dask.config.get(PATIENCE, PATIENCE_DEFAULT)
-        if time.monotonic() > failing + dask.utils.parse_timedelta(given):
-            text = f"on: {self._name}: no worker has answered for {given} ({PATIENCE} in Dask's configuration)"
-            raise ClusterError(f"{text}; the last that was lost: {error!r}") from error
 
     # ---- the workers of the shards
 

@@ -38,38 +38,34 @@ class Entry(NamedTuple):
         return self.numbers is None or number in self.numbers
 
 
-class Rebuild(NamedTuple):
-    """What a shard is made from."""
-
-    maker: bytes  # pickled function that makes the shard
-    state: bytes | None  # pickled state to restore in the new shard
-    position: int  # log position of that state
-
-    def make(self) -> Any:
-        """Return the shard."""
-        shard = pickle.loads(self.maker)()
-        if self.state is not None:
-            shard.restore(pickle.loads(self.state))
-        return shard
+Question = tuple[frozenset[int], Call]  # numbers of the shards that are asked, and the call
 
 
 class Request(NamedTuple):
     """The part of a message for one shard."""
 
     number: int
-    position: int  # log position that the shard must have reached
-    rebuild: Rebuild | None  # replaces the shard on the worker
-    prefetch: bool  # whether the shard answers the prefetched question too
+    position: int  # log position of the shard
+    maker: bytes | None = None  # pickled function that makes the shard anew; None for the shard on the worker
+    state: bytes | None = None  # pickled state to restore in a new shard
+
+    def shard(self) -> Any:
+        """Make the shard."""
+        assert self.maker is not None
+        shard = pickle.loads(self.maker)()
+        if self.state is not None:
+            shard.restore(pickle.loads(self.state))
+        return shard
 
 
 class Message(NamedTuple):
     """All requests to one worker for one question."""
 
-    first: int  # log position of the first entry
-    entries: Sequence[Entry]  # entries that some requested shard has not seen
+    first: int  # lowest log position of the requests
+    entries: Sequence[Entry]  # log entries from there on
     requests: Sequence[Request]
     call: Call
-    prefetch: Call | None  # the question that is likely to come next
+    expected: Question | None  # the question that is likely to come next
     held: Collection[int]  # numbers of the worker's shards; it drops all others
 
 
@@ -78,7 +74,7 @@ class Reply(NamedTuple):
 
     answer: Any = None
     changed: bool = False  # whether the call changed the shard
-    prefetched: Any = None  # answer to the prefetched question; None if there is none
+    prefetched: Any = None  # answer to the expected question; None if there is none
     seconds: float = 0.0  # time of the work to repeat if the shard were lost
     error: Exception | None = None  # exception raised by the shard
 
@@ -96,27 +92,29 @@ class ShardWorker:
         return packed([self._reply(message, request) for request in message.requests])
 
     def _reply(self, message: Message, request: Request) -> Reply | None:
-        number, end = request.number, message.first + len(message.entries)
+        number = request.number
         shard, position = self._held.pop(number, (None, -1))
+        if request.maker is None and position != request.position:
+            return None
+        missed = message.entries[request.position - message.first :]
         try:
-            if request.rebuild is not None:
-                shard, position = request.rebuild.make(), request.rebuild.position
-            elif position != request.position:
-                return None
+            if request.maker is not None:
+                shard = request.shard()
             started = time.perf_counter()
-            for entry in message.entries[position - message.first :]:
+            for entry in missed:
                 if entry.concerns(number):
                     entry.call.on(shard)
             answer = message.call.on(shard)
         except Exception as error:
             return Reply(error=_portable(error))
         changed = message.call.method in shard.changing
-        seconds = time.perf_counter() - started if changed or end > position else 0.0
-        self._held[number] = shard, end + changed
+        seconds = time.perf_counter() - started if changed or missed else 0.0
+        self._held[number] = shard, message.first + len(message.entries) + changed
+        numbers, expected = message.expected or ((), message.call)
         prefetched = None
-        if message.prefetch and request.prefetch and message.prefetch.method not in shard.changing:
+        if number in numbers and expected.method not in shard.changing:
             with suppress(Exception):  # the question may never be asked; if it is, it raises the exception again
-                prefetched = message.prefetch.on(shard)
+                prefetched = expected.on(shard)
         return Reply(answer, changed, prefetched, seconds)
 
 

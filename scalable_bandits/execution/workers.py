@@ -22,6 +22,7 @@ import cloudpickle
 from distributed import Client, Future, KilledWorker, WorkerPlugin, get_worker
 
 from scalable_bandits.execution.base import ClusterError, Event, Execution, drained, failed
+from scalable_bandits.execution.clusters import connection_lost
 
 LOOK_SECONDS = 2.0  # time after which the threads of the workers are counted again
 ANEW = 3  # most submissions of a task whose workers die before it starts
@@ -43,19 +44,9 @@ class FunctionPlugin(WorkerPlugin):
         self.name, self._pickled = name, function
 
     @cached_property
-    def _function(self) -> Callable[..., Any]:
+    def function(self) -> Any:
         """The function, loaded by the first task, which fails if that raises an error."""
-        found: Callable[..., Any] = cloudpickle.loads(self._pickled)
-        return found
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Call the function."""
-        try:
-            return self._function(*arguments)
-        except Exception:
-            raise
-        except BaseException as error:  # such as SystemExit, which would end the client's loop when raised again there
-            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        return cloudpickle.loads(self._pickled)
 
 
 def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
@@ -71,11 +62,16 @@ def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
         Arguments of the function.
     """
     worker = get_worker()
-    worker.log_event(name, {"key": key, "where": f"{worker.address} (process {os.getpid()})"})
-    function: Any = worker.plugins[name]
-    result = function(*arguments)
+    worker.log_event(name, {"kind": "started", "key": key, "where": f"{worker.address} (process {os.getpid()})"})
+    plugin: Any = worker.plugins[name]
+    try:
+        result = plugin.function(*arguments)
+    except Exception:
+        raise
+    except BaseException as error:  # such as SystemExit, which would end the client's loop when raised again there
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
     if isinstance(result, float):
-        worker.log_event(name, {"key": key, "value": float(result)})
+        worker.log_event(name, {"kind": "done", "key": key, "value": float(result)})
     return result
 
 
@@ -130,12 +126,8 @@ class Workers(Execution):
         future.add_done_callback(lambda _: self._events.put(Event("done", key, _ON_WORKER)))
 
     def _report(self, event: Any) -> None:
-        """Take the report of a start, or of a returned number; the client calls this in its own thread."""
-        report = event[1]
-        if "value" in report:
-            self._events.put(Event("done", report["key"], report["value"]))
-        else:
-            self._events.put(Event("started", report["key"], where=report["where"]))
+        """Take the report of a task, in the client's thread: it started, or returned a number."""
+        self._events.put(Event(**event[1]))
 
     def _count(self) -> None:
         """Count the threads of the workers now and then: workers come late, and leave."""
@@ -187,11 +179,8 @@ class Workers(Execution):
             future.release()  # the client keeps the error, whose traceback refers to this frame and so to the future
 
     def _lost(self) -> ClusterError:
-        address = self._client.scheduler.address if self._client.scheduler else "its address"
-        return ClusterError(
-            f"on: the connection to the scheduler at {address} was lost; tasks that ended before are kept, and with a "
-            "store the same call continues from there"
-        )
+        kept = "tasks that ended before are kept, and with a store the same call continues from there"
+        return connection_lost(self._client, kept)
 
     def close(self) -> None:
         """Cancel the tasks that have not ended, and remove the plugin."""

@@ -279,7 +279,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
         if any(cell is queued for queued, _ in self._queue):
             self.settle()
-        given = {"candidate": candidate, "y": y, "noise_variance": noise_variance, "log_term": log_term}
+        given: dict[str, Any] = {"candidate": candidate, "y": y, "noise_variance": noise_variance, "log_term": log_term}
         self._queue.append((cell, self._task("observe", cell, [self._log.count - 1], **given)))
         if log_term is None:
             self.settle()
@@ -338,8 +338,8 @@ class RemoteCells(Shard[tuple[int, ...]]):
     def best_among(
         self, cell: Cell, posterior: tuple[int, ...], candidates: Sequence[int], log_term: float
     ) -> tuple[float, int]:
-        given = {"candidates": candidates, "log_term": log_term, "pending": posterior}
-        found: tuple[float, int] = self._ask([self._task("best_among", cell, **given)])[0].value
+        task = self._task("best_among", cell, candidates=candidates, log_term=log_term, pending=posterior)
+        found: tuple[float, int] = self._ask([task])[0].value
         return found
 
 

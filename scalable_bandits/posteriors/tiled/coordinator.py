@@ -148,7 +148,7 @@ class ShardedTiles(Tiles):
         self.floored = sum(answer.floored for answer in answers)
         self._promised, self._current = [answer.promised for answer in answers], True
         found = [finalist for answer in answers for finalist in answer.finalists]
-        indices, positions = np.array([each.index for each in found]), np.array([each.position for each in found])
+        indices, positions = np.array([each.value for each in found]), np.array([each.position for each in found])
         chosen, best = choose(indices, salt, None, numbers[positions])
         self._finalist = found[chosen]
         return self._finalist.position, best

@@ -38,7 +38,7 @@ class Finalist(NamedTuple):
     """A candidate that may have the largest index of all."""
 
     position: int
-    index: float
+    value: float  # its index
     seen: Seen
 
 
