@@ -18,7 +18,7 @@ from scalable_bandits.posteriors.engine import choose, finalists
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
 from scalable_bandits.posteriors.tiled import coordinator
 from scalable_bandits.posteriors.tiled.ordering import spatial_order, tile_order
-from scalable_bandits.posteriors.tiled.worker import TilesPart
+from scalable_bandits.posteriors.tiled.worker import TilesShard
 
 SPACE = sb.Grid([[0, 1], [0, 1]], (80, 82))  # seven tiles
 KERNEL = sb.Matern(0.2, nu=1.5)
@@ -115,9 +115,9 @@ class TestOnWorkers:
 
         monkeypatch.setattr(shard_pool.ShardPool, "_send", send)
         sb.simulate(policy_of("IGPUCB", four), function(), 60)
-        assert sent.count("contest") == 60
+        assert sent.count("find_finalists") == 60
         assert 60 > sent.count("rows_here") > 0
-        assert set(sent) <= {"contest", "rows_here", "promised"}
+        assert set(sent) <= {"find_finalists", "rows_here", "promised"}
         assert sent.count("promised") <= 1
 
     def test_state(self, four):
@@ -203,7 +203,7 @@ class TestInProcess:
         assert parted.floored == whole.floored
 
     @pytest.mark.usefixtures("small_tiles")
-    @pytest.mark.parametrize("query", ["contest", "moments_here", "rows_here", "promised", "seen"])
+    @pytest.mark.parametrize("query", ["find_finalists", "moments_here", "rows_here", "promised", "seen"])
     def test_shards_out_of_reach(self, query, monkeypatch):
         """A call that failed succeeds when repeated, with the same numbers except for rounding."""
         monkeypatch.setattr(coordinator, "TILES_A_SHARD", 2)
@@ -246,16 +246,16 @@ class TestInProcess:
 
     def test_what_changes_a_shard_is_known(self):
         """Every method of a shard is either in `changing` or changes nothing."""
-        methods = {name for name, value in vars(TilesPart).items() if callable(value) and not name.startswith("_")}
-        assert methods - TilesPart.changing == {
+        methods = {name for name, value in vars(TilesShard).items() if callable(value) and not name.startswith("_")}
+        assert methods - TilesShard.changing == {
             "covariances_here", "here", "moments_here", "placed_here", "promised", "rows_here",
             "state_here",
         }  # fmt: skip
 
     def test_memory(self):
         """A shard has memory for its own tiles only."""
-        part = TilesPart(KERNEL, SPACE, 0.0, 2, 3)
-        assert part._rows.shape[0] == part._ahead.cache.shape[1] == 1
+        shard = TilesShard(KERNEL, SPACE, 0.0, 2, 3)
+        assert shard._rows.shape[0] == shard._ahead.cache.shape[1] == 1
 
 
 @given(

@@ -2,7 +2,12 @@
 
 A shard is an object that computes a part of a posterior: some tiles, some cells, or one prior's model. It is made by a
 function, receives the changes that concern it (`tell`, in the same order in every executor) and answers questions
-(`ask`).
+(`ask`). A tell and a question are calls of the shard's own methods. For executors in other processes it also has
+
+    changing         names (frozenset of str) of the methods that change later answers; if a shard is lost, their calls
+                     are repeated in a new one
+    state()          arrays from which a new shard of the same maker continues; not needed if the caller has the states
+    restore(state)   restores a shard from such arrays
 """
 
 from __future__ import annotations
@@ -17,20 +22,6 @@ from scalable_bandits.posteriors.state import State
 from scalable_bandits.posteriors.threads import Threads
 
 Maker = Callable[[], Any]
-
-
-class Shard(Protocol):
-    """Methods that every shard has beside its own."""
-
-    @property
-    def changing(self) -> frozenset[str]:
-        """Names of the methods that change later answers; their calls are repeated when a lost shard is made again."""
-
-    def state(self) -> State:
-        """Return arrays (...,) from which a new shard of the same maker can continue."""
-
-    def restore(self, state: State) -> None:
-        """Restore from the arrays (...,) returned by `state`."""
 
 
 class Shards(ABC):

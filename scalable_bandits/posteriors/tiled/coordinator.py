@@ -24,7 +24,7 @@ from scalable_bandits.posteriors.exact.window import Seen
 from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.state import State
 from scalable_bandits.posteriors.tiled.tiles import Tiles
-from scalable_bandits.posteriors.tiled.worker import Finalist, Promised, TilesPart, cut, whole
+from scalable_bandits.posteriors.tiled.worker import Finalist, Promised, TilesShard, joined_state, shard_state
 from scalable_bandits.spaces import FiniteSpace, Indices
 
 TILES_A_SHARD = 12  # approximately; shards of a larger space have more
@@ -60,7 +60,7 @@ class ShardedTiles(Tiles):
         self._ranges = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))  # tiles of each shard
         given = float(means[0]) if (means == means[0]).all() else means
         self._shards = executor.shards(
-            [functools.partial(TilesPart, kernel, space, given, *tiles) for tiles in self._ranges],
+            [functools.partial(TilesShard, kernel, space, given, *tiles) for tiles in self._ranges],
             f"tiles of {self.size} candidates",
         )
         self._all = range(len(self._ranges))
@@ -144,7 +144,7 @@ class ShardedTiles(Tiles):
         self, index: Acquisition, salt: int, numbers: Indices, mask: NDArray[np.bool_] | None
     ) -> tuple[int, float]:
         allowed = None if mask is None else np.packbits(mask)
-        answers = self._shards.ask(self._all, "contest", index, allowed, salt)
+        answers = self._shards.ask(self._all, "find_finalists", index, allowed, salt)
         self.floored = sum(answer.floored for answer in answers)
         self._promised, self._current = [answer.promised for answer in answers], True
         found = [finalist for answer in answers for finalist in answer.finalists]
@@ -170,10 +170,10 @@ class ShardedTiles(Tiles):
     # ---- state
 
     def state(self) -> State:
-        return {**super().state(), **whole(self._shards.ask(self._all, "state_here"))}
+        return {**super().state(), **joined_state(self._shards.ask(self._all, "state_here"))}
 
     def restore(self, state: State) -> None:
-        super().restore(cut(state, self.width, 0, 0))
+        super().restore(shard_state(state, self.width, 0, 0))
         self._finalist, self._current = None, False
         self.floored = int(state["floored"])
-        self._shards.restore({i: cut(state, self.width, *tiles) for i, tiles in enumerate(self._ranges)})
+        self._shards.restore({i: shard_state(state, self.width, *tiles) for i, tiles in enumerate(self._ranges)})

@@ -93,7 +93,7 @@ def _in_order(space: FiniteSpace) -> Ordered:
     return found
 
 
-class TilesPart(Tiles):
+class TilesShard(Tiles):
     """Some tiles of a large space, made from its specification.
 
     Parameters
@@ -108,7 +108,7 @@ class TilesPart(Tiles):
         Range of the tiles of this shard.
     """
 
-    changing: ClassVar[frozenset[str]] = frozenset({"take", "load", "close", "bring_forward", "contest"})
+    changing: ClassVar[frozenset[str]] = frozenset({"take", "load", "close", "bring_forward", "find_finalists"})
 
     def __init__(self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int):
         self._ordered = _in_order(space)
@@ -116,7 +116,7 @@ class TilesPart(Tiles):
         means = np.broadcast_to(prior_mean, (len(self._numbers),))[self._numbers]
         super().__init__(kernel, self._ordered.points, means, first, stop)
 
-    def contest(self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
+    def find_finalists(self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
         """Compute the index of the candidates here (of those allowed, a mask in bits); return the possible winners."""
         mask = None if allowed is None else np.unpackbits(allowed, count=self.size).astype(np.bool_)
         where = self.score(index, mask)
@@ -154,7 +154,7 @@ class TilesPart(Tiles):
         return {name: value for name, value in self.state().items() if name in HERE or name.startswith(ROWS)}
 
 
-def cut(state: State, width: int, first: int, stop: int) -> State:
+def shard_state(state: State, width: int, first: int, stop: int) -> State:
     """Return the part of a state of all tiles for the shard with some of them.
 
     Parameters
@@ -176,7 +176,7 @@ def cut(state: State, width: int, first: int, stop: int) -> State:
     }  # fmt: skip
 
 
-def whole(states: Sequence[State]) -> State:
+def joined_state(states: Sequence[State]) -> State:
     """Join the states (...,) of all shards, in the order of their tiles."""
     joined = {name: np.concatenate([state[name] for state in states]) for name in (*BY_CANDIDATE, *BY_TILE)}
     beside = {name: np.concatenate([state[name] for state in states], axis=1) for name in BY_SLOT}
