@@ -4,7 +4,7 @@
     snapshot   pickled state of one shard at some position
 
 Entries older than all snapshots are deleted, so that the log does not grow with the run. It holds about `MOST_ENTRIES`
-entries or `MOST_BYTES` of arguments. Snapshots of up to `SPOOL_BYTES` are in memory, larger ones in temporary files
+entries or `MOST_BYTES` of arrays. Snapshots of up to `SPOOL_BYTES` are in memory, larger ones in temporary files
 (TMPDIR).
 """
 
@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
-from dask.sizeof import sizeof
+import numpy as np
 
 from scalable_bandits.execution.shard_worker import Call, Entry, Request
 from scalable_bandits.posteriors.state import State
@@ -71,7 +71,7 @@ class ShardLog:
         self._makers, self._source = makers, source
         self.first = 0
         self._entries: list[Entry] = []
-        self._sizes: list[int] = []  # bytes of the arguments of each entry
+        self._sizes: list[int] = []  # bytes of the arrays in each entry
         count = len(makers)
         self._snapshots: list[Snapshot | None] = [None] * count
         self._behind: list[int | None] = [None] * count  # position of the first entry that is not in the snapshot
@@ -85,7 +85,7 @@ class ShardLog:
 
     @property
     def nbytes(self) -> int:
-        """Size of all arguments, in bytes."""
+        """Size of the arrays in the log, in bytes."""
         return sum(self._sizes)
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class ShardLog:
             if self._behind[number] is None:
                 self._behind[number] = self.end
         self._entries.append(Entry(call, None if numbers is None else frozenset(numbers)))
-        self._sizes.append(sizeof(call.arguments))
+        self._sizes.append(_nbytes(call.arguments))
         if self._source is not None:
             self._delete_before(self.end - MOST_ENTRIES)
 
@@ -142,3 +142,12 @@ class ShardLog:
         count = max(position - self.first, 0)
         del self._entries[:count], self._sizes[:count]
         self.first += count
+
+
+def _nbytes(value: Any) -> int:
+    """Return the size of the arrays in arguments; Dask's `sizeof` would draw from the user's random numbers."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, dict):
+        return sum(map(_nbytes, value.values()))
+    return sum(map(_nbytes, value)) if isinstance(value, tuple | list) else 0
