@@ -44,7 +44,10 @@ class TestThreads:
     def test_no_cluster(self):
         """Threads have no client of a cluster."""
         resolve("threads:4")
-        with pytest.raises(ValueError, match=r"^on: got 'threads:4'; allowed: where a cluster"), connect("threads:4"):
+        with (
+            pytest.raises(ValueError, match=r"^on: got 'threads:4'; allowed: a cluster: 'local:4'"),
+            connect("threads:4"),
+        ):
             pass
 
     def test_an_evaluation_on_each(self):

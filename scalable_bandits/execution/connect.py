@@ -25,7 +25,7 @@ ALLOWED = (
     "of a scheduler ('tcp://host:port', 'tls://host:port'), a distributed.Client, or a recipe (a .yaml file, see "
     "cluster/)"
 )
-NEEDS_CLUSTER = "where a cluster is needed: 'local:4', an address, a distributed.Client, or a recipe"
+NEEDS_CLUSTER = "a cluster: 'local:4', an address, a distributed.Client, or a recipe"
 SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "inproc://")
 
 

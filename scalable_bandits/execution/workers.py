@@ -62,7 +62,8 @@ def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
         Arguments of the function.
     """
     worker = get_worker()
-    worker.log_event(name, {"kind": "started", "key": key, "where": f"{worker.address} (process {os.getpid()})"})
+    start = {"kind": "started", "key": key, "where": f"{worker.address} (process {os.getpid()})"}
+    worker.log_event(name, {"event": start})
     plugin: Any = worker.plugins[name]
     try:
         result = plugin.function(*arguments)
@@ -71,7 +72,7 @@ def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
     except BaseException as error:  # such as SystemExit, which would end the client's loop when raised again there
         raise RuntimeError(f"{type(error).__name__}: {error}") from error
     if isinstance(result, float):
-        worker.log_event(name, {"kind": "done", "key": key, "value": float(result)})
+        worker.log_event(name, {"event": {"kind": "done", "key": key, "value": float(result)}})
     return result
 
 
@@ -127,7 +128,7 @@ class Workers(Execution):
 
     def _report(self, event: Any) -> None:
         """Take the report of a task, in the client's thread: it started, or returned a number."""
-        self._events.put(Event(**event[1]))
+        self._events.put(Event(**event[1]["event"]))
 
     def _count(self) -> None:
         """Count the threads of the workers now and then: workers come late, and leave."""
