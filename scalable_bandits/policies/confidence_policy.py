@@ -77,9 +77,7 @@ class ConfidencePolicy(GaussianProcessPolicy):
         value("norm", "()", float, lambda policy: policy.norm, lambda policy, norm: policy._restore_norm(norm), np.nan),
         number("_loss", float, default=0.0),
     )
-    own_widths: ClassVar[
-        tuple[str, ...]
-    ] = ()  # names of widths beside those of `confidence.WIDTHS`
+    own_widths: ClassVar[tuple[str, ...]] = ()  # names of widths beside those of `confidence.WIDTHS`
 
     rkhs_norm: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)
     _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)

@@ -112,8 +112,8 @@ class TestPlaces:
         with pytest.raises(ValueError, match=r"^on: got .*; allowed: None, 'local', 'local:4'"), connect(on):
             pass
 
-    def test_nobody_there(self, monkeypatch):
-        monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.5)
+    def test_nobody_there(self, connect_seconds):
+        connect_seconds(1.0)
         with pytest.raises(ClusterError, match=r"no scheduler can be reached at tcp://127.0.0.1:9"):
             sb.maximize(parabola, make_policy(), 3, on="tcp://127.0.0.1:9")
 
@@ -259,7 +259,7 @@ class TestTLS:
         return folder
 
     @pytest.mark.slow
-    def test_certificates(self, authority, tmp_path, monkeypatch):
+    def test_certificates(self, authority, tmp_path, connect_seconds):
         """With them it works; without them, and with those of another authority, nobody gets in."""
         files = [f"--tls-{option}={authority / file}" for option, file in
                  (("ca-file", "ca.pem"), ("cert", "server.pem"), ("key", "server.key"))]  # fmt: skip
@@ -271,7 +271,7 @@ class TestTLS:
             found = sb.maximize(parabola, make_policy(), 5, on=recipe)
             assert len(found) == 5
             assert found.tickets[0].where.startswith("tls://127.0.0.1:")
-            monkeypatch.setattr(clusters, "CONNECT_SECONDS", 1.0)  # nobody is let in later
+            connect_seconds(1.0)
             other = cluster.address.replace("tls", "tcp")
             for address, why in ((cluster.address, "certificates: a recipe"), (other, "")):
                 with pytest.raises(ClusterError, match=f"no scheduler can be reached.*{why}"), connect(address):

@@ -142,10 +142,10 @@ fates = st.lists(st.sampled_from(["", "", "before", "after", "interrupt", "forge
 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(steps, max_size=40), fates, st.booleans(), st.integers(1, 6))
-def test_the_answers_are_those_of_one_process(planned, fates, stateful, most):
+def test_the_answers_are_those_of_one_process(entries_of_logs, planned, fates, stateful, most):
     """Whoever loses what, whenever; and the log stays short."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shard_log, "MOST_ENTRIES", most)
+        entries_of_logs(most)
         patch.setattr("scalable_bandits.execution.shard_pool.LINGER_SECONDS", 0.0)
         client = FakeClient(fates)
         pool, here = ShardPool(FakeExecutor(client), makers(stateful), "tallies"), LocalShards(makers(stateful))
