@@ -36,8 +36,6 @@ BAYES = {"noise": 3**-0.5, "regularization": 1.0 / 3.0}  # the noise as it is: i
 Make = Callable[[sb.Grid, sb.Matern, sb.RKHSFunction, int, int], Any]
 OURS: dict[str, Make] = {  # space, kernel, function, horizon, seed
     "IGP-UCB": lambda space, kernel, f, horizon, seed: policy(space, kernel, f, seed=seed),
-    "GP-TS": lambda space, kernel, f, horizon, seed: policy(space, kernel, f, sb.GPTS, seed=seed),
-    "BKB": lambda space, kernel, f, horizon, seed: policy(space, kernel, f, sb.BKB, seed=seed),
     "pi-GP-UCB": lambda space, kernel, f, horizon, seed: partitioned(space, kernel, f, horizon),
     "GP-UCB, scale=5": lambda space, kernel, f, horizon, seed: sb.GPUCB(space, kernel, **BAYES, scale=5, seed=seed),
 }
