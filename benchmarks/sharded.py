@@ -204,9 +204,7 @@ def threads(quick: bool) -> Iterator[Line]:
 class Idle:
     """A shard that has nothing to do."""
 
-    CHANGING: ClassVar[frozenset[str]] = frozenset()
-    ASKING: ClassVar[frozenset[str]] = frozenset()
-    ask_is_stateful: ClassVar[bool] = False
+    changing: ClassVar[frozenset[str]] = frozenset()
 
     def nothing(self, number: int) -> None:
         """Nothing."""
