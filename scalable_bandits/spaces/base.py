@@ -110,7 +110,7 @@ class Space(Specification):
         return None if self.box is None else self.box[:, 1] - self.box[:, 0]
 
     def drawn(self, side: int) -> FiniteSpace:
-        """Return the candidates at which to draw a function: those of a finite space, a grid of `side`^d on a box."""
+        """Return the candidates at which to draw a function: those of a finite space; on a box side^d of them."""
         return self.candidate_set(side**self.dimension, 0)
 
     def argument(self, point: Floats) -> Any:
