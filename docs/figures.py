@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scalable_bandits.report.numerals import significant
+from scalable_bandits.report.numbers import significant
 from scalable_bandits.studies import Study
 
 FOLDER = Path(__file__).parent

@@ -1,6 +1,6 @@
-"""Gaussian-process bandits that keep going where others stop.
+"""Gaussian-process bandits for long horizons, large spaces and many priors.
 
-Import it as ``sb``: spaces, kernels, policies and environments are names of this module.
+Import the package as ``sb``; its spaces, kernels, policies and environments are names of this module.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ if TYPE_CHECKING:
     from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreDamaged, StoreError, StoreLocked
     from scalable_bandits.studies import Study, StudyIncomplete
 
-# Where the names are that bring in zarr, xarray or matplotlib: imported when they are used.
+# Modules of the names that need zarr, xarray or matplotlib. They are imported on first use.
 _LATE = {
     "Study": "studies",
     "check": "runs.status",
     "record": "runs.recording",
     "ClusterError": "execution",
     "StudyIncomplete": "studies",
-    "analysis": "",  # modules
+    "analysis": "",  # a module itself
     "plots": "",
     **dict.fromkeys(("ObservationStore", "SpecificationDiffers", "StoreDamaged", "StoreError", "StoreLocked"), "store"),
 }
@@ -173,7 +173,7 @@ __all__ = [
 
 
 def _cluster_executor(on: Any) -> Executor:
-    """Executor on a cluster, imported when it is used."""
+    """Make an executor on a cluster; Dask is imported on first use."""
     from scalable_bandits.execution.cluster_executor import ClusterExecutor
 
     return ClusterExecutor(on)

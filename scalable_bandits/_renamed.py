@@ -1,4 +1,7 @@
-"""Modules and classes of version 0.1 under their old names: they work in 0.2, with a `DeprecationWarning`."""
+"""Old names of version 0.1 for modules, classes and functions that were renamed since.
+
+They work in version 0.2, with a `DeprecationWarning`, and are gone in 0.3.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from typing import Any
 from scalable_bandits import checks
 
 PACKAGE = __name__.rpartition(".")[0]
-MODULES = {  # old name -> new name, inside the package
+MODULES = {  # old module -> new module, inside the package
     "acquisition": "formulas.acquisition",
+    "analysis.played": "analysis.diagnostics",
     "confidence": "formulas.confidence",
     "evaluations": "runs.evaluations",
     "execution.places": "execution.connect",
@@ -19,16 +23,15 @@ MODULES = {  # old name -> new name, inside the package
     "execution.warming": "warmup",
     "information": "formulas.information_gain",
     "maximize": "runs.maximize",
-    "numerals": "report.numerals",
+    "numerals": "report.numbers",
     "policies.confident": "policies.confidence_policy",
     "policies.gaussian_process": "policies.gp_policy",
-    "policies.held": "policies.sharded",
+    "policies.held": "policies.base",
     "policies.learned_prior": "posteriors.hyperparameters.schedule",
     "policies.measured": "policies.measurements",
     "policies.memory": "policies.limited_memory",
-    "policies.played": "policies.candidates",
+    "policies.played": "spaces.domain",
     "policies.shards": "policies.prior_model",
-    "policies.whole_box": "posteriors.box.whole_box",
     "posteriors.ahead": "posteriors.tiled.column_cache",
     "posteriors.autoregression": "posteriors.forgetting.kalman",
     "posteriors.blocked": "posteriors.tiled.engine",
@@ -59,7 +62,7 @@ MODULES = {  # old name -> new name, inside the package
     "recording": "runs.recording",
     "report.of_run": "report.run_page",
     "report.of_study": "report.study_page",
-    "results": "report.results",
+    "results": "report.study_files",
     "simulate": "runs.simulate",
     "status": "runs.status",
     "store.holders": "store.lock_owner",
@@ -69,26 +72,36 @@ MODULES = {  # old name -> new name, inside the package
     "theory": "formulas.rates",
     "trajectory": "runs.trajectory",
 }
-CLASSES = {  # old name -> new name, in the same module
+CLASSES = {  # old class or function -> its new name
     "AskedEngine": "OnDemandEngine",
     "AutoregressiveEngine": "KalmanEngine",
     "BlockedEngine": "TiledEngine",
-    "HeldPolicy": "ShardedPolicy",
+    "Built": "ProblemsFromBuilder",
+    "Declared": "ProblemsFromTables",
+    "HeldPolicy": "Policy",
     "Observations": "CollapsedObservations",
+    "IndexPolicy": "GaussianProcessPolicy",
     "QueriedEngine": "BoxEngine",
     "SlidingEngine": "SlidingWindowEngine",
     "Told": "ObservationLog",
+    "table_of": "regret_table",
 }
-MOVED = {("information", "GreedyInformationGain"): "posteriors.greedy_gain"}  # out of a module that was renamed
+MOVED = {  # (old module, name) -> new module of this name alone
+    ("information", "GreedyInformationGain"): "posteriors.greedy_gain",
+    ("results", "finite"): "cli.messages",
+    ("results", "published_table"): "cli.study_output",
+    ("results", "record_of"): "cli.study_output",
+    ("results", "table_of"): "cli.study_output",
+}
 
 
 class RenamedModule(ModuleType):
-    """A module's old name.
+    """Stand-in for a renamed module, under its old name.
 
     Parameters
     ----------
     old, new
-        Names of the module, inside the package.
+        Old and new name of the module, inside the package.
     """
 
     def __init__(self, old: str, new: str):
@@ -96,26 +109,26 @@ class RenamedModule(ModuleType):
         self._names = old, new
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked by the interpreter and by tools that go through all modules
+        if name.startswith("__"):  # looked up by the interpreter and by tools that inspect every module: no warning
             raise AttributeError(name)
         old, new = self._names
         return renamed(old, MOVED.get((old, name), new), name)
 
 
 def renamed(old: str, new: str, name: str) -> Any:
-    """Look up a name that moved or was renamed, with a `DeprecationWarning`.
+    """Return what an old name refers to and emit a `DeprecationWarning`.
 
     Parameters
     ----------
     old, new
-        Module that had the name in 0.1, and the one that has it now, inside the package.
+        Module that had the name in 0.1 and module that has it now, inside the package.
     name
-        Name in the old module.
+        Old name.
 
     Raises
     ------
     AttributeError
-        If the new module has no such name.
+        If the new module does not have the name.
     """
     current = CLASSES.get(name, name)
     try:
@@ -127,6 +140,6 @@ def renamed(old: str, new: str, name: str) -> Any:
 
 
 def install() -> None:
-    """Put the old names of modules where ``import`` finds them."""
+    """Register the old modules in `sys.modules`, where ``import`` looks first."""
     for old, new in MODULES.items():
         sys.modules.setdefault(f"{PACKAGE}.{old}", RenamedModule(old, new))

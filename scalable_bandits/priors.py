@@ -1,12 +1,9 @@
-"""What somebody believes about the function before it is measured: a mean, a kernel, and a name for them.
-
-Experts give such priors, or they are estimated from earlier readings of the same sensors.
-"""
+"""Named Gaussian-process priors, given by an expert or estimated from earlier readings of the same sensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import numpy as np
@@ -24,17 +21,7 @@ Mean = float | Floats | Callable[[Floats, int], ArrayLike]
 
 def _named(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
     if not isinstance(value, str) or not value:
-        checks.refuse(field.name, value, "a name: text, not empty")
-
-
-def _frozen_mean(value: Any) -> Mean:
-    if callable(value):
-        given: Mean = value
-        return given
-    means = checks.finite("mean", value)
-    if means.ndim > 1 or not means.size:
-        checks.refuse("mean", f"shape {means.shape}", "a number, (size,) numbers, or a function of points and round")
-    return checks.frozen(means) if means.ndim else float(means)
+        checks.refuse(field.name, value, "a name: text that is not empty")
 
 
 def _same(one: Mean, other: Mean) -> bool:
@@ -43,22 +30,22 @@ def _same(one: Mean, other: Mean) -> bool:
 
 @attrs.frozen
 class Prior(Specification):
-    """A Gaussian-process prior with a name: a candidate, where nobody is sure which prior is right.
+    """Gaussian-process prior with a name, one of several among which a policy chooses.
 
     Parameters
     ----------
     name
-        What it is called in reports; distinct within a set of priors.
+        Name in reports; unique within a set of priors.
     kernel
-        Prior covariance, in squared units of y; static, or one times `TemporalDecay`.
+        Prior covariance, in squared units of y; a static kernel, or one times `TemporalDecay`.
     mean
-        In units of y: a number; one for each candidate of a finite space (size,); or a function m(points (k, d), t)
-        of points and the round t >= 1, with values (k,).
+        Prior mean, in units of y: a number; an array (size,), one number for each candidate of a finite space; or a
+        function m(points, t) of points (k, d) and the round t >= 1 that returns (k,).
 
     Raises
     ------
     ValueError, TypeError
-        If the name is empty, the mean not finite; the kernel is no kernel.
+        If the name is empty or the mean is not finite; if the kernel is invalid.
 
     Examples
     --------
@@ -69,10 +56,27 @@ class Prior(Specification):
 
     name: str = attrs.field(validator=_named)
     kernel: Kernel = attrs.field(validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
-    mean: Mean = attrs.field(default=0.0, converter=_frozen_mean, eq=attrs.cmp_using(eq=_same), hash=False)
+    mean: Mean = attrs.field(default=0.0, eq=attrs.cmp_using(eq=_same), hash=False)
+
+    def __attrs_post_init__(self) -> None:
+        if callable(self.mean):
+            return
+        means = self._finite(self.mean)
+        if means.ndim > 1 or not means.size:
+            self._refuse(f"shape {means.shape}", "a number, an array (size,), or a function of points and round")
+        object.__setattr__(self, "mean", checks.frozen(means) if means.ndim else float(means))
+
+    def _finite(self, mean: ArrayLike) -> Floats:
+        try:
+            return checks.finite("mean", mean)
+        except ValueError as error:  # name the prior: a policy may have several
+            raise ValueError(f"{error} (prior {self.name!r})") from None
+
+    def _refuse(self, given: str, allowed: str) -> NoReturn:
+        checks.refuse("mean", f"{given} (prior {self.name!r})", allowed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.kernel, self.mean)  # unpickled arrays would be writable
+        return type(self), (self.name, self.kernel, self.mean)  # default unpickling would make the array writable
 
     @property
     def moving(self) -> bool:
@@ -80,70 +84,70 @@ class Prior(Specification):
         return callable(self.mean)
 
     def check(self, space: Space) -> None:
-        """Raise ValueError unless kernel and mean fit a space."""
+        """Raise ValueError unless kernel and mean fit the space."""
         self.kernel.check(space.dimension)
         if isinstance(self.mean, np.ndarray):
-            sizes = [(space.size,)] if isinstance(space, FiniteSpace) else []
+            sizes = [] if space.finite is None else [(space.finite.size,)]
             if self.mean.shape not in sizes:
-                allowed = "a number, or a function; on a finite space also one number a candidate"
-                checks.refuse("mean", f"shape {self.mean.shape} (prior {self.name!r})", allowed)
+                allowed = "a number, or a function; on a finite space also one number for each candidate"
+                self._refuse(f"shape {self.mean.shape}", allowed)
 
     def mean_at(self, points: Floats, t: int, space: FiniteSpace) -> Floats:
-        """Prior mean in a round.
+        """Compute the prior mean in a round.
 
         Parameters
         ----------
         points
-            (k, d); a mean given by candidate is known at candidates alone.
+            Points (k, d), in units of x; candidates if the mean is given as an array.
         t
-            Round, from 1.
+            Round, at least 1.
         space
-            Whose candidates.
+            Space of the candidates.
 
         Returns
         -------
         ndarray
-            (k,) in units of y.
+            Prior means (k,), in units of y.
 
         Raises
         ------
         ValueError
-            If the given function returns what is not finite or not one mean a point.
+            If the mean's function returns values that are not finite or of the wrong shape.
         """
         if callable(self.mean):
-            means = checks.finite("mean", self.mean(points, t))
+            means = self._finite(self.mean(points, t))
         else:
             given = np.asarray(self.mean)
             means = given[space.index(points)] if given.ndim else given
         if means.shape not in ((), (len(points),)):
-            checks.refuse("mean", f"values of shape {means.shape} (prior {self.name!r})", f"({len(points)},)")
+            self._refuse(f"values of shape {means.shape}", f"({len(points)},)")
         return np.broadcast_to(means, (len(points),)).astype(np.float64)
 
 
-EPSILONS = np.geomspace(1e-6, 1.0, 61)  # where the search for the best epsilon begins
+EPSILONS = np.geomspace(1e-6, 1.0, 61)  # starting grid of the search for the likeliest epsilon
 
 
 def decay_log_likelihood(readings: Floats, covariance: Floats, epsilon: ArrayLike, noise_variance: float) -> Floats:
-    """Log likelihood of a panel under a zero-mean first-order autoregression observed with noise.
+    """Compute the log likelihood of readings under a zero-mean first-order autoregression observed with noise.
 
-    The rows are rounds: f_1 ~ N(0, C), f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) N(0, C), y_t = f_t + noise. In
-    the coordinates of C's eigenvectors the sensors are independent, and each takes a scalar Kalman filter.
+    Each row is a round: f_1 ~ N(0, C), f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) N(0, C), y_t = f_t + noise. In
+    the basis of C's eigenvectors the coordinates are independent, so that scalar Kalman filters suffice.
 
     Parameters
     ----------
     readings
-        (times, n), in units of y.
+        Readings (times, n) of n sensors, in units of y.
     covariance
-        C (n, n), in squared units.
+        Covariance C (n, n), in squared units of y.
     epsilon
-        One, or (k,) of them.
+        One rate of change, or (k,) of them.
     noise_variance
-        In squared units.
+        Variance of the noise, in squared units of y.
 
     Returns
     -------
     ndarray
-        (k,), one for each epsilon, in nats.
+        Log likelihoods (k,), one for each epsilon, in nats.
     """
     spectrum, vectors = np.linalg.eigh(covariance)
     prior = np.maximum(spectrum, 0.0)
@@ -168,30 +172,30 @@ def prior_from_panel(
     zero_mean: bool = False,
     noise_variance: float | None = None,
 ) -> Prior:
-    """Estimate a prior on `Arms` from earlier readings of the same sensors, one row a round.
+    """Estimate a prior on `Arms` from earlier readings of the same sensors.
 
-    The kernel is the empirical covariance of the sensors about their means times `TemporalDecay(epsilon)`, with the
+    The kernel is the empirical covariance of the sensors about their means, times `TemporalDecay(epsilon)` with the
     epsilon of largest likelihood.
 
     Parameters
     ----------
     readings
-        (times, n), in units of y, evenly spaced: one row a round.
+        Readings (times, n) of n sensors, in units of y; one row a round, at equal intervals.
     name
-        Of the prior.
+        Name of the prior.
     standardised
-        In units in which the readings have mean 0 and, on average over the sensors, variance 1; without, in
-        units of y.
+        Whether the readings are first shifted and scaled to mean 0 and, averaged over the sensors, variance 1. If
+        False, the prior is in units of y.
     zero_mean
-        The prior's mean is 0; without, the sensors' means.
+        Whether the prior mean is 0. If False, it is the mean reading of each sensor.
     noise_variance
-        Of a reading, in squared units of the prior; 5 % of the average variance if not given. It decides what
-        change from one row to the next counts as forgetting.
+        Noise variance of a reading, in squared units of the prior; 5 % of the average variance if not given. A larger
+        value attributes more of the change between rows to noise and less to forgetting.
 
     Raises
     ------
     ValueError
-        If there are fewer than 3 rows, or no columns, a reading is not finite, or no reading ever changes.
+        If there are fewer than 3 rows or no columns, a reading is not finite, or no sensor's readings change.
 
     References
     ----------
@@ -212,7 +216,7 @@ def prior_from_panel(
         checks.refuse("readings", f"an array of shape {panel.shape}", "at least 3 rows (times), 1 column (sensor)")
     spread = float(panel.var(axis=0).mean())
     if not spread:
-        checks.refuse("readings", "readings that never change", "readings that do")
+        checks.refuse("readings", "readings that never change", "readings that change over time")
     if standardised:
         panel = (panel - panel.mean()) / spread**0.5
     means = panel.mean(axis=0)
@@ -232,17 +236,17 @@ def prior_from_panel(
 
 
 def semidefinite(matrix: Floats) -> Floats:
-    """Nearest positive semi-definite matrix to a symmetric one: negative eigenvalues become 0.
+    """Return the nearest positive semi-definite matrix: negative eigenvalues become 0.
 
     Parameters
     ----------
     matrix
-        (n, n), symmetric.
+        Symmetric matrix (n, n), in any unit.
 
     Returns
     -------
     ndarray
-        (n, n), in the units of the given one.
+        Positive semi-definite matrix (n, n), in the same unit.
     """
     spectrum, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
     if spectrum[0] >= 0.0:

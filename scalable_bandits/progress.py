@@ -1,4 +1,4 @@
-"""A progress bar, if one is wanted."""
+"""Progress bar."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from contextlib import contextmanager
 def progress_bar(
     shown: bool, name: str, total: int, done: int = 0, dashboard: str = "", unit: str = ""
 ) -> Iterator[Callable[[int], None]]:
-    """Show a bar of `total` steps, their rate and the time that remains; gives the function that advances it.
+    """Show a bar with the rate of the steps and the remaining time; yield the function that advances it.
 
     Parameters
     ----------
     shown
-        Nothing happens if not set.
-    name, total, done
-        What stands before the bar, how many steps, how many of them were made earlier.
+        Flag to show the bar. If it is not set, the function has no effect.
+    name
+        Text before the bar.
+    total, done
+        Number of steps in all, and of steps done earlier.
     dashboard
-        Address to show above the bar, if there is one.
+        Address of a dashboard, shown above the bar unless it is empty.
     unit
-        Of the steps, in the rate.
+        Unit of a step, shown after the rate.
     """
     if not shown:
         yield lambda count: None

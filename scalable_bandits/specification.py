@@ -1,8 +1,8 @@
-"""Specifications: frozen values that go to and from plain dicts.
+"""Specifications: immutable descriptions of what is computed, convertible to and from plain dicts.
 
-Kernels, spaces, noises and environments say *what* is computed and hold no state. They compare
-by value, pickle, and are written into a store's attributes as JSON-ready dicts, from which
-only classes of this package can be rebuilt: reading a specification runs nobody's code.
+Kernels, spaces, noises and environments are specifications. They have no state, compare by value, can be pickled, and
+are written to stores as JSON-ready dicts. Only classes of this package can be rebuilt from a dict, so that reading a
+specification never executes foreign code.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from scalable_bandits.checks import refuse
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Half a sentence for an error message: the nearest known word, and all of them.
+    """Return text for an error message: the known word that is nearest to an unknown one, and all known words.
 
     Parameters
     ----------
     word
-        That is not known.
+        Unknown word.
     known
-        All that are.
+        All known words.
     """
     names = sorted(set(known))
     close = difflib.get_close_matches(word, names, n=1)
@@ -39,12 +39,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def parameters(value: Any) -> dict[str, Any] | None:
-    """Arguments that would make a value anew, by name; None for a value that is no specification.
+    """Return the arguments that rebuild a specification, by name; None for any other value.
 
     Parameters
     ----------
     value
-        Any.
+        Specification, instance of another attrs class, or any other value.
     """
     if isinstance(value, Specification):
         return value.parameters()
@@ -52,23 +52,24 @@ def parameters(value: Any) -> dict[str, Any] | None:
 
 
 def _fields(value: Any) -> dict[str, Any]:
+    """Return the arguments of an attrs class with which an instance was made, by name."""
     return {field.alias: getattr(value, field.name) for field in attrs.fields(type(value)) if field.init}
 
 
 def plain(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) -> Any:
-    """Turn a specification, or a value inside one, into JSON-ready data.
+    """Convert a specification, or a value inside one, to JSON-ready data.
 
     Parameters
     ----------
     value
-        Of numbers, strings, arrays, and values with `parameters`.
+        Specification, number, string, array, or a list or tuple of such values.
     array
-        What becomes of an array (...,) of any shape; lists, if not given.
+        Function that converts an array (...,) of any shape. Default: to nested lists.
 
     Raises
     ------
     TypeError
-        If the value holds a function: code is never written into a specification.
+        If the value contains a function, because code is never written to a specification.
     """
     arguments = parameters(value)
     if arguments is not None:
@@ -80,19 +81,19 @@ def plain(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) ->
     if isinstance(value, tuple | list):
         return [plain(v, array) for v in value]
     if callable(value):
-        raise TypeError(f"a specification holds plain data; got the function {value!r}")
+        raise TypeError(f"specification: got the function {value!r}; allowed: plain data")
     return value
 
 
 def function_name(function: Any) -> str:
-    """Where a function is defined, "module:name"; of another callable, its class.
+    """Return the import name of a function as "module:name"; for another callable, that of its class.
 
-    A script that runs is called after its file, so that the name is the one by which it can be imported.
+    The module of a running script is named after its file, so that the function can be imported by this name.
 
     Parameters
     ----------
     function
-        Of the user.
+        Function or other callable of the user.
     """
     named = function if hasattr(function, "__qualname__") else type(function)
     module = named.__module__
@@ -104,12 +105,12 @@ def function_name(function: Any) -> str:
 
 
 def describe(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) -> Any:
-    """Like `plain`, for the record: a function or another object becomes ``{"function": "module:name"}``.
+    """Convert like `plain`, but replace functions and unknown objects by ``{"function": "module:name"}``.
 
     Parameters
     ----------
     value, array
-        As of `plain`.
+        Value to convert, and converter of arrays (...,), as in `plain`.
     """
     arguments = parameters(value)
     if arguments is not None:
@@ -124,23 +125,23 @@ def describe(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist)
 
 
 MAIN = "__main__"
-LARGE = 64  # numbers; longer arrays are kept as arrays, and a description has their digests
+LARGE = 64  # numbers; larger arrays are stored as arrays, and a description contains only their digests
 
 
 def specify(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Describe what makes a run, as plain data and the long arrays in it by their digests.
+    """Describe the parts that define a run as plain data, with large arrays replaced by their digests.
 
     Parameters
     ----------
     parts
-        Policy, environment and the like, by name.
+        Policy, environment and other parts, by name.
 
     Returns
     -------
     description : dict
-        JSON-ready.
+        JSON-ready description.
     inputs : dict
-        Arrays (...,) of any shape, of more than `LARGE` numbers, by the digests that stand for them in the description.
+        Arrays (...,) of any shape with more than `LARGE` numbers, by their digests.
     """
     inputs: dict[str, np.ndarray] = {}
 
@@ -156,7 +157,7 @@ def specify(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndar
 
 
 def array_digest(array: np.ndarray) -> str:
-    """Digest of an array's bytes, by which a description names it.
+    """Return the digest of an array's bytes, which identifies it in a description.
 
     Parameters
     ----------
@@ -167,20 +168,20 @@ def array_digest(array: np.ndarray) -> str:
 
 
 def differences(stored: Any, given: Any, name: str = "") -> list[str]:
-    """Where two descriptions differ, a line a field.
+    """Compare two descriptions and return one line per field that differs.
 
     Parameters
     ----------
     stored, given
-        What `describe` gave.
+        Descriptions, as `describe` returns them.
     name
-        Of what is described, for the lines.
+        Name of the described object, with which each line begins.
     """
     if isinstance(stored, Mapping) and isinstance(given, Mapping):
         keys = [*stored, *(key for key in given if key not in stored)]
         inside = f"{name}." if name else ""
         missing = object()
-        usual = _defaults(given.get("type"))  # a parameter that is newer than the store was at its default then
+        usual = _defaults(given.get("type"))  # parameters that are newer than the store had these values
         pairs = ((key, stored.get(key, usual.get(key, missing)), given.get(key, missing)) for key in keys)
         return [
             line
@@ -199,7 +200,7 @@ def differences(stored: Any, given: Any, name: str = "") -> list[str]:
 
 
 def _may_be_one(name: str, stored: Any, given: Any) -> bool:
-    """Whether two functions have the same name, and of one of them nobody knows the module: it was typed in."""
+    """Return whether two function names can mean one function: same name, one defined in an interactive session."""
     if name.rpartition(".")[2] != "function" or not isinstance(stored, str) or not isinstance(given, str):
         return False
     (first, _, stored_name), (second, _, given_name) = stored.partition(":"), given.partition(":")
@@ -207,7 +208,7 @@ def _may_be_one(name: str, stored: Any, given: Any) -> bool:
 
 
 def _defaults(kind: Any) -> dict[str, Any]:
-    """Described defaults of a specification's parameters, by name; none for what is no specification."""
+    """Return the described defaults of a specification's parameters, by name; an empty dict for other types."""
     known = Specification._registry.get(kind) if isinstance(kind, str) else None
     if known is None or not attrs.has(known):
         return {}
@@ -222,39 +223,41 @@ def _shown(value: Any, missing: object = None) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-class Specification(ABC):  # noqa: B024 - what its subclasses compute is theirs to name
-    """Mixin of frozen attrs classes: `to_dict`, `from_dict`, and a registry by class name."""
+class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract methods
+    """Base class of specifications: conversion to and from dicts, and a registry of classes by name."""
 
     __slots__ = ()
     _registry: ClassVar[dict[str, type[Specification]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:  # nobody else's code is ever rebuilt
+        if (
+            cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+        ):  # foreign classes are never rebuilt from a dict
             Specification._registry[cls.__name__] = cls
 
     def parameters(self) -> dict[str, Any]:
-        """Arguments that would make this anew, by name."""
+        """Return the arguments that rebuild this object, by name."""
         return _fields(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data (numbers, strings, lists, dicts) from which `from_dict` rebuilds this."""
+        """Return plain data (numbers, strings, lists, dicts) from which `from_dict` rebuilds this object."""
         result: dict[str, Any] = plain(self)
         return result
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild a specification.
+        """Rebuild a specification from a dict.
 
         Parameters
         ----------
         data
-            What `to_dict` gave, also after a trip through JSON.
+            Dict as `to_dict` returns it, also after conversion to JSON and back.
 
         Raises
         ------
         ValueError
-            If the type or a key is unknown (the message suggests the nearest), or is not a `cls`.
+            If the type or a key is unknown (the message suggests the nearest one), or the type is not a `cls`.
         """
         values = {key: _rebuild(value) for key, value in data.items() if key != "type"}
         name = data.get("type", cls.__name__)
@@ -270,12 +273,13 @@ class Specification(ABC):  # noqa: B024 - what its subclasses compute is theirs 
 
 
 def _is_value(kind: type) -> bool:
-    """Whether a class can be made from plain data: it has parameters, and is not one of the abstract bases."""
+    """Return whether a class can be built from plain data: it has parameters and is not abstract."""
     described = attrs.has(kind) or getattr(kind, "parameters", None) is not Specification.parameters
     return described and not inspect.isabstract(kind) and kind is not Specification
 
 
 def _rebuild(value: Any) -> Any:
+    """Rebuild the specifications in a value; lists become tuples."""
     if isinstance(value, Mapping) and "type" in value:
         return Specification.from_dict(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Compiled code, made before it is needed."""
+"""Compilation of all compiled code before it is needed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ import numpy as np
 from scalable_bandits import policies
 from scalable_bandits.kernels import RBF, Covariance, Kernel, Linear, Matern, Periodic, RationalQuadratic, TemporalDecay
 from scalable_bandits.policies import Policy
-from scalable_bandits.spaces import Arms, Box, Grid, Points, Visited
+from scalable_bandits.spaces import Arms, Box, Grid, Points
 
-ROUNDS = 70  # after which windows were folded and cells were split
+ROUNDS = 70  # enough for windows to be folded and for cells to be split
 
 
 def warmup() -> float:
-    """Compile everything that is compiled, or load it where this machine has it already.
+    """Compile all compiled functions, or load them from the cache of this machine.
 
-    One process a machine compiles, others that call this meanwhile wait and load what it made.
+    Only one process per machine compiles at a time. Others that call this function meanwhile wait and then load the
+    result.
 
     Returns
     -------
     float
-        Seconds that it took: a few where nothing was compiled yet, a fraction of one otherwise.
+        Duration in seconds: a few if something was compiled, otherwise a fraction of one.
 
     Examples
     --------
@@ -39,8 +40,8 @@ def warmup() -> float:
     started = time.perf_counter()
     owner = os.getuid() if hasattr(os, "getuid") else "user"
     with FileLock(Path(tempfile.gettempdir()) / f"scalable-bandits-warmup-{owner}.lock"):
-        for policy in _one_of_each():
-            _play(policy)
+        for policy in _policies():
+            _run(policy)
     return time.perf_counter() - started
 
 
@@ -53,10 +54,10 @@ def _kernels() -> Iterator[Kernel]:
     yield Linear()
 
 
-def _one_of_each() -> Iterator[Policy]:
-    """Policies that together call every compiled function, with every type of argument."""
+def _policies() -> Iterator[Policy]:
+    """Yield policies that together call every compiled function with every type of argument."""
     grid, kernel = Grid([[0, 1]], 24), Matern(0.3, nu=1.5)
-    for space in (grid, Points(np.linspace(0, 1, 9))):  # whose points are read-only, another type to the compiler
+    for space in (grid, Points(np.linspace(0, 1, 9))):  # read-only points are a type of their own to the compiler
         yield from (policies.GPEI(space, each) for each in _kernels())
     yield policies.IGPUCB(Arms(5), Covariance(np.eye(5)))
     for engine in ("dense", "blocked"):
@@ -65,15 +66,16 @@ def _one_of_each() -> Iterator[Policy]:
     for tightening in (False, True):
         yield policies.PiGPUCB(Grid([[0, 1]] * 2, 20), kernel, horizon=200, tightening=tightening)
     yield policies.GPUCB(Box([[0, 1]]), kernel, candidates=32)
-    yield from (policies.GPEI(Box([[0, 1]] * 2), each) for each in _kernels())  # by gradients
+    yield from (policies.GPEI(Box([[0, 1]] * 2), each) for each in _kernels())  # maximised by gradients
     yield from (policies.GPTS(Box([[0, 1]] * 2), each) for each in _kernels())
     yield policies.TVGPUCB(Grid([[0, 1]], 9), kernel * TemporalDecay(0.1))
     yield policies.SWGPUCB(Grid([[0, 1]], 9), kernel, memory=5)
     yield policies.RandomSearch(grid)
 
 
-def _play(policy: Policy) -> None:
-    whole = isinstance(policy.finite_space, Visited)
+def _run(policy: Policy) -> None:
+    """Ask and tell a policy for some rounds, with availability and pending points."""
+    whole = policy.domain.whole_box
     half = None if whole else np.arange(policy.finite_space.size // 2)
     for t in range(4 if whole else ROUNDS):
         asked = policy.ask(available=half) if t % 3 == 0 else policy.ask()

@@ -17,24 +17,24 @@ import scalable_bandits as sb
 
 # Their functions and classes are public: the pages of the reference.
 MODULES = (
-    "acquisition",
     "analysis",
-    "confidence",
     "environments",
     "execution",
-    "information",
+    "formulas.acquisition",
+    "formulas.confidence",
+    "formulas.information_gain",
+    "formulas.rates",
     "kernels",
     "plots",
     "policies",
     "posteriors",
     "priors",
     "report",
+    "runs.status",
     "spaces",
     "specification",
-    "status",
     "store",
     "studies",
-    "theory",
 )
 MADE_BY_OTHERS = (".ObservationStore", ".StoredRun", ".Trajectory")  # by `open`, by `simulate`
 REFUSALS = ("ValueError", "TypeError")

@@ -229,3 +229,20 @@ def test_names_say_something(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_every_file_says_what_it_is(path: Path) -> None:
     assert ast.get_docstring(tree(path))
+
+
+def test_nothing_private_is_unused() -> None:
+    """Private functions, classes and constants: what nothing names can go."""
+    defined, used = {}, set()
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                defined[node.name] = path
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                defined[node.id] = path
+            elif isinstance(node, ast.Name):
+                used.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                used.add(node.attr)
+    private = {name for name in defined if name.strip("_") and name.startswith("_") and not name.endswith("__")}
+    assert not {name: str(defined[name]) for name in private - used}

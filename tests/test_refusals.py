@@ -683,7 +683,7 @@ class TestRefusedSimulations:
             store.mkdir()
             (store / "mine.txt").write_text("mine")
         before = snapshot(policy)
-        with pytest.raises(FileExistsError, match=r"^store: .*run\.zarr exists already and is no run"):
+        with pytest.raises(FileExistsError, match=r"^store: .*run\.zarr exists already and is not a run"):
             sb.simulate(policy, environment_on(policy.space), 3, store=store)
         assert snapshot(policy) == before
         assert [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] == ["mine"]

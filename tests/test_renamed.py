@@ -27,6 +27,8 @@ def test_the_ways_in_which_a_module_is_imported():
     with pytest.warns(DeprecationWarning, match=r"posteriors.greedy_gain"):
         from scalable_bandits.information import GreedyInformationGain
     assert GreedyInformationGain is sb.GreedyInformationGain
+    with pytest.warns(DeprecationWarning, match=r"results.table_of is deprecated .* use .*study_output.regret_table"):
+        assert importlib.import_module("scalable_bandits.results").table_of.__name__ == "regret_table"
     importlib.import_module("scalable_bandits.simulate")
     assert callable(sb.simulate), "the function, whatever was imported"
 

@@ -1,6 +1,6 @@
-"""What came of runs and studies, in numbers: means, paired differences, exponents, coverage, time per round."""
+"""Numbers from runs and studies: means, paired differences, exponents, coverage, time per round."""
 
-from scalable_bandits.analysis.played import (
+from scalable_bandits.analysis.diagnostics import (
     NORMAL,
     Coverage,
     Times,

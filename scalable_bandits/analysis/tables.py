@@ -1,4 +1,4 @@
-"""What came of a study, in numbers: means, paired differences, exponents of growth."""
+"""Numbers from a study: means, paired differences, exponents of growth."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from scalable_bandits.spaces import Indices
 if TYPE_CHECKING:
     import xarray
 
-LEVEL = 0.95  # of confidence intervals
+LEVEL = 0.95  # confidence level of the intervals
 DECADE = 10  # exponents are fitted to the rounds from T / DECADE on
 
 
 class Mean(NamedTuple):
-    """A policy's regret in one case, over its finished runs; in units of y."""
+    """Regret of a policy in one case, over its finished runs, in units of y."""
 
     case: str
     policy: str
-    runs: int  # finished
+    runs: int  # number of finished runs
     regret: float  # mean cumulative regret
     standard_error: float  # of that mean; NaN for one run
     low: float  # lower end of the confidence interval of the mean (Student's t)
     high: float  # its upper end
-    average: float  # regret a round
-    last_tenth: float  # regret a round over the last tenth of the rounds
-    fraction: float  # regret as a fraction of uniform play's; NaN where that has none
+    average: float  # regret per round
+    last_tenth: float  # regret per round over the last tenth of the rounds
+    fraction: float  # regret as a fraction of uniform play's; NaN if uniform play has no regret
 
 
 class Difference(NamedTuple):
-    """Cumulative regret of a policy minus another's in the same replicates; in units of y."""
+    """Cumulative regret of a policy minus that of another policy in the same replicates, in units of y."""
 
     case: str
     policy: str
-    against: str
-    runs: int  # replicates that both finished
-    difference: float  # mean; positive: more regret than `against`
+    against: str  # label of the other policy
+    runs: int  # number of replicates finished by both
+    difference: float  # mean; positive if the policy has more regret than `against`
     standard_error: float  # of that mean; NaN for one replicate
     low: float  # lower end of the confidence interval of the mean (Student's t)
     high: float  # its upper end
@@ -51,29 +51,29 @@ class Exponent(NamedTuple):
 
     case: str
     policy: str
-    runs: int  # finished, and so fitted
-    exponent: float  # mean of the runs' fits
+    runs: int  # number of finished runs, which are fitted
+    exponent: float  # mean exponent of the runs
     standard_error: float  # of that mean; NaN for one run
 
 
 class Spread(NamedTuple):
-    """Mean of independent values, its standard error and its confidence interval (NaN for one value)."""
+    """Mean of independent values with standard error and confidence interval (both NaN for one value)."""
 
-    mean: Any  # a number, or (...,), in the units of the values; so are the others
+    mean: Any  # a number, or (...,), like all fields in the units of the values
     standard_error: Any  # of that mean
     low: Any  # lower end of the confidence interval
     high: Any  # its upper end
 
 
 def spread(values: Floats, level: float = LEVEL) -> Spread:
-    """Mean over the first axis with a Student interval.
+    """Compute the mean over the first axis with Student's confidence interval.
 
     Parameters
     ----------
     values
-        (n, ...) independent along the first axis.
+        Values (n, ...), independent along the first axis.
     level
-        Of the interval.
+        Confidence level of the interval, between 0 and 1.
 
     Raises
     ------
@@ -107,19 +107,19 @@ def _numbers(found: Spread) -> tuple[float, float, float, float]:
 
 
 def case_of(result: xarray.Dataset, case: str | None) -> str:
-    """Name of a study's case, which need not be given where there is one.
+    """Return the name of a study's case; the name may be omitted if the study has one case.
 
     Parameters
     ----------
     result
-        What `Study.run` gave, or `Study.open` opened.
+        Result of `Study.run` or `Study.open`.
     case
-        Its name.
+        Name of the case, or None.
 
     Raises
     ------
     ValueError
-        If there is no such case, or several and none is named.
+        If the case is unknown, or omitted although the study has several.
     """
     cases = [str(name) for name in result["case"].values]
     if case is None and len(cases) == 1:
@@ -130,33 +130,33 @@ def case_of(result: xarray.Dataset, case: str | None) -> str:
 
 
 def finished(result: xarray.Dataset, case: str, policy: str) -> Floats:
-    """Regret of a policy's finished runs of one case.
+    """Return the regret of a policy's finished runs of one case.
 
     Parameters
     ----------
     result
-        What `Study.run` gave, or `Study.open` opened.
+        Result of `Study.run` or `Study.open`.
     case, policy
-        Their names.
+        Name of the case and label of the policy.
 
     Returns
     -------
     ndarray
-        (runs, rounds) in units of y.
+        Regret (runs, rounds), in units of y.
     """
     regret = result["regret"].sel(case=case, policy=policy).transpose("replicate", "round").values
     return regret[np.isfinite(regret).all(axis=1)]
 
 
 def means(result: xarray.Dataset, level: float = LEVEL) -> list[Mean]:
-    """Table of a study, best policy first within each case; what no run has finished comes last.
+    """Return the mean regrets of a study, best policy first in each case, policies without finished runs last.
 
     Parameters
     ----------
     result
-        What `Study.run` gave, or `Study.open` opened.
+        Result of `Study.run` or `Study.open`.
     level
-        Of the confidence intervals, between 0 and 1.
+        Confidence level of the intervals, between 0 and 1.
 
     Raises
     ------
@@ -184,24 +184,24 @@ def means(result: xarray.Dataset, level: float = LEVEL) -> list[Mean]:
 
 
 def differences(result: xarray.Dataset, against: str | None = None, level: float = LEVEL) -> list[Difference]:
-    """Cumulative regret of each policy minus another's, replicate by replicate.
+    """Compare the cumulative regret of each policy with that of another policy, replicate by replicate.
 
-    A replicate gives all policies the same function and the same noise, so that differences vary less than regrets.
+    In a replicate all policies have the same function and the same noise, so that differences vary less than regrets.
 
     Parameters
     ----------
     result
-        What `Study.run` gave.
+        Result of `Study.run` or `Study.open`.
     against
-        Label of the policy to compare with; in each case the one of least mean regret if not given. (An interval beside
-        a winner chosen by the same data is too optimistic: name the policy where it matters.)
+        Label of the policy to compare with; in each case the policy with the least mean regret if not given. (Intervals
+        around a winner chosen from the same data are too narrow: name the policy if this matters.)
     level
-        Of the confidence intervals.
+        Confidence level of the intervals, between 0 and 1.
 
     Raises
     ------
     ValueError
-        If no policy of the study has that label, or the level is not between 0 and 1.
+        If no policy of the study has this label, or the level is not between 0 and 1.
     """
     labels = [str(policy) for policy in result["policy"].values]
     if against is not None and against not in labels:
@@ -223,19 +223,19 @@ def differences(result: xarray.Dataset, against: str | None = None, level: float
 
 
 def exponent(rounds: Indices, curves: Floats) -> Spread:
-    """Fitted exponent b of curves R_t ~ t^b: least squares in logarithms over the last decade, curve by curve.
+    """Fit the exponent b of each curve R_t ~ t^b by least squares in logarithms over the last decade of rounds.
 
     Parameters
     ----------
     rounds
-        (k,) ascending.
+        Rounds (k,), ascending.
     curves
-        (n, k) cumulative regret; one that is not positive there has no exponent and is left out.
+        Cumulative regret (n, k), in units of y. Curves that are not positive over the last decade are left out.
 
     Raises
     ------
     ValueError
-        If a number is not finite, or there is not one value a round.
+        If a number is not finite, or there is not one value for each round.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def exponent(rounds: Indices, curves: Floats) -> Spread:
     """
     t, values = checks.finite("rounds", rounds, ndim=1), checks.finite("curves", curves, ndim=2)
     if not len(t) or values.shape[1] != len(t):
-        checks.refuse("curves", f"shape {values.shape}", f"(n, {len(t)}), one value a round, of at least one")
+        checks.refuse("curves", f"shape {values.shape}", f"(n, {len(t)}), one value for each of at least one round")
     late = t >= max(t[-1] / DECADE, 1.0)
     t, values = t[late], values[:, late]
     picked = np.unique(np.searchsorted(t, np.geomspace(t[0], t[-1], 200)))  # evenly on the logarithmic axis
@@ -258,12 +258,12 @@ def exponent(rounds: Indices, curves: Floats) -> Spread:
 
 
 def exponents(result: xarray.Dataset) -> list[Exponent]:
-    """Fitted exponents of a study's regret curves, case by case in the order of its policies.
+    """Fit the exponents of a study's regret curves, by case, in the order of its policies.
 
     Parameters
     ----------
     result
-        What `Study.run` gave, or `Study.open` opened.
+        Result of `Study.run` or `Study.open`.
     """
     rows, rounds = [], result["round"].values
     for case in map(str, result["case"].values):

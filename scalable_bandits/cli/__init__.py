@@ -1,4 +1,4 @@
-"""The command ``scalable-bandits``."""
+"""The command ``scalable-bandits`` and its subcommands."""
 
 from __future__ import annotations
 

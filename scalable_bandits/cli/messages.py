@@ -1,29 +1,38 @@
-"""What the command says, where, and with which code it leaves: 0 done, 1 something failed, 2 bad usage, 130 stopped."""
+"""Output and errors of the command.
+
+Exit codes: 0 success, 1 failure during the work, 2 refused input, 130 interrupted.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
-console = Console()
-errors = Console(stderr=True)
+# Names of runs, files and policies are printed as they are: their brackets and colons are not markup.
+console = Console(markup=False, emoji=False, highlight=False)
+errors = Console(stderr=True, markup=False, emoji=False, highlight=False)
 
-ON = "Where it runs: local:4 (worker processes), threads:4, tcp://host:port (a Dask scheduler), or a recipe (.yaml)."
+ON = (
+    "Where to run: local:4 (4 worker processes), threads:4, tcp://host:port (a Dask scheduler), or a recipe file "
+    "(.yaml). Default: this process."
+)
 JSON = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
 
 
 @contextmanager
 def refusals(let: tuple[type[Exception], ...] = (), again: str | None = None) -> Iterator[None]:
-    """Print what is refused, without a traceback, and leave with code 2; what failed as it ran, with code 1.
+    """Print errors as one line without a traceback and exit: code 2 for refused input, code 1 for failed work.
 
-    What is `let` through goes on. `again` is the command that goes on where the user stops this one.
+    Exceptions of the types in `let` pass. `again` is the command that continues the work; it is printed when the work
+    is interrupted.
     """
-    through: tuple[type[Exception], ...] = (typer.Exit, *let)  # typer's is a RuntimeError too
+    through: tuple[type[Exception], ...] = (typer.Exit, *let)  # typer.Exit is a RuntimeError, too
     try:
         yield
     except through:
@@ -31,16 +40,17 @@ def refusals(let: tuple[type[Exception], ...] = (), again: str | None = None) ->
     except KeyboardInterrupt:
         if again is None:
             raise
-        stop(again)
+        errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
+        raise typer.Exit(130) from None
     except Exception as error:
         from scalable_bandits.runs.evaluations import trace_of
         from scalable_bandits.store import StoreError
 
         trace = trace_of(error)
-        if trace is not None:  # a user's function raised: its own lines say where, ours say nothing
-            errors.print(escape(trace.rstrip()), highlight=False, soft_wrap=True)
-            hint = "" if again is None else f"; what was evaluated before is kept: go on with: {again}"
-            say("failed", f"an evaluation ended with {type(error).__name__}{hint}")
+        if trace is not None:  # a user's function raised: only the lines of that function help
+            errors.print(trace.rstrip(), soft_wrap=True)
+            hint = "" if again is None else f"; earlier evaluations are stored; continue with: {again}"
+            say("failed", f"an evaluation raised {type(error).__name__}{hint}")
             raise typer.Exit(1) from None
         if not isinstance(error, ValueError | OSError | RuntimeError):
             raise
@@ -49,24 +59,27 @@ def refusals(let: tuple[type[Exception], ...] = (), again: str | None = None) ->
         raise typer.Exit(1 if failed else 2) from None
 
 
-def stop(again: str) -> None:
-    """With code 130, and the command that goes on."""
-    errors.print(f"interrupted; go on with: {again}", highlight=False, soft_wrap=True)
-    raise typer.Exit(130) from None
-
-
-def command_again(store: str, function: str | None = None) -> str:
-    """What goes on with a store."""
+def resume_command(store: str, function: str | None = None) -> str:
+    """Return the command that continues the run or study in a store."""
     return f"scalable-bandits resume {store}" + ("" if function is None else f" --function {function}")
 
 
 def say(heading: str, what: object, colour: str = "red") -> None:
-    """On standard error."""
-    errors.print(f"[{colour}]{heading}:[/{colour}] {escape(str(what))}", highlight=False, soft_wrap=True)
+    """Print a message with a coloured heading to standard error."""
+    errors.print(Text.assemble((f"{heading}:", colour), f" {what}"), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """On standard output, and nothing else there."""
+    """Print a value as JSON to standard output; NaN and infinity, which JSON lacks, become null."""
     from json import dumps
 
-    typer.echo(dumps(value, indent=2))
+    typer.echo(dumps(finite(value), indent=2))
+
+
+def finite(value: Any) -> Any:
+    """Return a copy of nested data with None in place of NaN and infinity."""
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""`list`, `show` and `run`: studies."""
+"""Subcommands on studies: `list`, `show` and `run`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ import typer
 from rich import box
 from rich.table import Table
 
-from scalable_bandits.cli.messages import JSON, ON, command_again, console, errors, print_json, refusals, say
+from scalable_bandits.cli.messages import JSON, ON, console, errors, print_json, refusals, resume_command, say
 
 if TYPE_CHECKING:
     from scalable_bandits.studies import Study
 
-FUNCTION = "module:name of your function, of a study file's environments of type FunctionEnvironment."
-WIDE = 120  # columns of a terminal that has room for titles
-QUICK = 2, 50  # replicates and rounds of a run at small scale
-MADE = {"table.csv", "regret.png", "published.csv", "growth.png", "partition.png"}  # from a store, again and again
+STUDY = "Name of a study (see `list`), or a study file (.toml)."
+FUNCTION = "Function of a study file's environments of type FunctionEnvironment, as module:name."
+WIDE = 120  # columns of a terminal from which on `list` shows titles
+QUICK = 2, 50  # replicates and rounds with --quick
+MADE = {"table.csv", "regret.png", "published.csv", "growth.png", "partition.png"}  # may be overwritten if in a store
 
 
 def list_studies(json: JSON = False) -> None:
-    """List the named studies, and how long each takes."""
+    """List the named studies and how long each takes."""
     from scalable_bandits.studies import Study
 
     known = sorted(Study.registry.items())
@@ -46,8 +47,8 @@ def list_studies(json: JSON = False) -> None:
     console.print(table)
 
 
-def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of a study, or a study file.")]) -> None:
-    """Print a study as a file, to keep, change and run: scalable-bandits show NAME > mine.toml."""
+def show(study: Annotated[str, typer.Argument(metavar="STUDY", help=STUDY)]) -> None:
+    """Print a study as a study file, to change and run: scalable-bandits show STUDY > mine.toml."""
     from scalable_bandits.studies import Study
 
     with refusals():
@@ -55,45 +56,43 @@ def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of a s
 
 
 def run(
-    study: Annotated[
-        str | None, typer.Argument(metavar="STUDY", help="Name of a study (see `list`), or a file NAME.toml.")
-    ] = None,
+    study: Annotated[str | None, typer.Argument(metavar="STUDY", help=STUDY)] = None,
     every: Annotated[
-        bool, typer.Option("--all", metavar="", help="Run all named studies; without their data, not those.")
+        bool, typer.Option("--all", metavar="", help="Run all named studies, except those whose data are missing.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="At small scale: 2 replicates, at most 50 rounds.")
+        bool, typer.Option("--quick", metavar="", help="Run a small version: 2 replicates, at most 50 rounds.")
     ] = False,
     replicates: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Replicates; the study's number if not given.")
+        int | None, typer.Option(min=1, metavar="N", help="Number of replicates. Default: the study's.")
     ] = None,
     horizon: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Rounds; the study's number if not given.")
+        int | None, typer.Option(min=1, metavar="N", help="Number of rounds. Default: the study's.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Seed; every number is a function of it.")
+        int | None, typer.Option(min=0, metavar="N", help="Seed of all random numbers. Default: the study's.")
     ] = None,
     case: Annotated[
-        list[str] | None, typer.Option(metavar="CASE", help="A case, again for more; all if not given.")
+        list[str] | None, typer.Option(metavar="CASE", help="Case to run; may be repeated. Default: all.")
     ] = None,
     policy: Annotated[
-        list[str] | None, typer.Option(metavar="POLICY", help="A policy, again for more; all if not given.")
+        list[str] | None, typer.Option(metavar="POLICY", help="Policy to run; may be repeated. Default: all.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder to write to; it must not exist yet. Default: STUDY.")
+        Path | None, typer.Option(metavar="FOLDER", help="New folder for the results. Default: name of the study.")
     ] = None,
     data: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder of the measured data files.")] = None,
     on: Annotated[str | None, typer.Option(metavar="WHERE", help=ON)] = None,
     store: Annotated[
         str | None,
         typer.Option(
-            metavar="FOLDER", help="Folder where every run is kept as it goes; what it has already is not played again."
+            metavar="FOLDER", help="Folder that stores every run as it proceeds; runs that it has are not repeated."
         ),
     ] = None,
     environment: Annotated[str | None, typer.Option(metavar="NAME", help=FUNCTION)] = None,
     json: JSON = False,
 ) -> None:
-    """Run a study: print its table; save the data, the table and a picture."""
+    """Run a study: print its table; save data, tables and figures."""
     from scalable_bandits.studies import Study
 
     options = {
@@ -102,9 +101,9 @@ def run(
     }  # fmt: skip
     with refusals():
         if (study is None) != every:
-            raise ValueError("run: give the name of a study or a file, or --all, and not both")
+            raise ValueError("run: give either a study (a name or a file) or --all")
         if every and (case or policy or store or environment):
-            raise ValueError("run --all: --case, --policy, --store and --environment are for one study")
+            raise ValueError("run: --case, --policy, --store and --environment cannot be combined with --all")
         studies = [known for _, known in sorted(Study.registry.items())] if every else [_load(study, environment)]
     if every:
         _run_all(studies, Path("studies") if out is None else out, options, quick, json)
@@ -117,26 +116,26 @@ def run(
 
 
 def _load(name: str | None, function: str | None) -> Study:
-    """A study; a user's function is imported only if it was named in the command."""
+    """Load a study. Only a function named in the command is imported, never one named in a file."""
     from scalable_bandits.runs.status import function_of
     from scalable_bandits.studies import Study
 
     if function is None:
         return Study.load(str(name))
     if not str(name).endswith(".toml"):
-        raise ValueError(f"--environment: got {function!r}; allowed: beside a study file, whose environments it is for")
-    sys.path.insert(0, "")  # a module in the working folder is found, as by `python -m`
+        raise ValueError(f"--environment: got {function!r}; allowed: only together with a study file")
+    sys.path.insert(0, "")  # modules in the working folder can be imported, as with `python -m`
     return Study.load(str(name), function=function_of(function))
 
 
 def _small(study: Study, options: dict[str, Any], quick: bool) -> dict[str, Any]:
-    """Options of a run, with small sizes where none were given."""
+    """Return the options with the sizes of --quick, where it is set and no size was given."""
     sizes = {"replicates": min(QUICK[0], study.replicates), "horizon": min(QUICK[1], study.horizon)}
     return {**options, **{key: size for key, size in sizes.items() if quick and options[key] is None}}
 
 
 def _run_all(studies: list[Study], folder: Path, options: dict[str, Any], quick: bool, json: bool) -> None:
-    """Every study in a folder of its own; code 1 if some failed, named."""
+    """Run every study in a folder of its own; exit with code 1 if any failed."""
     from scalable_bandits.environments import DataMissing
 
     records, skipped, failed = [], [], []
@@ -162,12 +161,17 @@ def run_study(
     chosen: Study, folder: Path, store: str | None, options: dict[str, Any], function: str | None = None,
     json: bool = False, skips: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """Run, save, and print unless the record is for a script; gives the record. `function`: by which name it came."""
+    """Run a study, save and print its result, and return the record for --json.
+
+    `function` is the name of the user's function, which the command for resuming repeats. With `json` set nothing is
+    printed; with `skips` set `DataMissing` passes.
+    """
+    from scalable_bandits.cli.study_output import published_table, record_of, regret_table
     from scalable_bandits.environments import DataMissing
-    from scalable_bandits.report.results import published_table, record_of, save, table_of
+    from scalable_bandits.report.study_files import save
 
     store = chosen.store if store is None else store
-    again = None if store is None else command_again(store, function)
+    again = None if store is None else resume_command(store, function)
     with refusals(let=(DataMissing,) if skips else (), again=again):
         made = _make_folder(folder, store)
         started = time.perf_counter()
@@ -175,26 +179,26 @@ def run_study(
             result = chosen.run(**options, store=store, progress=errors.is_terminal)
         except BaseException:
             if made:
-                with suppress(OSError):  # it may hold the store
+                with suppress(OSError):  # not empty if the store is in it
                     folder.rmdir()
             raise
     seconds = time.perf_counter() - started
     files = [str(file) for file in save(chosen, result, folder, data=store is None)]
     if not json:
-        console.print(table_of(result))
+        console.print(regret_table(result))
         if chosen.published is not None:
             console.print(published_table(chosen.published(result)))
-        console.print(f"{seconds:.1f} s. Saved: {', '.join(files)}", highlight=False, soft_wrap=True)
+        console.print(f"{seconds:.1f} s. Saved: {', '.join(files)}", soft_wrap=True)
     return {**record_of(chosen, result), "seconds": seconds, "files": files}
 
 
 def _make_folder(folder: Path, store: str | None) -> bool:
-    """Make the folder before the work, for one that cannot be made costs nothing then; whether it is new."""
+    """Make the output folder, before the work so that a failure costs nothing; return whether it is new."""
     left = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
     if folder.exists() and (store is None or not folder.is_dir() or left - MADE):
-        raise FileExistsError(f"--out: {folder} exists already; name another folder, or remove it first")
+        raise FileExistsError(f"--out: {folder} exists already; give another folder, or remove it first")
     if store is not None and Path(store).resolve() == folder.resolve():
-        raise FileExistsError(f"--out: {folder} is the store's folder; name another folder")
+        raise FileExistsError(f"--out: {folder} is the folder of the store; give another folder")
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     return made

@@ -1,4 +1,4 @@
-"""Environments: what answers."""
+"""Environments: functions that are observed with noise, and whose optimum is known."""
 
 from scalable_bandits.environments.base import Environment
 from scalable_bandits.environments.benchmark import Benchmark

@@ -1,4 +1,4 @@
-"""What an environment is: it answers, with noise; its mean and optimum are known for measuring regret."""
+"""Interface of an environment: noisy observations, and the mean and optimum from which regret is computed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.randomness import RoundStream
-from scalable_bandits.spaces import Box, FiniteSpace, Space, availability
+from scalable_bandits.spaces import Space, availability
 from scalable_bandits.specification import Specification
 
-TABLE_LIMIT = 10_000_000  # candidates; f of a larger space is not tabulated
+TABLE_LIMIT = 10_000_000  # largest number of candidates whose values are kept in a table
 
 
 class Environment(Specification):
@@ -26,22 +26,21 @@ class Environment(Specification):
     space
         The domain D.
     noise
-        Its distribution; standard normal if not given.
+        Noise distribution; standard normal if not given.
     seed
-        Of the noise: round t's is a function of the seed and t alone.
+        Seed of the noise. The noise of round t is a function of the seed and t alone.
 
     Attributes
     ----------
     tabulated : bool
-        Whether f may be evaluated once a candidate and looked up from then on.
+        Whether f may be evaluated once for each candidate and looked up afterwards.
     changing : bool
-        Whether f differs from round to round.
+        Whether f may differ from round to round.
 
     Raises
     ------
     ValueError
-        If the space is no space, the noise no noise, or the seed negative; and from every method, for points outside
-        the space.
+        If the space, the noise or the seed is invalid. Every method raises it for points outside the space.
     """
 
     tabulated = True
@@ -55,47 +54,47 @@ class Environment(Specification):
         self._table: Floats | None = None
 
     def set_noise(self, noise: Noise) -> None:
-        """Replace the noise, by one whose size follows from the function's range, say; ValueError for what is none."""
-        checks.kind("noise", noise, Noise, "a noise, such as GaussianNoise(0.1)")
+        """Replace the noise distribution, for example by one scaled to the range of f; ValueError if it is invalid."""
+        checks.kind("noise", noise, Noise, "a noise distribution, such as GaussianNoise(0.1)")
         self.noise = noise
         self._stream = RoundStream(self.seed, "noise", noise.draw)
 
     def parameters(self) -> dict[str, Any]:
-        """Arguments that would make this environment anew; a subclass adds its own."""
+        """Return the arguments that construct this environment; a subclass adds its own."""
         return {"space": self.space, "noise": self.noise, "seed": self.seed}
 
     @abstractmethod
     def evaluate(self, points: Floats) -> Floats:
-        """f at points (k, d), shape (k,), in units of y."""
+        """Return f at points (k, d), shape (k,), in units of y."""
 
     def evaluate_at(self, points: Floats, t: int) -> Floats:
-        """f of round t at points (k, d), shape (k,)."""
+        """Return f of round t at points (k, d), shape (k,), in units of y."""
         return self.evaluate(points)
 
     def available(self, t: int) -> NDArray[np.bool_] | None:
-        """Which candidates may be chosen in round t, (size,); None if all may."""
+        """Return the mask (size,) of the candidates available in round t; None if all are."""
         return None
 
     def _inside(self, x: ArrayLike) -> tuple[Floats, bool]:
         points, single = self.space.parse(x)
-        if isinstance(self.space, FiniteSpace):
-            self.space.index(x)
-        elif isinstance(self.space, Box):
-            self.space.check(x)
+        self.space.check(x)
         return points, single
 
     def mean(self, x: ArrayLike, t: int = 1) -> Any:
-        """f(x) without noise in round t, from 1: a number for one point, (k,) for many, in units of y."""
+        """Return f(x) in round t >= 1, without noise: a number for one point, (k,) for k points, in units of y."""
         points, single = self._inside(x)
         values = self.evaluate_at(points, checks.integer("t", t, 1))
         return float(values[0]) if single else values
 
     def noise_at(self, t: int) -> float:
-        """Noise of round t, in units of y."""
+        """Return the noise of round t, in units of y."""
         return self._stream[t]
 
     def observe(self, x: ArrayLike, t: int = 1) -> Any:
-        """f(x) plus noise, in units of y: a number in round t, from 1; for many points (k,), in rounds t, t+1, ..."""
+        """Observe f(x) plus noise, in units of y.
+
+        One point in round t >= 1 gives a number; k points give (k,), one for each of the rounds t, ..., t + k - 1.
+        """
         points, single = self._inside(x)
         t = checks.integer("t", t, 1)
         if self.changing:
@@ -106,52 +105,54 @@ class Environment(Specification):
         return float(values[0]) if single else values
 
     def table(self, t: int = 1) -> Floats:
-        """f at every candidate of a finite space, (size,), in units of y; ValueError on a box."""
-        if not isinstance(self.space, FiniteSpace):
+        """Return f at every candidate of a finite space, (size,), in units of y; ValueError on a box."""
+        if self.space.finite is None:
             checks.refuse("space", self.space, "a finite space: a box has no table of candidates")
         if self._table is None:
-            self._table = self.evaluate(self.space.points())
+            self._table = self.evaluate(self.space.finite.points())
             self._table.flags.writeable = False
         return self._table
 
     def restricted(self, available: ArrayLike | None, t: int) -> ArrayLike | None:
-        """Availability set, a mask (size,) or numbers, without what round t has not; ValueError if none is left."""
+        """Restrict candidates, a mask (size,) or numbers, to those available in round t; ValueError if none is left."""
         own = self.available(t)
         if own is None or available is None:
             return own if available is None else available
         both: NDArray[np.bool_] = availability(available, len(own)) & own
         if not both.any():
-            checks.refuse("available", available, f"a set with a candidate that the environment has in round {t}")
+            checks.refuse("available", available, f"at least one candidate that the environment offers in round {t}")
         return both
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
-        """Largest f in round t, over the available candidates (mask or numbers): those given, of those there are.
+        """Return the largest f in round t over the given candidates that the environment offers.
 
-        On a finite space it is exact. On a box it is searched: 2^14 Sobol points, the best 20 refined.
+        The value is exact on a finite space. On a box it is the result of a search: the best 20 of 2^14 Sobol points
+        are refined.
 
         Parameters
         ----------
         t
             Round, from 1.
         available
-            A mask (size,) or candidates' numbers; all if not given.
+            Mask (size,) or numbers of candidates; all candidates if not given.
 
         Returns
         -------
         float
-            In units of y.
+            Largest value, in units of y.
 
         Raises
         ------
         ValueError
-            If nothing is available, or something is said to be on a box.
+            If no candidate is available, or `available` is given on a box.
         """
-        if isinstance(self.space, FiniteSpace):
+        space = self.space.finite
+        if space is not None:
             available = self.restricted(available, t)
-            if available is None and self.space.size > TABLE_LIMIT:
-                starts = range(0, self.space.size, TABLE_LIMIT)
-                parts = (np.arange(i, min(i + TABLE_LIMIT, self.space.size)) for i in starts)
-                return max(float(self.evaluate(self.space.points(part)).max()) for part in parts)
+            if available is None and space.size > TABLE_LIMIT:
+                starts = range(0, space.size, TABLE_LIMIT)
+                parts = (np.arange(i, min(i + TABLE_LIMIT, space.size)) for i in starts)
+                return max(float(self.evaluate(space.points(part)).max()) for part in parts)
             values = self.table(t)
             return float((values if available is None else values[availability(available, len(values))]).max())
         if available is not None:
@@ -160,19 +161,19 @@ class Environment(Specification):
 
 
 def extreme(environment: Environment, sign: float) -> float:
-    """Largest (sign 1) or smallest (sign -1) value of f on a box, by search."""
+    """Search a box for the largest (sign 1) or smallest (sign -1) value of f."""
     from scipy.optimize import minimize
 
-    box = environment.space
-    assert isinstance(box, Box)
+    space = environment.space
+    assert space.box is not None
 
-    def descent(x: Floats) -> float:
+    def negated(x: Floats) -> float:
         return -sign * float(environment.evaluate(x[None])[0])
 
-    starts = box.candidates(2**14).array
+    starts = space.candidate_set(2**14, 0).points()
     values = sign * environment.evaluate(starts)
     best = float(values.max())
     for start in starts[np.argsort(-values)[:20]]:
-        found = minimize(descent, start, bounds=box.bounds)
+        found = minimize(negated, start, bounds=[(low, high) for low, high in space.box.tolist()])
         best = max(best, -float(found.fun))
     return sign * best

@@ -1,6 +1,6 @@
-"""Benchmark functions, to be maximised: the usual minimisation problems with their sign turned.
+"""Benchmark functions to maximise: the usual minimisation problems, negated.
 
-Sources: Surjanovic & Bingham, Virtual Library of Simulation Experiments; Rosenbrock, cosines as in Azimi et al. 2012.
+Sources: Surjanovic & Bingham, Virtual Library of Simulation Experiments; for Rosenbrock and cosines, Azimi et al. 2012.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.base import Environment, extreme
 from scalable_bandits.environments.noise import Noise
-from scalable_bandits.spaces import Box, FiniteSpace, Space
+from scalable_bandits.spaces import Box, Space
 from scalable_bandits.specification import nearest
 
 
 class Function(NamedTuple):
-    """A benchmark function and what is known of it."""
+    """Benchmark function with its usual domain and its maximum."""
 
-    evaluate: Callable[[Floats], Floats]  # points (k, d) to (k,)
-    bounds: tuple[tuple[float, float], ...]  # of its usual domain, in its default dimension
-    optimum: float | None  # its maximum there; None where it depends on the dimension
-    maximizer: tuple[float, ...] | None  # one of them
+    evaluate: Callable[[Floats], Floats]  # maps points (k, d) to values (k,)
+    bounds: tuple[tuple[float, float], ...]  # bounds of the usual domain, in the default dimension
+    optimum: float | None  # maximum on the usual domain
+    maximizer: tuple[float, ...] | None  # one of the maximisers on the usual domain
     any_dimension: bool = False
 
 
@@ -96,7 +96,7 @@ def _michalewicz(x: Floats) -> Floats:
 
 
 def _michalewicz_optimum(dimension: int) -> float:
-    """Sum of the maxima of its terms, each a function of one coordinate."""
+    """Compute the maximum of Michalewicz's function: its terms, one for each coordinate, are maximised one by one."""
     from scipy.optimize import minimize_scalar
 
     def term(a: Floats | float, i: int) -> Any:
@@ -142,7 +142,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 class Benchmark(Environment):
-    """One of the benchmark functions, negated where the literature minimises it.
+    """Benchmark function, negated if the literature minimises it.
 
     Parameters
     ----------
@@ -150,21 +150,21 @@ class Benchmark(Environment):
         A key of `FUNCTIONS`: "branin", "camel", "rosenbrock", "hartmann3", "hartmann6", "ackley", "eggholder",
         "schaffer2", "bukin6", "michalewicz", "forrester", "cosines".
     space
-        Where it is played; a box of its usual bounds if not given.
+        Domain; the box of the function's usual bounds if not given.
     unit_cube
-        Coordinates are in [0, 1]^d and mapped to the usual bounds.
+        Whether coordinates in [0, 1]^d are mapped to the usual bounds.
     scaled
-        Values are mapped linearly so that their extremes on the space are -1 and 1 (exactly on a
-        finite space, by search on a box).
+        Whether values are mapped linearly so that their extremes on the space are -1 and 1 (exact on a finite
+        space, found by a search on a box).
     dimension
-        For those defined in any dimension: rosenbrock, ackley, michalewicz.
+        Number of dimensions, for a function defined in any: rosenbrock, ackley, michalewicz.
     noise, seed
-        As in `Environment`.
+        Noise distribution and its seed; see `Environment`.
 
     Raises
     ------
     ValueError
-        If there is no such function, or it has another number of dimensions.
+        If the name is unknown, or the function is not defined in this number of dimensions.
     """
 
     def __init__(
@@ -202,8 +202,9 @@ class Benchmark(Environment):
         return {**super().parameters(), "name": self.name, "unit_cube": self._unit_cube, "scaled": self._scaled}
 
     def _extremes(self) -> tuple[float, float]:
-        if isinstance(self.space, FiniteSpace):
-            values = self.evaluate(self.space.points())
+        """Return the smallest and the largest value on the space."""
+        if self.space.finite is not None:
+            values = self.evaluate(self.space.finite.points())
             return float(values.min()), float(values.max())
         return extreme(self, sign=-1.0), self.optimum()
 
@@ -214,7 +215,10 @@ class Benchmark(Environment):
         return (self.function.evaluate(points) - self._center) / self._scale
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
-        """Largest value, in units of y, of a mask (size,) or of all: exact if finite, known or searched on a box."""
+        """Return the largest value over the available candidates (mask (size,); default all), in units of y.
+
+        The value is exact on a finite space and on the usual box; on any other box it is searched.
+        """
         usual = Box([[0.0, 1.0]] * len(self._bounds) if self._unit_cube else self._bounds)
         known = self.function.optimum
         if self.name == "michalewicz" and len(self._bounds) != 2:

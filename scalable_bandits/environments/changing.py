@@ -1,4 +1,4 @@
-"""Functions that change from round to round, on finite spaces."""
+"""Environments on finite spaces that change from round to round."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments.base import Environment
 from scalable_bandits.environments.noise import Noise
-from scalable_bandits.environments.synthetic import sparse_centers
+from scalable_bandits.environments.synthetic import norm_of, sparse_centers
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Arms, FiniteSpace, Space, availability
 
 
 class ChangingEnvironment(Environment):
-    """Base of the functions f_t, tabulated round by round.
+    """Base class of environments whose function f_t changes from round to round.
 
     See `Environment` for the parameters; the space is finite.
 
@@ -34,54 +34,55 @@ class ChangingEnvironment(Environment):
     changing = True
 
     def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
-        if not isinstance(space, FiniteSpace):
-            checks.refuse("space", space, "a finite space: a function that changes is looked up in every round")
+        checks.kind("space", space, Space, "a finite space")
+        if space.finite is None:
+            checks.refuse("space", space, "a finite space: a changing function is tabulated in every round")
         super().__init__(space, noise, seed)
+        self._candidates: FiniteSpace = space.finite
 
     @abstractmethod
     def table(self, t: int = 1) -> Floats:
-        """f_t at every candidate, (size,), in units of y."""
+        """Return f_t at every candidate, (size,), in units of y."""
 
     def evaluate(self, points: Floats) -> Floats:
-        """f_1 at points (k, d), shape (k,), in units of y."""
+        """Return f_1 at points (k, d), shape (k,), in units of y."""
         return self.evaluate_at(points, 1)
 
     def evaluate_at(self, points: Floats, t: int) -> Floats:
-        assert isinstance(self.space, FiniteSpace)
-        return self.table(t)[self.space.index(points)]
+        return self.table(t)[self._candidates.index(points)]
 
 
 class DriftingFunction(ChangingEnvironment):
-    """Functions of an RKHS that follow knots: f_t = sum over i of w_i(t) k(centers_i, .).
+    """Functions of an RKHS whose weights change at knots: f_t = sum over i of w_i(t) k(centers_i, .).
 
     Parameters
     ----------
     space, kernel
-        A finite domain, and the kernel of the RKHS.
+        Finite domain and kernel of the RKHS.
     centers
-        (m, d).
+        Centers (m, d) of the kernel functions, in units of x.
     weights
-        (k, m) at the knots, in units of y over units of k.
+        Weights (k, m) at the knots, in units of y over units of k.
     knots
-        (k,) rounds, increasing from 1 on.
+        Rounds (k,), strictly increasing from 1.
     slow
-        Whether the weights move evenly from knot to knot, or stay until the next one and jump. After the last knot
-        nothing changes.
+        Whether the weights move linearly between knots (True), or are constant and jump at each knot (False). After
+        the last knot nothing changes.
     noise, seed
-        As in `Environment`.
+        Noise distribution and its seed; see `Environment`.
 
     Attributes
     ----------
     rkhs_norm : float
-        The largest RKHS norm of any f_t.
+        Largest RKHS norm of any f_t.
     variation_budget : float
-        P_T, the exact sum over rounds of the RKHS norm of f_{t+1} - f_t, over all rounds.
+        Variation P_T: exact sum of the RKHS norms of f_{t+1} - f_t over all rounds.
 
     Raises
     ------
     ValueError
-        If centers and weights are not finite, their shapes do not fit each other, the knots and the space, or the knots
-        do not increase from 1 on.
+        If centers or weights are not finite, their shapes do not fit each other, the knots and the space, or the knots
+        do not increase from 1.
     """
 
     def __init__(
@@ -105,17 +106,16 @@ class DriftingFunction(ChangingEnvironment):
         if self.centers.shape[1] != space.dimension:
             checks.refuse("centers", f"shape {self.centers.shape}", f"(m, {space.dimension})")
         if self.weights.shape != (len(self.knots), len(self.centers)) or not self.weights.size:
-            allowed = f"({len(self.knots)}, {len(self.centers)}), one row a knot and one column a center"
+            allowed = f"({len(self.knots)}, {len(self.centers)}), one row for each knot and one column for each center"
             checks.refuse("weights", f"shape {self.weights.shape}", allowed)
         if self.knots[0] != 1 or (np.diff(self.knots) < 1).any():
             checks.refuse("knots", self.knots, "increasing rounds, the first one 1")
         gram = kernel.block(self.centers)
-        self.rkhs_norm = max(_norm(gram, w) for w in self.weights)
-        self._steps = [_norm(gram, step) for step in np.diff(self.weights, axis=0)]
+        self.rkhs_norm = max(norm_of(gram, w) for w in self.weights)
+        self._steps = [norm_of(gram, step) for step in np.diff(self.weights, axis=0)]
         self.variation_budget = float(sum(self._steps))
-        assert isinstance(space, FiniteSpace)
-        # Not by BLAS, whose last bits depend on how many points there are.
-        self._tables = np.einsum("ij,kj->ki", kernel.block(space.points(), self.centers), self.weights)
+        # Without BLAS, whose last bits depend on the number of points.
+        self._tables = np.einsum("ij,kj->ki", kernel.block(self._candidates.points(), self.centers), self.weights)
 
     @classmethod
     def sparse(
@@ -130,25 +130,25 @@ class DriftingFunction(ChangingEnvironment):
         seed: int = 0,
         count: int | None = None,
     ) -> DriftingFunction:
-        """Draw a function like `RKHSFunction.sparse` for every knot, over centers that stay.
+        """Draw a function like `RKHSFunction.sparse` at every knot; all functions have the same centers.
 
         Parameters
         ----------
         space, kernel, noise
-            As in the class.
+            Finite domain, kernel of the RKHS and noise distribution.
         knots, slow
-            As in the class.
+            Rounds of the knots and kind of change; see the class.
         rkhs_norm
-            To which the function at each knot is scaled; as drawn if not given.
+            RKHS norm to which the function at each knot is scaled; not scaled if not given.
         seed
-            Of the function and of the noise.
+            Seed of the function and of the noise.
         count
-            Of the centers; 30 d if not given.
+            Number of centers; 30 d if not given.
 
         Raises
         ------
         ValueError
-            If there are no knots, or the norm is not positive; and as the class.
+            If there are no knots, the norm is not positive, or the class refuses an argument.
         """
         checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
         _check_knots(knots)
@@ -159,7 +159,7 @@ class DriftingFunction(ChangingEnvironment):
             if not checks.finite("rkhs_norm", rkhs_norm, ndim=0) > 0.0:
                 checks.refuse("rkhs_norm", rkhs_norm, "a positive number")
             gram = kernel.block(centers)
-            weights *= np.array([rkhs_norm / _norm(gram, w) for w in weights])[:, None]
+            weights *= np.array([rkhs_norm / norm_of(gram, w) for w in weights])[:, None]
         return cls(space, kernel, centers, weights, knots, slow, noise, seed)
 
     def parameters(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class DriftingFunction(ChangingEnvironment):
         return {**super().parameters(), **{name: getattr(self, name) for name in own}}
 
     def variation(self, horizon: int) -> float:
-        """P_T of the first `horizon` rounds: the sum over t < T of the RKHS norm of f_{t+1} - f_t."""
+        """Compute P_T of the first T = `horizon` rounds: the sum over t < T of the RKHS norm of f_{t+1} - f_t."""
         total, horizon = 0.0, checks.integer("horizon", horizon, 1)
         for start, stop, step in zip(self.knots[:-1], self.knots[1:], self._steps, strict=True):
             if self.slow:
@@ -190,30 +190,27 @@ def _check_knots(knots: Sequence[int]) -> None:
         checks.refuse("knots", knots, "increasing rounds, the first one 1")
 
 
-def _norm(gram: Floats, weights: Floats) -> float:
-    return max(0.0, float(weights @ gram @ weights)) ** 0.5
-
-
 class AutoregressiveProcess(ChangingEnvironment):
-    """Draws of a Gaussian process that forget: f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}.
+    """Autoregressive Gaussian process: f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}.
 
-    Every g is a draw from GP(0, k), and so is every f_t. Round t's function is the same whatever was asked before.
+    Every g_t is an independent draw from GP(0, k), so every f_t is distributed as GP(0, k). The function of round t
+    does not depend on the order in which rounds are evaluated.
 
     Source: Bogunovic, Scarlett & Cevher 2016, section 2.
 
     Parameters
     ----------
     space
-        Finite.
+        Finite domain.
     kernel
-        k times ``TemporalDecay(epsilon)``.
+        Kernel ``k * TemporalDecay(epsilon)``.
     noise, seed
-        As in `Environment`; the seed is the process's too.
+        Noise distribution, and seed of the noise and of the process.
 
     Raises
     ------
     ValueError
-        If the kernel does not forget.
+        If the kernel has no `TemporalDecay` factor with epsilon > 0.
     """
 
     BLOCK = 1024  # rounds computed at a time
@@ -224,26 +221,25 @@ class AutoregressiveProcess(ChangingEnvironment):
         if not kernel.epsilon:
             checks.refuse("kernel", kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")
         self.kernel = kernel
-        assert isinstance(space, FiniteSpace)
-        values, vectors = eigh(kernel.block(space.points()))
+        values, vectors = eigh(kernel.block(self._candidates.points()))
         self._root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-        self._last: list[Floats] = []  # f at the end of each block
-        self._held = -1
-        self._block = np.empty((0, space.size))
+        self._last: list[Floats] = []  # f in the last round of each computed block
+        self._block_number = -1
+        self._block = np.empty((0, self._candidates.size))
 
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters(), "kernel": self.kernel}
 
     def table(self, t: int = 1) -> Floats:
         number, offset = divmod(checks.integer("t", t, 1) - 1, self.BLOCK)
-        if number != self._held:
+        if number != self._block_number:
             for earlier in range(len(self._last), number):
                 self._compute(earlier)
             self._compute(number)
         return self._block[offset]
 
     def _compute(self, number: int) -> None:
-        """Hold a block of rounds; the one before it is known."""
+        """Compute a block of rounds and keep it; the blocks before it have been computed."""
         fresh = generator(self.seed, "process", number).standard_normal((self.BLOCK, len(self._root))) @ self._root
         keep, share = (1.0 - self.kernel.epsilon) ** 0.5, self.kernel.epsilon**0.5
         f = self._last[number - 1] if number else fresh[0]
@@ -251,27 +247,27 @@ class AutoregressiveProcess(ChangingEnvironment):
             f = keep * f + share * fresh[i] if number or i else f
             fresh[i] = f
         fresh.flags.writeable = False
-        self._held, self._block = number, fresh
+        self._block_number, self._block = number, fresh
         if number == len(self._last):
             self._last.append(fresh[-1].copy())
 
 
 class SensorPanel(ChangingEnvironment):
-    """Sensors through time: the arms are sensors, and round by round the readings move on to the next row.
+    """Readings of sensors over time: each arm is a sensor, and later rounds have later readings.
 
     Parameters
     ----------
     readings
-        (times, n), in units of y. After the last row the first one comes again.
+        Readings (times, n) of n sensors, in units of y. The first row follows the last one.
     hold
-        Rounds that a row lasts.
+        Number of rounds for which each row is used.
     noise, seed
-        As in `Environment`.
+        Noise distribution and its seed; see `Environment`.
 
     Raises
     ------
     ValueError
-        If there are no readings, or one is not finite.
+        If there are no readings, or a reading is not finite.
     """
 
     def __init__(self, readings: ArrayLike, noise: Noise | None = None, seed: int = 0, hold: int = 1):
@@ -289,33 +285,34 @@ class SensorPanel(ChangingEnvironment):
 
 
 class MovingSearchSpace(Environment):
-    """An environment of whose candidates only some may be chosen, others from round to round.
+    """Environment in which the set of available candidates changes from round to round.
 
     Parameters
     ----------
     environment
-        What answers, on a finite space; it may change too, and take candidates away itself.
+        Environment on a finite space. It may change too, and may restrict the candidates itself.
     available
-        (k, size) masks, taken in turn: round t has row (t - 1) mod k. Or a function from t to a mask or numbers.
+        Masks (k, size), used in turn: round t has row (t - 1) mod k. Or a function that maps t to a mask (size,) or
+        to candidates' numbers.
 
     Raises
     ------
     ValueError
-        If the environment is on a box, or the masks are not of its candidates or one is empty.
+        If the environment is on a box, or a mask has the wrong shape or is empty.
     """
 
     def __init__(self, environment: Environment, available: ArrayLike | Callable[[int], ArrayLike]):
         checks.kind("environment", environment, Environment, "an environment on a finite space")
-        if not isinstance(environment.space, FiniteSpace):
-            checks.refuse("environment", f"space {environment.space}", "one on a finite space")
+        if environment.space.finite is None:
+            checks.refuse("environment", f"space {environment.space}", "an environment on a finite space")
         self.environment = environment
-        size = environment.space.size
+        self._size = size = environment.space.finite.size
         self._masks: NDArray[np.bool_] | None = None
         self._available = available if callable(available) else None
         if not callable(available):
             try:
                 masks = np.asarray(available)
-            except ValueError:  # rows of other lengths
+            except ValueError:  # rows of different lengths
                 checks.refuse("available", available, f"masks (k, {size})")
             if masks.ndim != 2 or masks.shape[1] != size or not masks.size or not np.isin(masks, (0, 1)).all():
                 checks.refuse("available", f"an array of shape {masks.shape}", f"masks (k, {size})")
@@ -334,14 +331,13 @@ class MovingSearchSpace(Environment):
         self.environment.set_noise(noise)
 
     def available(self, t: int) -> NDArray[np.bool_] | None:
-        assert isinstance(self.space, FiniteSpace)
         t = checks.integer("t", t, 1)
         if self._masks is not None:
             own = self._masks[(t - 1) % len(self._masks)]
         else:
             assert self._available is not None
-            own = availability(self._available(t), self.space.size)
-        return np.asarray(self.environment.restricted(own, t))  # which may have taken some away itself
+            own = availability(self._available(t), self._size)
+        return np.asarray(self.environment.restricted(own, t))
 
     def evaluate(self, points: Floats) -> Floats:
         return self.environment.evaluate(points)

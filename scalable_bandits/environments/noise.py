@@ -21,29 +21,21 @@ class Noise(Specification):
     @property
     @abstractmethod
     def sub_gaussian(self) -> float:
-        """R with E exp(s e) <= exp(s^2 R^2 / 2) for all s; infinite where there is none."""
+        """Sub-Gaussian constant R: E exp(s e) <= exp(s^2 R^2 / 2) for all s; infinite if no R satisfies this."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
-        """Draw (count,) values, in units of y.
-
-        Parameters
-        ----------
-        rng
-            Of numpy.
-        count
-            How many.
-        """
+        """Draw `count` values, shape (count,), in units of y."""
 
 
 @attrs.frozen
 class GaussianNoise(Noise):
-    """Normal with standard deviation `scale`; R = scale.
+    """Normal distribution with standard deviation `scale`; R = scale.
 
     Parameters
     ----------
     scale
-        In units of y; 0 for none.
+        Standard deviation, in units of y; 0 for no noise.
 
     Raises
     ------
@@ -63,7 +55,7 @@ class GaussianNoise(Noise):
 
 @attrs.frozen
 class UniformNoise(Noise):
-    """Uniform on [-half_width, half_width]; R = half_width / sqrt(3), its standard deviation.
+    """Uniform distribution on [-half_width, half_width]; R = half_width / sqrt(3), its standard deviation.
 
     The uniform distribution is strictly sub-Gaussian (Arbel, Marchal & Nguyen 2020); the papers take the
     coarser half-width (Hoeffding).
@@ -71,7 +63,7 @@ class UniformNoise(Noise):
     Parameters
     ----------
     half_width
-        In units of y; 0 for none.
+        Largest absolute value, in units of y; 0 for no noise.
 
     Raises
     ------
@@ -91,12 +83,12 @@ class UniformNoise(Noise):
 
 @attrs.frozen
 class RademacherNoise(Noise):
-    """-scale or scale with equal probability; R = scale.
+    """Values -scale and scale with equal probability; R = scale.
 
     Parameters
     ----------
     scale
-        In units of y; 0 for none.
+        Absolute value, in units of y; 0 for no noise.
 
     Raises
     ------
@@ -117,14 +109,14 @@ class RademacherNoise(Noise):
 
 @attrs.frozen
 class StudentTNoise(Noise):
-    """Student's t with `df` degrees of freedom times `scale`: heavy tails, no sub-Gaussian constant.
+    """Student's t distribution times `scale`: heavy tails, no sub-Gaussian constant.
 
     Parameters
     ----------
     df
-        Above 1, so that there is a mean.
+        Degrees of freedom, above 1 so that the mean exists.
     scale
-        In units of y; 0 for none.
+        Factor of the t distribution, in units of y; 0 for no noise.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Sensor networks from measured data: the arms are sensors, a function is one reading of them all.
+"""Measured data of sensor networks: each arm is a sensor, and f is one reading of all sensors.
 
-Nothing is downloaded. Loaders say which file they miss, where they looked, and where the public
-original is.
+Nothing is downloaded. If a file is missing, the loader's message names the file, the searched folder and the public
+source.
 """
 
 from __future__ import annotations
@@ -26,57 +26,57 @@ TRAFFIC = "https://github.com/liyaguang/DCRNN (METR-LA; Li et al. 2018)"
 
 
 class SensorData(NamedTuple):
-    """Readings to learn a prior from and readings to play on; rows are times, columns sensors."""
+    """Readings from which a prior is learned, and readings that are played."""
 
-    train: Floats  # (times, n)
-    test: Floats  # (times, n)
-    unit: str
-    coordinates: Floats | None  # (n, 2)
+    train: Floats  # (times, n) readings for the prior
+    test: Floats  # (times, n) readings that are played
+    unit: str  # of the readings
+    coordinates: Floats | None  # (n, 2) positions of the sensors
 
 
 class DataMissing(FileNotFoundError):
-    """A measured file is not there; the message says which, where it was looked for, and its origin."""
+    """Missing data file; the message names the file, the searched folder and the public source."""
 
 
 def data_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """`folder`, else the environment variable SCALABLE_BANDITS_DATA, else ../shared/data."""
+    """Return `folder`, else the folder named by the variable SCALABLE_BANDITS_DATA, else ../shared/data."""
     return Path(folder or os.environ.get("SCALABLE_BANDITS_DATA") or "../shared/data")
 
 
 def find(name: str, origin: str, folder: str | os.PathLike[str] | None = None) -> Path:
-    """Path of a data file.
+    """Return the path of a data file.
 
     Raises
     ------
     DataMissing
-        If it is not in the folder.
+        If the file is not in the folder.
     """
     path = data_folder(folder) / name
     if not path.is_file():
         raise DataMissing(
             f"{name} is missing: looked in {data_folder(folder).resolve()}. Give its folder with --data, "
-            f"data=... or SCALABLE_BANDITS_DATA. The public original: {origin}"
+            f"data=... or SCALABLE_BANDITS_DATA. Public source: {origin}"
         )
     return path
 
 
 @functools.lru_cache(maxsize=4)
 def _read(path: Path, header: int = 0) -> Floats:
-    """Comma-separated numbers, read once a process: every replicate of a study asks for them."""
+    """Read comma-separated numbers; cached, because every replicate of a study reads them."""
     numbers = np.loadtxt(path, delimiter=",", skiprows=header, ndmin=2)
     numbers.flags.writeable = False
     return numbers
 
 
 def load_light(folder: str | os.PathLike[str] | None = None) -> SensorData:
-    """Light sensors of the CMU Intelligent Workplace, Nov 2005: 601 and 192 readings of 41 sensors.
+    """Load readings of 41 light sensors of the CMU Intelligent Workplace, November 2005: 601 to train, 192 to test.
 
-    Source: Chowdhury & Gopalan 2017, Fig. 4b (their split).
+    Source: Chowdhury & Gopalan 2017, Fig. 4b, with the same split.
 
     Parameters
     ----------
     folder
-        Where the file is; if not given, where SCALABLE_BANDITS_DATA points, or ../shared/data.
+        Folder of the file; if not given, the folder named by SCALABLE_BANDITS_DATA, or ../shared/data.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def load_light(folder: str | os.PathLike[str] | None = None) -> SensorData:
     Raises
     ------
     DataMissing
-        If the file is not there.
+        If the file is missing.
     """
     from scipy.io import loadmat
 
@@ -96,14 +96,14 @@ def load_light(folder: str | os.PathLike[str] | None = None) -> SensorData:
 
 
 def load_temperature(folder: str | os.PathLike[str] | None = None) -> SensorData:
-    """Temperatures of 50 motes of the Intel Berkeley lab, half-hourly: three days, and the next two.
+    """Load half-hourly temperatures of 50 motes of the Intel Berkeley lab: three days to train, the next two to test.
 
     Source: Srinivas et al. 2010, Fig. 5b; Chowdhury & Gopalan 2017, Fig. 4a; Ziomek et al. 2025, Fig. 4.
 
     Parameters
     ----------
     folder
-        Where the file is; if not given, where SCALABLE_BANDITS_DATA points, or ../shared/data.
+        Folder of the file; if not given, the folder named by SCALABLE_BANDITS_DATA, or ../shared/data.
 
     Returns
     -------
@@ -113,22 +113,22 @@ def load_temperature(folder: str | os.PathLike[str] | None = None) -> SensorData
     Raises
     ------
     DataMissing
-        If the file is not there.
+        If the file is missing.
     """
     train, test = (_read(find(f"intel_temperature_{part}.csv", INTEL, folder)).T for part in ("train", "test"))
     return SensorData(train, test, "degrees Celsius", None)
 
 
 def load_traffic(folder: str | os.PathLike[str] | None = None) -> SensorData:
-    """Speeds at 207 loop detectors on Los Angeles highways, five-minutely, working days 6 to 11 am.
+    """Load speeds at 207 loop detectors on Los Angeles highways, every five minutes of working days, 6 to 11 am.
 
-    The first two thirds of the rows are `train`, the rest `test`, as in Srinivas et al. 2010, section 6 (who had
-    357 detectors on I-880 for a month). The file has 1 to 7 March 2012; 3 and 4 March are a weekend.
+    The first two thirds of the rows are `train`, the rest `test`, as in Srinivas et al. 2010, section 6 (there 357
+    detectors on I-880 for a month). The file covers 1 to 7 March 2012; 3 and 4 March are a weekend.
 
     Parameters
     ----------
     folder
-        Where the file is; if not given, where SCALABLE_BANDITS_DATA points, or ../shared/data.
+        Folder of the file; if not given, the folder named by SCALABLE_BANDITS_DATA, or ../shared/data.
 
     Returns
     -------
@@ -138,12 +138,12 @@ def load_traffic(folder: str | os.PathLike[str] | None = None) -> SensorData:
     Raises
     ------
     DataMissing
-        If the file is not there.
+        If the file is missing.
     """
     speeds = _read(find("traffic_speed_la.csv.gz", TRAFFIC, folder), header=1)
     day, slot = np.divmod(np.arange(len(speeds)), 288)
     kept = speeds[~np.isin(day, (2, 3)) & (slot >= 72) & (slot < 132)]
-    # A detector that reports nothing writes 0: taken as its mean over the other rows.
+    # 0 means that a detector reported nothing: replaced by its mean over the other rows.
     means = kept.sum(axis=0) / np.maximum((kept > 0).sum(axis=0), 1)
     kept = np.where(kept > 0, kept, means)
     split = 2 * len(kept) // 3
@@ -153,29 +153,29 @@ def load_traffic(folder: str | os.PathLike[str] | None = None) -> SensorData:
 def load_intel_raw(
     path: str | os.PathLike[str], quantity: str = "temperature", every: str = "30min"
 ) -> xarray.DataArray:
-    """Read the Intel lab's raw file as published and average it over equal spans of time.
+    """Read the raw file of the Intel lab as published and average it over time spans of equal length.
 
     Parameters
     ----------
     path
-        ``data.txt``: date, time, epoch, mote id, temperature, humidity, light, voltage, separated by blanks.
-        Incomplete lines and impossible mote ids (above 58) are left out.
+        File ``data.txt``: date, time, epoch, mote id, temperature, humidity, light, voltage, separated by blanks.
+        Incomplete lines and lines with an invalid mote id (above 58) are left out.
     quantity
-        "temperature" (degrees Celsius), "humidity" (percent), "light" (lux) or "voltage" (V).
+        Quantity to read: "temperature" (degrees Celsius), "humidity" (percent), "light" (lux) or "voltage" (V).
     every
-        Span, as pandas writes it.
+        Length of the time spans, as pandas writes it.
 
     Returns
     -------
     xarray.DataArray
-        (time, mote); NaN where a mote reported nothing.
+        Averages (time, mote); NaN where a mote reported nothing.
 
     Raises
     ------
     DataMissing
-        If there is no such file.
+        If the file is missing.
     ValueError
-        If there is no such quantity, `every` is no span of time, or the file has no reading of the quantity.
+        If the quantity is unknown, `every` is not a time span, or the file has no reading of the quantity.
     """
     import pandas
 
@@ -185,12 +185,12 @@ def load_intel_raw(
     try:
         pandas.Timestamp(0).floor(every)
         whole = pandas.tseries.frequencies.to_offset(every).n
-    except (AttributeError, TypeError, ValueError, ZeroDivisionError):  # as pandas refuses what is none
+    except (AttributeError, TypeError, ValueError, ZeroDivisionError):  # pandas raises any of these for an invalid span
         whole = 0
     if whole <= 0:
         checks.refuse("every", every, "a span of time as pandas writes it, such as '30min'")
     if not Path(path).is_file():
-        raise DataMissing(f"{path} is missing. The public original: {INTEL}")
+        raise DataMissing(f"{path} is missing. Public source: {INTEL}")
     names = ["date", "time", "epoch", "mote", *quantities]
     table = pandas.read_csv(path, sep=r"\s+", names=names, on_bad_lines="skip", dtype=str)
     numbers = table[["mote", *quantities]].apply(pandas.to_numeric, errors="coerce").dropna()[["mote", quantity]]
@@ -201,34 +201,34 @@ def load_intel_raw(
     numbers["mote"] = numbers["mote"].astype(int)
     numbers = numbers[numbers["mote"].between(1, 58)]
     if numbers.empty:
-        checks.refuse("path", str(path), f"a file with readings of {quantity}, a line each as published")
+        checks.refuse("path", str(path), f"a file with readings of {quantity}, one a line, as published")
     panel = numbers.pivot_table(index="time", columns="mote", values=quantity)
     return panel.asfreq(every).stack(future_stack=True).to_xarray().rename(quantity)
 
 
 def reading(rows: Floats, number: int) -> Floats:
-    """Row of a panel (times, n) for the replicate of a number: spread over the times, then around again."""
-    step = 37  # prime, so that it goes through all rows of a panel whose length it does not divide
+    """Return the row of a panel (times, n) for a replicate; successive replicates have rows 37 apart, cyclically."""
+    step = 37  # prime: all rows are used if the number of rows is not a multiple of it
     return rows[(number * step) % len(rows)]
 
 
 def empirical_covariance(readings: ArrayLike) -> Floats:
-    """Covariance of the sensors' readings about their means.
+    """Compute the covariance of the sensors' readings about their means.
 
     Parameters
     ----------
     readings
-        (times, n).
+        Readings (times, n) of n sensors, in any unit.
 
     Returns
     -------
     ndarray
-        (n, n), in squared units of the readings.
+        Covariance (n, n), in squared units of the readings.
 
     Raises
     ------
     ValueError
-        If a reading is not finite, there are fewer than 2 times, or there is no sensor.
+        If a reading is not finite, or there are fewer than 2 times or no sensor.
     """
     array = checks.finite("readings", readings, ndim=2)
     if len(array) < 2:

@@ -1,4 +1,4 @@
-"""Synthetic functions: of known RKHS norm, drawn from a Gaussian process, tabulated, or a user's own."""
+"""Synthetic functions: of known RKHS norm, drawn from a Gaussian process, given as a table, or given by the user."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from scalable_bandits.environments.base import Environment
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Box, FiniteSpace, Grid, Points, Space
+from scalable_bandits.spaces import FiniteSpace, Space
 
 
 def gaussian_draw(covariance: Floats, rng: np.random.Generator) -> Floats:
-    """Draw from N(0, covariance), (n,); a covariance of low rank is welcome.
+    """Draw from N(0, covariance), shape (n,); the covariance may be singular.
 
-    By the symmetric root, which a symmetric space (equal eigenvalues) leaves unique, unlike its eigenvectors.
+    The draw uses the symmetric root: unlike the eigenvectors, it is unique even if eigenvalues are equal.
     """
     values, vectors = eigh(covariance)
     coefficients = vectors.T @ rng.standard_normal(len(values))
@@ -29,19 +29,27 @@ def gaussian_draw(covariance: Floats, rng: np.random.Generator) -> Floats:
 
 
 def sparse_centers(space: Space, count: int | None, rng: np.random.Generator) -> Floats:
-    """Points (count, d), 30 d if not said, uniform on a space's bounds, or among its candidates where it has none."""
+    """Draw centers (count, d) uniformly within a space's bounds, or among its candidates if it has no bounds.
+
+    The default count is 30 d.
+    """
     checks.kind("space", space, Space, "a Box, a Grid, Points or Arms")
     count = 30 * space.dimension if count is None else checks.integer("count", count, 1)
-    if isinstance(space, Box | Grid):
-        low, high = np.array(space.bounds).T
+    if space.box is not None:
+        low, high = space.box.T
         centers: Floats = low + (high - low) * rng.random((count, space.dimension))
         return centers
-    assert isinstance(space, FiniteSpace)
-    return space.points(rng.integers(space.size, size=count))
+    candidates = space.candidate_set(count, 0)
+    return candidates.points(rng.integers(candidates.size, size=count))
+
+
+def norm_of(gram: Floats, weights: Floats) -> float:
+    """Compute the RKHS norm of a weighted sum of kernel functions with kernel matrix (m, m) and weights (m,)."""
+    return max(0.0, float(weights @ gram @ weights)) ** 0.5
 
 
 def _drawn(space: FiniteSpace, kernel: Kernel, seed: int) -> tuple[Floats, Floats, Floats]:
-    """The candidates (n, d), their covariance (n, n), and a draw of GP(0, kernel) there (n,)."""
+    """Return the candidates (n, d), their covariance (n, n), and a draw of GP(0, kernel) at them (n,)."""
     checks.kind("space", space, FiniteSpace, "a finite space: values are drawn at its candidates")
     checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
     points = space.points()
@@ -50,21 +58,21 @@ def _drawn(space: FiniteSpace, kernel: Kernel, seed: int) -> tuple[Floats, Float
 
 
 class TableEnvironment(Environment):
-    """A function given by its value at each candidate.
+    """Function given by its value at each candidate.
 
     Parameters
     ----------
     space
-        Finite.
+        Finite domain.
     values
-        (size,), in units of y.
+        Values (size,) of f at the candidates, in units of y.
     noise, seed
-        As in `Environment`.
+        Noise distribution and its seed; see `Environment`.
 
     Raises
     ------
     ValueError
-        If there is not one finite value a candidate, or equal points have different ones.
+        If there is not one finite value for each candidate, or equal points have different values.
     """
 
     def __init__(self, space: FiniteSpace, values: ArrayLike, noise: Noise | None = None, seed: int = 0):
@@ -73,8 +81,8 @@ class TableEnvironment(Environment):
         self._table = checks.frozen(checks.finite("values", values, ndim=1))
         if self._table.shape != (space.size,):
             checks.refuse("values", f"shape {self._table.shape}", f"({space.size},), one a candidate")
-        if isinstance(space, Points):
-            same = self._table[space.find(space.array)] == self._table
+        if space.has_coordinates and space.box is None:  # a space of points, which may be equal
+            same = self._table[space.index(space.points())] == self._table
             if not same.all():
                 checks.refuse("values", self._table[~same][0], "one value for equal points of the space")
 
@@ -82,35 +90,35 @@ class TableEnvironment(Environment):
         return {**super().parameters(), "values": self._table}
 
     def evaluate(self, points: Floats) -> Floats:
-        assert isinstance(self.space, FiniteSpace)
-        return self.table()[self.space.index(points)]
+        assert self.space.finite is not None
+        return self.table()[self.space.finite.index(points)]
 
 
 class RKHSFunction(Environment):
-    """f = sum over i of weights_i k(centers_i, .), whose RKHS norm is known exactly.
+    """Function f = sum over i of weights_i k(centers_i, .), whose RKHS norm is known exactly.
 
     Parameters
     ----------
     space
-        The domain.
+        Domain.
     kernel
-        Of the RKHS.
+        Kernel of the RKHS.
     centers
-        (m, d).
+        Centers (m, d) of the kernel functions, in units of x.
     weights
-        (m,), in units of y over units of k.
+        Weights (m,) of the kernel functions, in units of y over units of k.
     noise, seed
-        As in `Environment`.
+        Noise distribution and its seed; see `Environment`.
 
     Attributes
     ----------
     rkhs_norm : float
-        sqrt(weights'K weights), K the kernel matrix of the centers.
+        RKHS norm of f: sqrt(weights'K weights), where K is the kernel matrix of the centers.
 
     Raises
     ------
     ValueError
-        If centers and weights are not finite, or their shapes do not fit each other and the space.
+        If centers or weights are not finite, or their shapes do not fit each other and the space.
     """
 
     def __init__(
@@ -125,24 +133,24 @@ class RKHSFunction(Environment):
             checks.refuse("centers", f"shape {self.centers.shape}", f"(m, {space.dimension})")
         if len(self.weights) != len(self.centers):
             checks.refuse("weights", f"shape {self.weights.shape}", f"({len(self.centers)},), one a center")
-        self.rkhs_norm = max(0.0, float(self.weights @ kernel.block(self.centers) @ self.weights)) ** 0.5
+        self.rkhs_norm = norm_of(kernel.block(self.centers), self.weights)
 
     @classmethod
     def sparse(
         cls, space: Space, kernel: Kernel, noise: Noise | None = None, *, seed: int = 0, count: int | None = None
     ) -> RKHSFunction:
-        """Draw centers uniform on the space's bounds and weights uniform on [-1, 1].
+        """Draw centers uniformly within the space's bounds and weights uniformly on [-1, 1].
 
         Source: Janz et al. 2020, section 5.
 
         Parameters
         ----------
         space, kernel, noise
-            As in the class.
+            Domain, kernel of the RKHS and noise distribution.
         seed
-            Of the function and of the noise.
+            Seed of the function and of the noise.
         count
-            Of the centers; 30 d, as in the source, if not given.
+            Number of centers; 30 d if not given, as in the source.
         """
         rng = generator(checks.integer("seed", seed, 0), "function")
         centers = sparse_centers(space, count, rng)
@@ -158,23 +166,23 @@ class RKHSFunction(Environment):
         seed: int = 0,
         regularization: float = 0.01,
     ) -> RKHSFunction:
-        """Draw y from N(0, K) at the candidates; f is the posterior mean given them.
+        """Draw y from N(0, K) at the candidates and take the posterior mean given y as f.
 
         Source: Chowdhury & Gopalan 2017, section 6.
 
         Parameters
         ----------
         space, kernel, noise
-            As in the class.
+            Finite domain, kernel of the RKHS and noise distribution.
         seed
-            Of the function and of the noise.
+            Seed of the function and of the noise.
         regularization
-            Noise variance of the fit, in squared units of y, which the paper does not state.
+            Noise variance of the fit, in squared units of y. The paper does not state it.
 
         Raises
         ------
         ValueError
-            If the space is not finite, or the regularization not positive.
+            If the space is not finite, or the regularization is not positive.
         """
         if not checks.finite("regularization", regularization, ndim=0) > 0.0:
             checks.refuse("regularization", regularization, "a positive number")
@@ -186,23 +194,23 @@ class RKHSFunction(Environment):
         return {**super().parameters(), "kernel": self.kernel, "centers": self.centers, "weights": self.weights}
 
     def evaluate(self, points: Floats) -> Floats:
-        # Not by BLAS, whose last bits depend on how many points there are.
+        # Without BLAS, whose last bits depend on the number of points.
         return np.einsum("ij,j->i", self.kernel.block(points, self.centers), self.weights)
 
 
 class GPSample(TableEnvironment):
-    """A function drawn from GP(0, kernel) at the candidates of a finite space.
+    """Function drawn from GP(0, kernel) at the candidates of a finite space.
 
     Parameters
     ----------
     space
-        Finite.
+        Finite domain.
     kernel
         Prior covariance, in squared units of y.
     noise
-        As in `Environment`.
+        Noise distribution; see `Environment`.
     seed
-        Of the function and of the noise.
+        Seed of the function and of the noise.
 
     Raises
     ------
@@ -219,26 +227,26 @@ class GPSample(TableEnvironment):
 
 
 class FunctionEnvironment(Environment):
-    """Any Python function as an environment.
+    """Environment of a Python function.
 
     Parameters
     ----------
     space
-        Its domain.
+        Domain.
     function
-        From one point (d,) (an arm number, for `Arms`) to a number, in units of y.
+        Function from one point (d,), for `Arms` from an arm number, to a number in units of y.
     noise
-        Added to what the function returns; none if not given. A function may be noisy itself: it is asked anew in
-        every round. Regret is measured on what it returns, against `optimum`.
+        Noise added to the function's values; no noise if not given. The function may be noisy itself, as it is called
+        anew in every round. Regret is the difference between `optimum` and the function's values.
     seed
-        Of the added noise.
+        Seed of the added noise.
     optimum
-        The largest value, where it is known; searched if not given, on a finite space by evaluating every candidate.
+        Largest value, if known. If not given, it is searched; on a finite space every candidate is evaluated.
 
     Raises
     ------
     ValueError
-        If the function cannot be called, or the optimum is not finite.
+        If the function is not callable, or the optimum is not finite.
     """
 
     tabulated = False
@@ -261,7 +269,7 @@ class FunctionEnvironment(Environment):
         return {**super().parameters(), "function": self.function, "optimum": self._optimum}
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
-        """As `Environment.optimum`, in units of y, of a mask (size,) or all: as given, or searched.
+        """Return the given optimum, or search it over the available candidates (mask (size,)), in units of y.
 
         Raises
         ------
@@ -271,11 +279,9 @@ class FunctionEnvironment(Environment):
         if available is None and self._optimum is not None:
             return self._optimum
         largest = super().optimum(t, available)
-        if not np.isfinite(largest):  # nor is any regret against it
+        if not np.isfinite(largest):  # regret would not be finite either
             checks.refuse("function", f"{largest} as its largest value", "a function with finite values, or optimum=")
         return largest
 
     def evaluate(self, points: Floats) -> Floats:
-        if isinstance(self.space, Points | Grid | Box):
-            return np.array([float(self.function(point)) for point in points])
-        return np.array([float(self.function(int(point[0]))) for point in points])
+        return np.array([float(self.function(self.space.argument(point))) for point in points])

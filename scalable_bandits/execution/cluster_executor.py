@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from scalable_bandits.execution.base import ClusterError
-from scalable_bandits.execution.connect import connect, resolve
+from scalable_bandits.execution.connect import SecureAddress, connect, resolve
 from scalable_bandits.execution.shard_pool import ShardPool
 from scalable_bandits.posteriors.state import State
 
@@ -42,18 +42,20 @@ class ClusterExecutor:
 
     @property
     def portable(self) -> Any:
-        """What `on` says, for another process: a client is of one process, its scheduler's address is not.
+        """What `on` says, for another process: of a client its scheduler's address, and certificates if there are any.
 
         Raises
         ------
         ClusterError
             If it is a client that is closed.
         """
-        if isinstance(self._on, str | os.PathLike):
+        if isinstance(self._on, str | os.PathLike | SecureAddress):
             return self._on
         if self._on.scheduler is None:
             raise ClusterError("on: the client is closed; a copy of what uses it could not find its scheduler")
-        return self._on.scheduler.address
+        address = self._on.scheduler.address
+        encrypted = address.startswith(("tls://", "wss://"))
+        return SecureAddress(address, self._on.security) if encrypted else address
 
     @property
     def client(self) -> Client:

@@ -37,7 +37,10 @@ def at(address: str, security: Any = None) -> Iterator[Client]:
     except (OSError, TypeError, ValueError) as error:
         problem = str(error)
         if address.startswith("tls://") and isinstance(error, TypeError):
-            problem = "it asks for certificates: a recipe names them, see cluster/tls.yaml"
+            problem = (
+                "it asks for certificates: a recipe names them, see cluster/tls.yaml (a pickled policy keeps the "
+                "certificates of its client where they are in files, not those in memory)"
+            )
     if client is None:
         gc.collect()  # the client that was half made: its end blocks whichever thread it comes in
         raise ClusterError(f"on: no scheduler can be reached at {address}: {problem}")

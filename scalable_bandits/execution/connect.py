@@ -19,7 +19,7 @@ from scalable_bandits.execution.versions import check_versions
 from scalable_bandits.posteriors.placement import cores, threads_of
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Security
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +97,34 @@ class Place(NamedTuple):
     wait: float | None = None  # seconds for the first worker; `WORKER_SECONDS` if not given
 
 
+class SecureAddress:
+    """Address of a scheduler, and the certificates of a client that was connected to it.
+
+    A pickle has the names of the certificates' files. Without files it is the address alone: no private key leaves
+    the process.
+
+    Parameters
+    ----------
+    address
+        Address of the scheduler.
+    security
+        `distributed.Security` of the client.
+    """
+
+    def __init__(self, address: str, security: Security):
+        self.address, self.security = address, security
+
+    def __deepcopy__(self, _: Any) -> SecureAddress:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = [getattr(self.security, name) for name in self.security.__slots__]
+        in_memory = any(isinstance(value, str) and "\n" in value for value in values)  # as Dask itself tells them apart
+        if in_memory or self.security.extra_conn_args:
+            return str, (self.address,)
+        return type(self), (self.address, self.security)
+
+
 def resolve(on: Any) -> Place:
     """What `on` names; nothing is started yet.
 
@@ -122,6 +150,8 @@ def resolve(on: Any) -> Place:
     if isinstance(on, str | os.PathLike) and Path(on).suffix in (".yaml", ".yml"):
         recipe = read(Path(on))
         return Place(recipe.connect, recipe.wait)
+    if isinstance(on, SecureAddress):
+        return Place(lambda: clusters.at(on.address, on.security))
     if "distributed" in sys.modules:
         from distributed import Client
 

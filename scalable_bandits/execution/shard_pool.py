@@ -72,10 +72,12 @@ class ShardPool:
         source: Callable[[int], State] | None = None,
     ):  # fmt: skip
         self._executor, self._name = executor, name
+        pickled: list[bytes] = []
         try:
-            pickled = [bytes(cloudpickle.dumps(make)) for make in makers]
+            pickled.extend(bytes(cloudpickle.dumps(make)) for make in makers)
         except Exception as error:
-            raise ClusterError(f"on: {name}: a shard cannot be sent to other processes: {error}") from error
+            which = f"{name} (number {len(pickled) + 1} of {len(makers)})"
+            raise ClusterError(f"on: {which} cannot be sent to other processes: {error}") from error
         self._log = ShardLog(pickled, source)
         self._fresh()
         executor.adopt(self)

@@ -1,1 +1,1 @@
-"""Free functions of numbers and arrays: acquisition functions, confidence widths, information gain, rates."""
+"""Formulas of the papers as free functions of numbers and arrays."""

@@ -1,7 +1,6 @@
-"""Indices: what a policy maximises, as functions of mean and variance.
+"""Indices (acquisition functions) that policies maximise, as functions of posterior mean and variance.
 
-Formulas are free functions of arrays. The classes bind their parameters and add `slopes`, the derivatives in mean
-and variance.
+The classes bind the parameters of the free functions and add `slopes`, the derivatives in mean and variance.
 """
 
 from __future__ import annotations
@@ -11,31 +10,31 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 
-LEAST = 1e-30  # of a variance in a derivative: where there is none, the deviation has a cusp
+LEAST = 1e-30  # smallest variance in a derivative, because the standard deviation has infinite slope at 0
 
 
 def log_expected_improvement(mean: Floats, std: Floats, best: float, xi: float = 0.0) -> Floats:
-    """Logarithm of the expected improvement, s (phi(z) + z Phi(z)) with z = (mu - best - xi) / s.
+    """Compute the logarithm of the expected improvement s (phi(z) + z Phi(z)), where z = (mu - best - xi) / s.
 
-    Finite far below the incumbent too, where the plain formula underflows to a tie of zeros.
+    The result is finite also far below the incumbent, where the expected improvement itself underflows to 0.
 
     Parameters
     ----------
     mean, std
         (k,) posterior mean and standard deviation, in units of y.
     best
-        Incumbent, in units of y.
+        Incumbent, the value to improve on, in units of y.
     xi
-        Improvement asked beyond it, in units of y.
+        Least improvement over the incumbent, in units of y.
 
     Returns
     -------
     ndarray
-        (k,) log of units of y.
+        (k,) logarithm of a value in units of y.
 
     References
     ----------
-    Mockus, Tiesis & Zilinskas 1978; in logarithms Ament et al. 2023, eq. 9.
+    Mockus, Tiesis & Zilinskas 1978; the logarithm: Ament et al. 2023, eq. 9.
 
     Examples
     --------
@@ -58,21 +57,21 @@ def log_expected_improvement(mean: Floats, std: Floats, best: float, xi: float =
 
 
 def improvement_score(mean: Floats, std: Floats, best: float, xi: float = 0.0) -> Floats:
-    """z = (mu - best - xi) / s, whose normal distribution function is the probability of improvement.
+    """Compute z = (mu - best - xi) / s; the probability of improvement is Phi(z) and grows with z.
 
     Parameters
     ----------
     mean, std
         (k,) posterior mean and standard deviation, in units of y.
     best
-        Incumbent, in units of y.
+        Incumbent, the value to improve on, in units of y.
     xi
-        Improvement asked beyond it, in units of y.
+        Least improvement over the incumbent, in units of y.
 
     Returns
     -------
     ndarray
-        (k,) without unit.
+        (k,) dimensionless score.
 
     References
     ----------
@@ -83,12 +82,12 @@ def improvement_score(mean: Floats, std: Floats, best: float, xi: float = 0.0) -
 
 @attrs.frozen
 class UpperConfidence:
-    """mean_weight mu + width s: upper confidence bound, mean only (width 0), deviation only (weight 0).
+    """Index mean_weight mu + width s: upper confidence bound, mean alone (width 0), or deviation alone (weight 0).
 
     Parameters
     ----------
     width
-        Standard deviations that are added.
+        Factor of the standard deviation.
     mean_weight
         Factor of the mean.
     """
@@ -108,20 +107,20 @@ class UpperConfidence:
         return index
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Derivatives (k,) in mean and variance."""
+        """Return the derivatives (k,) of the index in mean and variance."""
         return np.full(len(mean), self.mean_weight), 0.5 * self.width / np.sqrt(np.maximum(variance, LEAST))
 
 
 @attrs.frozen
 class Improvement:
-    """Base of the indices over an incumbent, which grow as the incumbent falls.
+    """Base class of indices that measure improvement over an incumbent.
 
     Parameters
     ----------
     best
-        Incumbent, in units of y.
+        Incumbent, the value to improve on, in units of y.
     xi
-        Improvement asked beyond it, in units of y.
+        Least improvement over the incumbent, in units of y.
     """
 
     best: float
@@ -130,18 +129,21 @@ class Improvement:
 
 @attrs.frozen
 class ExpectedImprovement(Improvement):
-    """Log expected improvement over an incumbent."""
+    """Index of GP-EI: logarithm of the expected improvement over an incumbent."""
 
     def __call__(self, mean: Floats, variance: Floats) -> Floats:
         return log_expected_improvement(mean, np.sqrt(variance), self.best, self.xi)
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Derivatives (k,) in mean and variance: Phi(z) and phi(z) / (2 s), over the expected improvement."""
+        """Return the derivatives (k,) of the index in mean and variance.
+
+        They are Phi(z) and phi(z) / (2 s), both divided by the expected improvement.
+        """
         from scipy.special import log_ndtr
 
         std = np.sqrt(np.maximum(variance, LEAST))
         z = improvement_score(mean, std, self.best, self.xi)
-        near = np.maximum(z, -1e3)  # beyond, by the series of both in 1 / z^2
+        near = np.maximum(z, -1e3)  # below -1e3: series of both derivatives in 1 / z^2
         total = log_expected_improvement(near * std, std, 0.0) - np.log(std)
         far = np.minimum(z, -1e3)
         rise = np.where(z < -1e3, -far - 2.0 / far, np.exp(log_ndtr(near) - total))
@@ -151,12 +153,12 @@ class ExpectedImprovement(Improvement):
 
 @attrs.frozen
 class ProbabilityOfImprovement(Improvement):
-    """Score of the probability of improvement over an incumbent."""
+    """Index of GP-PI: score z of the probability of improvement over an incumbent."""
 
     def __call__(self, mean: Floats, variance: Floats) -> Floats:
         return improvement_score(mean, np.sqrt(variance), self.best, self.xi)
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Derivatives (k,) in mean and variance: 1 / s and -z / (2 s^2)."""
+        """Return the derivatives (k,) of the index in mean and variance: 1 / s and -z / (2 s^2)."""
         std = np.sqrt(np.maximum(variance, LEAST))
         return 1.0 / std, -0.5 * improvement_score(mean, std, self.best, self.xi) / std**2

@@ -1,4 +1,7 @@
-"""Confidence widths: how many standard deviations a policy looks up. Free functions of numbers.
+"""Widths of confidence intervals, as free functions of numbers.
+
+A width is the number of posterior standard deviations between the mean and an end of the interval. The functions
+`srinivas_finite`, `srinivas_continuous` and `srinivas_rkhs` return beta_t of their paper, the square of the width.
 
 Parameters
 ----------
@@ -13,29 +16,32 @@ rkhs_norm
 noise
     R, sub-Gaussian constant of the noise, in units of y.
 regularization
-    lambda, the noise variance that the posterior takes, in squared units of y.
+    lambda, noise variance assumed by the posterior, in squared units of y.
 size
     |D|, number of candidates.
 dimension
-    d, of the points.
+    d, dimension of the space.
 a, b
-    Partial derivatives of f exceed L with probability at most a exp(-(L / b)^2).
+    Constants of a bound on the partial derivatives of f: each exceeds L with probability at most a exp(-(L / b)^2).
 side
     Longest side of the box.
 horizon
     T, number of rounds.
 priors
-    |U|, how many candidate priors.
+    |U|, number of candidate priors.
+intervals
+    n, number of intervals that hold simultaneously.
 
 Raises
 ------
 ValueError
-    From every function, if delta is not between 0 and 1, or t or another count is below 1.
+    From every function, if delta is not between 0 and 1, or if t or another count is below 1.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -53,9 +59,9 @@ def _check(delta: float, **counts: float) -> None:
 
 
 def srinivas_finite(t: int, size: int, delta: float) -> float:
-    """beta_t = 2 log(|D| t^2 pi^2 / (6 delta)) of a finite space; the width is its square root.
+    """Compute beta_t for a finite space and f drawn from the prior; the width is its square root.
 
-    Source: Srinivas et al. 2010, Theorem 1.
+    beta_t = 2 log(|D| t^2 pi^2 / (6 delta)). Source: Srinivas et al. 2010, Theorem 1.
 
     Examples
     --------
@@ -67,15 +73,15 @@ def srinivas_finite(t: int, size: int, delta: float) -> float:
 
 
 def srinivas_continuous(t: int, dimension: int, delta: float, a: float, b: float, side: float) -> float:
-    """beta_t of a box [0, side]^d, for f with derivatives above L at a rate a exp(-(L / b)^2).
+    """Compute beta_t for a box [0, side]^d and f drawn from the prior; the width is its square root.
 
-    2 log(2 t^2 pi^2 / (3 delta)) + 2 d log(t^2 d b side sqrt(log(4 d a / delta))).
+    beta_t = 2 log(2 t^2 pi^2 / (3 delta)) + 2 d log(t^2 d b side sqrt(log(4 d a / delta))).
     Source: Srinivas et al. 2010, Theorem 2.
 
     Raises
     ------
     ValueError
-        If a is not above delta / (4 d), below which the formula has no value; and as all of these functions.
+        If a is at most delta / (4 d), where the formula is undefined; or as for every function of this module.
     """
     _check(delta, t=t, dimension=dimension)
     d = dimension
@@ -86,7 +92,10 @@ def srinivas_continuous(t: int, dimension: int, delta: float, a: float, b: float
 
 
 def srinivas_rkhs(t: int, gain: float, delta: float, rkhs_norm: float) -> float:
-    """beta_t = 2 B^2 + 300 g log^3(t / delta) of an RKHS function. Source: Srinivas et al. 2010, Theorem 3."""
+    """Compute beta_t for f of bounded RKHS norm; the width is its square root.
+
+    beta_t = 2 B^2 + 300 g log^3(t / delta). Source: Srinivas et al. 2010, Theorem 3, whose B is the squared norm.
+    """
     _check(delta, t=t)
     return 2.0 * rkhs_norm**2 + 300.0 * gain * math.log(t / delta) ** 3
 
@@ -94,7 +103,9 @@ def srinivas_rkhs(t: int, gain: float, delta: float, rkhs_norm: float) -> float:
 def sliding_theorem(
     gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float, horizon: int
 ) -> float:
-    """B + R / sqrt(lambda) sqrt(2 g + 2 log(T / delta)). Source: Zhou & Shroff 2021, Theorem 2.
+    """Compute the width of SW-GP-UCB, with the gain g of the observations in the window.
+
+    B + R / sqrt(lambda) sqrt(2 g + 2 log(T / delta)). Source: Zhou & Shroff 2021, Theorem 2.
 
     Examples
     --------
@@ -106,9 +117,9 @@ def sliding_theorem(
 
 
 def improved(gain: float, delta: float, rkhs_norm: float, noise: float) -> float:
-    """B + R sqrt(2 (g + 1 + log(1 / delta))), the width itself, not its square.
+    """Compute the width of IGP-UCB; GP-TS has delta / 2 in place of delta.
 
-    Source: Chowdhury & Gopalan 2017, Theorem 2 (IGP-UCB; GP-TS with delta / 2).
+    B + R sqrt(2 (g + 1 + log(1 / delta))). Source: Chowdhury & Gopalan 2017, Theorem 2, for lambda = 1 + 2 / T.
 
     Examples
     --------
@@ -120,17 +131,11 @@ def improved(gain: float, delta: float, rkhs_norm: float, noise: float) -> float
 
 
 def independent(intervals: int, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
-    """B + R / sqrt(lambda) sqrt(2 log(2 n / delta)): of n intervals on observations whose noise is independent given x.
+    """Compute the width for n intervals at once, if the choice of the points does not depend on the noise.
 
-    The bias at x is at most B s(x), the weights of the observations have the norm s(x) / sqrt(lambda) at the most.
-    Source: Valko et al. 2013, Lemma 1 and Theorem 1 (R = 1 there), n = |D| T S.
-
-    Parameters
-    ----------
-    intervals
-        n, how many are to hold at once.
-    delta, rkhs_norm, noise, regularization
-        As of all of these functions.
+    B + R / sqrt(lambda) sqrt(2 log(2 n / delta)). The bias at x is at most B s(x), and the weights of the observations
+    have at most the norm s(x) / sqrt(lambda), where s is the posterior standard deviation.
+    Source: Valko et al. 2013, Lemma 1 and Theorem 1 (there R = 1 and n = |D| T S).
 
     Examples
     --------
@@ -142,12 +147,13 @@ def independent(intervals: int, delta: float, rkhs_norm: float, noise: float, re
 
 
 def largest_loss(t: int, rkhs_norm: float, noise: float, regularization: float, delta: float) -> float:
-    """B^2 + R^2 / lambda (t + 2 sqrt(t u) + 2 u), u = log(t^2 pi^2 / (6 delta)): more contradicts B.
+    """Compute the largest regularized loss of t observations that is consistent with the norm bound B.
 
-    What it bounds is the least sum of squared residuals over lambda plus squared norm, min over g of
-    |y - g(X)|^2 / lambda + |g|^2 = y'(K + lambda I)^-1 y = sum_i (y_i - mu_{i-1}(x_i))^2 / (lambda + s_{i-1}^2(x_i)):
-    f itself has no less, and with probability 1 - delta, for all t, the squared noise sums to at most R^2 times the
-    bracket (Laurent & Massart 2000, Lemma 1, whose moment bound holds for R-sub-Gaussian noise).
+    B^2 + R^2 / lambda (t + 2 sqrt(t u) + 2 u) with u = log(t^2 pi^2 / (6 delta)). The loss is the minimum over h of
+    |y - h(X)|^2 / lambda + |h|^2, which is y'(K + lambda I)^-1 y and also
+    sum_i (y_i - mu_{i-1}(x_i))^2 / (lambda + s_{i-1}^2(x_i)). The minimum is at most the value at h = f. With
+    probability 1 - delta, for all t, the squared noise sums to at most R^2 times the bracket.
+    Source: Laurent & Massart 2000, Lemma 1, whose moment bound also holds for R-sub-Gaussian noise.
     """
     _check(delta, t=t)
     u = math.log(t**2 * math.pi**2 / (6.0 * delta))
@@ -155,9 +161,9 @@ def largest_loss(t: int, rkhs_norm: float, noise: float, regularization: float, 
 
 
 def unknown_prior_finite(t: int, size: int, delta: float) -> float:
-    """beta_t = sqrt(2 log(2 |D| pi^2 t^2 / delta)) of a finite space; the width itself, not its square.
+    """Compute the width for a finite space and f drawn from one of several candidate priors.
 
-    Source: Ziomek et al. 2025, Theorem 4.1 (A).
+    sqrt(2 log(2 |D| pi^2 t^2 / delta)). Source: Ziomek et al. 2025, Theorem 4.1 (A).
 
     Examples
     --------
@@ -169,15 +175,15 @@ def unknown_prior_finite(t: int, size: int, delta: float) -> float:
 
 
 def unknown_prior_continuous(t: int, dimension: int, delta: float, a: float, b: float, side: float) -> float:
-    """beta_t of a box [0, side]^d, for f with derivatives above L at a rate a exp(-(L / b)^2); the width itself.
+    """Compute the width for a box [0, side]^d and f drawn from one of several candidate priors.
 
-    sqrt(2 log(3 pi^2 t^2 / (2 delta)) + 2 d log(d t^2 side b sqrt(log(3 d a / (2 delta))))), for a > 2 delta / (3 d).
+    sqrt(2 log(3 pi^2 t^2 / (2 delta)) + 2 d log(d t^2 side b sqrt(log(3 d a / (2 delta))))).
     Source: Ziomek et al. 2025, Theorem 4.1 (B).
 
     Raises
     ------
     ValueError
-        If a is not above 2 delta / (3 d), below which the formula has no value; and as all of these functions.
+        If a is at most 2 delta / (3 d), where the formula is undefined; or as for every function of this module.
     """
     _check(delta, t=t, dimension=dimension)
     d = dimension
@@ -189,22 +195,23 @@ def unknown_prior_continuous(t: int, dimension: int, delta: float, a: float, b: 
 
 
 def error_allowance(t: int, priors: int, delta: float, noise: float) -> float:
-    """xi_t = 2 R^2 log(|U| pi^2 t^2 / delta): noise alone adds up to less than sqrt(xi_t n) over n plays of a prior.
+    """Compute xi_t, in squared units of y: the noise of n rounds that used one prior sums to at most sqrt(xi_t n).
 
-    Source: Ziomek et al. 2025, Lemma 5.1 and Theorem 4.1.
+    xi_t = 2 R^2 log(|U| pi^2 t^2 / delta). Source: Ziomek et al. 2025, Lemma 5.1 and Theorem 4.1.
     """
     _check(delta, t=t, priors=priors)
     return 2.0 * noise**2 * math.log(priors * math.pi**2 * t**2 / delta)
 
 
 def regularised(gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
-    """B + R / sqrt(lambda) sqrt(2 (g + log(1 / delta))), for any lambda > 0.
+    """Compute the width of Whitehouse et al., which holds for any lambda > 0.
 
-    With lambda = 1 it is `improved` without the 1 under the root, which that proof pays for a kernel matrix that may be
-    singular. Below lambda = 1 this one holds and is wider; `improved` was proven for lambda >= 1.
+    B + R / sqrt(lambda) sqrt(2 (g + log(1 / delta))). With lambda = 1 this is `improved` without the 1 under the root,
+    which is the price of that proof for kernel matrices that may be singular. For lambda < 1 this width is valid and
+    larger; the proof of `improved` needs lambda >= 1.
 
-    Source: Whitehouse, Ramdas & Wu 2023, a self-normalised bound in Hilbert space with the regulariser lambda (there
-    rho), which goes back to Abbasi-Yadkori 2013: Flynn & Reeb 2024 compare with it as AY-GP-UCB,
+    Source: Whitehouse, Ramdas & Wu 2023, a self-normalised bound in Hilbert space with regulariser lambda (there rho).
+    It goes back to Abbasi-Yadkori 2013; Flynn & Reeb 2024 call it AY-GP-UCB and write it as
     sqrt(c log det(I + K / lambda) + 2 c log(1 / delta)) + B with c = R^2 / lambda.
 
     Examples
@@ -217,15 +224,16 @@ def regularised(gain: float, delta: float, rkhs_norm: float, noise: float, regul
 
 
 def martingale_mixture(gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
-    """sqrt(B^2 + R^2 / lambda 2 (g + log(1 / delta))): never above `regularised`, for any lambda > 0.
+    """Compute the width of Flynn & Reeb, which holds for any lambda > 0 and is never above `regularised`.
 
-    The set of functions of norm at most B whose values fit y within a radius (a tail bound for a mixture of
-    martingales, with a Gaussian mixture of covariance R^2 / lambda K) is an intersection of two ellipsoids; the
-    largest value in it at x has a convex dual over one number alpha, in closed form at alpha = lambda, where the
-    terms of y cancel.
+    sqrt(B^2 + 2 R^2 / lambda (g + log(1 / delta))). Two ellipsoids contain f: the functions of norm at most B, and
+    those whose values at X are within a radius of y. The radius is a tail bound for a mixture of martingales, with a
+    Gaussian mixture of covariance R^2 / lambda K. The largest value at x in the intersection has a convex dual problem
+    in one number alpha. At alpha = lambda the terms of y cancel, which gives this closed form; `mixture_bounds`
+    computes the minimum over alpha.
 
     Source: Flynn & Reeb 2024, the analytic mixture bound (AMM-UCB) with c = R^2 / lambda, as the authors compute it:
-    sqrt(c log det(I + K / lambda) + 2 c log(1 / delta) + B^2). See also `mixture_bounds` for the minimum over alpha.
+    sqrt(c log det(I + K / lambda) + 2 c log(1 / delta) + B^2).
 
     Examples
     --------
@@ -248,29 +256,34 @@ def mixture_bounds(
     regularization: float,
     ratios: Floats | None = None,
 ) -> tuple[Floats, Floats]:
-    """Lower and upper bounds of f at k points, by the dual of the convex problem of which `martingale_mixture` is one
-    value.
+    """Compute lower and upper bounds of f at k points, never wider than those of `martingale_mixture`.
 
     The largest f(x) among functions of norm at most B with |f(X) - y|^2 <= r^2 is the minimum over alpha > 0 of
-    mu_alpha(x) + s_alpha(x) sqrt((r^2 - alpha y'(K + alpha I)^-1 y) / alpha + B^2), where mu_alpha and s_alpha are the
-    posterior's with regularization alpha and r^2 = lambda y'(K + lambda I)^-1 y + R^2 (2 g + 2 log(1 / delta)).
+    mu_alpha(x) + s_alpha(x) sqrt((r^2 - alpha y'(K + alpha I)^-1 y) / alpha + B^2). Here mu_alpha and s_alpha are
+    posterior mean and standard deviation with regularization alpha, and
+    r^2 = lambda y'(K + lambda I)^-1 y + R^2 (2 g + 2 log(1 / delta)).
 
-    Source: Flynn & Reeb 2024 (DMM-UCB; all alpha hold at once, so that the smallest may be taken).
+    Source: Flynn & Reeb 2024 (DMM-UCB). The bounds of all alpha hold simultaneously, so the smallest one is valid.
 
     Parameters
     ----------
-    gram, cross, variance, y
-        (n, n) and (n, k) covariances of the observed points, (k,) prior variances, (n,) observations less the prior
-        mean.
+    gram, cross
+        (n, n) prior covariance of the observed points, and (n, k) that between observed points and the k points; in
+        squared units of y.
+    variance
+        (k,) prior variance at the k points, in squared units of y.
+    y
+        (n,) observations minus the prior mean, in units of y.
     delta, rkhs_norm, noise, regularization
-        As of all of these functions.
+        Failure probability, B, R and lambda, as in the other functions of this module.
     ratios
-        (j,) alpha / lambda to take the minimum over; 97 of them from 1e-4 to 1e4 if not given, 1 among them.
+        (j,) values of alpha / lambda over which to minimise. Default: 97 values from 1e-4 to 1e4, including 1, at
+        which the bounds are those of `martingale_mixture`.
 
     Returns
     -------
     lower, upper : ndarray
-        (k,), in units of y.
+        (k,) bounds, in units of y.
     """
     _check(delta)
     eigenvalues, vectors = np.linalg.eigh(gram)
@@ -292,29 +305,31 @@ def mixture_bounds(
 
 
 def budgeted_gain(t: int, variances: float, largest: float) -> float:
-    """a log(kappa^2 t) times the sum over the points played of their present variances, a = 3.
+    """Compute the bound on the information gain, in nats, that BKB derives from sketched variances.
 
-    The sum is the effective dimension; times the logarithm it bounds 2 g. Source: Calandriello et al. 2019,
-    Theorem 2, where sketched variances are within a factor a = (1 + e) / (1 - e) of the exact ones, e = 1/2. The
-    authors' program (`bkb_lib.py` of batch-bkb) sums the same variances, without the factors a and 2, with log t, and
-    with sqrt(lambda) B alone.
+    a log(kappa^2 t) sum_i s_t^2(x_i) with a = 3. The sum of the current posterior variances at all observed points is
+    the effective dimension; the exact sum times the logarithm bounds 2 g. Sketched variances are within a factor
+    a = (1 + eps) / (1 - eps) of the exact ones, with eps = 1/2. Source: Calandriello et al. 2019, Theorem 2. The
+    authors' program (`bkb_lib.py` of batch-bkb) has the same sum, but not the factors a and 2, log t in place of
+    log(kappa^2 t), and sqrt(lambda) B alone in place of (1 + sqrt(2)) sqrt(lambda) B.
 
     Parameters
     ----------
     t
         Round, from 1.
     variances
-        Sum of s^2, in units of lambda.
+        Sum of the posterior variances s_t^2(x_i), in units of lambda.
     largest
-        kappa^2, the largest prior variance, in units of lambda.
+        Largest prior variance kappa^2, in units of lambda.
     """
     return 3.0 * math.log(max(largest * t, 1.0)) * variances
 
 
 def budgeted(gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
-    """2 R / sqrt(lambda) sqrt(g + log(1 / delta)) + (1 + sqrt(2)) B, where g is the `budgeted_gain`.
+    """Compute the width of BKB, with the `budgeted_gain` as g.
 
-    Source: Calandriello et al. 2019, Theorem 2, 1 / sqrt(1 - e) = sqrt(2).
+    2 R / sqrt(lambda) sqrt(g + log(1 / delta)) + (1 + sqrt(2)) B.
+    Source: Calandriello et al. 2019, Theorem 2, where sqrt(2) is 1 / sqrt(1 - eps) for eps = 1/2.
 
     Examples
     --------
@@ -326,27 +341,54 @@ def budgeted(gain: float, delta: float, rkhs_norm: float, noise: float, regulari
     return spread * math.sqrt(gain + math.log(1.0 / delta)) + (1.0 + math.sqrt(2.0)) * rkhs_norm
 
 
-WIDTHS = ("improved", "whitehouse", "flynn-reeb")
+Width = Callable[[float, float, float, float, float], float]  # of gain, delta, rkhs_norm, noise, regularization
+
+WIDTHS: dict[str, Width] = {}  # widths that the parameter `confidence` of policies can name
 
 
-def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
-    """Width that a policy's `confidence` names.
+def register_width(name: str, function: Width) -> None:
+    """Make a width available to policies as ``confidence=name``.
 
     Parameters
     ----------
     name
-        "improved" (`improved`), "whitehouse" (`regularised`) or "flynn-reeb" (`martingale_mixture`).
-    gain, delta, rkhs_norm, noise, regularization
-        As of all of these functions.
+        Name of the width. A name that is registered already is replaced.
+    function
+        Width from g (nats), failure probability, B, R and lambda, as of `width`.
 
     Raises
     ------
     ValueError
-        If there is no width of that name; and as all of these functions.
+        If the name is empty.
     """
-    if name == "improved":
-        return improved(gain, delta, rkhs_norm, noise)
+    if not name:
+        checks.refuse("name", name, "text that is not empty")
+    WIDTHS[name] = function
+
+
+register_width(
+    "improved", lambda gain, delta, rkhs_norm, noise, regularization: improved(gain, delta, rkhs_norm, noise)
+)
+register_width("whitehouse", regularised)
+register_width("flynn-reeb", martingale_mixture)
+
+
+def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
+    """Compute the width that a policy's `confidence` parameter selects by name.
+
+    Parameters
+    ----------
+    name
+        Name of the width: "improved" (`improved`), "whitehouse" (`regularised`), "flynn-reeb" (`martingale_mixture`),
+        or one that was registered (`register_width`).
+    gain, delta, rkhs_norm, noise, regularization
+        g, failure probability, B, R and lambda, as in the other functions of this module.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown; or as for every function of this module.
+    """
     if name not in WIDTHS:
         checks.refuse("name", name, nearest(name, WIDTHS))
-    bound = {"whitehouse": regularised, "flynn-reeb": martingale_mixture}[name]
-    return bound(gain, delta, rkhs_norm, noise, regularization)
+    return WIDTHS[name](gain, delta, rkhs_norm, noise, regularization)

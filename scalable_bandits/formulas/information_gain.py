@@ -1,4 +1,4 @@
-"""Growth rates of the maximal information gain, as the papers state them."""
+"""Growth rates of the maximal information gain."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from scalable_bandits.kernels import RBF, Kernel, Linear, Matern
 
 
 def growth_rate(kernel: Kernel, t: int | NDArray[Any], dimension: int) -> float | Floats:
-    """Growth of the maximal information gain in t, without its constant.
+    """Compute the growth of the maximal information gain with the number of observations.
 
-    Linear d log t; RBF (log t)^(d + 1); Matern t^(d (d + 1) / (2 nu + d (d + 1))) log t.
+    Linear: d log t. RBF: (log t)^(d + 1). Matern: t^(d (d + 1) / (2 nu + d (d + 1))) log t.
 
     Parameters
     ----------
     kernel
-        Linear, RBF, or Matern with nu > 1; lengthscales enter the constant only.
+        Linear, RBF, or Matern with nu > 1. Lengthscales affect only the constant.
     t
-        Observations: one number, or an array (...,) of any shape.
+        Number of observations: one number, or an array (...,) of any shape.
     dimension
-        d, of the points.
+        Dimension d of the space.
 
     Returns
     -------
     float or ndarray
-        In nats: a number for one t, (...,) of the shape of t for an array.
+        Rate in nats, without its constant: a number for one t, (...,) of the shape of t for an array.
 
     Raises
     ------
     ValueError
-        For a kernel that the theorem does not treat, or a dimension below 1.
+        If the theorem does not cover the kernel, or the dimension is below 1.
 
     References
     ----------
@@ -53,28 +53,28 @@ def growth_rate(kernel: Kernel, t: int | NDArray[Any], dimension: int) -> float 
 
 
 def improved_matern_rate(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floats:
-    """Sharper growth for the Matern kernel, t^(d (d + 1) / (d (d + 2) + 2 nu)), up to logarithms.
+    """Compute a sharper growth of the maximal information gain for the Matern kernel, up to logarithms.
 
-    Source: Janz et al. 2020, Theorem 4 (nu > 1).
+    t^(d (d + 1) / (d (d + 2) + 2 nu)) for nu > 1. Source: Janz et al. 2020, Theorem 4.
 
     Parameters
     ----------
     nu
         Smoothness of the kernel, above 1.
     t
-        Observations: one number, or an array (...,) of any shape.
+        Number of observations: one number, or an array (...,) of any shape.
     dimension
-        d, of the points.
+        Dimension d of the space.
 
     Returns
     -------
     float or ndarray
-        In nats, without its constant: a number for one t, (...,) of the shape of t for an array.
+        Rate in nats, without its constant: a number for one t, (...,) of the shape of t for an array.
 
     Raises
     ------
     ValueError
-        If nu is not above 1, or the dimension below 1.
+        If nu is not above 1, or the dimension is below 1.
     """
     d, smoothness = integer("dimension", dimension, 1), to_float(nu)
     if not isinstance(smoothness, float) or not smoothness > 1.0:

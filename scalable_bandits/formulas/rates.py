@@ -1,7 +1,7 @@
-"""What the papers prove for Matern kernels, as functions: exponents, and growth without constants.
+"""Rates that the papers prove for Matern kernels: exponents, and growth without constants.
 
-Notation: nu smoothness, d dimension, T horizon. All statements are for nu > 1, up to powers of log T unless they say
-otherwise, and with high probability.
+Notation: smoothness nu > 1, dimension d, horizon T. All rates hold with high probability and, unless stated otherwise,
+up to powers of log T.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from scalable_bandits.checks import Floats
 
 
 class PartitionExponents(NamedTuple):
-    """b and q of pi-GP-UCB."""
+    """Exponents b and q of pi-GP-UCB."""
 
-    b: float  # a cell of side r splits at r^(-1/b) observations
-    q: float  # T^q cells are ever made, at the most
+    b: float  # a cell of side r splits when it has r^(-1/b) observations
+    q: float  # the number of cells grows at most as T^q
 
 
 def _checked(nu: float, dimension: int) -> tuple[float, int]:
@@ -31,19 +31,21 @@ def _checked(nu: float, dimension: int) -> tuple[float, int]:
 
 
 def partition_exponents(nu: float, dimension: int) -> PartitionExponents:
-    """b = (d + 1) / (d + 2 nu) and q = d (d + 1) / (d (d + 2) + 2 nu). Source: Janz et al. 2020, section 3.
+    """Compute the exponents b = (d + 1) / (d + 2 nu) and q = d (d + 1) / (d (d + 2) + 2 nu) of pi-GP-UCB.
+
+    Source: Janz et al. 2020, section 3.
 
     Parameters
     ----------
     nu
         Smoothness of the kernel, above 1.
     dimension
-        d, of the points.
+        Dimension d of the space.
 
     Raises
     ------
     ValueError
-        If nu is not above 1, or the dimension not a positive whole number.
+        If nu is not above 1, or the dimension is not a positive integer.
 
     Examples
     --------
@@ -55,7 +57,7 @@ def partition_exponents(nu: float, dimension: int) -> PartitionExponents:
 
 
 def cells_rate(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floats:
-    """T^q, the growth of the number of cells that pi-GP-UCB ever makes, at one horizon or at many.
+    """Compute T^q, the growth of the number of cells in pi-GP-UCB.
 
     Source: Janz et al. 2020, Lemma 2.
 
@@ -64,38 +66,38 @@ def cells_rate(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floa
     nu
         Smoothness of the kernel, above 1.
     t
-        Rounds: one number, or an array (...,) of any shape.
+        Horizon T: one number, or an array (...,) of any shape.
     dimension
-        d, of the points.
+        Dimension d of the space.
 
     Returns
     -------
     float or ndarray
-        Without its constant: a number for one t, (...,) of the shape of t for an array.
+        Rate without its constant: a number for one t, (...,) of the shape of t for an array.
 
     Raises
     ------
     ValueError
-        If nu is not above 1, t not finite, or the dimension not a positive whole number.
+        If nu is not above 1, t is not finite, or the dimension is not a positive integer.
     """
     rate = np.maximum(checks.finite("t", t), 1.0) ** partition_exponents(nu, dimension).q
     return float(rate) if np.ndim(rate) == 0 else rate
 
 
 def cell_gain_rate(t: int | NDArray[Any]) -> float | Floats:
-    """log T log log T (nats), the growth of the information gain in any one cell, all logarithms included.
+    """Compute log T log log T, the growth of the information gain in one cell of pi-GP-UCB, including logarithms.
 
-    Zero up to T = e. Source: Janz et al. 2020, Lemma 1.
+    The rate is 0 up to T = e. Source: Janz et al. 2020, Lemma 1.
 
     Parameters
     ----------
     t
-        Rounds: one number, or an array (...,) of any shape.
+        Horizon T: one number, or an array (...,) of any shape.
 
     Returns
     -------
     float or ndarray
-        In nats, without its constant: a number for one t, (...,) of the shape of t for an array.
+        Rate in nats, without its constant: a number for one t, (...,) of the shape of t for an array.
 
     Raises
     ------
@@ -108,9 +110,9 @@ def cell_gain_rate(t: int | NDArray[Any]) -> float | Floats:
 
 
 def most_cells(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floats:
-    """4 (t + 1)^(b d), N_t of pi-GP-UCB: cells that could be in its cover after t rounds, constants included.
+    """Compute N_t = 4 (t + 1)^(b d), a bound on the cells that the cover of pi-GP-UCB can contain after t rounds.
 
-    Source: Janz et al. 2020, Lemma 6.
+    This is a bound including constants, used in the width of pi-GP-UCB. Source: Janz et al. 2020, Lemma 6.
 
     Parameters
     ----------
@@ -119,36 +121,38 @@ def most_cells(nu: float, t: int | NDArray[Any], dimension: int) -> float | Floa
     t
         Rounds: one number, or an array (...,) of any shape.
     dimension
-        d, of the points.
+        Dimension d of the space.
 
     Returns
     -------
     float or ndarray
-        Cells: a number for one t, (...,) of the shape of t for an array.
+        Number of cells: one number for one t, (...,) of the shape of t for an array.
 
     Raises
     ------
     ValueError
-        If nu is not above 1, t not finite, or the dimension not a positive whole number.
+        If nu is not above 1, t is not finite, or the dimension is not a positive integer.
     """
     bound = 4.0 * (checks.finite("t", t) + 1.0) ** (partition_exponents(nu, dimension).b * dimension)
     return float(bound) if np.ndim(bound) == 0 else bound
 
 
 def partition_regret_exponent(nu: float, dimension: int) -> float:
-    """(d (2d + 3) + 2 nu) / (d (2d + 4) + 4 nu) = (1 + q) / 2, of pi-GP-UCB. Source: Janz et al. 2020, Theorem 3.
+    """Compute the exponent of T in the regret bound of pi-GP-UCB.
+
+    (d (2 d + 3) + 2 nu) / (d (2 d + 4) + 4 nu) = (1 + q) / 2. Source: Janz et al. 2020, Theorem 3.
 
     Parameters
     ----------
     nu
         Smoothness of the kernel, above 1.
     dimension
-        d, of the points.
+        Dimension d of the space.
 
     Raises
     ------
     ValueError
-        If nu is not above 1, or the dimension not a positive whole number.
+        If nu is not above 1, or the dimension is not a positive integer.
 
     Examples
     --------
@@ -160,40 +164,43 @@ def partition_regret_exponent(nu: float, dimension: int) -> float:
 
 
 def improved_regret_exponent(nu: float, dimension: int) -> float:
-    """min(1, (3 d^2 + 2 nu) / (2 d^2 + 4 nu)), of GP-UCB and IGP-UCB as known in 2020.
+    """Compute the exponent of T in the regret bounds of GP-UCB and IGP-UCB, as stated in 2020.
 
-    Source: Janz et al. 2020, section 1, from the information gain of Srinivas et al. 2010, Theorem 5.
+    min(1, (3 d^2 + 2 nu) / (2 d^2 + 4 nu)). Source: Janz et al. 2020, section 1. Inserting the information gain of
+    Srinivas et al. 2010, Theorem 5, would give d (d + 1) in place of both d^2.
 
     Parameters
     ----------
     nu
         Smoothness of the kernel, above 1.
     dimension
-        d, of the points.
+        Dimension d of the space.
 
     Raises
     ------
     ValueError
-        If nu is not above 1, or the dimension not a positive whole number.
+        If nu is not above 1, or the dimension is not a positive integer.
     """
     nu, d = _checked(nu, dimension)
     return min(1.0, (3 * d**2 + 2 * nu) / (2 * d**2 + 4 * nu))
 
 
 def least_regret_exponent(nu: float, dimension: int) -> float:
-    """(d + nu) / (d + 2 nu): no algorithm's is smaller. Source: Scarlett, Bogunovic & Cevher 2017.
+    """Compute the smallest exponent of T that the regret of any algorithm can have, (d + nu) / (d + 2 nu).
+
+    Source: Scarlett, Bogunovic & Cevher 2017.
 
     Parameters
     ----------
     nu
         Smoothness of the kernel, above 1.
     dimension
-        d, of the points.
+        Dimension d of the space.
 
     Raises
     ------
     ValueError
-        If nu is not above 1, or the dimension not a positive whole number.
+        If nu is not above 1, or the dimension is not a positive integer.
     """
     nu, d = _checked(nu, dimension)
     return (d + nu) / (d + 2 * nu)

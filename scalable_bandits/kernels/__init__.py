@@ -1,4 +1,4 @@
-"""Kernels: how alike two points are."""
+"""Kernels: prior covariance of the function at two points."""
 
 from scalable_bandits.kernels.base import Hyperparameter, Kernel, Product, Scaled, Sum
 from scalable_bandits.kernels.stationary import RBF, Matern, RationalQuadratic

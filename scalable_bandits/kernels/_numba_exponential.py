@@ -1,11 +1,11 @@
-"""The exponential of numbers that are not positive, in a form that compilers turn into vector instructions.
+"""Exponential function for arguments x <= 0, in a form that compilers turn into vector instructions.
 
-    k = round(x / log 2),  r = x - k log 2,  |r| <= log(2) / 2          log 2 in two parts: no digit of r is lost
-    exp(x) = 2^k (1 + r + r^2 p(r))                                      p: the exponential series, to r^13 / 13!
+    k = round(x / log 2),  r = x - k log 2,  |r| <= log(2) / 2          log 2 in two parts, so that r keeps all digits
+    exp(x) = 2^k (1 + r + r^2 p(r))                                      p: exponential series up to r^13 / 13!
 
-The library's `exp` is called for one number at a time; in a block of covariances it takes most of the time. Products
-and sums may be fused ("contract"), which only makes them more exact; nothing else is rearranged, so a number's
-exponential does not depend on what stands around it.
+The `exp` of the C library takes one number at a time and would dominate the time of a block of covariances. Products
+and sums may be fused ("contract"), which only makes them more accurate; nothing else is rearranged, so the result for a
+number does not depend on its neighbours in the array.
 """
 
 import math
@@ -14,23 +14,29 @@ import numpy as np
 from numba import njit
 
 _PER_LOG2 = 1.0 / math.log(2.0)
-_LOG2_HIGH = float.fromhex("0x1.62e42fefa0000p-1")  # log 2 to 40 bits: its products with k are exact
-_LOG2_LOW = float.fromhex("0x1.cf79abc9e3b3ap-40")  # and what is left
-_ROUND = 1.5 * 2.0**52  # added, it leaves the nearest whole number in the last bits
-_LEAST = -708.0  # below it, smaller than the smallest normal number: 0
+_LOG2_HIGH = float.fromhex("0x1.62e42fefa0000p-1")  # leading 40 bits of log 2: products with k are exact
+_LOG2_LOW = float.fromhex("0x1.cf79abc9e3b3ap-40")  # the rest of log 2
+_ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the last bits
+LEAST = -708.0  # exp of smaller numbers is below the smallest normal number and becomes 0
 
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factorial(k) for k in range(2, 14))
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def exponential(x):
-    """exp(x) of x <= 0, to 0.7 units in the last place; NaN of NaN."""
-    within = _LEAST if x < _LEAST else x  # NaN stays
+    """Compute exp(x) for x <= 0, with an error of at most 0.7 units in the last place; NaN for NaN."""
+    return 0.0 if x < LEAST else bounded_exponential(x)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def bounded_exponential(x):
+    """Compute exp(max(x, LEAST)) for x <= 0; for loops that set a whole product to 0 below LEAST."""
+    within = LEAST if x < LEAST else x  # keeps NaN
     shifted = within * _PER_LOG2 + _ROUND
     k = shifted - _ROUND
     whole = within - k * _LOG2_HIGH
     r = whole - k * _LOG2_LOW
-    rest = (whole - r) - k * _LOG2_LOW  # what rounding took from r
+    rest = (whole - r) - k * _LOG2_LOW  # rounding error of r
     p = _C13
     p = p * r + _C12
     p = p * r + _C11
@@ -47,4 +53,4 @@ def exponential(x):
     power = np.int64(exponent << 52).view(np.float64)
     head = 1.0 + r
     tail = (r - (head - 1.0)) + (rest + r * r * p)
-    return 0.0 if x < _LEAST else power * (head + tail)
+    return power * (head + tail)

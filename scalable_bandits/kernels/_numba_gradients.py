@@ -1,16 +1,18 @@
-"""Loops for gradients of kernels: in the second point, contracted with weights, and in the hyperparameters."""
+"""Loops for weighted sums of a kernel's derivatives, in the second point and in the hyperparameters."""
 
 import math
 
 import numpy as np
 from numba import njit
 
-from scalable_bandits.kernels._numba_exponential import exponential
+from scalable_bandits.kernels._numba_exponential import LEAST, bounded_exponential, exponential
+
+LARGEST = np.finfo(np.float64).max
 
 
 @njit(cache=True, nogil=True)
 def slope_of_squared_distances(X, Z, inverse_lengthscale, weights, out):
-    """out[j, k] += sum over i of weights[i, j] times the derivative of |(X[i] - Z[j]) / lengthscale|^2 in Z[j, k]."""
+    """Add to out[j, k] the sum over i of weights[i, j] d|(X[i] - Z[j]) / lengthscale|^2 / dZ[j, k]."""
     columns = np.ascontiguousarray(Z.T)
     sums = np.zeros_like(columns)
     for i in range(X.shape[0]):
@@ -19,12 +21,13 @@ def slope_of_squared_distances(X, Z, inverse_lengthscale, weights, out):
                 sums[k, j] += weights[i, j] * (columns[k, j] - X[i, k])
     for j in range(Z.shape[0]):
         for k in range(X.shape[1]):
-            out[j, k] += 2.0 * inverse_lengthscale[k] * inverse_lengthscale[k] * sums[k, j]
+            if sums[k, j] != 0.0:  # 0 times an infinite square of the inverse lengthscale would be NaN
+                out[j, k] += 2.0 * inverse_lengthscale[k] * inverse_lengthscale[k] * sums[k, j]
 
 
 @njit(cache=True, nogil=True)
 def slope_of_squared_sines(X, Z, inverse_lengthscale, frequency, weights, out):
-    """The same of |sin(frequency (X[i] - Z[j])) / lengthscale|^2."""
+    """Add to out[j, k] the sum over i of weights[i, j] d|sin(frequency (X[i] - Z[j])) / lengthscale|^2 / dZ[j, k]."""
     for i in range(X.shape[0]):
         for j in range(Z.shape[0]):
             w = frequency * weights[i, j]
@@ -35,7 +38,7 @@ def slope_of_squared_sines(X, Z, inverse_lengthscale, frequency, weights, out):
 
 @njit(cache=True, nogil=True)
 def slope_of_inner_products(X, Z, inverse_lengthscale, weights, out):
-    """The same of the sum over k of X[i, k] Z[j, k] / lengthscale[k]^2."""
+    """Add to out[j, k] the sum over i of weights[i, j] X[i, k] / lengthscale[k]^2."""
     for i in range(X.shape[0]):
         for j in range(Z.shape[0]):
             for k in range(X.shape[1]):
@@ -44,21 +47,24 @@ def slope_of_inner_products(X, Z, inverse_lengthscale, weights, out):
 
 @njit(cache=True, nogil=True)
 def squared_distances_by_dimension(X, inverse_lengthscale, weights, out):
-    """out[k] += sum over i, j of weights[i, j] ((X[i, k] - X[j, k]) / lengthscale[k])^2; symmetric weights."""
+    """Add to out[k] the sum over i, j of weights[i, j] ((X[i, k] - X[j, k]) / lengthscale[k])^2; weights symmetric."""
     columns = np.ascontiguousarray(X.T)
     sums = np.zeros_like(columns)
     for i in range(X.shape[0]):
         for k in range(X.shape[1]):
             for j in range(i):
                 difference = (X[i, k] - columns[k, j]) * inverse_lengthscale[k]
-                sums[k, j] += weights[i, j] * (difference * difference)
+                sums[k, j] += weights[i, j] * min(difference * difference, LARGEST)  # infinity times 0 would be NaN
     for k in range(X.shape[1]):
         out[k] += 2.0 * sums[k].sum()
 
 
 @njit(cache=True, nogil=True)
 def squared_sines_by_dimension(X, inverse_lengthscale, frequency, weights, out):
-    """The same of squared sines; in out[d], of half of their sum's derivative in -log(period)."""
+    """Add to out[k] the sum over i, j of weights[i, j] (sin(frequency (X[i, k] - X[j, k])) / lengthscale[k])^2.
+
+    Add to out[d] half the derivative of the sum over i, j and k in -log(period). The weights are symmetric.
+    """
     d = X.shape[1]
     for i in range(X.shape[0]):
         for j in range(i):
@@ -72,7 +78,7 @@ def squared_sines_by_dimension(X, inverse_lengthscale, frequency, weights, out):
 
 @njit(cache=True, nogil=True)
 def inner_products_by_dimension(X, inverse_lengthscale, weights, out):
-    """out[k] += sum over i, j of weights[i, j] X[i, k] X[j, k] / lengthscale[k]^2."""
+    """Add to out[k] the sum over i, j of weights[i, j] X[i, k] X[j, k] / lengthscale[k]^2."""
     for i in range(X.shape[0]):
         for j in range(X.shape[0]):
             for k in range(X.shape[1]):
@@ -82,7 +88,7 @@ def inner_products_by_dimension(X, inverse_lengthscale, weights, out):
 
 @njit(cache=True, nogil=True)
 def rbf(block):
-    """In place: the derivative of exp(-s / 2) at squared distances s."""
+    """Replace squared distances s by the derivative of exp(-s / 2) in s."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = -0.5 * exponential(-0.5 * block[i, j])
@@ -90,7 +96,7 @@ def rbf(block):
 
 @njit(cache=True, nogil=True)
 def matern12(block):
-    """In place: the derivative of exp(-sqrt(s)) at squared distances s; 0 at 0, where there is none."""
+    """Replace squared distances s by the derivative of exp(-sqrt(s)) in s; by 0 at s = 0, where it does not exist."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             r = math.sqrt(block[i, j])
@@ -99,7 +105,7 @@ def matern12(block):
 
 @njit(cache=True, nogil=True)
 def matern32(block):
-    """In place: the derivative of (1 + a) exp(-a), a = sqrt(3 s), at squared distances s."""
+    """Replace squared distances s by the derivative of (1 + a) exp(-a) in s, a = sqrt(3 s)."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = -1.5 * exponential(-math.sqrt(3.0 * block[i, j]))
@@ -107,16 +113,17 @@ def matern32(block):
 
 @njit(cache=True, nogil=True)
 def matern52(block):
-    """In place: the derivative of (1 + a + a^2 / 3) exp(-a), a = sqrt(5 s), at squared distances s."""
+    """Replace squared distances s by the derivative of (1 + a + a^2 / 3) exp(-a) in s, a = sqrt(5 s)."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             a = math.sqrt(5.0 * block[i, j])
-            block[i, j] = -5.0 / 6.0 * (1.0 + a) * exponential(-a)
+            slope = -5.0 / 6.0 * (1.0 + a) * bounded_exponential(-a)
+            block[i, j] = -0.0 if -a < LEAST else slope  # infinity times 0 would be NaN
 
 
 @njit(cache=True, nogil=True)
 def rational_quadratic(block, alpha):
-    """In place: the derivative of (1 + s / (2 alpha))^-alpha at squared distances s."""
+    """Replace squared distances s by the derivative of (1 + s / (2 alpha))^-alpha in s."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = -0.5 * math.exp(-(alpha + 1.0) * math.log1p(block[i, j] / (2.0 * alpha)))
@@ -124,9 +131,10 @@ def rational_quadratic(block, alpha):
 
 @njit(cache=True, nogil=True)
 def rational_quadratic_shape(block, alpha):
-    """In place: the derivative of (1 + s / (2 alpha))^-alpha in log(alpha) at squared distances s."""
+    """Replace squared distances s by the derivative of (1 + s / (2 alpha))^-alpha in log(alpha)."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             u = block[i, j] / (2.0 * alpha)
             growth = math.log1p(u)
-            block[i, j] = alpha * math.exp(-alpha * growth) * (u / (1.0 + u) - growth)
+            slope = alpha * math.exp(-alpha * growth) * (u / (1.0 + u) - growth)
+            block[i, j] = 0.0 if u == math.inf else slope

@@ -1,6 +1,6 @@
-"""Loops over pairs of points. Arrays in, arrays out.
+"""Loops over pairs of points that compute blocks of covariances.
 
-Inner loops run along a row of the block, which compilers turn into vector instructions.
+The inner loop runs along a row of the block, which compilers turn into vector instructions.
 """
 
 import math
@@ -8,15 +8,15 @@ import math
 import numpy as np
 from numba import njit
 
-from scalable_bandits.kernels._numba_exponential import exponential
+from scalable_bandits.kernels._numba_exponential import LEAST, bounded_exponential, exponential
 
-FEW = 4  # rows or columns, for which rearranging the points costs more than it saves
-BLOCK = 1024  # columns at a time, whose part of a row stays in the nearest cache
+FEW = 4  # with fewer rows or columns, rearranging the points costs more than it saves
+BLOCK = 1024  # columns computed together, so that their part of a row stays in the first-level cache
 
 
 @njit(cache=True, nogil=True)
 def squared_distances(X, Z, inverse_lengthscale, out):
-    """out[i, j] = |(X[i] - Z[j]) / lengthscale|^2, by differences: no cancellation for near pairs."""
+    """Set out[i, j] = |(X[i] - Z[j]) / lengthscale|^2, from differences: no cancellation for pairs of close points."""
     if Z.shape[0] < FEW:
         for i in range(X.shape[0]):
             for j in range(Z.shape[0]):
@@ -36,7 +36,7 @@ def squared_distances(X, Z, inverse_lengthscale, out):
 
 @njit(cache=True, nogil=True)
 def _squared_distances(X, columns, inverse_lengthscale, start, out):
-    """The same, of points X (n, d) and the transpose of others, (d, m); into the columns from `start` on."""
+    """Set the columns of `out` from `start` on to the scaled squared distances of X (n, d) and columns (d, m)."""
     for i in range(X.shape[0]):
         row = out[i, start : start + columns.shape[1]]
         row[:] = 0.0
@@ -48,7 +48,7 @@ def _squared_distances(X, columns, inverse_lengthscale, start, out):
 
 @njit(cache=True, nogil=True)
 def squared_sines(X, Z, inverse_lengthscale, frequency, out):
-    """out[i, j] = |sin(pi (X[i] - Z[j]) / period) / lengthscale|^2."""
+    """Set out[i, j] = |sin(frequency (X[i] - Z[j])) / lengthscale|^2, frequency = pi / period."""
     for i in range(X.shape[0]):
         for j in range(Z.shape[0]):
             total = 0.0
@@ -60,7 +60,7 @@ def squared_sines(X, Z, inverse_lengthscale, frequency, out):
 
 @njit(cache=True, nogil=True)
 def inner_products(X, Z, inverse_lengthscale, bias, out):
-    """out[i, j] = bias + sum over k of X[i, k] Z[j, k] / lengthscale[k]^2."""
+    """Set out[i, j] = bias + sum over k of X[i, k] Z[j, k] / lengthscale[k]^2."""
     for i in range(X.shape[0]):
         for j in range(Z.shape[0]):
             total = bias
@@ -71,7 +71,7 @@ def inner_products(X, Z, inverse_lengthscale, bias, out):
 
 @njit(cache=True, nogil=True)
 def rbf(block):
-    """In place: exp(-s / 2) of squared distances s."""
+    """Replace squared distances s by exp(-s / 2)."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = exponential(-0.5 * block[i, j])
@@ -79,7 +79,7 @@ def rbf(block):
 
 @njit(cache=True, nogil=True)
 def matern12(block):
-    """In place: exp(-r) of squared distances r^2."""
+    """Replace squared distances r^2 by exp(-r)."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = exponential(-math.sqrt(block[i, j]))
@@ -87,25 +87,27 @@ def matern12(block):
 
 @njit(cache=True, nogil=True)
 def matern32(block):
-    """In place: (1 + a) exp(-a), a = sqrt(3) r."""
+    """Replace squared distances r^2 by (1 + a) exp(-a), a = sqrt(3) r."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             a = math.sqrt(3.0 * block[i, j])
-            block[i, j] = (1.0 + a) * exponential(-a)
+            value = (1.0 + a) * bounded_exponential(-a)
+            block[i, j] = 0.0 if -a < LEAST else value  # infinity times 0 would be NaN
 
 
 @njit(cache=True, nogil=True)
 def matern52(block):
-    """In place: (1 + a + a^2 / 3) exp(-a), a = sqrt(5) r."""
+    """Replace squared distances r^2 by (1 + a + a^2 / 3) exp(-a), a = sqrt(5) r."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             a = math.sqrt(5.0 * block[i, j])
-            block[i, j] = (1.0 + a + a * a / 3.0) * exponential(-a)
+            value = (1.0 + a + a * a / 3.0) * bounded_exponential(-a)
+            block[i, j] = 0.0 if -a < LEAST else value  # infinity times 0 would be NaN
 
 
 @njit(cache=True, nogil=True)
 def rational_quadratic(block, alpha):
-    """In place: (1 + s / (2 alpha))^-alpha of squared distances s."""
+    """Replace squared distances s by (1 + s / (2 alpha))^-alpha."""
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = math.exp(-alpha * math.log1p(block[i, j] / (2.0 * alpha)))
@@ -113,7 +115,7 @@ def rational_quadratic(block, alpha):
 
 @njit(cache=True, nogil=True)
 def lookup(matrix, rows, columns, out):
-    """out[i, j] = matrix[rows[i], columns[j]]."""
+    """Set out[i, j] = matrix[rows[i], columns[j]]."""
     for i in range(rows.shape[0]):
         for j in range(columns.shape[0]):
             out[i, j] = matrix[rows[i], columns[j]]

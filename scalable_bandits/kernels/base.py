@@ -1,4 +1,4 @@
-"""What a kernel is, and how kernels combine."""
+"""Interface of a kernel; sums, products and multiples of kernels."""
 
 from __future__ import annotations
 
@@ -18,110 +18,109 @@ from scalable_bandits.specification import Specification
 
 
 class Hyperparameter(NamedTuple):
-    """A positive number in a kernel that can be learned from data."""
+    """Positive parameter of a kernel that can be learned from data."""
 
-    name: str  # of the kernel's parameter
+    name: str  # name of the kernel's parameter
     value: float
-    dimension: int | None = None  # of a lengthscale that stands for one dimension
+    dimension: int | None = None  # dimension of x to which a lengthscale belongs; None if it belongs to all
 
 
 class Kernel(Specification):
     """Positive semi-definite function of two points.
 
-    Points are rows of (n, d) float64 arrays; an arm number is a point with d = 1. Kernels are
-    frozen, compare by value, pickle, and go to and from plain dicts. They combine as
-    ``k1 + k2``, ``k1 * k2`` and ``2.0 * k``.
+    Points are rows of (n, d) float64 arrays; an arm number is a point with d = 1. Kernels are frozen, compare by value,
+    can be pickled and converted to and from plain dicts, and combine as ``k1 + k2``, ``k1 * k2`` and ``2.0 * k``.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
-        """Write K(X, Z) into `out`; X (n, d), Z (m, d), out (n, m), all float64 and C-ordered."""
+        """Write K(X, Z) to `out`; X (n, d), Z (m, d), out (n, m), all float64 and C-ordered."""
 
     @abstractmethod
     def diagonal(self, X: Floats) -> Floats:
-        """Prior variances k(x, x) of the rows of X (n, d), shape (n,), in squared units of the function."""
+        """Return the prior variances k(x, x) at the rows of X (n, d), shape (n,), in squared units of the function."""
 
     @property
     def stationary(self) -> bool:
-        """Whether k(x, z) is a function of x - z, so that the prior variance is the same everywhere."""
+        """Whether k(x, z) depends on x - z alone, so that the prior variance is constant."""
         return False
 
     @property
     def epsilon(self) -> float:
-        """What the function forgets from one round to the next, see `TemporalDecay`; 0 if it stays as it is."""
+        """Rate at which the function changes from round to round, see `TemporalDecay`; 0 for a constant function."""
         return 0.0
 
     # ---- gradients
 
     def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
-        """Add gradients in the second point: out[j] += sum over i of weights[i, j] dk(X[i], Z[j]) / dZ[j].
+        """Add weighted gradients in the second point: out[j] += sum over i of weights[i, j] dk(X[i], Z[j]) / dZ[j].
 
-        Where a kernel has a cusp (Matern with nu <= 1/2, at equal points) the gradient is taken as 0.
+        Where the gradient does not exist (Matern with nu <= 1/2, at equal points), 0 is used.
 
         Parameters
         ----------
         X
-            (n, d), float64 and C-ordered, as all of these arrays.
+            First points (n, d). All arrays are float64 and C-ordered.
         Z
-            (m, d).
+            Second points (m, d).
         weights
-            (n, m).
+            Weights (n, m).
         out
-            (m, d), added to.
+            Array (m, d) to which the sums are added.
 
         Raises
         ------
         ValueError
-            If the kernel has no gradient: `Covariance`, whose points are arms.
+            If the kernel has no gradient, as `Covariance`, whose points are arm numbers.
         """
-        checks.refuse("kernel", self, "a kernel with a gradient: of points in a box")
+        checks.refuse("kernel", self, "a kernel with a gradient: not a Covariance of arms")
 
     def diagonal_slope(self, X: Floats) -> Floats:
-        """Gradients of k(x, x) at the rows of X (n, d), shape (n, d); ValueError for a kernel without a gradient."""
+        """Return the gradients of k(x, x) at the rows of X (n, d), shape (n, d); ValueError if there is no gradient."""
         if self.stationary:
             return np.zeros_like(X)
-        checks.refuse("kernel", self, "a kernel with a gradient: of points in a box")
+        checks.refuse("kernel", self, "a kernel with a gradient: not a Covariance of arms")
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        """The numbers that can be learned, p of them."""
+        """The p parameters that can be learned from data."""
         return ()
 
     def with_hyperparameters(self, values: Sequence[float]) -> Kernel:
-        """The same kernel with other numbers, in the order of `hyperparameters`."""
+        """Return this kernel with other values of its `hyperparameters`, in the same order."""
         return self
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
-        """Derivatives (p,) in the hyperparameters' logarithms: of the sum over i, j of weights[i, j] k(X[i], X[j]).
+        """Differentiate the sum over i, j of weights[i, j] k(X[i], X[j]) in the logarithms of the hyperparameters.
 
-        X (n, d), weights (n, n) symmetric.
+        X is (n, d), weights (n, n) is symmetric; returns (p,).
         """
         return np.empty(0)
 
     def check(self, dimension: int) -> None:
-        """Raise ValueError unless the kernel takes points of this dimension."""
+        """Raise ValueError unless the kernel is defined for points of this dimension."""
 
     def block(self, X: ArrayLike, Z: ArrayLike | None = None) -> Floats:
-        """Covariances K(X, Z).
+        """Compute the covariances K(X, Z).
 
         Parameters
         ----------
         X
-            (n, d), points as rows; a flat array is n points of dimension 1.
+            Points (n, d); an array (n,) is n points of dimension 1.
         Z
-            (m, d); X if not given.
+            Points (m, d); X if not given.
 
         Returns
         -------
         ndarray
-            (n, m), in squared units of the function.
+            Covariances (n, m), in squared units of the function.
 
         Raises
         ------
         ValueError
-            If there is no point, one is not finite, or the dimensions do not fit.
+            If there are no points, a point is not finite, or the dimensions do not fit.
 
         Examples
         --------
@@ -165,20 +164,20 @@ def _kernels(parts: Any) -> tuple[Kernel, ...]:
 
 @attrs.frozen
 class Combination(Kernel):
-    """Kernels put together element by element."""
+    """Kernels combined element by element."""
 
     combine: ClassVar[np.ufunc]
     kernels: tuple[Kernel, ...] = attrs.field(converter=_kernels)
 
     @classmethod
     def of(cls, *parts: Kernel) -> Self:
-        """Combine, without nesting: the parts of a part of the same kind become parts themselves."""
+        """Combine kernels without nesting: a sum of sums is one sum, a product of products one product."""
         return cls(tuple(k for part in parts for k in (part.kernels if isinstance(part, cls) else (part,))))
 
     @property
     @abstractmethod
     def epsilon(self) -> float:
-        """What the combined function forgets from one round to the next."""
+        """Rate at which the combined function changes from round to round, see `TemporalDecay`."""
 
     @property
     def stationary(self) -> bool:
@@ -210,28 +209,28 @@ class Combination(Kernel):
 
 @attrs.frozen
 class Sum(Combination):
-    """Sum of kernels, ``k1 + k2``: the function is a sum of independent ones.
+    """Sum of kernels, ``k1 + k2``: prior of a sum of independent functions.
 
     Parameters
     ----------
     kernels
-        At least one.
+        Kernels to combine, at least one.
 
     Raises
     ------
     ValueError
-        If there is none, or one of them is no kernel.
+        If there are no kernels, or one is invalid.
     """
 
     combine = np.add
 
     @property
     def epsilon(self) -> float:
-        parts = {kernel.epsilon for kernel in self.kernels}
-        if len(parts) > 1:
-            allowed = "parts that forget alike: (k1 + k2) * TemporalDecay(epsilon)"
-            checks.refuse("kernel", f"a sum of parts with epsilon {sorted(parts)}", allowed)
-        return parts.pop()
+        rates = {kernel.epsilon for kernel in self.kernels}
+        if len(rates) > 1:
+            allowed = "kernels with the same epsilon: (k1 + k2) * TemporalDecay(epsilon)"
+            checks.refuse("kernel", f"a sum of kernels with epsilon {sorted(rates)}", allowed)
+        return rates.pop()
 
     def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
         for kernel in self.kernels:
@@ -251,12 +250,12 @@ class Product(Combination):
     Parameters
     ----------
     kernels
-        At least one.
+        Kernels to combine, at least one.
 
     Raises
     ------
     ValueError
-        If there is none, or one of them is no kernel.
+        If there are no kernels, or one is invalid.
     """
 
     combine = np.multiply
@@ -266,14 +265,14 @@ class Product(Combination):
         decays = [kernel.epsilon for kernel in self.kernels if kernel.epsilon]
         return decays[0] if len(decays) == 1 else 1.0 - math.prod(1.0 - epsilon for epsilon in decays)
 
-    def _times_the_others(self, X: Floats, Z: Floats, weights: Floats) -> Iterator[tuple[Kernel, Floats]]:
-        """Each kernel, with the weights times the product of the others."""
+    def _with_product_weights(self, X: Floats, Z: Floats, weights: Floats) -> Iterator[tuple[Kernel, Floats]]:
+        """Yield each kernel with the weights times the product of the other kernels."""
         blocks = [kernel.block(X, Z) for kernel in self.kernels]
         for i, kernel in enumerate(self.kernels):
             yield kernel, np.multiply.reduce([weights, *blocks[:i], *blocks[i + 1 :]])
 
     def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
-        for kernel, scaled in self._times_the_others(X, Z, weights):
+        for kernel, scaled in self._with_product_weights(X, Z, weights):
             kernel.slope(X, Z, scaled, out)
 
     def diagonal_slope(self, X: Floats) -> Floats:
@@ -283,24 +282,24 @@ class Product(Combination):
         return np.add.reduce(terms)
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
-        return np.concatenate([k.sensitivity(X, scaled) for k, scaled in self._times_the_others(X, X, weights)])
+        return np.concatenate([k.sensitivity(X, scaled) for k, scaled in self._with_product_weights(X, X, weights)])
 
 
 @attrs.frozen
 class Scaled(Kernel):
-    """A kernel times a positive number, ``2.0 * k``: the function's variance.
+    """Kernel times an output scale, ``2.0 * k``.
 
     Parameters
     ----------
     factor
-        In squared units of the function.
+        Output scale, positive, in squared units of the function.
     kernel
-        Of variance 1, say.
+        Kernel that is multiplied; the output scale is the prior variance if k(x, x) = 1.
 
     Raises
     ------
     ValueError, TypeError
-        If the factor is not positive; the kernel is no kernel.
+        If the output scale is not positive; if the kernel is invalid.
     """
 
     factor: float = attrs.field(converter=checks.to_float, validator=checks.positive)
@@ -348,17 +347,17 @@ def _lengthscales(value: Any) -> float | tuple[float, ...]:
 
 @attrs.frozen
 class Lengthscaled(Kernel):
-    """Base of the kernels with one lengthscale, or one a dimension (ARD).
+    """Base class of kernels with one lengthscale, or one for each dimension (ARD).
 
     Parameters
     ----------
     lengthscale
-        In units of x; one positive number, or one a dimension.
+        Lengthscale in units of x: one positive number, or one for each dimension.
 
     Raises
     ------
     ValueError
-        If one is not positive.
+        If a lengthscale is not positive.
     """
 
     lengthscale: float | tuple[float, ...] = attrs.field(default=1.0, converter=_lengthscales)
@@ -370,10 +369,10 @@ class Lengthscaled(Kernel):
     def check(self, dimension: int) -> None:
         """Raise ValueError unless there is one lengthscale, or one for each dimension."""
         if isinstance(self.lengthscale, tuple) and len(self.lengthscale) != dimension:
-            checks.refuse("lengthscale", self.lengthscale, f"one number, or {dimension} (the points' dimension)")
+            checks.refuse("lengthscale", self.lengthscale, f"one number, or {dimension}, one for each dimension")
 
     def inverse(self, dimension: int) -> Floats:
-        """1 / lengthscale, shape (d,), per unit of x."""
+        """Return 1 / lengthscale for each dimension, shape (d,), in units of 1 / x."""
         return _inverses(self.lengthscale, dimension)
 
     @property
@@ -389,8 +388,8 @@ class Lengthscaled(Kernel):
         lengthscale = given[:count] if isinstance(self.lengthscale, tuple) else given[0]
         return attrs.evolve(self, lengthscale=lengthscale, **dict(zip(others, given[count:], strict=True)))
 
-    def _gathered(self, by_dimension: Floats) -> Floats:
-        """Derivatives in the lengthscales there are, from one for each dimension."""
+    def _by_lengthscale(self, by_dimension: Floats) -> Floats:
+        """Turn derivatives by dimension into derivatives by lengthscale: their sum if there is one lengthscale."""
         return by_dimension if isinstance(self.lengthscale, tuple) else by_dimension.sum(keepdims=True)
 
 

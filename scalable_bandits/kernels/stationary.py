@@ -16,17 +16,17 @@ from scalable_bandits.kernels import _numba_gradients as numba_gradients
 from scalable_bandits.kernels import _numba_kernels as numba_kernels
 from scalable_bandits.kernels.base import Hyperparameter, Lengthscaled
 
-_CLOSED = {  # Matern kernels by nu
+_CLOSED_FORMS = {  # of Matern kernels, by nu
     0.5: numba_kernels.matern12, 1.5: numba_kernels.matern32, 2.5: numba_kernels.matern52, np.inf: numba_kernels.rbf,
 }  # fmt: skip
 
 
 @attrs.frozen
 class Stationary(Lengthscaled):
-    """Base of the kernels of the scaled distance."""
+    """Base class of kernels of the scaled distance."""
 
     def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
-        if len(Z) == 1:  # one long row in the place of many short ones
+        if len(Z) == 1:  # one long row is faster than many rows of one number
             X, Z, out = Z, X, out.T
         numba_kernels.squared_distances(X, Z, self.inverse(X.shape[1]), out)
         self.radial(out)
@@ -36,13 +36,14 @@ class Stationary(Lengthscaled):
 
     @abstractmethod
     def radial(self, block: Floats) -> None:
-        """Turn squared scaled distances (n, m) into covariances, in place."""
+        """Replace squared scaled distances (n, m) by covariances, in place."""
 
     @abstractmethod
     def radial_slope(self, block: Floats) -> None:
-        """Turn squared scaled distances (n, m) into the covariances' derivatives in them, in place."""
+        """Replace squared scaled distances (n, m) by the covariances' derivatives in them, in place."""
 
     def _slopes(self, X: Floats, Z: Floats) -> tuple[Floats, Floats]:
+        """Return 1 / lengthscale (d,) and the derivatives (n, m) of the covariances in the squared distances."""
         inverse, block = self.inverse(X.shape[1]), np.empty((len(X), len(Z)))
         numba_kernels.squared_distances(X, Z, inverse, block)
         self.radial_slope(block)
@@ -58,7 +59,7 @@ class Stationary(Lengthscaled):
         block *= weights
         sums = np.zeros(X.shape[1])
         numba_gradients.squared_distances_by_dimension(X, inverse, block, sums)
-        return self._gathered(-2.0 * sums)
+        return self._by_lengthscale(-2.0 * sums)
 
 
 @attrs.frozen
@@ -68,7 +69,7 @@ class RBF(Stationary):
     Parameters
     ----------
     lengthscale
-        In units of x; one number, or one a dimension.
+        Lengthscale in units of x: one number, or one for each dimension.
 
     Raises
     ------
@@ -90,10 +91,10 @@ class Matern(Stationary):
     Parameters
     ----------
     lengthscale
-        In units of x; one number, or one a dimension.
+        Lengthscale in units of x: one number, or one for each dimension.
     nu
-        Smoothness. 1/2, 3/2, 5/2 have closed forms, infinity is the RBF kernel, any other positive
-        number goes through the modified Bessel function K_nu.
+        Smoothness: 1/2, 3/2 and 5/2 have closed forms, infinity gives the RBF kernel; any other positive number
+        requires the modified Bessel function K_nu.
 
     Raises
     ------
@@ -104,11 +105,11 @@ class Matern(Stationary):
     nu: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite, kw_only=True)
 
     def radial(self, block: Floats) -> None:
-        closed = _CLOSED.get(self.nu)
+        closed = _CLOSED_FORMS.get(self.nu)
         if closed is not None:
             closed(block)
         else:
-            block[:] = _matern(np.sqrt(2.0 * self.nu * block), self.nu)
+            block[:] = _matern(self._argument(block), self.nu)
 
     def radial_slope(self, block: Floats) -> None:
         closed = {0.5: numba_gradients.matern12, 1.5: numba_gradients.matern32, 2.5: numba_gradients.matern52}
@@ -117,17 +118,22 @@ class Matern(Stationary):
         elif np.isinf(self.nu):
             numba_gradients.rbf(block)
         else:
-            block[:] = _matern_slope(np.sqrt(2.0 * self.nu * block), self.nu)
+            block[:] = _matern_slope(self._argument(block), self.nu)
+
+    def _argument(self, block: Floats) -> Floats:
+        """Return a = sqrt(2 nu) r for squared distances r^2, bounded to keep K_nu finite (the kernel is 0 there)."""
+        with np.errstate(over="ignore"):
+            return np.minimum(np.sqrt(2.0 * self.nu * block), 1e6 * max(self.nu, 1.0))
 
 
 def _matern(a: Floats, nu: float) -> Floats:
-    """2^(1-nu) / Gamma(nu) a^nu K_nu(a)."""
+    """Compute 2^(1-nu) / Gamma(nu) a^nu K_nu(a)."""
     if nu > 150.0:
         return _matern_of_large_order(a, nu)
     from scipy.special import gammaln, kve
 
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        # kve = K_nu(a) exp(a): logarithms keep large a finite.
+        # kve(nu, a) = K_nu(a) exp(a); the logarithm is finite for large a.
         log_bessel = np.log(kve(nu, a)) - a
         values = np.exp((1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a) + log_bessel)
     overflow = ~np.isfinite(log_bessel) & (a < 1.0 + nu)  # near 0, where a^nu K_nu(a) is 0 * inf
@@ -141,9 +147,9 @@ def _matern(a: Floats, nu: float) -> Floats:
 
 
 def _matern_slope(a: Floats, nu: float) -> Floats:
-    """Derivative in r^2 of the Matern kernel, -nu 2^(1-nu) / Gamma(nu) a^(nu-1) K_(nu-1)(a) with a = sqrt(2 nu) r.
+    """Compute the Matern kernel's derivative in r^2, -nu 2^(1-nu) / Gamma(nu) a^(nu-1) K_(nu-1)(a), a = sqrt(2 nu) r.
 
-    By (a^nu K_nu)' = -a^nu K_(nu-1), DLMF 10.29.4. For nu <= 1 it has a pole at 0, where 0 is returned instead.
+    It follows from (a^nu K_nu)' = -a^nu K_(nu-1), DLMF 10.29.4. For nu <= 1 it has a pole at 0; the result there is 0.
     """
     if nu > 1.0:
         return -nu / (2.0 * (nu - 1.0)) * _matern(a, nu - 1.0)
@@ -155,9 +161,9 @@ def _matern_slope(a: Floats, nu: float) -> Floats:
 
 
 def _matern_of_large_order(a: Floats, nu: float) -> Floats:
-    """2^(1-nu) / Gamma(nu) a^nu K_nu(a) by the uniform expansion of K_nu (DLMF 10.41.4), to 1e-12 for nu > 150.
+    """Compute 2^(1-nu) / Gamma(nu) a^nu K_nu(a) by the uniform expansion of K_nu (DLMF 10.41.4), to 1e-12 for nu > 150.
 
-    Stirling's series of Gamma(nu) is taken out by hand, so that no large logarithms cancel.
+    Gamma(nu) is expanded by Stirling's series and combined analytically, so that no large logarithms cancel.
     """
     w = np.sqrt(1.0 + (a / nu) ** 2)
     p = 1.0 / w
@@ -179,9 +185,9 @@ class RationalQuadratic(Stationary):
     Parameters
     ----------
     lengthscale
-        In units of x; one number, or one a dimension.
+        Lengthscale in units of x: one number, or one for each dimension.
     alpha
-        Positive; the larger, the nearer to one RBF kernel.
+        Shape of the mixture, positive; the kernel tends to the RBF kernel as alpha grows.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Kernels that are not functions of a distance: periodic, linear, and a covariance of arms."""
+"""Kernels that are not functions of the scaled distance: periodic, linear, and a covariance of arms."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Periodic(Lengthscaled):
     Parameters
     ----------
     lengthscale
-        Without unit (it divides a sine); one number, or one a dimension.
+        Roughness without a unit, as it divides a sine: one number, or one for each dimension.
     period
-        In units of x.
+        Period, in units of x.
 
     Raises
     ------
@@ -50,7 +50,7 @@ class Periodic(Lengthscaled):
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        roughness = (p._replace(name="roughness") for p in super().hyperparameters)  # no distance: it has no unit
+        roughness = (p._replace(name="roughness") for p in super().hyperparameters)  # has no unit, unlike a lengthscale
         return (*roughness, Hyperparameter("period", self.period))
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
@@ -58,7 +58,7 @@ class Periodic(Lengthscaled):
         sums = np.zeros(d + 1)
         weighted = weights * self.block(X)
         numba_gradients.squared_sines_by_dimension(X, 2.0 * self.inverse(d), np.pi / self.period, weighted, sums)
-        return np.append(self._gathered(sums[:d]), sums[d])
+        return np.append(self._by_lengthscale(sums[:d]), sums[d])
 
 
 @attrs.frozen
@@ -68,14 +68,14 @@ class Linear(Lengthscaled):
     Parameters
     ----------
     lengthscale
-        In units of x over those of the function; one number, or one a dimension.
+        Lengthscale in units of x over units of the function: one number, or one for each dimension.
     bias
-        Variance of the function at 0, in its squared units.
+        Variance of the function at 0, in squared units of the function.
 
     Raises
     ------
     ValueError
-        If a lengthscale is not positive, or the bias negative.
+        If a lengthscale is not positive, or the bias is negative.
     """
 
     bias: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative, kw_only=True)
@@ -98,13 +98,13 @@ class Linear(Lengthscaled):
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        bias = (Hyperparameter("bias", self.bias),) if self.bias else ()  # without one there is none to learn
+        bias = (Hyperparameter("bias", self.bias),) if self.bias else ()  # its logarithm is learned, so 0 stays 0
         return (*super().hyperparameters, *bias)
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         sums = np.zeros(X.shape[1])
         numba_gradients.inner_products_by_dimension(X, self.inverse(X.shape[1]), weights, sums)
-        return np.append(self._gathered(-2.0 * sums), [self.bias * weights.sum()] if self.bias else [])
+        return np.append(self._by_lengthscale(-2.0 * sums), [self.bias * weights.sum()] if self.bias else [])
 
 
 def _frozen_covariance(value: ArrayLike) -> Floats:
@@ -113,12 +113,12 @@ def _frozen_covariance(value: ArrayLike) -> Floats:
 
 @attrs.frozen(eq=False)
 class Covariance(Kernel):
-    """Covariance of arms given as a matrix: k(i, j) = matrix[i, j] for arm numbers i and j.
+    """Covariance matrix of arms: k(i, j) = matrix[i, j] for arm numbers i and j.
 
     Parameters
     ----------
     matrix
-        (n, n), symmetric positive semi-definite, in squared units of the function.
+        Covariances (n, n), in squared units of the function; symmetric and positive semi-definite.
 
     Raises
     ------
@@ -129,7 +129,7 @@ class Covariance(Kernel):
     matrix: Floats = attrs.field(converter=_frozen_covariance, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.matrix,)  # unpickled arrays would be writable
+        return type(self), (self.matrix,)  # default unpickling would make the array writable
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Covariance) and np.array_equal(self.matrix, other.matrix)

@@ -1,4 +1,4 @@
-"""The forgetting kernel: how alike a function is to itself some rounds later."""
+"""Forgetting kernel: correlation of a changing function between two rounds."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from scalable_bandits.kernels.base import Kernel
 class TemporalDecay(Kernel):
     """Forgetting kernel, (1 - epsilon)^(|t - t'| / 2) between rounds t and t'.
 
-    It multiplies a kernel of x: with ``k * TemporalDecay(epsilon)`` the function is a first-order autoregression,
-    f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1} with g_{t+1} a fresh draw from k. As a function of x,
-    within one round, it is 1.
+    It multiplies a kernel of x: under ``k * TemporalDecay(epsilon)`` the function is a first-order autoregression,
+    f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}, where g_{t+1} is an independent draw from GP(0, k). Within
+    one round the forgetting kernel is 1.
 
     Source: Bogunovic, Scarlett & Cevher 2016, section 2.
 
     Parameters
     ----------
     epsilon
-        Between 0 (nothing is forgotten) and 1 (every round is a new function).
+        Rate of change, from 0 (constant function) to 1 (independent function in every round).
 
     Raises
     ------
     ValueError
-        If epsilon is not from 0 to 1.
+        If epsilon is not between 0 and 1.
 
     Examples
     --------
@@ -40,17 +40,17 @@ class TemporalDecay(Kernel):
     epsilon: float = attrs.field(converter=checks.to_float, validator=checks.fraction)
 
     def between(self, t: ArrayLike, other: ArrayLike) -> Floats:
-        """Correlations of the function in rounds `t` with that in rounds `other`, between 0 and 1.
+        """Compute the correlation of the function in rounds `t` with the function in rounds `other`, between 0 and 1.
 
         Parameters
         ----------
         t, other
-            Rounds: numbers, or (...,) of any shapes that broadcast.
+            Rounds: numbers, or arrays (...,) of shapes that broadcast.
 
         Returns
         -------
         ndarray
-            (...,) of the shape that they broadcast to.
+            Correlations (...,) of the broadcast shape.
         """
         lag = np.abs(np.asarray(t, dtype=np.float64) - np.asarray(other, dtype=np.float64))
         result: Floats = np.power(1.0 - self.epsilon, lag / 2.0)

@@ -1,4 +1,4 @@
-"""Pictures. Every function draws on the axes it is given, or makes some, and returns them."""
+"""Figures of runs and studies. Functions draw on the given axes, or on those of a new figure, and return them."""
 
 from scalable_bandits.plots.covers import Played, partition
 from scalable_bandits.plots.curves import coverage, regret_curves, time_per_round

@@ -1,4 +1,4 @@
-"""The cover of a partitioned policy in two dimensions."""
+"""Figure of the cover of a partitioned policy in two dimensions."""
 
 from __future__ import annotations
 
@@ -11,45 +11,46 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.plots.style import COLOURS, axes
 from scalable_bandits.policies import PiGPUCB
-from scalable_bandits.spaces import Box, FiniteSpace, Grid, Indices
+from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHADE, EDGE = (0.0, 0.447, 0.698), "#00446b"  # of cells
-PIXELS = 120  # along each side of the image of a function on a box
+PIXELS = 120  # per side of the image of f on a box
 
 
 class Played(NamedTuple):
-    """A partitioned policy, where it played, and what."""
+    """A partitioned policy after a run, its environment, and the run's candidates."""
 
     policy: PiGPUCB
     environment: Environment
-    candidates: Indices  # (t,) played
+    candidates: Indices  # (t,), candidate of each round
 
 
 def partition(
     policy: PiGPUCB, environment: Environment, candidates: Indices | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Cover of a partitioned policy in two dimensions, over the image of f.
+    """Draw the cover of a partitioned policy in two dimensions over an image of f.
 
-    Cells are shaded by depth (the deeper, the stronger); those that nothing fell into are drawn in outline only.
+    Deeper cells have a stronger shade; cells without observations have an outline only.
 
     Parameters
     ----------
     policy
-        That has played.
+        Partitioned policy, usually after a run.
     environment
-        What it played.
+        Environment of the run, whose f is the image.
     candidates
-        (t,) played, as in `Trajectory.candidate`: a dot for each distinct one, the larger the more often.
+        (t,) candidate of each round, as in `Trajectory.candidate`. Each distinct one is a dot, larger the more rounds
+        chose it.
     ax
-        Axes to draw on; new ones if not given.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
     ValueError
-        If the policy has no cover, or its space is not of two dimensions.
+        If the policy has no cover, or its space does not have two dimensions.
 
     Examples
     --------
@@ -84,12 +85,12 @@ def partition(
 
 
 def _cells(policy: PiGPUCB, low: Floats, high: Floats, ax: Axes) -> None:
-    """Draw the cells of the cover."""
+    """Draw the cells of the cover and the grid of the initial cover."""
     from matplotlib.patches import Rectangle
 
     leaves = [element for element in policy.cover if element.split is None]
     first = next((element for element in policy.cover if element.depth == 0), None)
-    if first is not None:  # the first cover, from any of its cubes
+    if first is not None:  # all cells of the initial cover have the same size
         side = first.upper - first.lower
         ax.vlines(np.arange(low[0], high[0] + side[0] / 2, side[0]), low[1], high[1], color=EDGE, linewidth=0.3)
         ax.hlines(np.arange(low[1], high[1] + side[1] / 2, side[1]), low[0], high[0], color=EDGE, linewidth=0.3)
@@ -103,18 +104,17 @@ def _cells(policy: PiGPUCB, low: Floats, high: Floats, ax: Axes) -> None:
 
 
 def _image(environment: Environment, ax: Axes) -> tuple[Floats, Floats]:
-    """Draw f; the corners of the box around its space."""
+    """Draw f and return the lower and upper corner (2,) of the box around its space."""
     space = environment.space
-    drawn = Grid(space.bounds, PIXELS) if isinstance(space, Box) else space
-    assert isinstance(drawn, FiniteSpace)
+    drawn = space.drawn(PIXELS)
     points = drawn.points()
-    values = environment.evaluate(points) if isinstance(space, Box) else environment.table()
+    values = environment.evaluate(points) if space.finite is None else environment.table()
     low, high = points.min(axis=0), points.max(axis=0)
     grey: dict[str, Any] = {"cmap": "Greys", "vmin": values.min(), "vmax": values.min() + 1.7 * np.ptp(values)}
-    if isinstance(drawn, Grid):
-        cell = (high - low) / (np.array(drawn.sides) - 1.0) / 2.0
+    if drawn.lattice is not None:
+        cell = (high - low) / (np.array(drawn.lattice) - 1.0) / 2.0
         extent = (low[0] - cell[0], high[0] + cell[0], low[1] - cell[1], high[1] + cell[1])
-        image = values.reshape(drawn.sides).T
+        image = values.reshape(drawn.lattice).T
         ax.imshow(image, origin="lower", extent=extent, interpolation="bilinear", **grey)
     else:
         ax.scatter(points[:, 0], points[:, 1], c=values, s=6, linewidth=0, **grey)

@@ -1,4 +1,4 @@
-"""Curves over rounds: regret, coverage, time."""
+"""Figures over rounds: regret, coverage, time per round."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
 
-FEW = 4  # runs: of fewer, each is drawn, and no band
-
+FEW = 4  # runs; fewer are drawn one by one, without a band
 
 T = TypeVar("T")
 
@@ -28,26 +27,27 @@ T = TypeVar("T")
 class _Curves(NamedTuple):
     """Cumulative regret of one policy."""
 
-    number: int  # of its colour
+    number: int  # of its colour and line style
     label: str
     rounds: Indices  # (k,)
     values: Floats  # (runs, k)
 
 
 def _named(argument: str, given: Any, kind: type[T]) -> Mapping[str, T]:
-    """Several of a kind by their labels; ValueError for anything else."""
+    """Refuse with a ValueError what is not a mapping from labels to instances of a class."""
     if not isinstance(given, Mapping) or not all(isinstance(one, kind) for one in given.values()):
         checks.refuse(argument, given, f"a {kind.__name__}, several by their labels, or a study's result")
     return given
 
 
 def _rounds(horizon: int) -> Indices:
-    """Rounds to draw, dense enough on a linear and on a logarithmic axis."""
+    """Return rounds (k,) that are dense on both a linear and a logarithmic axis."""
     even, log = np.linspace(1, horizon, min(POINTS, horizon)), np.geomspace(1, horizon, min(POINTS, horizon))
     return np.unique(np.rint(np.concatenate([even, log])).astype(np.int64))
 
 
 def _of_runs(runs: Mapping[str, Trajectory]) -> list[_Curves]:
+    """Return the regret curve of each run, by label."""
     found = []
     for number, (label, run) in enumerate(runs.items()):
         points = min(POINTS, len(run))
@@ -59,6 +59,7 @@ def _of_runs(runs: Mapping[str, Trajectory]) -> list[_Curves]:
 
 
 def _of_study(result: Any, case: str | None) -> list[_Curves]:
+    """Return the regret curves of each policy that has finished runs of a case."""
     case = case_of(result, case)
     drawn, found = _rounds(result.sizes["round"]), []
     for number, label in enumerate(map(str, result["policy"].values)):
@@ -77,30 +78,31 @@ def regret_curves(
     log: bool | None = None,
     fit: bool = False,
 ) -> Axes:
-    """Regret of each policy over rounds: mean over replicates with a 95 % confidence band (Student's t, by round).
+    """Draw the regret of each policy over rounds: mean over replicates with a 95 % confidence band.
 
-    On logarithmic axes the band is the mean times and over exp(half width / mean), so that it stays above 0. Of fewer
-    than four replicates, whose band would fill the picture, each is a thin line instead.
+    The band is Student's t interval in each round; on logarithmic axes it reaches from mean / e^r to mean e^r with
+    r = half width / mean, and thus stays above 0. Fewer than four replicates, whose band would fill the figure, are
+    thin lines instead.
 
     Parameters
     ----------
     result
-        What `Study.run` gave; or a run, or several by their labels.
+        Result of a study, as `Study.run` returns it; or a trajectory, or several by their labels.
     case
-        Which of its cases; need not be given where there is one.
+        Case of the study. Default: its only case.
     ax
-        Axes to draw on; new ones if not given.
+        Axes to draw on. Default: those of a new figure.
     measure
-        "cumulative" or "average" regret; the study's own if not given.
+        Regret to draw, "cumulative" or "average". Default: the study's measure; "cumulative" for trajectories.
     log
-        Both axes logarithmic; if not given, where cumulative regrets end more than a factor of 8 apart.
+        Flag for logarithmic axes. Default: set if the final cumulative regrets differ by more than a factor of 8.
     fit
-        Draw the power law t^b fitted to the last decade of rounds, and put b and its standard error in the label.
+        Flag to draw the power law t^b fitted to the last decade of rounds, with b and its standard error in the label.
 
     Raises
     ------
     ValueError
-        If the study has no such case, or several and none is named, or there is no such measure.
+        If the study lacks the case, if it has several cases and none is given, or if the measure is unknown.
 
     Examples
     --------
@@ -140,7 +142,7 @@ def regret_curves(
 
 
 def _draw(one: _Curves, values: Floats, ax: Axes, logarithmic: bool) -> None:
-    """One policy's mean (runs, k), and how far its runs are from it."""
+    """Draw the mean over runs of one policy's values (runs, k), with its band or with the runs themselves."""
     mean, _, low, high = spread(values)
     look = line(one.number)
     ax.plot(one.rounds, mean, label=plain(one.label), marker="o" if len(one.rounds) == 1 else "", **look)
@@ -154,7 +156,7 @@ def _draw(one: _Curves, values: Floats, ax: Axes, logarithmic: bool) -> None:
 
 
 def _fit(one: _Curves, mean: Floats, measure: str, ax: Axes) -> None:
-    """The fitted power law, above the curve that was drawn last, and its exponent in that curve's label."""
+    """Draw the fitted power law a little above the policy's curve, and add its exponent to the curve's label."""
     power = exponent(one.rounds, one.values)
     if not np.isfinite(power.mean):
         return
@@ -168,22 +170,22 @@ def _fit(one: _Curves, mean: Floats, measure: str, ax: Axes) -> None:
 
 
 def coverage(found: Coverage | Mapping[str, Coverage], ax: Axes | None = None) -> Axes:
-    """Share of the candidates at which f lies within a policy's intervals, over rounds.
+    """Draw over rounds the share of the candidates at which f lies within a policy's intervals.
 
-    Solid: within mean +- width x deviation, which a theorem wants to be all of them. Dotted: within 1.96 deviations,
-    which is 95 % in the mean where the prior is true.
+    Solid: within mean +- width x standard deviation, which the theorems guarantee at all candidates with high
+    probability. Dotted: within 1.96 standard deviations, 95 % on average if the prior is true.
 
     Parameters
     ----------
     found
-        What `analysis.coverage` gave; several by their labels.
+        Coverage, as `analysis.coverage` returns it, or several by their labels.
     ax
-        Axes to draw on; new ones if not given.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
     ValueError
-        If it is none of these.
+        If `found` is neither a `Coverage` nor a mapping of them.
     """
     drawn = {"": found} if isinstance(found, Coverage) else _named("found", found, Coverage)
     ax = axes(ax)
@@ -204,21 +206,21 @@ def coverage(found: Coverage | Mapping[str, Coverage], ax: Axes | None = None) -
 
 def time_per_round(found: xarray.Dataset | Times | Mapping[str, Times], case: str | None = None, ax: Axes | None = None
 ) -> Axes:  # fmt: skip
-    """Time per round: of a timed study each policy's mean over its runs, of measured runs over the rounds.
+    """Draw the time per round: for a timed study the mean of each policy, for measured runs a curve over rounds.
 
     Parameters
     ----------
     found
-        What `analysis.time_rounds` gave, several by their labels; or a study with ``seconds``.
+        Times, as `analysis.time_rounds` returns them, or several by their labels; or the result of a timed study.
     case
-        Of a study; need not be given where there is one.
+        Case of the study. Default: its only case.
     ax
-        Axes to draw on; new ones if not given.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
     ValueError
-        If the study is not timed, has no such case, or several and none is named.
+        If the study is not timed, if it lacks the case, or if it has several cases and none is given.
     """
     if not isinstance(found, Times) and hasattr(found, "attrs"):
         return _times_of_study(found, case, ax)
@@ -235,8 +237,9 @@ def time_per_round(found: xarray.Dataset | Times | Mapping[str, Times], case: st
 
 
 def _times_of_study(result: Any, case: str | None, ax: Axes | None) -> Axes:
+    """Draw each policy's mean time per round as a bar, with its confidence interval."""
     if "seconds" not in result:
-        checks.refuse("found", f"study {result.attrs.get('study')!r}", "a timed study: one that has `seconds`")
+        checks.refuse("found", f"study {result.attrs.get('study')!r}", "a timed study (with `seconds`)")
     case = case_of(result, case)
     labels = [str(label) for label in result["policy"].values]
     ax = axes(ax, (6.4, 1.2 + 0.36 * len(labels)))

@@ -1,4 +1,4 @@
-"""Pictures of a whole study: panels, one legend."""
+"""Figures of a whole study, one panel per case."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SERIES = {"regret": "cumulative regret", "information_gain": "largest gain (nats)"}  # what growth is drawn of
+SERIES = {"regret": "cumulative regret", "information_gain": "largest gain (nats)"}  # labels in a growth figure
 
 
 def study_figure(result: xarray.Dataset) -> Figure:
-    """Picture of a study: one panel of regret curves a case (and one of the priors played, if any), one legend.
+    """Draw the regret curves of a study, one panel per case; a second one shows the priors used, if there are any.
 
     Parameters
     ----------
     result
-        What `Study.run` gave, or `Study.open` opened.
+        Result of a study, as `Study.run` and `Study.open` return it.
     """
     from matplotlib.figure import Figure
 
@@ -36,7 +36,7 @@ def study_figure(result: xarray.Dataset) -> Figure:
     panels = [(case, draw) for case in cases for draw in (regret_curves, prior_histogram)[: 1 + ("plays" in result)]]
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    beside = columns * rows == len(panels)  # no panel is left over: the legend goes beside them
+    beside = columns * rows == len(panels)  # no empty panel has room for the legend
     figure = Figure(figsize=(5.2 * columns + 1.2 * beside, 3.7 * rows + 0.5), layout="constrained", dpi=130)
     axes = figure.subplots(rows, columns, squeeze=False)
     for ax, (case, draw) in zip(axes.flat, panels, strict=False):
@@ -57,19 +57,19 @@ def study_figure(result: xarray.Dataset) -> Figure:
 
 
 def cover_figure(played: Mapping[str, Played], title: str) -> Figure:
-    """Covers side by side, one panel a case.
+    """Draw the covers of partitioned policies, one panel per case.
 
     Parameters
     ----------
     played
-        Policies that have played, in two dimensions, by the name of the case.
+        Policies in two dimensions after their runs, by the name of the case.
     title
-        Above all panels.
+        Title above all panels.
 
     Raises
     ------
     ValueError
-        If a space is not of two dimensions.
+        If a space does not have two dimensions.
     """
     from matplotlib.figure import Figure
 
@@ -83,20 +83,21 @@ def cover_figure(played: Mapping[str, Played], title: str) -> Figure:
         ax.set_title(f"{case}: {cells:,} cells with data after {one.policy.rounds:,} rounds", fontsize=10)
     for ax in axes.flat[len(played) :]:
         ax.set_visible(False)
-    note = "f in grey; cells: the bluer, the deeper; points: the larger, the more often played"
+    note = "grey: f; darker blue: deeper cell; larger dot: chosen more often"
     figure.suptitle(f"{title}\n{note}", fontsize=11 if columns > 1 else 9)
     return figure
 
 
 def growth_figure(result: xarray.Dataset, rates: Callable[[str, Floats], Mapping[str, Floats]]) -> Figure:
-    """Series of a study over rounds, beside the rates at which theory has them grow: a row a series, a column a case.
+    """Draw series of a study and their theoretical growth over rounds, one row per series, one column per case.
 
     Parameters
     ----------
     result
-        What `Study.run` gave.
+        Result of a study, as `Study.run` returns it.
     rates
-        From a case and rounds (k,) to the rate (k,) of each series; it is drawn through the first curve's end.
+        Function of a case and rounds (k,) that returns the theoretical rate (k,) of each series, by the name of the
+        series. A rate lacks its constant: it is scaled to meet the end of the first curve.
     """
     from matplotlib.figure import Figure
 
@@ -122,7 +123,7 @@ def growth_figure(result: xarray.Dataset, rates: Callable[[str, Floats], Mapping
 
 
 def _growth(series: xarray.DataArray, rounds: Indices, rate: Floats, ax: Axes) -> None:
-    """Each policy's series of one case: of the regret its sum, of others the largest value so far."""
+    """Draw the series of each policy in one case: the cumulative sum of regret, the running maximum of other series."""
     total = np.cumsum if series.name == "regret" else np.maximum.accumulate
     curves = [
         total(series.sel(policy=label).transpose("replicate", "round").values, axis=1).mean(axis=0)[rounds - 1]

@@ -1,4 +1,4 @@
-"""What a policy believes, and what it would play next: posterior and index in one and two dimensions."""
+"""Figures of a policy's posterior and index in one and two dimensions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from scalable_bandits.environments import Environment
 from scalable_bandits.plots.style import COLOURS, axes, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Arms, FiniteSpace, Grid, Points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIDES = {1: 500, 2: 90}  # points along each dimension that a picture is made of
-DEPTH = 12.0  # how far below its largest value the logarithm of an index is drawn
+SIDES = {1: 500, 2: 90}  # dimension -> points drawn along each axis
+DEPTH = 12.0  # range below the maximum in which the logarithm of an index is drawn
 LOGARITHMS = {"ExpectedImprovement": "log expected improvement", "ProbabilityOfImprovement": "score of improvement"}
 
 
@@ -32,24 +31,25 @@ def posterior(
     *,
     of: str = "mean",
 ) -> Axes:
-    """Posterior of a policy on a space of one or two dimensions, or of arms.
+    """Draw the posterior of a policy on arms or on a space of one or two dimensions.
 
-    In one dimension the mean, a band of 1.96 standard deviations, and (outlined) the policy's own confidence width; in
-    two an image of the mean or of the standard deviation.
+    In one dimension: the mean, a band of 1.96 standard deviations, and the policy's confidence width as dashed lines.
+    In two dimensions: an image of the mean or of the standard deviation.
 
     Parameters
     ----------
     policy
-        Before or after it was told.
+        Policy with a posterior, before or after its first observation. Its own observations (`Policy.observations`) are
+        drawn if no run is given.
     environment
-        Its f is drawn too (in two dimensions as contours), at the policy's round.
+        Environment whose f is drawn too, at the policy's round; in two dimensions as contours. Default: none.
     run
-        Its observations are drawn as dots (in two dimensions where they were: the larger, the more often; on `Points`
-        as rings).
+        Trajectory whose observations are drawn. In two dimensions each distinct point is a dot, larger the more rounds
+        chose it (on `Points` a ring). Default: none.
     ax
-        Axes to draw on; new ones if not given.
+        Axes to draw on. Default: those of a new figure.
     of
-        "mean" or "deviation", in two dimensions.
+        Quantity to draw in two dimensions, "mean" or "deviation".
 
     Raises
     ------
@@ -80,9 +80,12 @@ def posterior(
             where, f, sides = _function(environment, policy.rounds + 1)
             if sides is not None:
                 lines = f.reshape(sides).T
-                scale.set_label(f"posterior {of} (units of y); white lines: contours of f")
+                scale.set_label(f"posterior {of} (units of y)\nwhite lines: contours of f")
                 ax.contour(*_along(where, sides), lines, levels=7, colors="white", linewidths=0.7, alpha=0.8)
         _dots(policy, run, ax)
+        told = policy.observations if run is None else None
+        if told is not None:
+            _draw_dots(policy, told.x, policy.regularization / told.noise_variance, ax)
         return ax
     return _line(policy, points, environment, run, axes(ax))
 
@@ -90,25 +93,25 @@ def posterior(
 def _check_drawn(policy: Policy, run: Trajectory | None) -> None:
     checks.kind("policy", policy, Policy, "a policy")
     if run is not None:
-        checks.kind("run", run, Trajectory, "a run (what simulate gave), or None")
+        checks.kind("run", run, Trajectory, "a Trajectory, as simulate returns it, or None")
 
 
 def index(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None) -> Axes:
-    """Index of a policy in the round to come, in one or two dimensions, and where it is largest.
+    """Draw the index of a policy for the next round, in one or two dimensions, with a star at its maximum.
 
     Parameters
     ----------
     policy
-        One that maximises an index over its space, or `PEGPUCB`; pending points are left out of account.
+        Policy that maximises an index over its space, or `PEGPUCB`. Pending points do not count.
     run
-        Where it played is drawn as dots.
+        Trajectory whose points are marked. Default: none.
     ax
-        Axes to draw on; new ones if not given.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
     ValueError
-        If the space has more than two dimensions, or the policy maximises no index over it.
+        If the space has more than two dimensions, or the policy does not maximise an index over it.
     """
     _check_drawn(policy, run)
     points, shape = lattice(policy, SIDES.get(policy.space.dimension, 1))
@@ -128,14 +131,14 @@ def index(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None)
         return ax
     ax = axes(ax, (6.4, 2.8))
     x = np.asarray(points).reshape(-1)
-    ax.plot(x, values, "o" if isinstance(policy.space, Arms) else "-", color=COLOURS[2], linewidth=1.8)
+    ax.plot(x, values, "-" if policy.space.has_coordinates else "o", color=COLOURS[2], linewidth=1.8)
     ax.plot(x[top], values[top], marker="*", markersize=13, color=COLOURS[4], markeredgecolor="black", linestyle="",
-            clip_on=False, label="largest")  # fmt: skip
-    if run is not None and not isinstance(policy.space, Arms):
+            clip_on=False, label="maximum")  # fmt: skip
+    if run is not None and policy.space.has_coordinates:
         played = policy.finite_space.points(run.candidate)[:, 0]
         ax.plot(played, np.full(len(played), 0.02), "|", color=COLOURS[1], transform=ax.get_xaxis_transform(),
-                label="played")  # fmt: skip
-    ax.set_xlabel("arm" if isinstance(policy.space, Arms) else "$x$")
+                label="chosen")  # fmt: skip
+    ax.set_xlabel("$x$" if policy.space.has_coordinates else "arm")
     ax.set_ylabel(name if name != "index" else "index (units of y)")
     ax.legend(frameon=False, fontsize=8.5)
     ax.margins(y=0.12)
@@ -145,10 +148,10 @@ def index(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None)
 def _line(
     policy: Policy, points: NDArray[Any], environment: Environment | None, run: Trajectory | None, ax: Axes
 ) -> Axes:
-    """Posterior over one dimension, or over arms."""
+    """Draw the posterior over one dimension or over arms."""
     mean, std = policy.posterior(points)
     x = np.asarray(points).reshape(-1)
-    if isinstance(policy.space, Arms):
+    if not policy.space.has_coordinates:
         ax.errorbar(x, mean, 1.96 * std, fmt="o", markersize=4, color=COLOURS[0], label="mean, 1.96 deviations")
         if environment is not None:
             ax.plot(x, environment.table(policy.rounds + 1), "_", color="black", markersize=12, label="f")
@@ -165,36 +168,35 @@ def _line(
             where, f, _ = _function(environment, policy.rounds + 1)
             order = np.argsort(where[:, 0])
             ax.plot(where[order, 0], f[order], color="black", linewidth=1.3, linestyle=":", label="f")
-    if run is not None:
-        played = policy.finite_space.points(run.candidate).reshape(len(run), -1)[:, 0]
-        ax.plot(played, run.y, "o", color=COLOURS[1], markersize=4, markeredgecolor="white", markeredgewidth=0.4,
-                label="observations", zorder=3)  # fmt: skip
-    ax.set_xlabel("arm" if isinstance(policy.space, Arms) else "$x$")
+    told = policy.observations if run is None else (policy.finite_space.points(run.candidate), run.y)
+    if told is not None and len(told[0]):
+        ax.plot(told[0][:, 0], told[1], "o", color=COLOURS[1], markersize=4, markeredgecolor="white",
+                markeredgewidth=0.4, label="observations", zorder=3)  # fmt: skip
+    ax.set_xlabel("$x$" if policy.space.has_coordinates else "arm")
     ax.set_ylabel("units of y")
-    if isinstance(policy.space, Arms):  # intervals stand from side to side: the legend needs a place above them
+    if not policy.space.has_coordinates:  # their intervals fill the width: make room for the legend above
         low, high = ax.get_ylim()
         ax.set_ylim(low, high + 0.2 * (high - low))
-    ax.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper left" if isinstance(policy.space, Arms) else "best")
+    ax.legend(frameon=False, fontsize=8.5, ncols=2, loc="best" if policy.space.has_coordinates else "upper left")
     return tidy(ax)
 
 
 def _function(environment: Environment, t: int) -> tuple[Floats, Floats, tuple[int, ...] | None]:
-    """f of a round: points, values, and their shape as an image where they are a lattice."""
-    space: Any = environment.space
-    if isinstance(space, FiniteSpace):
-        return space.points(), environment.table(t), space.sides if isinstance(space, Grid) else None
-    drawn = Grid(space.bounds, SIDES[space.dimension])
+    """Return the points and values of f in a round, and their shape as an image if the points are a lattice."""
+    space = environment.space
+    drawn = space.drawn(SIDES[space.dimension]) if space.finite is None else space.finite
     points = drawn.points()
-    return points, environment.evaluate_at(points, t), drawn.sides
+    values = environment.evaluate_at(points, t) if space.finite is None else environment.table(t)
+    return points, values, drawn.lattice
 
 
 def _along(points: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Coordinates of a lattice along either dimension."""
+    """Return the coordinates of a lattice along each of its two dimensions."""
     return points.reshape(*shape, 2)[:, 0, 0], points.reshape(*shape, 2)[0, :, 1]
 
 
 def _surface(points: Floats, shape: tuple[int, ...] | None, values: Floats, name: str, ax: Axes) -> Any:
-    """Image of a function, or coloured points; gives the scale beside it."""
+    """Draw values as an image, or as coloured points if they are not a lattice, and return the colour bar."""
     drawn: Any
     if shape is None:
         drawn = ax.scatter(points[:, 0], points[:, 1], c=values, cmap="viridis", s=30, linewidth=0)
@@ -210,13 +212,17 @@ def _surface(points: Floats, shape: tuple[int, ...] | None, values: Floats, name
 
 
 def _dots(policy: Policy, run: Trajectory | None, ax: Axes) -> None:
-    """Where a run played: the larger, the more often."""
+    """Mark the points of a run, larger the more rounds chose them."""
     if run is None:
         return
     distinct, counts = np.unique(run.candidate, return_counts=True)
-    played = policy.finite_space.points(distinct)
-    sizes = 10.0 + 14.0 * np.log10(counts) ** 2
-    if isinstance(policy.space, Points):  # rings, for the points' own colours are the picture
+    _draw_dots(policy, policy.finite_space.points(distinct), counts, ax)
+
+
+def _draw_dots(policy: Policy, played: Floats, counts: NDArray[Any], ax: Axes) -> None:
+    """Draw dots at points (k, 2), the larger, the more observations there are."""
+    sizes = 10.0 + 14.0 * np.log10(np.maximum(counts, 1.0)) ** 2
+    if policy.space.box is None:  # rings, because dots would hide the colours of the points
         ax.scatter(
             played[:, 0], played[:, 1], s=sizes + 45.0, facecolor="none", edgecolor=COLOURS[1], linewidth=1.4, zorder=3
         )

@@ -1,4 +1,4 @@
-"""Several priors: whose turns there were, and who was rejected when."""
+"""Figures of policies with several priors: how often each prior was used, and when it was rejected."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
 
-BINS = 240  # of a timeline, along the rounds
+BINS = 240  # of a timeline, along the axis of rounds
 
 
 def prior_histogram(result: xarray.Dataset, case: str | None = None, ax: Axes | None = None) -> Axes:
-    """How often each policy played each prior: share of all rounds of all replicates.
+    """Draw how often each policy used each prior: its share of all rounds of all replicates.
 
     Parameters
     ----------
     result
-        What `Study.run` gave, of a study whose policies have several priors; one without is left out.
+        Result of a study, as `Study.run` returns it, that has policies with several priors; other policies are left
+        out.
     case, ax
-        As in `regret_curves`.
+        Case of the study and axes, as in `regret_curves`.
 
     Raises
     ------
     ValueError
-        If the study's policies have no priors, it has no such case, or several and none is named.
+        If no policy of the study has priors, if the study lacks the case, or if it has several cases and none is given.
     """
     if "plays" not in result:
-        checks.refuse("result", f"study {result.attrs.get('study')!r}", "a study of policies with several priors")
+        checks.refuse(
+            "result", f"study {result.attrs.get('study')!r}", "a study with policies that have several priors"
+        )
     case = case_of(result, case)
     ax = axes(ax)
     shares = result["plays"].sel(case=case).mean("replicate").transpose("policy", "prior").values
@@ -53,24 +56,25 @@ def prior_histogram(result: xarray.Dataset, case: str | None = None, ax: Axes | 
 
 
 def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | None = None) -> Axes:
-    """Who of several priors survived until when, and when it was whose turn.
+    """Draw, for each prior, the rounds until its rejection and the rounds that used it.
 
-    A bar from round 1 to the end, or to the cross at a prior's rejection; in it, the darker, the more of the rounds
-    were the prior's. Beside it, its share of all rounds.
+    A prior's bar ends with the run or, marked by a cross, in the round of the rejection. Dark parts of the bar are
+    rounds that used the prior. The text at the right is its share of all rounds.
 
     Parameters
     ----------
     policy
-        That has played.
+        Policy with several priors, after at least one round.
     run
-        What it played, from round 1 on; the policy's decisions are reconstructed from it. Without one, bars only.
+        Trajectory of the policy from round 1 on, from which the choices of priors are reconstructed. Default: none, and
+        bars without dark parts.
     ax
-        Axes to draw on; new ones if not given.
+        Axes to draw on. Default: those of a new figure.
 
     Raises
     ------
     ValueError
-        If the policy has no priors to choose among, or has not played, or the run does not begin with round 1.
+        If the policy does not have several priors or has no rounds, or if the run does not begin with round 1.
 
     Examples
     --------
@@ -84,19 +88,19 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
     if not isinstance(policy, UnknownPriorPolicy):
         checks.refuse("policy", type(policy).__name__, "a policy with several priors, such as PEGPUCB")
     if not policy.rounds:
-        checks.refuse("policy", "0 rounds", "a policy that has played")
+        checks.refuse("policy", "0 rounds", "a policy after at least one round")
     names = [prior.name for prior in policy.priors]
     ax = axes(ax, (6.4, 1.4 + 0.38 * len(names)))
-    credits, told = (None, policy) if run is None else plays_over_rounds(policy, run)
-    rounds, plays = told.rounds, np.array(list(told.plays.values()), dtype=np.float64)
+    used, replayed = (None, policy) if run is None else plays_over_rounds(policy, run)
+    rounds, plays = replayed.rounds, np.array(list(replayed.plays.values()), dtype=np.float64)
     edges = np.unique(np.linspace(0, rounds, min(BINS, rounds) + 1).astype(int))
     for row, name in enumerate(names):
         colour = COLOURS[row % len(COLOURS)]
-        rejection = told.rejections.get(name)
+        rejection = replayed.rejections.get(name)
         end = rounds if rejection is None else rejection.round
         ax.barh(row, end, left=0.5, height=0.62, color=colour, alpha=0.16 if run is not None else 0.45, linewidth=0)
-        if credits is not None:
-            shares = np.add.reduceat(credits[:, row], edges[:-1]) / np.diff(edges)
+        if used is not None:
+            shares = np.add.reduceat(used[:, row], edges[:-1]) / np.diff(edges)
             for first, last, share in zip(edges[:-1], edges[1:], shares, strict=True):
                 if share > 0.0:
                     ax.barh(
@@ -107,7 +111,7 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
             ax.plot(
                 end + 0.5, row, marker="x", color="black", markersize=7, markeredgewidth=1.8, zorder=4, clip_on=False
             )
-        note = f"{plays[row] / plays.sum():.0%}" + ("" if rejection is None else f", out in {rejection.round:,}")
+        note = f"{plays[row] / plays.sum():.0%}" + ("" if rejection is None else f", rejected in {rejection.round:,}")
         ax.text(1.01, row, note, transform=ax.get_yaxis_transform(), va="center", fontsize=9)
     ax.set_yticks(range(len(names)), [plain(name) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)

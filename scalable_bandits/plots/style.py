@@ -1,4 +1,4 @@
-"""Colours, lines and axes that all pictures share."""
+"""Colours, line styles and axes that all figures share."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from scalable_bandits import checks
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe & Ito's palette, which colour-blind readers can tell apart; each policy keeps its colour in every picture.
+# Palette of Okabe & Ito, chosen for colour-blind readers. A policy has the same colour in every figure.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 STYLES: tuple[Any, ...] = ("-", "--", "-.", (0, (1, 1.2)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 2)), "-", ":")
-POINTS = 600  # rounds drawn of a curve; more cannot be told apart on a screen
-LONGEST = 30  # characters of a name in a picture
+POINTS = 600  # rounds drawn per curve; more are indistinguishable on a screen
+LONGEST = 30  # characters of a name in a figure; longer names are cut
 
 
 def axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2)) -> Axes:
-    """The given axes, or those of a new figure; ValueError for what is none."""
+    """Return the given axes, or those of a new figure for None; refuse anything else with a ValueError."""
     if ax is not None:
         if not hasattr(ax, "get_xaxis_transform"):
             checks.refuse("ax", ax, "matplotlib axes, or None")
@@ -29,7 +29,7 @@ def axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2)) -> Axes:
 
 
 def tidy(ax: Axes, grid: Literal["both", "x", "y"] = "both") -> Axes:
-    """A faint grid, no box."""
+    """Give axes a faint grid and remove the upper and right border."""
     ax.grid(axis=grid, alpha=0.25)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
@@ -37,11 +37,11 @@ def tidy(ax: Axes, grid: Literal["both", "x", "y"] = "both") -> Axes:
 
 
 def logarithmic(ax: Axes, which: Literal["both", "x"] = "both") -> None:
-    """Logarithmic axes whose ticks say 20 and 0.5, not 2 x 10^1; powers where some would have many zeros."""
+    """Make axes logarithmic, with labels such as 20 and 0.5; powers of ten where a label would have many zeros."""
     from matplotlib.ticker import LogFormatterSciNotation
 
     class Plain(LogFormatterSciNotation):
-        """Which ticks have a label is matplotlib's choice."""
+        """Plain numbers at the ticks that matplotlib chooses to label."""
 
         def __call__(self, x: float, pos: int | None = None) -> str:
             label: str = super().__call__(x, pos)
@@ -58,11 +58,11 @@ def logarithmic(ax: Axes, which: Literal["both", "x"] = "both") -> None:
 
 
 def line(number: int) -> dict[str, Any]:
-    """Colour and style of the curve of a number."""
+    """Return colour, style and width of the curve with this number."""
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)], "linewidth": 1.8}
 
 
 def plain(text: object) -> str:
-    """A name as it is, shortened if it is long: matplotlib takes what is between dollar signs for mathematics."""
+    """Shorten a long name and escape its dollar signs, which would start a formula in matplotlib."""
     name = str(text)
     return (name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}...").replace("$", r"\$")

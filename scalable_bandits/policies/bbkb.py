@@ -22,19 +22,30 @@ log(1 + s_fb^2 / lambda) over the points played. The paper itself was not at han
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import attrs
 import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.bkb import BKB
-from scalable_bandits.posteriors import Engine, State, arrays
-from scalable_bandits.spaces import FiniteSpace
+from scalable_bandits.policies.bkb import budgeted_width
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.posteriors.state import Field, number, value
+from scalable_bandits.spaces import Domain
+
+
+@attrs.define
+class Feedback:
+    """What is fixed from one feedback to the next."""
+
+    variance: Floats  # (n,) posterior variances, in squared units of y
+    width: float
+    gain: float  # information gain in the width, in nats
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class BBKB(BKB):
+class BBKB(ConfidencePolicy):
     """Batch budgeted kernelised bandit: batches that grow as the posterior variances shrink.
 
     Parameters
@@ -42,7 +53,7 @@ class BBKB(BKB):
     threshold
         C > 1, the accumulated variance ratio beyond which a batch ends.
 
-    Other parameters are those of `BKB`.
+    Other parameters are those of `BKB`, whose defaults they have.
 
     Raises
     ------
@@ -57,11 +68,34 @@ class BBKB(BKB):
     (3, 1)
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (
+        number("batches", int),
+        number("_ratio", float),
+        value(
+            "late", "(k, 3)", float, lambda policy: np.array(policy._late, dtype=np.float64).reshape(-1, 3),
+            lambda policy, rows: policy._restore_late(rows),
+        ),
+        value(
+            "feedback", "(n,)", float, lambda policy: policy._at_feedback().variance,
+            lambda policy, variance: policy._restore_feedback(variance),
+        ),
+        value(
+            "feedback_width", "()", float, lambda policy: policy._at_feedback().width,
+            lambda policy, width: setattr(policy._feedback, "width", float(width)),
+        ),
+        value(
+            "feedback_gain", "()", float, lambda policy: policy._at_feedback().gain,
+            lambda policy, gain: setattr(policy._feedback, "gain", float(gain)),
+        ),
+    )  # fmt: skip
+    own_widths: ClassVar[tuple[str, ...]] = ("budgeted",)
+
+    engine: str = attrs.field(default="sketched")
     threshold: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.above_one)
     batches: int = attrs.field(default=0, init=False)
     _ratio: float = attrs.field(default=1.0, init=False, repr=False)  # of the points told
     _late: list[tuple[int, float, float]] = attrs.field(init=False, factory=list, repr=False)  # values not yet learned
-    _feedback: tuple[Floats, float, float] | None = attrs.field(init=False, default=None, repr=False)
+    _feedback: Feedback | None = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if self.rkhs_norm == "double":
@@ -76,10 +110,10 @@ class BBKB(BKB):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         engine = self.posterior_engine
-        before = self._at_feedback()[0][candidate] / noise_variance
+        before = self._at_feedback().variance[candidate] / noise_variance
         mean, _ = engine.at(np.array([candidate]))
         super().learn(candidate, float(mean[0]), noise_variance)  # takes its variance off, and moves no mean
-        self._observed.revise([candidate], [(y - float(mean[0])) / noise_variance])
+        self.model.observations.revise([candidate], [(y - float(mean[0])) / noise_variance])
         self._late.append((candidate, y - float(mean[0]), noise_variance))
         self._ratio += float(before)  # (2)
         if self._ratio > self.threshold:
@@ -96,38 +130,33 @@ class BBKB(BKB):
         self.batches += len(self._late) > 0  # (4)
         self._late, self._feedback, self._ratio = [], None, 1.0
 
-    def _rebuilt(self, space: FiniteSpace) -> Engine:
-        """A new engine, which knows the values of the batch too: it ends."""
-        self._begin()
-        return super()._rebuilt(space)
+    def extend(self, grown: Domain) -> None:
+        self._begin()  # the new engine has the values of the batch too
+        super().extend(grown)
 
-    def _at_feedback(self) -> tuple[Floats, float, float]:
-        """Variances (n,), width and information gain at the last feedback."""
+    def _width_for(self, gain: float, delta: float) -> float:
+        return budgeted_width(self, delta) if self.confidence == "budgeted" else super()._width_for(gain, delta)
+
+    def _at_feedback(self) -> Feedback:
         if self._feedback is None:
-            engine = self.posterior_engine
             gain = super().information_gain
-            self._feedback = engine.variance().copy(), self._width_for(gain, self.delta), gain
+            self._feedback = Feedback(self.posterior_engine.variance().copy(), self._width_for(gain, self.delta), gain)
         return self._feedback
 
     @property
     def width(self) -> float:
-        """beta_fb sqrt(ratio) of the round to come."""
-        variance, width, _ = self._at_feedback()
-        return width * math.sqrt(self._ratio + float(variance[self._pending].sum()) / self.regularization)  # (3)
+        """beta_fb sqrt(ratio) of the next round."""
+        feedback = self._at_feedback()
+        pending = float(feedback.variance[self._pending.numbers].sum()) / self.regularization
+        return feedback.width * math.sqrt(self._ratio + pending)  # (3)
 
     @property
     def information_gain(self) -> float:
         """Information gain (nats) that the width at the last feedback used."""
-        return self._at_feedback()[2]
+        return self._at_feedback().gain
 
-    def state(self) -> State:
-        variance, width, gain = self._at_feedback()
-        late = np.array(self._late, dtype=np.float64).reshape(-1, 3)
-        held = arrays(batches=self.batches, ratio=self._ratio, late=late, feedback=variance, feedback_width=width)
-        return {**super().state(), **held, **arrays(feedback_gain=gain)}
+    def _restore_feedback(self, variance: Floats) -> None:
+        self._feedback = Feedback(variance.copy(), 0.0, 0.0)  # two numbers follow
 
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self.batches, self._ratio = int(state["batches"]), float(state["ratio"])
-        self._late = [(int(c), change, noise) for c, change, noise in state["late"].tolist()]
-        self._feedback = state["feedback"].copy(), float(state["feedback_width"]), float(state["feedback_gain"])
+    def _restore_late(self, rows: Floats) -> None:
+        self._late = [(int(candidate), change, noise) for candidate, change, noise in rows.tolist()]

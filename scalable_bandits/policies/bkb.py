@@ -25,12 +25,29 @@ under its root (2) has no less from v = 1.7 on, and up to 4 times as much.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
-from scalable_bandits import checks
-from scalable_bandits.formulas.confidence import WIDTHS, budgeted, budgeted_gain
+from scalable_bandits.formulas.confidence import budgeted, budgeted_gain
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.policies.measurements import ROUNDING
+
+
+def budgeted_width(policy: ConfidencePolicy, delta: float) -> float:
+    """Return the width of Theorem 2 for the posterior of a policy, in standard deviations.
+
+    Parameters
+    ----------
+    policy
+        Policy whose engine is sketched.
+    delta
+        Failure probability.
+    """
+    largest = policy.largest_prior_variance  # kappa^2
+    candidates, _, noise_variances = policy.model.observations.collapsed()
+    played = float((policy.model.engine.variance()[candidates] / noise_variances).sum())
+    gain = budgeted_gain(max(policy.rounds, 1), played, largest / policy.regularization)
+    return budgeted(gain, delta, policy.norm, policy.noise, policy.regularization)  # (2)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -57,7 +74,7 @@ class BKB(ConfidencePolicy):
     """
 
     engine: str = attrs.field(default="sketched")
-    confidence: str = attrs.field(default="improved", validator=checks.one_of((*WIDTHS, "budgeted")))
+    own_widths: ClassVar[tuple[str, ...]] = ("budgeted",)
 
     @property
     def width(self) -> float:
@@ -65,10 +82,4 @@ class BKB(ConfidencePolicy):
         return self._width_for(self.information_gain, self.delta)
 
     def _width_for(self, gain: float, delta: float) -> float:
-        if self.confidence != "budgeted":
-            return super()._width_for(gain, delta)
-        largest = self._noise_floor / ROUNDING  # kappa^2
-        candidates, _, noise_variances = self._observed.collapsed()
-        played = float((self.posterior_engine.variance()[candidates] / noise_variances).sum())
-        gain = budgeted_gain(max(self.rounds, 1), played, largest / self.regularization)
-        return budgeted(gain, delta, self.norm, self.noise, self.regularization)  # (2)
+        return budgeted_width(self, delta) if self.confidence == "budgeted" else super()._width_for(gain, delta)

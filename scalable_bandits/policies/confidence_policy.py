@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -13,16 +13,23 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import WIDTHS, largest_loss, width
-from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.gp_policy import IndexPolicy
-from scalable_bandits.posteriors import Acquisition, State, arrays
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
-from scalable_bandits.spaces import Points, Visited
+from scalable_bandits.posteriors.state import Field, number, value
+from scalable_bandits.spaces import Mask, Points
+from scalable_bandits.specification import nearest
 
 
 def _norm(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
     if value != "double" and not (isinstance(value, float) and 0.0 < value < np.inf):
         checks.refuse(field.name, value, "a positive number, or 'double'")
+
+
+def _confidence(policy: ConfidencePolicy, field: attrs.Attribute[Any], value: Any) -> None:
+    names = (*WIDTHS, *policy.own_widths)
+    if not isinstance(value, str) or value not in names:
+        checks.refuse(field.name, value, nearest(str(value), names))
 
 
 GainGiven = str | float | Callable[[int], float]
@@ -37,7 +44,7 @@ def _gain(value: Any) -> GainGiven:
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class ConfidencePolicy(IndexPolicy):
+class ConfidencePolicy(GaussianProcessPolicy):
     """An upper confidence bound (or a scaled draw) whose width depends on B and on the information gain.
 
     Parameters
@@ -66,9 +73,15 @@ class ConfidencePolicy(IndexPolicy):
         doubled where the kernel is learned.
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (
+        value("norm", "()", float, lambda policy: policy.norm, lambda policy, norm: policy._restore_norm(norm), np.nan),
+        number("_loss", float, default=0.0),
+    )
+    own_widths: ClassVar[tuple[str, ...]] = ()  # names of widths beside those of `confidence.WIDTHS`
+
     rkhs_norm: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)
     _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
-    confidence: str = attrs.field(default="improved", validator=checks.one_of(WIDTHS))
+    confidence: str = attrs.field(default="improved", validator=_confidence)
     _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None, repr=False)
     _loss: float = attrs.field(init=False, default=0.0, repr=False)
 
@@ -99,12 +112,9 @@ class ConfidencePolicy(IndexPolicy):
                 self.norm *= 2.0
         super().learn(candidate, y, noise_variance)
 
-    def state(self) -> State:
-        return {**super().state(), **arrays(norm=self.norm, loss=self._loss)}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self.norm, self._loss = float(state.get("norm", self.norm)), float(state.get("loss", 0.0))
+    def _restore_norm(self, norm: float) -> None:
+        if not np.isnan(norm):  # an older state has none
+            self.norm = float(norm)
 
     @property
     @abstractmethod
@@ -122,15 +132,18 @@ class ConfidencePolicy(IndexPolicy):
             return super().information_gain
         if self._gain == "greedy":
             if self._greedy is None:
-                finite = self._finite
-                if isinstance(finite, Visited):
-                    finite = Points(self._some_points())
-                self._greedy = GreedyInformationGain(self.present_kernel, finite, self.regularization)
+                points = Points(self._domain.sample(self.seed)) if self.domain.whole_box else self._domain.numbered
+                self._greedy = GreedyInformationGain(self.present_kernel, points, self.regularization)
             return self._greedy(self.remembered)
-        return self._given_gain(self.remembered)
+        return self.given_gain(self.remembered)
 
-    def _given_gain(self, count: int) -> float:
-        """The number given as the information gain, or what the function given says of so many observations."""
+    @property
+    def gain_source(self) -> GainGiven:
+        """The parameter `information_gain` as it was given."""
+        return self._gain
+
+    def given_gain(self, count: int) -> float:
+        """Return the information gain of `count` observations (nats) that was given as a number or a function."""
         gain = checks.to_float(self._gain(count) if callable(self._gain) else self._gain)
         if not isinstance(gain, float) or not 0.0 <= gain < np.inf:
             checks.refuse("information_gain", f"{gain} for {count} observations", "a function with values >= 0, finite")

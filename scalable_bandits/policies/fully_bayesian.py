@@ -14,9 +14,9 @@ import attrs
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.unknown_prior import Outcome, UnknownPriorPolicy
 from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -40,11 +40,11 @@ class FullyBayesianGPUCB(UnknownPriorPolicy):
     def choose(self, allowed: Mask | None = None) -> int:
         weights = self.belief()
         numbers = np.flatnonzero(weights).tolist()
-        bounds = self._ask(numbers, "upper", self._pending)
+        bounds = self._ask(numbers, "upper", self._pending.numbers)
         return choose(weights[numbers] @ np.array(bounds), self._salt, allowed)[0]  # (2)
 
     def prefetch_next(self) -> None:
-        self._prefetch(self._playing, "upper", self._pending)
+        self._prefetch(self._playing, "upper", self._pending.numbers)
 
     def credit(self, told: Outcome) -> None:
         self._counts += self.belief()

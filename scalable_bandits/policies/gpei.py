@@ -16,9 +16,9 @@ from typing import ClassVar
 import attrs
 
 from scalable_bandits.formulas.acquisition import ExpectedImprovement
-from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.improvement import ImprovementPolicy
 from scalable_bandits.posteriors import Acquisition
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

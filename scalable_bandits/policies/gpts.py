@@ -11,7 +11,8 @@ Differs from the paper in: D_t is the finite space (or what of it is available),
 discretisation that grows with t; g is the realised information gain unless asked otherwise (`confidence` has sharper
 widths). On a whole box and on more than 20,000 candidates the draw is pathwise (Wilson et al. 2020): of finite features
 before the data, exact in what the data add. Its maximum is looked for in the most promising parts of a finite space
-(`posteriors/pathwise.py`), and from the best of many points of a box by exact gradients (`posteriors/paths.py`).
+(`posteriors/sampling/pathwise.py`), and from the best of many points of a box by exact gradients
+(`posteriors/box/paths.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.base import Mask
+from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.posteriors import (
     DenseEngine,
@@ -37,10 +38,10 @@ from scalable_bandits.posteriors import (
 )
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.paths import draw_path
-from scalable_bandits.posteriors.box.whole_box import top_of_path
+from scalable_bandits.posteriors.box.search import top_of_path
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Box, Visited
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -77,7 +78,7 @@ class GPTS(ConfidencePolicy):
         return super()._takes_whole_boxes() and pathwise and self.kernel.stationary
 
     def _checked_engine(self) -> str:
-        forgets, size = bool(self.kernel.epsilon), self._finite.size
+        forgets, size = bool(self.kernel.epsilon), self._domain.size
         allowed = ("auto", "autoregressive") if forgets else ("auto", "dense", "pathwise")
         if self.engine not in allowed:
             names = f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
@@ -87,55 +88,54 @@ class GPTS(ConfidencePolicy):
         if self.samples == "exact" and self.engine == "pathwise":
             checks.refuse("samples", self.samples, "'auto' or 'pathwise' with the pathwise engine")
         if not forgets and self.engine == "auto":
-            large = isinstance(self._finite, Visited) or size > DenseEngine.limit
+            large = self.domain.whole_box or size > DenseEngine.limit
             pathwise = self.samples == "pathwise" or (self.samples == "auto" and large)
             self.engine = "pathwise" if pathwise else "dense"
         if self.engine != "pathwise":
             return super()._checked_engine()
         if size > PathwiseEngine.limit:
             checks.refuse("space", f"{size:,} candidates", f"at most {PathwiseEngine.limit:,} for pathwise samples")
-        self._prior_features()
+        self._prior_features(self.kernel)
         return "pathwise"
 
-    def _prior_features(self) -> Features:
+    def _prior_features(self, kernel: Kernel) -> Features:
         dimension = self.space.dimension
         if self.basis == "fourier":
-            return random_features(self.present_kernel, dimension, self.features, generator(self.seed, "features"))
-        return quadrature_features(
-            self.present_kernel, dimension, max(1, int((2 * self.features) ** (1.0 / dimension) + 1e-9))
-        )
+            return random_features(kernel, dimension, self.features, generator(self.seed, "features"))
+        return quadrature_features(kernel, dimension, max(1, int((2 * self.features) ** (1.0 / dimension) + 1e-9)))
 
-    def fresh_engine(self, points: Floats, prior_mean: Floats) -> Engine:
+    def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         if self.engine != "pathwise":
-            return super().fresh_engine(points, prior_mean)
-        return PathwiseEngine(self.present_kernel, points, prior_mean, self._prior_features())
+            return super().make_engine(kernel, points, prior_mean)
+        return PathwiseEngine(kernel, points, prior_mean, self._prior_features(kernel))
 
     @property
     def width(self) -> float:
-        """v_t of the round to come."""
+        """v_t of the next round."""
         return self._width_for(self.information_gain, self.delta / 2.0)  # (1)
 
-    def choose(self, allowed: Mask | None = None) -> int:
-        engine = self.posterior_engine
+    def choose(self, allowed: Mask | None = None) -> int | Floats:
+        engine, waiting = self.posterior_engine, self._pending.numbers
         rng = generator(self.seed, "draws", self.round)
         if isinstance(engine, BoxEngine):
             return self._choose_on_box(engine, rng)
         if isinstance(engine, PathwiseEngine):
-            awaited = np.array(self._pending, dtype=np.int64)
-            path = engine.path(rng, self.width, awaited, self.regularization)  # (2)
+            path = engine.path(rng, self.width, np.array(waiting, dtype=np.int64), self.regularization)  # (2)
             return engine.highest(path, self._salt, allowed)  # (3)
         assert isinstance(engine, DenseEngine | KalmanEngine)
         deviation = engine.draw(rng)
-        if self._pending:
-            columns, covariance = self.pending_covariance()
-            points, counts = pending.distinct(self._pending)
+        if waiting:
+            columns, covariance = self._model.pending_covariance(waiting)
+            points, counts = pending.distinct(waiting)
             noise = rng.standard_normal(len(points)) * np.sqrt(self.regularization / counts)
             deviation = deviation - np.linalg.solve(covariance, deviation[points] + noise) @ columns
         return choose(engine.mean() + self.width * deviation, self._salt, allowed)[0]  # (2), (3)
 
-    def _choose_on_box(self, engine: BoxEngine, rng: np.random.Generator) -> int:
-        assert isinstance(self.space, Box)
-        known, awaited = self._finite.points(np.flatnonzero(self._queried)), self._finite.points(self._pending)
-        path = draw_path(engine, self._prior_features(), self.width, awaited, self.regularization, rng)  # (2)
-        top = top_of_path(path, self.space, np.concatenate([known, awaited]), (self.seed, self.round))  # (3)
-        return int(self._locate(top.x[None])[0])
+    def _choose_on_box(self, engine: BoxEngine, rng: np.random.Generator) -> Floats:
+        assert self.space.box is not None
+        known, awaited = (
+            self._domain.points(numbers) for numbers in (self.queried.nonzero()[0], self._pending.numbers)
+        )
+        features = self._prior_features(self.present_kernel)
+        path = draw_path(engine, features, self.width, awaited, self.regularization, rng)  # (2)
+        return top_of_path(path, self.space.box, np.concatenate([known, awaited]), (self.seed, self.round)).x  # (3)

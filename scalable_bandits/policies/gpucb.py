@@ -19,7 +19,6 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.formulas import confidence
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.spaces import Box, Grid, Visited
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -51,30 +50,61 @@ class GPUCB(ConfidencePolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        whole = isinstance(self._finite, Visited)
-        if self.theorem is None:
-            self.theorem = 2 if whole else 1
-        if self.theorem == 1 and whole:
-            checks.refuse("theorem", 1, "2 or 3 on a whole box (1 is for finite spaces, of `candidates` points, say)")
-        if self.theorem == 2 and not isinstance(self.space, Box | Grid):
-            checks.refuse("theorem", 2, "1 or 3 on a space without bounds (2 is for boxes and grids)")
-        pair = checks.finite("constants", self.constants)
-        if pair.shape != (2,) or pair.min() <= 0:
-            checks.refuse("constants", self.constants, "two positive numbers (a, b)")
-        least = self.delta / (4.0 * self.space.dimension)
-        if self.theorem == 2 and pair[0] <= least:
-            checks.refuse("constants", self.constants, f"a above delta / (4 d) = {least:.3g}, for Theorem 2")
+        self.theorem = checked_theorem(self, self.theorem, self.constants)
 
     @property
     def width(self) -> float:
-        """sqrt(beta_t / scale) of the round to come."""
-        t = self.round
-        if self.theorem == 1:
-            beta = confidence.srinivas_finite(t, self._choosable, self.delta)  # (1)
-        elif self.theorem == 2:
-            assert isinstance(self.space, Box | Grid)
-            side = max(high - low for low, high in self.space.bounds)
-            beta = confidence.srinivas_continuous(t, self.space.dimension, self.delta, *self.constants, side)  # (1)
-        else:
-            beta = confidence.srinivas_rkhs(t, self.information_gain, self.delta, self.norm)  # (1)
-        return math.sqrt(max(beta, 0.0) / self.scale)
+        """sqrt(beta_t / scale) of the next round."""
+        return theorem_width(self, self.theorem, self.scale, self.constants)
+
+
+def checked_theorem(policy: ConfidencePolicy, theorem: int | None, constants: tuple[float, float]) -> int:
+    """Return the theorem of a policy's width: as given, or the usual one of its space.
+
+    Parameters
+    ----------
+    policy
+        Policy, whose space and delta the theorem has to suit.
+    theorem, constants
+        As of `GPUCB`.
+
+    Raises
+    ------
+    ValueError
+        If the theorem does not hold for the space, or the constants are not positive, a above delta / (4 d).
+    """
+    if theorem is None:
+        theorem = 2 if policy.domain.whole_box else 1
+    if theorem == 1 and policy.domain.whole_box:
+        checks.refuse("theorem", 1, "2 or 3 on a whole box (1 is for finite spaces, of `candidates` points, say)")
+    if theorem == 2 and policy.space.box is None:
+        checks.refuse("theorem", 2, "1 or 3 on a space without bounds (2 is for boxes and grids)")
+    pair = checks.finite("constants", constants)
+    if pair.shape != (2,) or pair.min() <= 0:
+        checks.refuse("constants", constants, "two positive numbers (a, b)")
+    least = policy.delta / (4.0 * policy.space.dimension)
+    if theorem == 2 and pair[0] <= least:
+        checks.refuse("constants", constants, f"a above delta / (4 d) = {least:.3g}, for Theorem 2")
+    return theorem
+
+
+def theorem_width(policy: ConfidencePolicy, theorem: int | None, scale: float, constants: tuple[float, float]) -> float:
+    """Return sqrt(beta_t / scale) of a policy's next round, in standard deviations.
+
+    Parameters
+    ----------
+    policy
+        Policy that plays.
+    theorem, scale, constants
+        As of `GPUCB`.
+    """
+    t, delta = policy.round, policy.delta
+    if theorem == 1:
+        beta = confidence.srinivas_finite(t, policy.domain.choosable, delta)  # (1)
+    elif theorem == 2:
+        lengths = policy.space.side_lengths
+        assert lengths is not None
+        beta = confidence.srinivas_continuous(t, policy.space.dimension, delta, *constants, float(lengths.max()))  # (1)
+    else:
+        beta = confidence.srinivas_rkhs(t, policy.information_gain, delta, policy.norm)  # (1)
+    return math.sqrt(max(beta, 0.0) / scale)

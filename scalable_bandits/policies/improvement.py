@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.gp_policy import MEAN, IndexPolicy
-from scalable_bandits.posteriors import State, arrays
-from scalable_bandits.spaces import Visited
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.posteriors.state import Field, number
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class ImprovementPolicy(IndexPolicy):
+class ImprovementPolicy(GaussianProcessPolicy):
     """An index over an incumbent.
 
     Parameters
@@ -26,6 +27,8 @@ class ImprovementPolicy(IndexPolicy):
         "observation": the largest y told, the sources' noise-free definition taken at its word.
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (number("_largest", float),)
+
     xi: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative)
     incumbent: str = attrs.field(default="mean", validator=checks.one_of(("mean", "observation")))
     _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
@@ -34,21 +37,12 @@ class ImprovementPolicy(IndexPolicy):
         super().learn(candidate, y, noise_variance)
         self._largest = max(self._largest, y)
 
-    def state(self) -> State:
-        return {**super().state(), **arrays(largest=self._largest)}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self._largest = float(state["largest"])
-
     def best_so_far(self, allowed: Mask | None) -> float:
         """Value of the incumbent, in units of y; before there is one, the largest prior mean of a mask (size,)."""
         if self.incumbent == "observation" and np.isfinite(self._largest):
             return self._largest
         queried = self.queried
-        if self._pending:
+        if self._pending.numbers:
             queried = queried.copy()
-            queried[self._pending] = True
-        if isinstance(self._finite, Visited) and not queried.any():
-            return self._top(MEAN).value
-        return self.posterior_engine.maximize(MEAN, self._salt, queried if queried.any() else allowed)[1]
+            queried[self._pending.numbers] = True
+        return self._model.best_mean(self._salt, queried, allowed, (self.seed, self.round))[1]

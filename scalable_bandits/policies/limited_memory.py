@@ -42,54 +42,56 @@ def _length(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
         checks.integer(field.name, value, 1)
 
 
-@attrs.define(eq=False, kw_only=True, slots=False)
-class MemoryPolicy(ConfidencePolicy):
-    """A policy that remembers a limited number of observations.
+def memory_field() -> Any:
+    """Make the attrs field of the parameter `memory`: a number of observations, or "auto"."""
+    return attrs.field(default="auto", converter=checks.to_int, validator=_length)
+
+
+def budget_field() -> Any:
+    """Make the attrs field of the parameter `variation_budget`: a positive number, or None."""
+    positive = attrs.validators.optional(checks.positive)
+    return attrs.field(default=None, converter=attrs.converters.optional(checks.to_float), validator=positive)
+
+
+def check_memory(policy: ConfidencePolicy, memory: int | str) -> None:
+    """Check the parameter `memory` of a policy.
 
     Parameters
     ----------
+    policy
+        Policy of limited memory.
     memory
-        How many; "auto" takes ceil(g_T^(1/4) sqrt(T / P_T)), which needs the horizon T. g_T is the number or the
-        function given as `information_gain`, and otherwise the greedy bound, which costs T rounds once.
-    variation_budget
-        P_T, for "auto": the sum over rounds of the RKHS norm of f_{t+1} - f_t. Taken as 1 if not given.
-
-    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+        Number of observations, or "auto".
 
     Raises
     ------
     ValueError
-        If `memory="auto"` lacks its horizon or a gain of a kernel that forgets, or B is to be learned.
+        If "auto" lacks its horizon or a gain of a kernel that forgets, or B is to be learned.
     """
+    if policy.rkhs_norm == "double":
+        checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
+    if memory == "auto" and policy.horizon is None:
+        checks.refuse("horizon", None, "a number, for memory='auto'")
+    if memory == "auto" and policy.kernel.epsilon and policy.gain_source == "realised":
+        allowed = "a number or a function, for memory='auto' with TemporalDecay"
+        checks.refuse("information_gain", policy.gain_source, allowed)
 
-    memory: int | str = attrs.field(default="auto", converter=checks.to_int, validator=_length)
-    variation_budget: float | None = attrs.field(
-        default=None, converter=attrs.converters.optional(checks.to_float),
-        validator=attrs.validators.optional(checks.positive),
-    )  # fmt: skip
-    _resolved: int | None = attrs.field(init=False, default=None, repr=False)
 
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        if self.rkhs_norm == "double":
-            checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
-        if self.memory == "auto" and self.horizon is None:
-            checks.refuse("horizon", None, "a number, for memory='auto'")
-        if self.memory == "auto" and self.kernel.epsilon and self._gain == "realised":
-            allowed = "a number or a function, for memory='auto' with TemporalDecay"
-            checks.refuse("information_gain", self._gain, allowed)
+def resolved_memory(policy: ConfidencePolicy, memory: int | str, variation_budget: float | None) -> int:
+    """Return the number of observations to remember: as given, or as "auto" says.
 
-    @property
-    def memory_length(self) -> int:
-        """H of restarts, w of a window: as given, or as "auto" says."""
-        if self._resolved is None:
-            self._resolved = int(self.memory) if self.memory != "auto" else self._automatic()
-        return self._resolved
-
-    def _automatic(self) -> int:
-        assert self.horizon is not None
-        if isinstance(self._gain, str):
-            gain = GreedyInformationGain(self.kernel, self._finite, self.regularization)(self.horizon)
-        else:
-            gain = self._given_gain(self.horizon)
-        return memory_length(self.horizon, gain, self.variation_budget)
+    Parameters
+    ----------
+    policy
+        Policy of limited memory.
+    memory, variation_budget
+        Parameters of the policy.
+    """
+    if memory != "auto":
+        return int(memory)
+    assert policy.horizon is not None
+    if isinstance(policy.gain_source, str):
+        gain = GreedyInformationGain(policy.kernel, policy.finite_space, policy.regularization)(policy.horizon)
+    else:
+        gain = policy.given_gain(policy.horizon)
+    return memory_length(policy.horizon, gain, variation_budget)

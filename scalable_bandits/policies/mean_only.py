@@ -11,13 +11,14 @@ from typing import ClassVar
 
 import attrs
 
-from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.gp_policy import MEAN, IndexPolicy
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
+from scalable_bandits.posteriors.model import MEAN
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class MeanOnly(IndexPolicy):
+class MeanOnly(GaussianProcessPolicy):
     """Play the largest posterior mean.
 
     Parameters are those of `GaussianProcessPolicy` and `Policy`.

@@ -24,6 +24,28 @@ class Noise(NamedTuple):
     floor: float  # smallest variance that is not lost in the rounding of the prior's
 
 
+def noise_floor(regularization: float, prior_variance: float) -> float:
+    """Return the smallest noise variance that is not lost in the rounding of the largest prior variance.
+
+    Parameters
+    ----------
+    regularization
+        lambda, in squared units of y.
+    prior_variance
+        Largest prior variance in the space, in squared units of y.
+
+    Raises
+    ------
+    ValueError
+        If lambda is smaller.
+    """
+    floor = ROUNDING * prior_variance
+    if regularization < floor:
+        lost = f"less is lost in the rounding of the prior variance {prior_variance:.3g}"
+        checks.refuse("regularization", regularization, f"at least {floor:.3g}: {lost}")
+    return floor
+
+
 class Measured(NamedTuple):
     """Measurements as a policy learns them."""
 

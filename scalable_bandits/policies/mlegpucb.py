@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import attrs
 
-from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.unknown_prior import Outcome, UnknownPriorPolicy
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

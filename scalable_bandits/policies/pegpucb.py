@@ -22,8 +22,8 @@ import math
 import attrs
 
 from scalable_bandits import checks
-from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.unknown_prior import Outcome, Rejection, UnknownPriorPolicy
+from scalable_bandits.spaces import Mask
 
 
 class PriorsExhausted(RuntimeError):
@@ -53,11 +53,11 @@ class PEGPUCB(UnknownPriorPolicy):
     """
 
     on_exhaustion: str = attrs.field(default="raise", validator=checks.one_of(("raise", "warn")))
-    _mourned: bool = attrs.field(init=False, default=False, repr=False)
+    _warned: bool = attrs.field(init=False, default=False, repr=False)
 
     def choose(self, allowed: Mask | None = None) -> int:
         if self.exhausted:
-            self._mourn()
+            self._report_exhaustion()
         return self.largest(self.proposals(self._playing, allowed))  # line 7
 
     def credit(self, told: Outcome) -> None:
@@ -69,25 +69,25 @@ class PEGPUCB(UnknownPriorPolicy):
         if errors > bound and p not in self._rejected:  # line 12
             self.reject(p, Rejection(t, float(errors), float(bound)))  # line 13
 
-    def _mourn(self) -> None:
-        """Say that no prior is left: here, and not while learning, for a warning may be an error to the user."""
+    def _report_exhaustion(self) -> None:
+        """Raise or warn that no prior is left: here, and not in `tell`, since a warning may be an error to the user."""
         if self.on_exhaustion == "raise":
             raise PriorsExhausted(
-                f"{self._obituary()}. Give other priors, or on_exhaustion='warn' to go on with the last"
+                f"{self._rejections_text()}. Give other priors, or on_exhaustion='warn' to go on with the last"
             )
-        if not self._mourned:
-            self._mourned = True
+        if not self._warned:
+            self._warned = True
             last = self.priors[self._playing[0]].name
-            checks.warn(f"{self._obituary()}; going on with {last!r}")
+            checks.warn(f"{self._rejections_text()}; going on with {last!r}")
 
     @property
     def exhausted(self) -> bool:
         """Whether every prior has been rejected."""
         return len(self._rejected) == len(self.priors)
 
-    def _obituary(self) -> str:
-        deaths = (
+    def _rejections_text(self) -> str:
+        rejected = (
             f"{name!r} in round {r.round} (errors {r.statistic:.4g}, bound {r.bound:.4g})"
             for name, r in self.rejections.items()
         )
-        return f"PEGPUCB: no prior is left, none explains the observations; rejected: {', '.join(deaths)}"
+        return f"PEGPUCB: no prior is left, none explains the observations; rejected: {', '.join(rejected)}"

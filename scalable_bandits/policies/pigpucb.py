@@ -16,6 +16,7 @@ g_A is realised; with `tightening` the index of a child never exceeds, at any x,
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from typing import Any, ClassVar, NamedTuple
@@ -28,9 +29,10 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel, Matern
-from scalable_bandits.policies.base import Best, Mask
-from scalable_bandits.policies.sharded import ShardedPolicy
-from scalable_bandits.posteriors import Regression, State, nested, part
+from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.best import Observations
+from scalable_bandits.policies.measurements import noise_floor
+from scalable_bandits.posteriors import Regression, State
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, make_cover
@@ -38,7 +40,8 @@ from scalable_bandits.posteriors.partition.finite_cells import Shard
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.partition.partition import Partition, Winner
 from scalable_bandits.posteriors.partition.remote_cells import MakeCells, RemoteCells, make_box_cells, make_finite_cells
-from scalable_bandits.spaces import Arms, Box, Indices, Points, Visited
+from scalable_bandits.posteriors.state import Field
+from scalable_bandits.spaces import Box, Domain, Indices, Mask
 
 
 class CoverElement(NamedTuple):
@@ -55,7 +58,7 @@ class CoverElement(NamedTuple):
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class PiGPUCB(ShardedPolicy):
+class PiGPUCB(Policy):
     """Partitioned improved GP-UCB.
 
     Parameters
@@ -73,9 +76,9 @@ class PiGPUCB(ShardedPolicy):
     nu
         Smoothness that b and q are computed with; the kernel's, if it is a Matern kernel.
 
-    Other parameters are those of `ShardedPolicy` (`on` holds the cells) and `Policy`; without a horizon
-    the first cover is one cube. On a box each cell maximises its index over its own cube: a scrambled Sobol set,
-    refined by exact gradients; `evaluations` says how many points that took.
+    Other parameters are those of `Policy` (`on`: executor of the cells); without a horizon the first cover is one
+    cube. On a box each cell maximises its index over its own cube: a scrambled Sobol set, refined by exact gradients;
+    `evaluations` is the number of points that this took.
 
     Raises
     ------
@@ -92,7 +95,14 @@ class PiGPUCB(ShardedPolicy):
     1
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (
+        Field(
+            "partition", "", None, lambda policy: policy._partition.state(),
+            lambda policy, state: policy._restore_partition(state),
+        ),
+    )  # fmt: skip
     continuous: ClassVar[bool] = True
+    sharded: ClassVar[bool] = True
 
     kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
     rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
@@ -106,7 +116,7 @@ class PiGPUCB(ShardedPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        if isinstance(self.space, Arms):
+        if not self.space.has_coordinates:
             checks.refuse("space", self.space, "a Grid, Points or a Box: arms have no coordinates to partition")
         self.kernel.check(self.space.dimension)
         if self.kernel.epsilon:
@@ -120,7 +130,9 @@ class PiGPUCB(ShardedPolicy):
                     "regularization", self.regularization, f"none of your own: theory=True makes it {theorem}"
                 )
             self.regularization = theorem
-        self._check_rounding(float(self.kernel.diagonal(self._some_points()).max()))
+        self._noise_floor = noise_floor(
+            self.regularization, float(self.kernel.diagonal(self._domain.sample(self.seed)).max())
+        )
         self._smoothness = self._checked_nu()
         self._partition = self._fresh_partition()
 
@@ -135,7 +147,7 @@ class PiGPUCB(ShardedPolicy):
             checks.warn(f"PiGPUCB's guarantee is for Matern kernels with nu > 1; the kernel is {self.kernel}")
         return min(nu, 1e6)  # an RBF kernel is the limit
 
-    def _fresh_partition(self) -> Partition:
+    def _fresh_partition(self, remote: bool = True) -> Partition:
         d, nu = self.space.dimension, self._smoothness
         self._b = (d + 1) / (d + 2 * nu)
         self._log_delta, self._growth = math.log(4.0 / self.delta), self._b * d
@@ -144,43 +156,40 @@ class PiGPUCB(ShardedPolicy):
         log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)
         cover: Cover
         given = (self.kernel, self.prior_mean, self.regularization, self._salt)
-        if isinstance(self._finite, Visited):
+        if self.domain.whole_box:
             assert isinstance(self.space, Box)
             cover = BoxCover(self.space, self._points)
             make: MakeCells = functools.partial(make_box_cells, self.space, *given, UpperConfidence, self.tightening)
         else:
-            cover = make_cover(self._finite)
-            make = functools.partial(make_finite_cells, self._finite, *given)
+            cover = make_cover(self.finite_space)
+            make = functools.partial(make_finite_cells, self.finite_space, *given)
         shard: Shard[Any]
-        if self.on is None:
+        if self.on is None or not remote:
             shard = make(self._points, log, tree)
         else:
-            points = self._points if isinstance(self._finite, Visited) else None
+            points = self._points if self.domain.whole_box else None
             shard = RemoteCells(make, self.rkhs_norm, self.noise, cover, points, log, tree, self._executor)
-        self._shard = shard
         return Partition(cover, shard, log, tree, divisions, self._room, self.tightening, self._salt)
 
     def _points(self, candidates: Indices | None) -> Floats:
-        return self._finite.points(candidates)
+        return self._domain.points(candidates)
 
-    def visit(self, grown: Visited) -> None:
-        if grown.size < self._finite.size:  # an ask that failed
+    def extend(self, grown: Domain) -> None:
+        if not grown.whole_box:
+            self._discard(self._partition)  # the cover is made again on all points, and told again
+        elif grown.size < self._domain.size:  # after an ask that failed
             self._partition.forget_candidates(grown.size)
-
-    def extend(self, grown: Points) -> None:
-        """Take points into the cells that cannot be played: the cover is made again, and told again."""
-        partition, self._finite = self._partition, grown
-        self._discard(partition)
 
     @functools.cached_property
     def _partition(self) -> Partition:
-        """The cells, told all that the policy was told."""
-        return self._tell_again()
+        """Cells with all observations."""
+        return self._observed_again(self._known)
 
-    def _tell_again(self) -> Partition:
-        partition = self._fresh_partition()
+    def _observed_again(self, known: ObservationLog, remote: bool = True) -> Partition:
+        """Return new cells with the observations of a log."""
+        partition = self._fresh_partition(remote)
         for i in range(self.rounds):
-            partition.observe(*self._known.at(i), self._log_term(i + 1))
+            partition.observe(*known.at(i), self._log_term(i + 1))
         return partition
 
     def _discard(self, partition: Partition) -> None:
@@ -189,11 +198,12 @@ class PiGPUCB(ShardedPolicy):
         del self.__dict__["_partition"]
 
     def untold(self) -> Indices:
-        if not isinstance(self._finite, Visited):
+        if not self.domain.whole_box:
             return super().untold()
         log = self._partition.log
-        known = np.flatnonzero(~np.isnan(self._finite.points()[:, 0]))
-        return np.setdiff1d(known, log.candidates[: log.count])
+        observed = np.zeros(self._domain.size, dtype=np.bool_)
+        observed[log.candidates[: log.count]] = True
+        return self._domain.unobserved(observed)
 
     def _room(self, divisions: int) -> float:
         """Observations, plus one, beyond which a cell of side 1 / `divisions` splits."""
@@ -208,21 +218,29 @@ class PiGPUCB(ShardedPolicy):
 
     # ---- the algorithm
 
-    def choose(self, allowed: Mask | None = None) -> int:
+    def choose(self, allowed: Mask | None = None) -> int | Floats:
+        partition, log_term, pending = self._partition, self._log_term(self.round), self._pending.numbers
         if allowed is not None:
-            return self._partition.maximize_among(np.flatnonzero(allowed), self._log_term(self.round), self._pending)[0]
-        found = self._winner().candidate
-        return int(found if isinstance(found, int | np.integer) else self._locate(found[None])[0])
+            return partition.maximize_among(np.flatnonzero(allowed), log_term, pending)[0]
+        held = partition.winner(pending)
+        return (partition.maximize(log_term, pending) if held is None else held).candidate  # (4)
 
     def _winner(self) -> Winner:
-        held = self._partition.winner(self._pending)
-        return self._partition.maximize(self._log_term(self.round), self._pending) if held is None else held  # (4)
+        """Return the cell that is played next; where it has not been chosen yet, from cells made aside.
+
+        Choosing evaluates cells, which leaves traces in later rounding: what is only asked about changes nothing.
+        """
+        pending, held = self._pending.numbers, self._partition.winner(self._pending.numbers)
+        if held is not None:
+            return held
+        aside = copy.deepcopy(self._partition) if self.on is None else self._observed_again(self._partition.log, False)
+        return aside.maximize(self._log_term(self.round), pending)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         partition = self._partition
         try:
             partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
-        except BaseException:  # who holds the cells may be out of reach in the middle
+        except BaseException:  # the executor may lose its workers in the middle
             self._discard(partition)
             raise
 
@@ -239,9 +257,15 @@ class PiGPUCB(ShardedPolicy):
     @property
     def evaluations(self) -> int:
         """Points of a box at which an index was computed so far; 0 on a finite space."""
-        return self._shard.evaluations
+        return self._partition.evaluations
 
     # ---- what it knows
+
+    @property
+    def observations(self) -> Observations:
+        log = self._partition.log
+        candidates, averages, noise_variances = log.collapsed(range(log.count))
+        return Observations(self._domain.points(candidates), averages, noise_variances)
 
     @property
     def cover(self) -> list[CoverElement]:
@@ -267,7 +291,7 @@ class PiGPUCB(ShardedPolicy):
         best = (-math.inf, 0.0, 0.0)
         for cell in partition.cells_at(point):
             queried, averages, noise = partition.collapsed(cell)
-            regression = Regression(self.kernel, self._finite.points(queried), noise, averages - self.prior_mean)
+            regression = Regression(self.kernel, self._domain.points(queried), noise, averages - self.prior_mean)
             mean, variance = (float(values[0]) for values in regression.predict(point[None]))
             index = mean + partition.width(0.0 if cell is None else cell.gain, log_term) * math.sqrt(variance)
             best = max(best, (index, mean + self.prior_mean, variance))
@@ -278,9 +302,9 @@ class PiGPUCB(ShardedPolicy):
         candidate, mean, std = self._partition.best_queried()
         if candidate < 0:
             found = self._winner().candidate
-            x = found if isinstance(found, np.ndarray) else self._finite.value(found)
-            return Best(x, self.prior_mean, self._shard.prior_std)
-        return Best(self._finite.value(candidate), mean, std)
+            x = found if isinstance(found, np.ndarray) else self._domain.value(found)
+            return Best(x, self.prior_mean, self._partition.prior_std)
+        return Best(self._domain.value(candidate), mean, std)
 
     # ---- kept and taken up again
 
@@ -288,10 +312,6 @@ class PiGPUCB(ShardedPolicy):
     def ask_is_stateful(self) -> bool:
         return True
 
-    def state(self) -> State:
-        return {**super().state(), **nested(partition=self._partition.state())}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
+    def _restore_partition(self, state: State) -> None:
         self._partition = self._fresh_partition()
-        self._partition.restore(part(state, "partition"))
+        self._partition.restore(state)

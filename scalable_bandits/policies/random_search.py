@@ -6,16 +6,19 @@ for t = 1, 2, ...:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.base import Best, Mask, Policy
-from scalable_bandits.posteriors import CollapsedObservations, State, nested, part
+from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.best import Observations
+from scalable_bandits.posteriors import CollapsedObservations
+from scalable_bandits.posteriors.state import Field, member
 from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -30,24 +33,21 @@ class RandomSearch(Policy):
     Other parameters are those of `Policy`.
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (member("_observed"),)
+
     kernel: Any = attrs.field(kw_only=False, default=None, repr=False)
     _observed: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
 
-    def choose(self, allowed: Mask | None = None) -> int:
-        rng = generator(self.seed, "draws", self.round)
-        if allowed is None:
-            return int(rng.integers(self._choosable))
-        return int(rng.choice(np.flatnonzero(allowed)))
+    def choose(self, allowed: Mask | None = None) -> int | Floats:
+        return self.domain.draw_uniform(generator(self.seed, "draws", self.round), allowed)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)
 
-    def state(self) -> State:
-        return {**super().state(), **nested(observed=self._observed.state())}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self._observed.restore(part(state, "observed"))
+    @property
+    def observations(self) -> Observations:
+        candidates, averages, noise_variances = self._observed.collapsed()
+        return Observations(self._domain.points(candidates), averages, noise_variances)
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """As `Policy.posterior`, at a point or (k, d): average and standard error; NaN, infinity where is none."""
@@ -59,7 +59,7 @@ class RandomSearch(Policy):
 
     def _average_at(self, point: Floats) -> tuple[float, float]:
         try:
-            candidate = int(self._find(point[None])[0])
+            candidate = int(self._domain.find(point[None])[0])
         except ValueError:  # it is none
             candidate = -1
         return self._observed.at(candidate)
@@ -70,4 +70,4 @@ class RandomSearch(Policy):
             raise ValueError("best: nothing has been told yet; random search has no prior to go by")
         candidates, averages, variances = self._observed.collapsed()
         i = int(np.argmax(averages))
-        return Best(self._finite.value(int(candidates[i])), float(averages[i]), float(variances[i] ** 0.5))
+        return Best(self._domain.value(int(candidates[i])), float(averages[i]), float(variances[i] ** 0.5))

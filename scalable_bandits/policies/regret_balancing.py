@@ -18,8 +18,8 @@ import attrs
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.unknown_prior import Outcome, Rejection, UnknownPriorPolicy
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -35,15 +35,15 @@ class RegretBalancing(UnknownPriorPolicy):
 
     def choose(self, allowed: Mask | None = None) -> int:
         counts = self._counts.copy()
-        for _ in self._pending:
+        for _ in self._pending.numbers:
             counts[self._turn(counts)] += 1.0
         return self.largest(self.proposals([self._turn(counts)], allowed))  # line 4
 
     def prefetch_next(self) -> None:
         counts = self._counts.copy()
-        for _ in range(len(self._pending) + 1):  # the present play, and those pending
+        for _ in range(len(self._pending.numbers) + 1):  # the present play, and those pending
             counts[self._turn(counts)] += 1.0
-        self._prefetch([self._turn(counts)], "propose", None, self._pending)
+        self._prefetch([self._turn(counts)], "propose", None, self._pending.numbers)
 
     def credit(self, told: Outcome) -> None:
         p = self._turn(self._counts)

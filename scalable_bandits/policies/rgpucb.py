@@ -13,17 +13,34 @@ counted in values told.
 
 from __future__ import annotations
 
+import functools
+
 import attrs
 
-from scalable_bandits.policies.limited_memory import MemoryPolicy
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, resolved_memory
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class RGPUCB(MemoryPolicy):
+class RGPUCB(ConfidencePolicy):
     """Restarting GP-UCB: improved GP-UCB that begins anew every `memory` rounds.
 
-    Parameters are those of `MemoryPolicy`, `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`. After a restart
-    the posterior is the prior, and `best()` is its best.
+    Parameters
+    ----------
+    memory
+        Number of observations that are remembered; "auto": ceil(g_T^(1/4) sqrt(T / P_T)), which needs the horizon T.
+        g_T is the number or the function given as `information_gain`, and otherwise the greedy bound, which costs T
+        rounds once.
+    variation_budget
+        P_T, for "auto": the sum over rounds of the RKHS norm of f_{t+1} - f_t; 1 if not given.
+
+    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`. After a restart the
+    posterior is the prior, and `best()` is its best.
+
+    Raises
+    ------
+    ValueError
+        If `memory="auto"` lacks its horizon or a gain of a kernel that forgets, or B is to be learned.
 
     Examples
     --------
@@ -33,6 +50,18 @@ class RGPUCB(MemoryPolicy):
     >>> policy.remembered, policy.best().x.tolist()
     (1, [1.0])
     """
+
+    memory: int | str = memory_field()
+    variation_budget: float | None = budget_field()
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        check_memory(self, self.memory)
+
+    @functools.cached_property
+    def memory_length(self) -> int:
+        """H, the number of rounds between restarts, as given or as "auto" says."""
+        return resolved_memory(self, self.memory, self.variation_budget)
 
     @property
     def remembered(self) -> int:
@@ -46,4 +75,4 @@ class RGPUCB(MemoryPolicy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         super().learn(candidate, y, noise_variance)
         if (self.rounds + 1) % self.memory_length == 0:  # the round to come is rounds + 2
-            self.forget()  # (1)
+            self._model.forget()  # (1)

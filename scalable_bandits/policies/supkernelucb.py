@@ -28,19 +28,10 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import independent
-from scalable_bandits.policies.base import Mask
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.posteriors import CollapsedObservations, Engine, State, arrays, nested, part, pending
-from scalable_bandits.spaces import Points
-
-DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
-
-
-class Stage(NamedTuple):
-    """The observations that joined a stage, and the posterior given them alone."""
-
-    engine: Engine
-    observed: CollapsedObservations
+from scalable_bandits.posteriors import Engine, State, arrays, nested, part
+from scalable_bandits.posteriors.model import DEVIATION, Model
+from scalable_bandits.spaces import Domain, Mask
 
 
 class Phase(NamedTuple):
@@ -83,7 +74,7 @@ class SupKernelUCB(GaussianProcessPolicy):
 
     rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
-    _stages: list[Stage] = attrs.field(init=False, factory=list, repr=False)
+    _stages: list[Model] = attrs.field(init=False, factory=list, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -93,7 +84,7 @@ class SupKernelUCB(GaussianProcessPolicy):
             checks.refuse("engine", self.engine, "'auto', 'dense' or 'blocked': exact ones")
         if self.horizon is None:
             checks.refuse("horizon", None, "a number of rounds: the thresholds and the width depend on it")
-        intervals = self._choosable * self.horizon * max(1, math.ceil(math.log(self.horizon)))
+        intervals = self.domain.choosable * self.horizon * max(1, math.ceil(math.log(self.horizon)))
         self._width = independent(intervals, self.delta, self.rkhs_norm, self.noise, self.regularization)
         self._finest = self.scale / math.sqrt(self.horizon)
 
@@ -156,49 +147,35 @@ class SupKernelUCB(GaussianProcessPolicy):
         stage = self._joins(candidate)  # (4)
         super().learn(candidate, y, noise_variance)
         if stage:
-            engine, observed = self._at(stage)
-            engine.observe(candidate, y, noise_variance)
-            observed.add(candidate, y, noise_variance)
+            self._at(stage).observe(candidate, y, noise_variance)
 
     def _taken(self, stage: int) -> Floats | None:
-        """Variance (n,) that pending points will take off a stage's; None if none will."""
-        points, counts = pending.distinct(self._pending)
-        joining = np.array([self._joins(c) == stage for c in points.tolist()], dtype=np.bool_)
-        if not joining.any():
-            return None
-        points, noise_variances = points[joining], self.regularization / counts[joining]
-        columns = self._at(stage).engine.columns(points)
-        return pending.reduction(columns, pending.covariance_of_values(columns, points, noise_variances))
+        """Return the variance (n,) that pending points take off a stage's; None if none will."""
+        return self._at(stage).reduction([c for c in self._pending.numbers if self._joins(c) == stage])
 
     # ---- the stages
 
-    def _at(self, stage: int) -> Stage:
-        """A stage, made when it is first reached."""
+    def _at(self, stage: int) -> Model:
+        """Return the model of a stage, from its own observations alone; made when the stage is first reached."""
         while len(self._stages) < stage:
-            points = self._finite.points()
-            engine = self.fresh_engine(points, self.prior_mean_at(points))
-            self._stages.append(Stage(engine, CollapsedObservations()))
+            self._stages.append(self.make_model())
         return self._stages[stage - 1]
 
-    def extend(self, grown: Points) -> None:
+    def extend(self, grown: Domain) -> None:
         super().extend(grown)
-        points, stages = grown.points(), []
-        for _, observed in self._stages:
-            engine = self.fresh_engine(points, self.prior_mean_at(points))
-            if len(observed):
-                for row in zip(*map(np.ndarray.tolist, observed.collapsed()), strict=True):
-                    engine.observe(*row)
-            stages.append(Stage(engine, observed))
-        self._stages = stages
+        self._stages = [stage.extended(grown) for stage in self._stages]
 
     def state(self) -> State:
-        held = {f"{name}{s}": p.state() for s, stage in enumerate(self._stages) for name, p in stage._asdict().items()}
-        return {**super().state(), **arrays(stages=len(self._stages)), **nested(**held)}
+        stages = {
+            name.replace(".", f"{s}.", 1): held  # engine0.mean, observed0.points, ...
+            for s, stage in enumerate(self._stages)
+            for name, held in stage.state().items()
+        }
+        return {**super().state(), **arrays(stages=len(self._stages)), **stages}
 
     def restore(self, state: State) -> None:
         super().restore(state)
         self._stages = []
         for s in range(int(state["stages"])):
-            engine, observed = self._at(s + 1)
-            engine.restore(part(state, f"engine{s}"))
-            observed.restore(part(state, f"observed{s}"))
+            held = {name: part(state, f"{name}{s}") for name in ("engine", "observed")}
+            self._at(s + 1).restore(nested(**held))

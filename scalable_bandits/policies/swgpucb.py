@@ -12,6 +12,7 @@ Differs from the paper in: g is the realised information gain of the observation
 
 from __future__ import annotations
 
+import functools
 from typing import Any, ClassVar
 
 import attrs
@@ -19,7 +20,9 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import sliding_theorem
-from scalable_bandits.policies.limited_memory import MemoryPolicy
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, resolved_memory
 from scalable_bandits.posteriors import Engine, SlidingWindowEngine
 
 LARGEST_WINDOW = 1e9  # numbers held: 8 GB
@@ -32,20 +35,27 @@ def _kind(value: Any) -> str:
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class SWGPUCB(MemoryPolicy):
+class SWGPUCB(ConfidencePolicy):
     """Sliding-window GP-UCB: improved GP-UCB on the last `memory` observations.
 
     Parameters
     ----------
+    memory
+        Number of observations that are remembered; "auto": ceil(g_T^(1/4) sqrt(T / P_T)), which needs the horizon T.
+        g_T is the number or the function given as `information_gain`, and otherwise the greedy bound, which costs T
+        rounds once.
+    variation_budget
+        P_T, for "auto": the sum over rounds of the RKHS norm of f_{t+1} - f_t; 1 if not given.
     width
         "algorithm": the width of Algorithm 2. "theorem": that of Theorem 2, which needs the horizon.
 
-    Other parameters are those of `MemoryPolicy`, `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
     ValueError
-        If the theorem's width lacks its horizon, or the window on so many candidates would take more than 8 GB.
+        If the theorem's width or `memory="auto"` lacks its horizon, B is to be learned, or the
+        window on so many candidates would take more than 8 GB.
 
     Examples
     --------
@@ -58,10 +68,13 @@ class SWGPUCB(MemoryPolicy):
 
     engines: ClassVar[tuple[str, ...]] = ("sliding",)
 
+    memory: int | str = memory_field()
+    variation_budget: float | None = budget_field()
     _width: str = attrs.field(default="algorithm", alias="width", converter=_kind)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        check_memory(self, self.memory)
         if self._width == "theorem" and self.horizon is None:
             checks.refuse("horizon", None, "a number, for width='theorem'")
         if self.memory != "auto":
@@ -69,14 +82,19 @@ class SWGPUCB(MemoryPolicy):
 
     def _check_window(self) -> None:
         w = self.memory_length
-        if w * (w + self._finite.size) > LARGEST_WINDOW:
+        if w * (w + self._domain.size) > LARGEST_WINDOW:
             checks.refuse(
                 "memory", w, f"w with w (w + candidates) up to {LARGEST_WINDOW:.0e}: so many numbers are held"
             )
 
-    def fresh_engine(self, points: Floats, prior_mean: Floats) -> Engine:
+    @functools.cached_property
+    def memory_length(self) -> int:
+        """w, the number of observations in the window, as given or as "auto" says."""
+        return resolved_memory(self, self.memory, self.variation_budget)
+
+    def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         self._check_window()
-        return SlidingWindowEngine(self.kernel, points, prior_mean, self.memory_length)  # (3)
+        return SlidingWindowEngine(kernel, points, prior_mean, self.memory_length)  # (3)
 
     @property
     def remembered(self) -> int:

@@ -16,11 +16,12 @@ from __future__ import annotations
 import attrs
 
 from scalable_bandits import checks
-from scalable_bandits.policies.gpucb import GPUCB
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.gpucb import checked_theorem, theorem_width
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class TVGPUCB(GPUCB):
+class TVGPUCB(ConfidencePolicy):
     """Time-varying GP-UCB: what was observed counts less, and is less sure, as time goes by.
 
     Parameters
@@ -28,12 +29,15 @@ class TVGPUCB(GPUCB):
     kernel
         Prior covariance times ``TemporalDecay(epsilon)``.
 
-    Other parameters are those of `GPUCB`.
+    theorem, scale, constants
+        As of `GPUCB`.
+
+    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
     ValueError
-        If the kernel does not forget.
+        If the kernel does not forget, or the theorem or its constants are not for the space.
 
     Examples
     --------
@@ -45,7 +49,17 @@ class TVGPUCB(GPUCB):
     0.45
     """
 
+    theorem: int | None = attrs.field(default=None, validator=checks.one_of((1, 2, 3, None)))
+    scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
+    constants: tuple[float, float] = attrs.field(default=(1.0, 1.0))
+
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        self.theorem = checked_theorem(self, self.theorem, self.constants)
         if not self.kernel.epsilon:
             checks.refuse("kernel", self.kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")
+
+    @property
+    def width(self) -> float:
+        """sqrt(beta_t / scale) of the next round."""
+        return theorem_width(self, self.theorem, self.scale, self.constants)  # (1)

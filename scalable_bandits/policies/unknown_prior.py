@@ -6,7 +6,7 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import attrs
 import numpy as np
@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_finite
-from scalable_bandits.policies.base import Best, Mask
+from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.measurements import noise_floor
 from scalable_bandits.policies.prior_model import PriorModel, Proposal
-from scalable_bandits.policies.sharded import ShardedPolicy
 from scalable_bandits.posteriors import State, arrays, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.placement import Shards
 from scalable_bandits.priors import Prior
-from scalable_bandits.spaces import FiniteSpace, Points
+from scalable_bandits.spaces import Domain, FiniteSpace, Mask
 
 
 class Rejection(NamedTuple):
@@ -59,7 +59,7 @@ def _priors(value: Any) -> tuple[Prior, ...]:
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class UnknownPriorPolicy(ShardedPolicy):
+class UnknownPriorPolicy(Policy):
     """A policy whose priors all learn every observation; subclasses say which of them plays.
 
     An observation is credited to the prior whose turn it was, whether or not its point was asked for: what a policy
@@ -72,7 +72,7 @@ class UnknownPriorPolicy(ShardedPolicy):
     engine
         As in `GaussianProcessPolicy`, without "sketched".
 
-    Other parameters are those of `ShardedPolicy` (`on`: where the priors' posteriors are) and `Policy`.
+    Other parameters are those of `Policy` (`on`: executor of the priors' models).
 
     Raises
     ------
@@ -92,6 +92,8 @@ class UnknownPriorPolicy(ShardedPolicy):
         Name of each prior to the logarithm of its marginal likelihood, of a rejected one as it was then.
     """
 
+    sharded: ClassVar[bool] = True
+
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
     engine: str = attrs.field(default="auto")
     _shards: Shards = attrs.field(init=False, repr=False)
@@ -100,20 +102,22 @@ class UnknownPriorPolicy(ShardedPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        some = self._some_points()
+        some = self._domain.sample(self.seed)
         for prior in self.priors:
             prior.check(self.space)
-            check_engine(self.engine, self._finite.size, prior.kernel.epsilon, exact=True)
-            prior.mean_at(some[:1], 1, self._finite)
-        self._check_rounding(max(float(prior.kernel.diagonal(some).max()) for prior in self.priors))
+            check_engine(self.engine, self._domain.numbered.size, prior.kernel.epsilon, exact=True)
+            prior.mean_at(some[:1], 1, self._domain.numbered)
+        self._noise_floor = noise_floor(
+            self.regularization, max(float(prior.kernel.diagonal(some).max()) for prior in self.priors)
+        )
         count = len(self.priors)
         self._playing = list(range(count))
-        self._queried = np.zeros(self._finite.size, dtype=np.bool_)
+        self._queried = np.zeros(self._domain.numbered.size, dtype=np.bool_)
         # Of each prior: log marginal likelihood; and over its plays how many there were, the sum of the errors (or of
         # y), of beta s, and of the shares.
         self._evidence, self._counts, self._sums, self._slacks, self._weights = np.zeros((5, count))
         self._asked = 0  # round whose means all priors in play have evaluated
-        self._shards = self._make_shards(self._finite)
+        self._shards = self._make_shards(self._domain.numbered)
         self._reports: dict[int, tuple[float, bool]] = {}
 
     def _make_shards(self, space: FiniteSpace) -> Shards:
@@ -148,7 +152,7 @@ class UnknownPriorPolicy(ShardedPolicy):
 
     def width_of(self, t: int) -> float:
         """beta_t of a round, in standard deviations; the same for all priors."""
-        return unknown_prior_finite(t, self._choosable, self.delta)
+        return unknown_prior_finite(t, self.domain.choosable, self.delta)
 
     def allowance(self, t: int) -> float:
         """xi_t of a round, in squared units of y; see `confidence.error_allowance`."""
@@ -156,7 +160,7 @@ class UnknownPriorPolicy(ShardedPolicy):
 
     def proposals(self, priors: Sequence[int], allowed: Mask | None) -> list[Proposal]:
         """What some priors would play in the round to come, of a mask (size,) or of all."""
-        found: list[Proposal] = self._ask(priors, "propose", allowed, self._pending)
+        found: list[Proposal] = self._ask(priors, "propose", allowed, self._pending.numbers)
         return found
 
     def _ask(self, priors: Sequence[int], method: str, *arguments: Any) -> list[Any]:
@@ -168,11 +172,11 @@ class UnknownPriorPolicy(ShardedPolicy):
 
     def prefetch_next(self) -> None:
         """Say what will be asked of the priors once the present round is told, as far as that is known before."""
-        self._prefetch(self._playing, "propose", None, self._pending)
+        self._prefetch(self._playing, "propose", None, self._pending.numbers)
 
     def _prefetch(self, priors: Sequence[int], method: str, *arguments: Any) -> None:
         t = self.rounds + 2
-        self._shards.prefetch(priors, method, self.width_of(t + len(self._pending)), t, *arguments)
+        self._shards.prefetch(priors, method, self.width_of(t + len(self._pending.numbers)), t, *arguments)
 
     def book(self, prior: int, amount: float, slack: float, share: float) -> None:
         """Credit a prior with a play.
@@ -301,7 +305,7 @@ class UnknownPriorPolicy(ShardedPolicy):
         """Queried point of largest posterior mean; before the first `tell`, the candidate of largest prior mean."""
         mean, variance = self._mixture("moments", self.belief(), self.rounds + 1)
         candidate, _ = choose(mean, self._salt, self._queried if self._queried.any() else self.allowed(None))
-        return Best(self._finite.value(candidate), float(mean[candidate]), float(np.sqrt(variance[candidate])))
+        return Best(self._domain.value(candidate), float(mean[candidate]), float(np.sqrt(variance[candidate])))
 
     # ---- what is told
 
@@ -319,12 +323,12 @@ class UnknownPriorPolicy(ShardedPolicy):
         self._evidence[playing] -= 0.5 * (np.log(2.0 * math.pi * total) + (y - mean) ** 2 / total)
         self._queried[candidate] = True
 
-    def extend(self, grown: Points) -> None:
-        """Rebuild the shards over the longer candidate set."""
-        rebuilt = self._make_shards(grown)
+    def extend(self, grown: Domain) -> None:
+        """Make the shards again on the larger candidate set."""
+        rebuilt = self._make_shards(grown.numbered)
         self._prepare(rebuilt)
         for number, state in zip(self._playing, self._shards.ask(self._playing, "state"), strict=True):
-            rebuilt.ask([number], "take", state, self._finite.size)
+            rebuilt.ask([number], "take", state, self._domain.numbered.size)
         self._shards, self._reports = rebuilt, {}
         self._queried = np.append(self._queried, np.zeros(grown.size - len(self._queried), dtype=np.bool_))
 
@@ -349,6 +353,6 @@ class UnknownPriorPolicy(ShardedPolicy):
         }
         self._evidence, self._counts, self._sums, self._slacks, self._weights = state["sums"].copy()
         self._queried = state["queried"].copy()
-        self._shards, self._reports, self._asked = self._make_shards(self._finite), {}, 0
+        self._shards, self._reports, self._asked = self._make_shards(self._domain.numbered), {}, 0
         held = part(state, "shards")
         self._shards.restore({number: part(held, str(number)) for number in self._playing})

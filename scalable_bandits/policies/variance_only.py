@@ -11,14 +11,14 @@ from typing import ClassVar
 
 import attrs
 
-from scalable_bandits.formulas.acquisition import UpperConfidence
-from scalable_bandits.policies.base import Mask
-from scalable_bandits.policies.gp_policy import IndexPolicy
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
+from scalable_bandits.posteriors.model import DEVIATION
+from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class VarianceOnly(IndexPolicy):
+class VarianceOnly(GaussianProcessPolicy):
     """Play the largest posterior standard deviation (uncertainty sampling, greedy experimental design).
 
     Parameters are those of `GaussianProcessPolicy` and `Policy`.
@@ -27,4 +27,4 @@ class VarianceOnly(IndexPolicy):
     continuous: ClassVar[bool] = True
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
-        return UpperConfidence(width=1.0, mean_weight=0.0)
+        return DEVIATION

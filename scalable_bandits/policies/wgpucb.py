@@ -19,12 +19,13 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.igpucb import IGPUCB
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.posteriors import Engine, WeightedEngine
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class WGPUCB(IGPUCB):
+class WGPUCB(ConfidencePolicy):
     """Weighted GP-UCB: an observation counts less by a factor `eta` with every round.
 
     Parameters
@@ -32,7 +33,8 @@ class WGPUCB(IGPUCB):
     eta
         Between 0 and 1; some 1 / (1 - eta) rounds are remembered.
 
-    Other parameters are those of `IGPUCB`. A round costs O(m^2 n) on n candidates, of which m have weights that show.
+    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`. A round costs O(m^2 n) on
+    n candidates, of which m have weights that show.
 
     Examples
     --------
@@ -48,5 +50,10 @@ class WGPUCB(IGPUCB):
 
     eta: float = attrs.field(default=0.99, converter=checks.to_float, validator=checks.probability)
 
-    def fresh_engine(self, points: Floats, prior_mean: Floats) -> Engine:
-        return WeightedEngine(self.kernel, points, prior_mean, self.eta)  # (3)
+    @property
+    def width(self) -> float:
+        """beta_t of the next round."""
+        return self._width_for(self.information_gain, self.delta)  # (1)
+
+    def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
+        return WeightedEngine(kernel, points, prior_mean, self.eta)  # (3)

@@ -11,7 +11,14 @@ from scalable_bandits.posteriors.exact.dense import DenseEngine
 from scalable_bandits.posteriors.forgetting.kalman import KalmanEngine
 from scalable_bandits.posteriors.forgetting.sliding_window import SlidingWindowEngine
 from scalable_bandits.posteriors.forgetting.weighted import WeightedEngine
-from scalable_bandits.posteriors.registry import check_engine, check_size, engine_class, make_engine, register_engine
+from scalable_bandits.posteriors.registry import (
+    check_engine,
+    check_size,
+    engine_class,
+    find_engine,
+    make_engine,
+    register_engine,
+)
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.sampling.features import (
     FeaturePosterior,
@@ -45,6 +52,7 @@ __all__ = [
     "check_engine",
     "check_size",
     "engine_class",
+    "find_engine",
     "make_engine",
     "nested",
     "part",

@@ -1,4 +1,4 @@
-"""The largest information gain of t observations, bounded from above by the greedy maximum over a finite space."""
+"""Upper bound on the maximal information gain of a finite space, by greedy maximisation."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from scalable_bandits.spaces import FiniteSpace
 
 
 class GreedyInformationGain:
-    """Upper bound on the largest gain of t observations: the greedy maximum over (1 - 1/e).
+    """Upper bound on the information gain of any t observations: the greedy maximum divided by 1 - 1/e.
 
-    Source: Srinivas et al. 2010, section 5.1 (the gain is submodular: Nemhauser et al. 1978).
+    Source: Srinivas et al. 2010, section 5.1, with the bound of Nemhauser et al. 1978 for submodular functions.
 
     Parameters
     ----------
     kernel, space
-        Prior covariance and finite space.
+        Prior covariance, and the finite space of the observed points.
     regularization
-        lambda, in squared units of y.
+        Noise variance lambda, in squared units of y.
 
     Raises
     ------
     ValueError
-        If the function changes over rounds (`TemporalDecay`), the space is not finite, or the regularization not
-        positive.
+        If the kernel has a `TemporalDecay`, the space is not finite, or the regularization is not positive.
 
     Examples
     --------
@@ -45,13 +44,17 @@ class GreedyInformationGain:
         if not finite("regularization", regularization, ndim=0) > 0.0:
             refuse("regularization", regularization, "a positive number")
         if kernel.epsilon:
-            refuse("kernel", kernel, "one without TemporalDecay: the bound is for a function that stays as it is")
+            refuse(
+                "kernel",
+                kernel,
+                "a kernel without TemporalDecay, because the bound is for a function that does not change",
+            )
         self._engine = make_engine("auto", kernel, space.points(), np.zeros(space.size))
         self._regularization = regularization
         self._gains = [0.0]
 
     def __call__(self, t: int) -> float:
-        """Gain bound of t >= 0 observations, in nats."""
+        """Return the bound for t >= 0 observations, in nats."""
         while len(self._gains) <= t:
             x, _ = self._engine.maximize(UpperConfidence(width=1.0, mean_weight=0.0), salt=0)
             self._engine.observe(x, 0.0, self._regularization)

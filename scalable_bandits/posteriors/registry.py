@@ -50,6 +50,17 @@ register_engine("sketched", SketchedEngine)
 register_engine("autoregressive", KalmanEngine)
 
 
+def find_engine(name: str) -> type[Engine] | None:
+    """Return the class of a registered engine; None if no engine has this name, as of "auto".
+
+    Parameters
+    ----------
+    name
+        Name of the engine.
+    """
+    return _engines.get(name)
+
+
 def engine_class(name: str) -> type[Engine]:
     """Class of a registered engine.
 

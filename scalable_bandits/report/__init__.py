@@ -1,4 +1,4 @@
-"""Reports: one HTML page, complete in itself, for a study or a run."""
+"""Reports: a study or a run as one self-contained HTML page."""
 
 from scalable_bandits.report.writing import page, write_report
 

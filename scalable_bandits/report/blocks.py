@@ -1,76 +1,63 @@
-"""What a report is made of: facts, tables, figures and commands, in sections."""
+"""Parts of a report: sections of facts, tables, figures, commands and text."""
 
 from __future__ import annotations
 
 import base64
 import io
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
-
-from scalable_bandits.report.numerals import significant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIZE = (4.7, 3.4)  # inches of a figure: its text can be read on 370 pixels
-NOTHING = "\N{EN DASH}"  # of a number
-DOTS = 200  # an inch, of a figure that is an image
+SIZE = (4.7, 3.4)  # inches; a figure of this size is readable when it is shown 370 pixels wide
+DPI = 200  # of figures that are embedded as PNG
 
 
 class Block(NamedTuple):
-    """One thing on the page; the template knows how each kind looks."""
+    """One element of a section; the template lays it out according to its kind."""
 
     kind: str  # "facts", "table", "figures", "command", "text"
     title: str = ""
-    headings: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()  # of facts: pairs
-    numbers: int = 0  # how many of the last columns are numbers
-    text: str = ""
+    headings: Sequence[str] = ()  # of a table
+    rows: Sequence[Sequence[str]] = ()  # of a table; of facts: pairs of name and value
+    numbers: int = 0  # count of numeric columns, which are a table's last ones and right-aligned
+    text: str = ""  # of a table: its explanation
     figures: Sequence[Picture] = ()
 
 
 class Picture(NamedTuple):
-    """A figure with all of its data."""
+    """A figure embedded in the page."""
 
-    source: str  # a data URI
-    alt: str
+    source: str  # data URI
+    alt: str  # description for readers who cannot see the figure
     caption: str
 
 
 class Section(NamedTuple):
-    """Blocks under a heading."""
+    """Blocks under one heading."""
 
     title: str
     blocks: Sequence[Block]
 
 
 class Report(NamedTuple):
-    """All of a page."""
+    """Content of a whole page."""
 
     title: str
     subtitle: str
     sections: Sequence[Section]
 
 
-def facts(pairs: Iterable[tuple[str, object]]) -> Block:
-    """Names and values; what is None or empty is left out."""
-    return Block("facts", rows=[(name, str(value)) for name, value in pairs if value is not None and value != ""])
-
-
-def number(value: float, digits: int = 4) -> str:
-    """So many digits; a dash where there is no number."""
-    return NOTHING if math.isnan(value) else significant(value, digits)
-
-
-def interval(low: float, high: float) -> str:
-    """A confidence interval."""
-    return NOTHING if math.isnan(low) else f"{number(low, 3)} to {number(high, 3)}"
+def facts(pairs: Iterable[tuple[str, object]], title: str = "") -> Block:
+    """Make a block of names and values; pairs whose value is None or empty are left out."""
+    rows = [(name, str(value)) for name, value in pairs if value is not None and value != ""]
+    return Block("facts", title, rows=rows)
 
 
 def new_axes(width: float = SIZE[0], height: float = SIZE[1]) -> Axes:
-    """Axes of a figure that no window manager knows."""
+    """Make axes on a new figure that pyplot does not manage."""
     from matplotlib.figure import Figure
 
     made: Axes = Figure(figsize=(width, height), layout="constrained").subplots()
@@ -78,18 +65,20 @@ def new_axes(width: float = SIZE[0], height: float = SIZE[1]) -> Axes:
 
 
 def picture(drawn: Axes | Figure, alt: str, caption: str = "", *, image: bool = False, legend: bool = False) -> Picture:
-    """A drawing as a data URI: lines as SVG; as PNG where `image` is set.
+    """Embed a figure as a data URI, SVG unless `image` is set.
 
     Parameters
     ----------
     drawn
-        Axes (of their own figure), or a figure.
+        A figure, or axes alone on their figure.
     alt
-        What it shows, for those who cannot see it.
+        Description for readers who cannot see the figure.
     caption
-        Below it.
+        Text below the figure.
+    image
+        Flag to embed a PNG, which is smaller than SVG where a surface is drawn.
     legend
-        Put the axes' legend below them.
+        Flag to add a legend of the axes below them.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -105,6 +94,6 @@ def picture(drawn: Axes | Figure, alt: str, caption: str = "", *, image: bool = 
     buffer, form = io.BytesIO(), "png" if image else "svg"
     with matplotlib.rc_context({"svg.hashsalt": "scalable_bandits"}):
         metadata = {"Software": None} if image else {"Date": None, "Creator": None}
-        figure.savefig(buffer, format=form, dpi=DOTS, metadata=metadata)  # type: ignore[union-attr]
+        figure.savefig(buffer, format=form, dpi=DPI, metadata=metadata)  # type: ignore[union-attr]
     kind = "image/png" if image else "image/svg+xml"
     return Picture(f"data:{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}", alt, caption)

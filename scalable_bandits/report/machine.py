@@ -1,4 +1,4 @@
-"""On what a report was made."""
+"""Description of the machine on which a report is made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIBRARIES = ("scalable_bandits", "numpy", "scipy", "numba", "xarray", "zarr", "d
 
 
 def processor() -> str:
-    """Name of the processor, as far as the system tells."""
+    """Return the name of the processor; where the system does not give one, its architecture."""
     try:
         for entry in Path("/proc/cpuinfo").read_text().splitlines():
             if entry.startswith("model name"):
@@ -24,7 +24,7 @@ def processor() -> str:
 
 
 def machine() -> Block:
-    """Machine and versions of this process."""
+    """List processor, memory, system and library versions of this process."""
     import psutil
 
     memory = psutil.virtual_memory().total / 2**30
@@ -35,4 +35,5 @@ def machine() -> Block:
         ("system", platform.platform()),
         ("Python", platform.python_version()),
     ]
-    return facts([*pairs, *((name, metadata.version(name)) for name in LIBRARIES)])
+    versions = ((name, metadata.version(name)) for name in LIBRARIES)
+    return facts([*pairs, *versions], "Machine and libraries that made this page")

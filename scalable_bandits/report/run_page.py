@@ -1,4 +1,4 @@
-"""Report of one run: what was played, what came of it, what the policy believes now."""
+"""Report of one run: overview, curves over rounds, best observations, the policy's posterior."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from scalable_bandits.analysis import exponent, indexed
 from scalable_bandits.plots.style import COLOURS, POINTS, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
-from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, number, picture
+from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
 from scalable_bandits.report.machine import machine
+from scalable_bandits.report.numbers import number
 from scalable_bandits.runs.recording import environment_of, policy_of
 from scalable_bandits.runs.status import status
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms
 from scalable_bandits.store import StoredRun
 
-TOLD = 5000  # rounds, at the most, that are told again for a picture of the posterior
-HEADS = 20  # best rounds that a table has
+MOST_ROUNDS = 5000  # of longer runs the posterior is not drawn, because rebuilding it takes too long
+BEST_ROWS = 20  # rows of the table of largest observations
 
 
 def run_report(run: StoredRun, place: str) -> Report:
-    """Sections of a run's page."""
+    """Make the report of a run; `place` is its path or URL."""
     now = status(place)
-    against = now.environment or "by hand"
     written = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now.last_write)) if now.last_write > 0 else None
     overview = facts(
         [
             ("policy", now.policy),
-            ("plays", against),
+            ("environment", now.environment),
             ("rounds", f"{now.rounds:,}" + ("" if now.planned is None else f" of {now.planned:,}")),
             ("state", now.state),
             ("last written", written),
@@ -46,15 +46,16 @@ def run_report(run: StoredRun, place: str) -> Report:
     )
     sections = [Section("Overview", [overview])]
     if len(run):
-        sections += [_over_rounds(run), _best(run), _belief(run)]
+        sections += [_over_rounds(run), _best(run), _posterior(run)]
     described = json.dumps(run.specification, indent=2, default=str, ensure_ascii=False)
-    versions = facts([("scalable_bandits", run.attributes.get("version"))])._replace(title="It was started with")
-    made_on = machine()._replace(title="This page: made on")
-    sections.append(Section("Specification", [Block("command", text=described), versions, made_on]))
-    return Report(f"{now.policy} plays {against}", place, [*sections, _again(run, place)])
+    versions = facts([("scalable_bandits", run.attributes.get("version"))], "Version that started the run")
+    sections.append(Section("Specification", [Block("command", text=described), versions, machine()]))
+    title = f"{now.policy} on {now.environment}" if now.environment else f"{now.policy}, asked and told by a program"
+    return Report(title, place, [*sections, _commands(run, place)])
 
 
 def _over_rounds(run: StoredRun) -> Section:
+    """Draw regret, observations, confidence width and information gain over rounds."""
     names = {field.name for field in run.fields}
     drawn, blocks = [], []
     if "cumulative_regret" in names:
@@ -75,12 +76,14 @@ def _over_rounds(run: StoredRun) -> Section:
     return Section("Over rounds", blocks)
 
 
-def _some(run: StoredRun) -> Any:
+def _drawn_rounds(run: StoredRun) -> Any:
+    """Return rounds (k,), evenly spaced, the first and the last included."""
     return np.unique(np.rint(np.linspace(1, len(run), min(POINTS, len(run)))).astype(np.int64))
 
 
 def _series(run: StoredRun, name: str, label: str) -> Picture | None:
-    rounds = _some(run)
+    """Draw a stored array over rounds; None where it has no finite value."""
+    rounds = _drawn_rounds(run)
     values = run.sample(name, rounds)
     if not np.isfinite(values).any():
         return None
@@ -92,10 +95,10 @@ def _series(run: StoredRun, name: str, label: str) -> Picture | None:
 
 
 def _values(run: StoredRun) -> Picture:
-    """Observations, and the largest so far."""
-    rounds = _some(run)
+    """Draw the observations and the largest observation so far."""
+    rounds = _drawn_rounds(run)
     y, largest, before = run.sample("y", rounds), [], -math.inf
-    for first, last in zip([0, *rounds[:-1]], rounds, strict=True):  # of all rounds, not only those drawn
+    for first, last in zip([0, *rounds[:-1]], rounds, strict=True):  # over all rounds, not only the drawn ones
         before = max(before, float(run.read(int(first), int(last), ["y"])["y"].max()))
         largest.append(before)
     ax = new_axes()
@@ -107,80 +110,77 @@ def _values(run: StoredRun) -> Picture:
 
 
 def _best(run: StoredRun) -> Section:
-    """The rounds of largest y."""
+    """Tabulate the rounds with the largest observations."""
     y = run.read(names=["y"])["y"]
-    order = np.argsort(-y, kind="stable")[:HEADS]
+    order = np.argsort(-y, kind="stable")[:BEST_ROWS]
     points = run.read(names=["x"])["x"]
     rows = [
         (f"{t + 1:,}", ", ".join(f"{value:.6g}" for value in np.atleast_1d(points[t])), number(float(y[t])))
         for t in order
     ]
     table = Block("table", f"The {len(rows)} largest observations", ("round", "x", "y"), rows, 1)
-    return Section("CollapsedObservations", [table])
+    return Section("Observations", [table])
 
 
-def _belief(run: StoredRun) -> Section:
-    """Posterior and index after the run, where they can be drawn from the store alone; else why not."""
+def _posterior(run: StoredRun) -> Section:
+    """Draw posterior and index after the run; where the store alone does not suffice, say why."""
     try:
-        policy = _told(run)
-    except ValueError as error:  # a function in the specification, or a size that is too much
-        return Section("What the policy believes", [Block("text", text=f"Not drawn. {error}")])
+        policy = _rebuilt(run)
+    except ValueError as error:  # the specification has a function of the user, or the run is too long
+        return Section("Posterior", [Block("text", text=f"Not drawn. {error}")])
     whole = Trajectory(policy.finite_space, 1, run, dict(run.specification))
     drawn = []
     if isinstance(policy, UnknownPriorPolicy):
         timeline = plots.prior_timeline(policy, whole, new_axes(height=1.4 + 0.38 * len(policy.priors)))
-        drawn.append(picture(timeline, "Which prior survived until when, and was played when", "priors"))
-    if isinstance(policy.space, Arms) or policy.space.dimension <= 2:
-        flat = isinstance(policy.space, Arms) or policy.space.dimension == 1
-        try:
-            environment = environment_of(run) if "environment" in run.specification else None
-        except ValueError:
-            environment = None
-        dots = whole if len(run) <= TOLD else None
-        axes = plots.posterior(policy, environment, dots, new_axes())
-        told = "" if dots is None else "; dots: what was measured" if flat else "; dots: where it measured"
-        lines = "" if environment is None or flat else "; white lines: f"
-        note = f"posterior after the last round{lines}{told}"
-        drawn.append(picture(axes, "Posterior after the run", note, image=not flat))
-        if indexed(policy):
-            axes = plots.index(policy, dots, new_axes())
-            drawn.append(
-                picture(
-                    axes,
-                    "Index of the round to come",
-                    "index of the round to come; star: where it is largest",
-                    image=not flat,
-                )
-            )
-    missing = Block("text", text="Not drawn: more than two dimensions.")
-    return Section(
-        "What the policy believes", [_recommended(policy), Block("figures", figures=drawn) if drawn else missing]
-    )
+        alt = "Rounds in which each prior was used, and the round in which it was rejected"
+        drawn.append(picture(timeline, alt, "priors: rounds that used each (dark), and its rejection (cross)"))
+    if policy.space.dimension <= 2:
+        drawn += _surfaces(run, policy, whole)
+    pictures = Block("figures", figures=drawn) if drawn else Block("text", text="Not drawn: more than two dimensions.")
+    return Section("Posterior", [_recommendation(policy), pictures])
 
 
-def _recommended(policy: Policy) -> Block:
-    """The point that the policy would settle on."""
+def _surfaces(run: StoredRun, policy: Policy, whole: Trajectory) -> list[Picture]:
+    """Draw posterior and, if the policy has one, index over arms or a space of one or two dimensions."""
+    line = policy.space.dimension == 1
+    try:
+        environment = environment_of(run) if "environment" in run.specification else None
+    except ValueError:  # a user's function: the posterior is drawn without f
+        environment = None
+    axes = plots.posterior(policy, environment, whole, new_axes())
+    note = "posterior after the last round; dots: " + ("observations" if line else "observed points")
+    drawn = [picture(axes, "Posterior after the last round", note, image=not line)]
+    if indexed(policy):
+        axes = plots.index(policy, whole, new_axes())
+        note = "index for the next round; star: its maximum"
+        drawn.append(picture(axes, "Index for the next round", note, image=not line))
+    return drawn
+
+
+def _recommendation(policy: Policy) -> Block:
+    """List the point that the policy recommends, with its posterior mean and standard deviation."""
     best = policy.best()
     x = ", ".join(f"{value:.6g}" for value in np.ravel(best.x).tolist())
-    found = facts([("x", x), ("mean there", f"{best.mean:.4g}"), ("its standard deviation", f"{best.std:.2g}")])
-    return found._replace(title="It recommends")
+    pairs = [("x", x), ("posterior mean", f"{best.mean:.4g}"), ("standard deviation", f"{best.std:.2g}")]
+    return facts(pairs, "Recommended point")
 
 
-def _told(run: StoredRun) -> Policy:
-    """The policy of a run, told again what was observed."""
-    if len(run) > TOLD:
-        raise ValueError(f"The run has more than {TOLD:,} rounds.")
+def _rebuilt(run: StoredRun) -> Policy:
+    """Make the policy of a run anew from its specification and tell it all observations."""
+    if len(run) > MOST_ROUNDS:
+        raise ValueError(f"The run has more than {MOST_ROUNDS:,} rounds.")
     policy = policy_of(run)
     columns = run.read()
     noise = columns.get("noise")
-    policy.introduce(columns["candidate"], columns["x"])  # numbered as they were, given up evaluations among them
+    policy.introduce(columns["candidate"], columns["x"])  # keeps the numbers of candidates, given up ones included
     for t in range(len(run)):
         own = None if noise is None or not np.isfinite(noise[t]) else float(noise[t])
         policy.tell(columns["x"][t], float(columns["y"][t]), noise=own)
     return policy
 
 
-def _again(run: StoredRun, place: str) -> Section:
+def _commands(run: StoredRun, place: str) -> Section:
+    """List the commands that continue the run, make the page again and open the data."""
     command = f"scalable-bandits resume {shlex.quote(place)}"
     kind = run.attributes.get("kind")
     if run.planned is not None and len(run) >= run.planned:
@@ -188,9 +188,8 @@ def _again(run: StoredRun, place: str) -> Section:
     if kind == "maximize":
         known = str(run.specification.get("function", {}).get("function", "<"))
         command += f" --function {'module:name' if '<' in known else shlex.quote(known)}"  # a lambda has no name
-    blocks = [Block("command", "This page", text=f"scalable-bandits report {shlex.quote(place)}")]
+    blocks = [Block("command", "Make this page again", text=f"scalable-bandits report {shlex.quote(place)}")]
     if kind in ("simulate", "maximize"):
-        blocks.insert(0, Block("command", "Go on with it", text=command))
+        blocks.insert(0, Block("command", "Continue the run", text=command))
     text = "import xarray\n\n" + f"run = xarray.open_zarr({place!r}, consolidated=False)  # without this package"
-    python = Block("command", "In Python", text=text)
-    return Section("How to go on", [*blocks, python])
+    return Section("How to continue", [*blocks, Block("command", "Open the data in Python", text=text)])

@@ -1,4 +1,4 @@
-"""Report of a study: regrets, their exponents and differences, priors, times, and how to run it again."""
+"""Report of a study: regret curves and tables, priors, times, and the commands that reproduce it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from scalable_bandits import plots
 from scalable_bandits.analysis import differences, exponents, means
-from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, interval, new_axes, number, picture
+from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
 from scalable_bandits.report.machine import machine
+from scalable_bandits.report.numbers import interval, number
 from scalable_bandits.studies import Study, builders, files
 
 if TYPE_CHECKING:
@@ -20,21 +21,21 @@ if TYPE_CHECKING:
 
 
 def study_report(result: xarray.Dataset, place: str, record: dict[str, Any] | None) -> Report:
-    """Sections of a study's page.
+    """Make the report of a study.
 
     Parameters
     ----------
     result
-        The study.
+        Result of the study, as `Study.run` and `Study.open` return it.
     place
-        Where it is.
+        Path or URL of the study's store or dataset.
     record
-        Of a study's store; None for a finished dataset.
+        Specification kept in the study's store; None if the result comes from a dataset instead.
     """
-    result = result.load()  # once, as everything below looks at all of it
+    result = result.load()  # once, because every section reads all of it
     attributes, sizes = result.attrs, result.sizes
     runs = np.isfinite(result["regret"].isel(round=-1).values)
-    done = f"{int(runs.sum()):,} of {runs.size:,} runs" + ("" if runs.all() else ": not complete yet")
+    done = f"{int(runs.sum()):,} of {runs.size:,} runs"
     overview = facts(
         [
             ("study", attributes["study"]),
@@ -45,7 +46,7 @@ def study_report(result: xarray.Dataset, place: str, record: dict[str, Any] | No
             ("replicates", f"{sizes['replicate']:,}"),
             ("rounds", f"{sizes['round']:,}"),
             ("seed", attributes["seed"]),
-            ("regret in", attributes["unit"]),
+            ("unit of regret", attributes["unit"]),
         ]
     )
     sections = [Section("Overview", [overview])]
@@ -57,20 +58,22 @@ def study_report(result: xarray.Dataset, place: str, record: dict[str, Any] | No
     return Report(
         str(attributes["title"]),
         str(attributes["source"]),
-        [*sections, _specification(result, record), _again(result, place, record)],
+        [*sections, _specification(result, record), _commands(result, place, record)],
     )
 
 
 def _panels(result: xarray.Dataset, draw: Callable[[xarray.Dataset, str], Picture]) -> Block:
+    """Draw one figure per case."""
     return Block("figures", figures=[draw(result, case) for case in map(str, result["case"].values)])
 
 
 def _curves(result: xarray.Dataset) -> Section:
-    note = "Mean over the finished runs, with a 95 % confidence band (Student's t, round by round; of fewer than four "
-    note += (
-        "replicates each is a thin line instead). Log-log: dotted, a power of t fitted to the last decade of rounds, "
+    """Draw regret over rounds, twice per case: on linear and on logarithmic axes."""
+    note = (
+        "Mean over the finished runs, with a 95 % confidence band (Student's t, round by round). Where a policy has "
+        "fewer than four runs, each run is a thin line instead. On the log-log figures a dotted line is a power of t "
+        "fitted to the last decade of rounds; the legend gives its exponent ± standard error over the runs."
     )
-    note += "run by run; its exponent ± standard error in the legend."
 
     def linear(result: xarray.Dataset, case: str) -> Picture:
         ax = plots.regret_curves(result, case, new_axes(), log=False)
@@ -85,36 +88,50 @@ def _curves(result: xarray.Dataset) -> Section:
 
 
 def _tables(result: xarray.Dataset) -> Section:
-    found = [
+    """Tabulate mean regret, paired differences and fitted exponents."""
+    regrets = [
         (r.case, r.policy, str(r.runs), number(r.regret), number(r.standard_error, 2),
          interval(r.low, r.high), number(r.average, 3), number(r.last_tenth, 3), number(r.fraction, 3))
         for r in means(result)
     ]  # fmt: skip
-    heads = ("case", "policy", "runs", "regret", "std. error", "95 % interval", "a round", "last tenth", "of uniform")
+    heads = ("case", "policy", "runs", "regret", "std. error", "95 % interval", "per round", "last tenth", "of uniform")
+    regret_note = (
+        "Mean cumulative regret over the runs. Per round: mean regret of one round; last tenth: the same over the last "
+        "tenth of the rounds; of uniform: regret as a fraction of uniform play's."
+    )
     pairs = [
         (r.case, r.policy, r.against, str(r.runs), number(r.difference), number(r.standard_error, 2),
          interval(r.low, r.high), f"{r.wins:.0%}")
         for r in differences(result)
     ]  # fmt: skip
     pair_heads = ("case", "policy", "against", "pairs", "difference", "std. error", "95 % interval", "wins")
+    pair_note = (
+        "Cumulative regret minus that of the policy with the least mean regret, replicate by replicate; wins: share of "
+        "the replicates with less regret than that policy. An interval that excludes 0 is evidence of a difference, "
+        "but weaker than 95 %, because the best policy was selected on the same data."
+    )
     powers = [
         (r.case, r.policy, str(r.runs), number(r.exponent, 3), number(r.standard_error, 2)) for r in exponents(result)
     ]
-    note = "Of the same replicates, against the policy of least mean regret in each case. An interval without 0 is a "
-    note += "difference beyond chance, but for the winner having been chosen by the same data."
-    blocks = [Block("table", "Cumulative regret", heads, found, 7)]
-    if pairs:
-        blocks += [Block("text", "Paired differences", text=note), Block("table", "", pair_heads, pairs, 5)]
     power_heads = ("case", "policy", "runs", "exponent", "std. error")
-    return Section("Tables", [*blocks, Block("table", "Exponents of growth", power_heads, powers, 3)])
+    power_note = "Exponent b of a power law t^b fitted to cumulative regret over the last decade of rounds."
+    blocks = [
+        Block("table", "Cumulative regret", heads, regrets, 7, regret_note),
+        Block("table", "Paired differences", pair_heads, pairs, 5, pair_note),
+        Block("table", "Exponents of growth", power_heads, powers, 3, power_note),
+    ]
+    return Section("Tables", [block for block in blocks if block.rows])
 
 
 def _priors(result: xarray.Dataset, case: str) -> Picture:
+    """Draw how often each prior was used."""
     ax = plots.prior_histogram(result, case, new_axes())
-    return picture(ax, f"How often each prior was played in {case}", case, legend=True)
+    return picture(ax, f"Share of the rounds in which each policy used each prior in {case}", case, legend=True)
 
 
 def _times(result: xarray.Dataset) -> Section:
+    """Draw the time per round of each policy."""
+
     def draw(result: xarray.Dataset, case: str) -> Picture:
         axes = new_axes(height=1.4 + 0.36 * result.sizes["policy"])
         return picture(plots.time_per_round(result, case, axes), f"Time per round in {case}", case)
@@ -123,81 +140,83 @@ def _times(result: xarray.Dataset) -> Section:
 
 
 def _published(result: xarray.Dataset) -> list[Section]:
-    """Beside the published numbers and the theory's rates, where the study has them."""
-    study, sections = _named(result), []
+    """Compare with published numbers and with the rates of the theory, where the study has them."""
+    study, sections = _named_study(result), []
     if study is not None and study.published is not None:
         rows = [
             (r.case, r.policy, r.quantity, number(r.ours, 3), number(r.standard_error, 2), r.published)
             for r in study.published(result)
         ]
         heads = ("case", "policy", "quantity", "ours", "std. error", "published")
-        sections.append(Section("Beside the published", [Block("table", "", heads, rows, 3)]))
+        sections.append(Section("Published results", [Block("table", "", heads, rows, 3)]))
     if study is not None and study.rates is not None:
-        drawn = picture(plots.growth_figure(result, study.rates), "Series beside the rates of the theory")
-        sections.append(Section("Beside the theory", [Block("figures", figures=[drawn])]))
+        drawn = picture(plots.growth_figure(result, study.rates), "Measured growth and the rates of the theory")
+        sections.append(Section("Rates of the theory", [Block("figures", figures=[drawn])]))
     return sections
 
 
 def _specification(result: xarray.Dataset, record: dict[str, Any] | None) -> Section:
+    """Show the specification, the versions that started the study, and the machine that made this page."""
     described = dict(result.attrs) if record is None else record
     text = json.dumps(described, indent=2, default=str, ensure_ascii=False)
-    played = facts(
-        [("scalable_bandits", result.attrs.get("version")), ("Python", result.attrs.get("python"))]
-    )._replace(title="It was started with")
-    return Section(
-        "Specification", [Block("command", text=text), played, machine()._replace(title="This page: made on")]
-    )
+    versions = [("scalable_bandits", result.attrs.get("version")), ("Python", result.attrs.get("python"))]
+    blocks = [Block("command", text=text), facts(versions, "Versions that started the study"), machine()]
+    return Section("Specification", blocks)
 
 
-def _again(result: xarray.Dataset, place: str, record: dict[str, Any] | None) -> Section:
-    blocks = _numbers_again(result)
+def _commands(result: xarray.Dataset, place: str, record: dict[str, Any] | None) -> Section:
+    """List the commands that run the study again, complete it, make the page again and open the data."""
+    blocks = _run_again(result)
     if record is not None and not np.isfinite(result["regret"].isel(round=-1).values).all():
-        blocks.append(Block("command", "What is missing", text=f"scalable-bandits resume {shlex.quote(place)}"))
-    blocks.append(Block("command", "This page", text=f"scalable-bandits report {shlex.quote(place)}"))
+        blocks.append(Block("command", "Run what is missing", text=f"scalable-bandits resume {shlex.quote(place)}"))
+    blocks.append(Block("command", "Make this page again", text=f"scalable-bandits report {shlex.quote(place)}"))
     opened = f"import scalable_bandits as sb\n\nresult = sb.Study.open({place!r})"
     if record is None:
         opened = f"from scalable_bandits import store\n\nresult = store.load({place!r})"
-    return Section("How to reproduce it", [*blocks, Block("command", "In Python", text=opened)])
+    return Section("How to reproduce it", [*blocks, Block("command", "Open the data in Python", text=opened)])
 
 
-def _file_of(result: xarray.Dataset) -> dict[str, Any] | None:
-    """Tables of the study file."""
+def _file_tables(result: xarray.Dataset) -> dict[str, Any] | None:
+    """Return the tables of the study file; None for a study made of functions."""
     found: dict[str, Any] | None = json.loads(result.attrs.get("specification", "null"))
     return found
 
 
-def _named(result: xarray.Dataset) -> Study | None:
-    """The named study that this is; a copy that was changed is none."""
-    study, tables = Study.registry.get(str(result.attrs["study"])), _file_of(result)
+def _named_study(result: xarray.Dataset) -> Study | None:
+    """Return the named study that made the result; None for any other study, also a changed copy of a named one."""
+    study, tables = Study.registry.get(str(result.attrs["study"])), _file_tables(result)
     same = study is not None and tables in (None, json.loads(json.dumps(study.decisive())))
     return study if same else None
 
 
-def _numbers_again(result: xarray.Dataset) -> list[Block]:
-    """The command of a named study; of another one its file, and the command. None of one that is made of functions."""
-    named, tables = _named(result), _file_of(result)
+def _run_again(result: xarray.Dataset) -> list[Block]:
+    """Show the command that gives the same numbers and, unless the study is a named one, the study file for it.
+
+    A study made of functions has neither.
+    """
+    named, tables = _named_study(result), _file_tables(result)
     cases, policies = ([str(label) for label in result[over].values] for over in ("case", "policy"))
     if named is not None:
         sizes = f"--replicates {result.sizes['replicate']}", f"--horizon {result.sizes['round']}"
         words = [f"scalable-bandits run {shlex.quote(named.name)}", *sizes, f"--seed {result.attrs['seed']}"]
-        known, labels, needs = list(named.cases), None, ["--data FOLDER"] * named.needs_data
+        known, labels, needed = list(named.cases), None, ["--data FOLDER"] * named.needs_data
     elif tables is not None:
         words, labels = ["scalable-bandits run study.toml"], list(tables.get("policies", []))
-        known, needs = list(tables.get("cases", tables.get("environments", cases))), _needs(tables)
+        known, needed = list(tables.get("cases", tables.get("environments", cases))), _needed_options(tables)
     else:
         return []
     words += [f"--case {shlex.quote(case)}" for case in cases] if cases != known else []
     words += [f"--policy {shlex.quote(policy)}" for policy in policies] if policies != labels else []
-    again = Block("command", "The same numbers again", text=" \\\n  ".join([*words, *needs]))
+    again = Block("command", "Run the study again, with the same numbers", text=" \\\n  ".join([*words, *needed]))
     if named is not None or tables is None:
         return [again]
-    told = {key: result.attrs[key] for key in ("seed", "title", "source") if result.attrs[key] != ""}
-    whole = {**tables, "horizon": result.sizes["round"], "replicates": result.sizes["replicate"], **told}
-    return [Block("command", "The study: save it as study.toml", text=files.text(whole).rstrip()), again]
+    given = {key: result.attrs[key] for key in ("seed", "title", "source") if result.attrs[key] != ""}
+    whole = {**tables, "horizon": result.sizes["round"], "replicates": result.sizes["replicate"], **given}
+    return [Block("command", "Study file: save it as study.toml", text=files.text(whole).rstrip()), again]
 
 
-def _needs(tables: dict[str, Any]) -> list[str]:
-    """Options without which a study of a file does not run."""
+def _needed_options(tables: dict[str, Any]) -> list[str]:
+    """Return the options without which the study of a file does not run."""
     environments = [*tables.get("environments", {}).values(), tables.get("shared", {}).get("environments", {})]
     own = any(table.get("type") == "FunctionEnvironment" for table in environments)
     builder = builders.BUILDERS.get(tables.get("builder", ""))

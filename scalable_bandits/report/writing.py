@@ -1,4 +1,4 @@
-"""From a store to a page."""
+"""Making the page of a study or a run from its store."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from scalable_bandits.report.study_page import study_report
 from scalable_bandits.store.studies import study_record
 from scalable_bandits.studies import Study
 
-GENERATOR = "scalable_bandits report"  # in the page: what may be written over
-RESULT = "result.zarr"  # in the folder that `scalable-bandits run` makes
+GENERATOR = "scalable_bandits report"  # written into every page; only files that contain it are overwritten
+RESULT = "result.zarr"  # name of the dataset in a folder made by `scalable-bandits run`
 
 
 def find(place: str) -> Report:
-    """Report of what is in a place: a study's store or folder, or a run's store.
+    """Make the report of the study or run at a path or URL.
 
     Raises
     ------
     FileNotFoundError
-        If there is neither.
+        If there is neither a study nor a run.
     """
     record = study_record(place)
     if record is not None:
@@ -31,7 +31,7 @@ def find(place: str) -> Report:
         if "://" not in place and (candidate / "zarr.json").is_file() and (candidate / "uniform_regret").is_dir():
             return study_report(store.load(candidate), str(candidate), None)
     if "://" not in place and (Path(place) / "table.csv").is_file():
-        raise FileNotFoundError(f"path: {place} holds tables and pictures alone; name the study's store")
+        raise FileNotFoundError(f"path: {place} has only tables and pictures; give the study's store instead")
     try:
         run = store.ObservationStore.open(place)
     except FileNotFoundError:
@@ -40,12 +40,12 @@ def find(place: str) -> Report:
 
 
 def page(place: str | Path) -> str:
-    """The page, as text.
+    """Return the page as HTML text.
 
     Parameters
     ----------
     place
-        A study's store, the folder that ``scalable-bandits run`` made, or a run's store.
+        Path or URL of a study's store, of a folder made by ``scalable-bandits run``, or of a run's store.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -63,23 +63,23 @@ def page(place: str | Path) -> str:
 
 
 def write_report(place: str | Path, out: str | Path) -> Path:
-    """Write the page of a study or a run.
+    """Write the page of a study or a run to a file and return the file's path.
 
     Parameters
     ----------
     place
-        As in `page`.
+        Path or URL of the study or the run, as in `page`.
     out
-        File to write. One that is there already is written over only if it is such a page.
+        File to write. An earlier report is overwritten, another file is not.
 
     Raises
     ------
     FileExistsError
-        If `out` is something else.
+        If `out` exists and is not a report.
     """
     file = Path(out)
     if file.exists() and not (file.is_file() and GENERATOR in file.read_text(errors="replace")[:2000]):
-        raise FileExistsError(f"--out: {file} exists already, and is no report; name another file")
+        raise FileExistsError(f"--out: {file} exists already and is not a report; give another file name")
     text = page(place)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")

@@ -26,7 +26,6 @@ from scalable_bandits import checks
 from scalable_bandits.execution.base import Event, Execution
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.measurements import LARGEST
-from scalable_bandits.spaces import Visited
 
 if TYPE_CHECKING:
     from scalable_bandits.store.tickets import Change, TicketLog
@@ -218,8 +217,10 @@ class Flight:
     def _propose(self) -> Ticket:
         bad = [c for c, failures in self._in_a_row.items() if failures >= LEAVE]
         space = self._policy.finite_space
-        if isinstance(space, Visited):  # of an earlier process the points may be known no more
-            self._policy.give_up([c for c in bad if c < space.size and np.isfinite(space.points([c])).all()])
+        if self._policy.domain.whole_box:  # of an earlier process the points may be known no more
+            self._policy.pending_points.exclude(
+                [c for c in bad if c < space.size and np.isfinite(space.points([c])).all()]
+            )
             x = self._policy.ask()
         else:
             left_out = np.concatenate([space.equal_to(c) for c in bad]) if bad else None

@@ -12,9 +12,9 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.policies import Best, Policy
-from scalable_bandits.policies.base import check_fresh
 from scalable_bandits.progress import progress_bar
 from scalable_bandits.runs.evaluations import Flight, Ticket, evaluate
+from scalable_bandits.runs.preconditions import check_fresh
 from scalable_bandits.specification import function_name
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class _Run:
             from scalable_bandits.store.tickets import TicketLog
 
             log = TicketLog(recording.store)
-            policy.wait_for(recording.store.pending, again=True)
+            policy.pending_points.take_up(recording.store.pending, again=True)
         name = function_name(self.function).rpartition(":")[2].rpartition(".")[2]
 
         def keep(x: Any, y: float) -> None:

@@ -16,8 +16,8 @@ from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.policies import Policy
-from scalable_bandits.policies.base import Mask, check_fresh, check_unrecorded
-from scalable_bandits.spaces import Arms, Indices, Space, Visited
+from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
+from scalable_bandits.spaces import Indices, Mask, Space
 from scalable_bandits.specification import specify
 from scalable_bandits.store import (
     Durability,
@@ -68,7 +68,7 @@ def _plain(run: StoredRun, name: str) -> Any:
 
 def point_fields(space: Space) -> tuple[Field, Field]:
     """Fields of the candidate's number and of its point; an arm is its number."""
-    if isinstance(space, Arms):
+    if not space.has_coordinates:
         return Field("candidate", "int64"), Field("x", "int64")
     return Field("candidate", "int64"), Field("x", shape=(space.dimension,), dimensions=("dimension",))
 
@@ -111,7 +111,7 @@ def open_run(
 
 def _of_whole_boxes(policy: Policy) -> dict[str, int]:
     """Dimension of the points that a policy makes itself, which are kept with what is pending."""
-    return {"proposals": policy.space.dimension} if isinstance(policy.finite_space, Visited) else {}
+    return {"proposals": policy.space.dimension} if policy.domain.whole_box else {}
 
 
 def _check_same(store: ObservationStore, kind: str, fields: Sequence[Field], given: Mapping[str, Any]) -> None:
@@ -241,14 +241,14 @@ class Recording:
         self._introduce_pending()
         if policy.ask_is_stateful:
             for i in range(len(store.pending)):
-                policy.wait_for(store.pending[:i], again=False)
+                policy.pending_points.take_up(store.pending[:i], again=False)
                 policy.propose(policy.allowed(None))
-        policy.wait_for(store.pending, again=not store.orderly)
+        policy.pending_points.take_up(store.pending, again=not store.orderly)
 
     def _introduce_pending(self) -> None:
         """Give the points that no round has their numbers, and count those that are lost."""
         visited, (points, given) = self.policy.finite_space, self.store.proposals
-        if isinstance(visited, Visited):
+        if self.policy.domain.whole_box:
             unknown = (
                 {} if given - 1 in points or given <= visited.size else {given - 1: np.full(visited.dimension, np.nan)}
             )
@@ -273,7 +273,7 @@ class Recording:
 
     def asked(self, pending: Sequence[int]) -> None:
         visited = self.policy.finite_space
-        if not isinstance(visited, Visited):
+        if not self.policy.domain.whole_box:
             self.store.note_pending(pending)
             return
         untold = self.policy.untold()
@@ -287,12 +287,12 @@ class Recording:
                 "end this recording and make another, with a policy of the same making, which is told all of it"
             )
         count = len(values)
-        arms = isinstance(self.policy.space, Arms)
+        space = self.policy.space
         self.store.append(
             {
                 "call": np.full(count, self._calls + 1),
                 "candidate": candidates,
-                "x": points[:, 0].astype(np.int64) if arms else points,
+                "x": points if space.has_coordinates else points[:, 0].astype(np.int64),
                 "y": values,
                 "noise": np.full(count, np.nan) if noise is None else noise,
                 "time": np.full(count, time.time()),

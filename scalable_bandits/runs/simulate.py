@@ -16,11 +16,10 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
-from scalable_bandits.policies.base import check_fresh, check_unrecorded
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.progress import progress_bar
+from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
 from scalable_bandits.runs.trajectory import SERIES, Trajectory
-from scalable_bandits.spaces import Arms, FiniteSpace, Visited
 from scalable_bandits.specification import specify
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def _check(policy: Policy, environment: Environment, available: Available | None
         checks.refuse("policy", f"pending points {policy.pending}", "none pending: tell or abandon them first")
     if available is not None and not callable(available):
         checks.refuse("available", available, "a function from the round to an availability set")
-    if available is not None and not isinstance(environment.space, FiniteSpace):
+    if available is not None and environment.space.finite is None:
         checks.refuse("available", available, "None on a box: what is available of it has no known optimum")
 
 
@@ -130,7 +129,7 @@ class Play:
         """f of a candidate by number in a round: looked up, or evaluated where there is no table."""
         policy, environment = self.policy, self.environment
         space = policy.finite_space
-        if isinstance(space, Visited):
+        if policy.domain.whole_box:
             return lambda candidate, t: float(environment.evaluate(policy.finite_space.points([candidate]))[0])
         if environment.changing:
             return lambda candidate, t: float(environment.table(t)[candidate])
@@ -174,8 +173,8 @@ class Play:
         try:
             for t in range(first, first + count):
                 given = None if self._unrestricted else self.given(t)
-                width, gain = policy.width, policy.information_gain
                 candidate = policy.propose(policy.allowed(given))
+                width, gain = policy.width, policy.information_gain
                 value = self._value_of(candidate, t)
                 y = value + environment.noise_at(t)
                 if not abs(y) <= LARGEST:  # nor NaN
@@ -227,9 +226,8 @@ def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Du
         def keep(columns: dict[str, Any]) -> None:
             nonlocal total
             cumulative = _running_sum(total, columns["regret"])
-            arms = isinstance(policy.space, Arms)
-            points = columns["candidate"] if arms else policy.finite_space.points(columns["candidate"])
-            store.append({**columns, "x": points, "cumulative_regret": cumulative})
+            x = policy.finite_space.x_of(columns["candidate"])
+            store.append({**columns, "x": x, "cumulative_regret": cumulative})
             total = float(cumulative[-1]) if len(cumulative) else total
 
         with progress_bar(progress, type(policy).__name__, horizon, len(store)) as advance:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces import Arms, FiniteSpace, Indices
+from scalable_bandits.spaces import FiniteSpace, Indices
 
 if TYPE_CHECKING:
     import xarray
@@ -129,7 +129,7 @@ class Trajectory:
         attributes = {"specification": json.dumps(self.specification)}
         if not isinstance(self._series, Mapping):
             return self._series.dataset().assign_attrs(attributes)
-        arms = isinstance(self.space, Arms)
+        arms = not self.space.has_coordinates
         variables: dict[str, Any] = {"candidate": ("round", self.candidate)}
         points = self.candidate if arms else self.space.points(self.candidate)
         variables["x"] = ("round" if arms else ("round", "dimension"), points)

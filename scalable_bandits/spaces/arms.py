@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -27,6 +28,8 @@ class Arms(FiniteSpace):
     ValueError
         If it is not a positive whole number.
     """
+
+    has_coordinates: ClassVar[bool] = False
 
     count: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
 
@@ -56,3 +59,9 @@ class Arms(FiniteSpace):
 
     def value(self, candidate: int) -> int:
         return int(candidate)
+
+    def x_of(self, candidates: ArrayLike | None = None) -> Indices:
+        return np.arange(self.count) if candidates is None else np.asarray(candidates, dtype=np.int64)
+
+    def argument(self, point: Floats) -> int:
+        return int(point[0])

@@ -1,14 +1,15 @@
-"""What a space is.
+"""The interface of spaces.
 
-A finite space numbers its candidates 0 .. size-1; engines work on those numbers and ask for
-coordinates a block at a time, so that a grid is arithmetic and never an array of all its points.
+A finite space numbers its candidates 0 .. size-1. Engines work on those numbers and ask for coordinates a block at a
+time, so that a grid is arithmetic and never an array of all its points. Other parts of the package ask a space what
+they need to know, and never for its class.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,15 +53,69 @@ def availability(available: ArrayLike, size: int) -> NDArray[np.bool_]:
     return mask
 
 
+Bounds = tuple[tuple[float, float], ...]
+
+
+def frozen_bounds(value: ArrayLike) -> Bounds:
+    """Convert bounds (d, 2), a lower and an upper end for each dimension; ValueError if a lower end is not below."""
+    array = checks.finite("bounds", value)
+    if array.ndim != 2 or array.shape[1] != 2 or not array.size or (array[:, 0] >= array[:, 1]).any():
+        checks.refuse("bounds", value, "(d, 2): a lower and a larger upper end for each dimension")
+    return tuple((low, high) for low, high in array.tolist())
+
+
 class Space(Specification):
-    """The domain D of the function."""
+    """The domain D of the function.
+
+    Attributes
+    ----------
+    has_coordinates : bool
+        Whether x is a point; False for arms, whose x is a number.
+    """
 
     __slots__ = ()
+
+    has_coordinates: ClassVar[bool] = True
 
     @property
     @abstractmethod
     def dimension(self) -> int:
         """Number of coordinates of a point; 1 for arms."""
+
+    @property
+    @abstractmethod
+    def finite(self) -> FiniteSpace | None:
+        """The space itself if it is finite, else None."""
+
+    @abstractmethod
+    def candidate_set(self, count: int, seed: int) -> FiniteSpace:
+        """Return the space itself if it is finite, else `count` points spread over it, by a seed."""
+
+    @abstractmethod
+    def check(self, x: ArrayLike) -> Floats:
+        """Return x as points (k, d); ValueError if one is not in the space."""
+
+    @abstractmethod
+    def sample(self, seed: int) -> Floats:
+        """Return some points (k, d) of the space, all of a small finite one."""
+
+    @property
+    def box(self) -> NDArray[np.float64] | None:
+        """Bounds (d, 2) of a space that fills a box, evenly or continuously; None for others."""
+        return None
+
+    @property
+    def side_lengths(self) -> Floats | None:
+        """Extent of the space along each dimension, (d,), in units of x; None for arms."""
+        return None if self.box is None else self.box[:, 1] - self.box[:, 0]
+
+    def drawn(self, side: int) -> FiniteSpace:
+        """Return the candidates at which to draw a function: those of a finite space, a grid of `side`^d on a box."""
+        return self.candidate_set(side**self.dimension, 0)
+
+    def argument(self, point: Floats) -> Any:
+        """Return what a user's function is called with at a point (d,): the point, or an arm number."""
+        return point
 
     def parse(self, x: ArrayLike) -> tuple[Floats, bool]:
         """Check the shape of one point or many.
@@ -93,10 +148,37 @@ class Space(Specification):
         return points, single
 
 
+SAMPLE = 100_000  # candidates at most in a sample
+
+
 class FiniteSpace(Space):
     """A space of numbered candidates."""
 
     __slots__ = ()
+
+    @property
+    def finite(self) -> FiniteSpace:
+        return self
+
+    def candidate_set(self, count: int, seed: int) -> FiniteSpace:
+        return self
+
+    def check(self, x: ArrayLike) -> Floats:
+        self.index(x)
+        return self.parse(x)[0]
+
+    def sample(self, seed: int) -> Floats:
+        count = min(self.size, SAMPLE)
+        return self.points(np.linspace(0, self.size - 1, count).astype(np.int64))
+
+    @property
+    def lattice(self) -> tuple[int, ...] | None:
+        """Number of points along each dimension of a regular grid; None for other spaces."""
+        return None
+
+    def x_of(self, candidates: ArrayLike | None = None) -> NDArray[Any]:
+        """Return x of some candidates, or all: points (k, d), or arm numbers (k,)."""
+        return self.points(candidates)
 
     @property
     @abstractmethod

@@ -9,16 +9,11 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.spaces.base import Space
-from scalable_bandits.spaces.listed import Points
+from scalable_bandits.spaces.base import Bounds, FiniteSpace, Space, frozen_bounds
+from scalable_bandits.spaces.grid import Grid
+from scalable_bandits.spaces.points import Points
 
-
-def frozen_bounds(value: ArrayLike) -> tuple[tuple[float, float], ...]:
-    """Converter: a lower and an upper end for each dimension."""
-    array = checks.finite("bounds", value)
-    if array.ndim != 2 or array.shape[1] != 2 or not array.size or (array[:, 0] >= array[:, 1]).any():
-        checks.refuse("bounds", value, "(d, 2): a lower and a larger upper end for each dimension")
-    return tuple((low, high) for low, high in array.tolist())
+SAMPLE = 256  # points of a sample
 
 
 @attrs.frozen
@@ -39,14 +34,30 @@ class Box(Space):
         If a lower end is not below its upper end, or one is not finite.
     """
 
-    bounds: tuple[tuple[float, float], ...] = attrs.field(converter=frozen_bounds)
+    bounds: Bounds = attrs.field(converter=frozen_bounds)
 
     @property
     def dimension(self) -> int:
         return len(self.bounds)
 
+    @property
+    def finite(self) -> None:
+        return None
+
+    @property
+    def box(self) -> Floats:
+        return np.array(self.bounds)
+
+    def candidate_set(self, count: int, seed: int) -> FiniteSpace:
+        return self.candidates(count, seed)
+
+    def sample(self, seed: int) -> Floats:
+        return self.candidates(SAMPLE, seed).array
+
+    def drawn(self, side: int) -> FiniteSpace:
+        return Grid(self.bounds, side)
+
     def check(self, x: ArrayLike) -> Floats:
-        """Points (k, d) inside the box; ValueError for one outside."""
         points, _ = self.parse(x)
         low, high = np.array(self.bounds).T
         outside = ((points < low) | (points > high)).any(axis=1)

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces.base import FiniteSpace, Indices
-from scalable_bandits.spaces.box import frozen_bounds
+from scalable_bandits.spaces.base import Bounds, FiniteSpace, Indices, frozen_bounds
 
 ROUNDING = 4.0 * float(np.finfo(float).eps)  # relative, of a coordinate
 MOST_COORDINATES = 2**16  # along the sides of a grid, up to which they are kept at hand
@@ -74,7 +73,7 @@ class Grid(FiniteSpace):
     (9, [[0.0, 0.5]], [1])
     """
 
-    bounds: tuple[tuple[float, float], ...] = attrs.field(converter=frozen_bounds)
+    bounds: Bounds = attrs.field(converter=frozen_bounds)
     shape: int | tuple[int, ...] = attrs.field(converter=_frozen_shape)
 
     def __attrs_post_init__(self) -> None:
@@ -93,6 +92,14 @@ class Grid(FiniteSpace):
     def sides(self) -> tuple[int, ...]:
         """Points along each dimension."""
         return self.shape if isinstance(self.shape, tuple) else (self.shape,) * len(self.bounds)
+
+    @property
+    def box(self) -> Floats:
+        return np.array(self.bounds)
+
+    @property
+    def lattice(self) -> tuple[int, ...]:
+        return self.sides
 
     @property
     def size(self) -> int:

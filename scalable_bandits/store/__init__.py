@@ -1,4 +1,4 @@
-"""Runs and studies on disk, in zarr."""
+"""Storage of runs and studies in zarr."""
 
 from __future__ import annotations
 

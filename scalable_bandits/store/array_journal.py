@@ -1,4 +1,4 @@
-"""Where the bytes of a run's logs go if only whole objects can be put: an array."""
+"""Journals in zarr arrays, for stores that can only replace whole objects."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import numpy as np
 from scalable_bandits.store.locations import Location
 
 SEGMENT = 65_536  # bytes
-SEGMENTS = 16_384  # at the most
+SEGMENTS = 16_384  # limit of an array's length
 
 
 class ArrayJournal:
-    """A zarr array of bytes, for stores that put whole objects: an append rewrites its last segment.
+    """Journal in a zarr array of bytes; an append rewrites the last segment.
 
-    Bytes after the end are zero, and the last byte that was written is not.
+    The last byte written is never zero and all bytes after it are zero, so that the end can be found.
 
     Parameters
     ----------
     location
         Location of the run.
     path
-        Name of the array.
+        Path of the array in the zarr store.
     """
 
     def __init__(self, location: Location, path: str):
         self._location, self._path = location, path
         self._array: Any = None
         self._generation = -1
-        self._size = -1  # not known before it was read or made
-        self._last = b""  # what the last segment holds
+        self._size = -1  # unknown until the journal is read or made
+        self._last = b""  # bytes in the last segment
 
     def _open(self) -> Any:
-        """The array, opened again where the location works in transactions."""
+        """Return the array, opened again after each transaction of the location."""
         if self._array is None or self._generation != self._location.generation:
             self._array, self._generation = (
                 self._location.column(self._path, self._document()),
@@ -44,7 +44,7 @@ class ArrayJournal:
 
     @staticmethod
     def _document() -> dict[str, Any]:
-        """Metadata of the array, as zarr keeps them."""
+        """Return the zarr metadata of the array."""
         return {
             "zarr_format": 3, "node_type": "array", "shape": [SEGMENT * SEGMENTS], "data_type": "uint8",
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [SEGMENT]}},
@@ -54,7 +54,7 @@ class ArrayJournal:
         }  # fmt: skip
 
     def read(self) -> bytes | None:
-        keys = self._location.keys(f"{self._path}/")  # icechunk lists whole arrays only
+        keys = self._location.keys(f"{self._path}/")  # icechunk can list whole arrays only
         numbers = [int(key.rpartition("/")[2]) for key in keys if key.startswith(f"{self._path}/c/")]
         if not numbers:
             return None
@@ -62,7 +62,7 @@ class ArrayJournal:
         for number in range(max(numbers) + 1):
             try:
                 pieces.append(array[number * SEGMENT : (number + 1) * SEGMENT].tobytes())
-            except Exception:  # a damaged segment: the frames in it are missing
+            except Exception:  # damaged segment: its frames count as missing
                 pieces.append(bytes(SEGMENT))
         data = b"".join(pieces).rstrip(b"\0")
         self._size, self._last = len(data), data[len(data) // SEGMENT * SEGMENT :]
@@ -80,13 +80,13 @@ class ArrayJournal:
         grown = self._last + data
         start, size = self._size - len(self._last), -(-len(grown) // SEGMENT) * SEGMENT
         if start + size > SEGMENT * SEGMENTS:
-            raise OSError(f"the journal holds {SEGMENT * SEGMENTS} bytes at the most")
+            raise OSError(f"a journal in an array holds at most {SEGMENT * SEGMENTS} bytes")
         self._write(start, grown.ljust(size, b"\0"))
         self._size += len(data)
         self._last = grown[len(grown) // SEGMENT * SEGMENT :]
 
     def _write(self, start: int, data: bytes) -> None:
-        """Put whole segments, one after the other: what a killed process leaves of them is a beginning."""
+        """Write whole segments in order, so that a killed process leaves a prefix of them."""
         array = self._open()
         for offset in range(0, len(data), SEGMENT):
             piece = np.frombuffer(data[offset : offset + SEGMENT], np.uint8)

@@ -1,4 +1,4 @@
-"""The arrays of a run that is written: they grow, and their chunks are written side by side."""
+"""The arrays of a run that is being written: they grow, and their chunks are written in parallel."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from scalable_bandits.store.layout import ROUND, WHOLE, count_document, field_do
 from scalable_bandits.store.locations import Location
 from scalable_bandits.store.rows import Columns
 
-THREADS = 4  # that write the fields of a chunk
+THREADS = 4  # number of threads that write the fields of a chunk
 
 
 class ArrayWriter:
-    """The arrays of all fields, of the numbers of rounds, and of their count.
+    """Arrays of all fields, of the round numbers, and of the number of committed rounds.
 
     Attributes
     ----------
     length
-        Rounds that the arrays have room for.
+        Number of rounds that the arrays have room for.
 
     Parameters
     ----------
@@ -36,15 +36,15 @@ class ArrayWriter:
         self._location, self._attributes = location, attributes
         self._fields, self._chunk = (ROUND, *fields_of(attributes)), attributes["chunk"]
         self._opened: dict[str, Any] = {}  # arrays by name
-        self._at = (-1, -1)  # generation of the location and length that they were opened at
-        self._uneven = False  # whether a change of the length was interrupted
+        self._opened_at = (-1, -1)  # generation of the location and length when they were opened
+        self._uneven = False  # whether `resize` was interrupted
         self._pool: ThreadPoolExecutor | None = None
-        self._jobs: list[Future[None]] = []  # of the pool, as of the last rows that were written
+        self._jobs: list[Future[None]] = []  # the latest writes
 
     def array(self, name: str) -> Any:
-        """An array by its name, opened again where the location works in transactions."""
-        if self._at != (self._location.generation, self.length):
-            self._at, self._opened = (self._location.generation, self.length), {}
+        """Return an array by name, opened again after each transaction of the location."""
+        if self._opened_at != (self._location.generation, self.length):
+            self._opened_at, self._opened = (self._location.generation, self.length), {}
         if name not in self._opened:
             field = next((f for f in self._fields if f.name == name), None)
             document = count_document(self._attributes)
@@ -54,16 +54,16 @@ class ArrayWriter:
         return self._opened[name]
 
     def resize(self, length: int) -> None:
-        """Give the arrays room for so many rounds, and no more."""
+        """Set the length of the arrays."""
         if length == self.length and not self._uneven:
             return
         arrays = [self.array(field.name) for field in self._fields]
-        self._uneven = True  # until all of them are done
+        self._uneven = True  # until all arrays have the new length
         for field, array in zip(self._fields, arrays, strict=True):
             array.resize((length, *field.shape))
-        self.length, self._uneven, self._at = length, False, (-1, -1)
+        self.length, self._uneven, self._opened_at = length, False, (-1, -1)
 
-    def put(
+    def write(
         self, start: int, pieces: Sequence[Columns], count: int, meanwhile: Callable[[], None] = lambda: None
     ) -> None:
         """Write rows after the first `start` ones; the arrays grow by doubling.
@@ -71,13 +71,13 @@ class ArrayWriter:
         Parameters
         ----------
         start
-            Rounds before them, in whole chunks.
+            Number of rounds before the rows, a multiple of the chunk.
         pieces
-            Arrays (k, ...) of each field but the numbers of rounds; all but the last piece are of whole chunks.
+            Arrays (k, ...) of each field except the round; all pieces but the last are whole chunks.
         count
-            Rows of all pieces together.
+            Number of rows in all pieces.
         meanwhile
-            Called while they are written.
+            Function to call in this thread while the rows are being written.
         """
         stop = start + count
         if self.length < stop or self._uneven:
@@ -85,7 +85,7 @@ class ArrayWriter:
         arrays = {field.name: self.array(field.name).with_config(WHOLE) for field in self._fields}
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="store")
-        wait(self._jobs)  # of a call that was interrupted
+        wait(self._jobs)  # left by an interrupted call
         self._jobs = []
         for piece in pieces:
             end = start + len(next(iter(piece.values())))
@@ -95,11 +95,11 @@ class ArrayWriter:
                 self._jobs.append(self._pool.submit(arrays[name].__setitem__, where, values))
             start = end
         meanwhile()
-        wait(self._jobs)  # all of them: what is still being written must not overtake what is written next
+        wait(self._jobs)  # for all writes, so that none is still running when the next files are written
         for job in self._jobs:
             job.result()
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         if self._pool is not None:
             self._pool.shutdown()

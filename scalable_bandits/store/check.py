@@ -1,4 +1,4 @@
-"""Reading everything that a store has, and saying what of it is whole. Nothing is changed."""
+"""Checking a store: reading all of it and reporting which parts are undamaged. Nothing on disk is changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scalable_bandits.store import checkpoints
-from scalable_bandits.store.errors import StoreDamaged, StoreError
+from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line
 from scalable_bandits.store.layout import (
     ROUND,
     SCHEMA,
@@ -27,24 +27,24 @@ from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import DIGESTS
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.studies import study_copies, study_record
-from scalable_bandits.store.upgrade import read_earlier
+from scalable_bandits.store.upgrade import read_schema_0
 
 
 class Part(NamedTuple):
-    """A part of a store: a file, or several that belong together."""
+    """Part of a store: a file, or several that belong together."""
 
-    name: str  # of the file inside the store; what is in the files
-    problem: str  # what is wrong with it; empty if it is whole
-    mended: bool = False  # whether it is made again, without loss, when the store is next opened for writing
+    name: str  # path of the file inside the store, or content of the files
+    problem: str  # damage; empty if there is none
+    mended: bool = False  # whether opening the store for writing repairs it without loss
 
 
 def check_run(place: Any) -> Iterator[Part]:
-    """Read every part of one run.
+    """Check every part of one run.
 
     Parameters
     ----------
     place
-        A folder, a URL that zarr knows, a zarr store, or an icechunk repository.
+        Folder, URL that zarr can open, zarr store, or icechunk repository.
 
     Raises
     ------
@@ -74,10 +74,11 @@ def check_run(place: Any) -> Iterator[Part]:
 
 
 def _without_attributes(location: Location, damaged: Mapping[str, str]) -> Part:
-    if location.occupied() and not location.unfinished() and location.marked():
+    """Report on a location without readable attributes of a run."""
+    if location.occupied() and not location.unfinished() and location.has_run_files():
         return Part(METADATA, str(refuse_attributes(location, damaged)))
     try:
-        earlier = read_earlier(location)
+        earlier = read_schema_0(location)
     except StoreDamaged as error:
         return Part(METADATA, str(error))
     if earlier is None:
@@ -86,7 +87,7 @@ def _without_attributes(location: Location, damaged: Mapping[str, str]) -> Part:
 
 
 def _logs(run: StoredRun) -> Iterator[Part]:
-    """The commit record and the logs."""
+    """Check the commit record and the logs."""
     location, found = run.location, run.last_scan
     for problem in run.problems:
         name, _, why = problem.partition(": ")
@@ -103,13 +104,13 @@ def _logs(run: StoredRun) -> Iterator[Part]:
 
 
 def _metadata(run: StoredRun, damaged: Mapping[str, str]) -> Iterator[Part]:
-    """What the store says of its groups and arrays, for other readers."""
+    """Check the metadata of groups and arrays, which other programs read."""
     location, bad = run.location, False
     for path, expected in documents(location, run.attributes, run.chunks.committed).items():
         file = f"{path}/{METADATA}".lstrip("/")
         wrong = compare(location, path, expected)
         if not wrong and path not in ("", COMMITTED) and (length_of(location, path) or 0) < run.chunks.committed:
-            wrong = f"it says less than the {run.chunks.committed} rounds that are there"
+            wrong = f"its length is less than the {run.chunks.committed} rounds that are there"
         if wrong and file not in damaged:
             bad = True
             yield Part(file, wrong, mended=True)
@@ -118,7 +119,7 @@ def _metadata(run: StoredRun, damaged: Mapping[str, str]) -> Iterator[Part]:
 
 
 def _arrays(run: StoredRun) -> Iterator[Part]:
-    """Every chunk of every field, and the count."""
+    """Check every chunk of every field, and ``committed``."""
     yield from _count(run)
     bad = False
     for part in (*_digests(run), *_chunks(run)):
@@ -130,32 +131,34 @@ def _arrays(run: StoredRun) -> Iterator[Part]:
 
 
 def _count(run: StoredRun) -> Iterator[Part]:
+    """Check the number of rounds in ``committed``."""
     try:
-        array = run.location.column(COMMITTED, count_document(run.attributes), complete=True)
+        array = run.location.column(COMMITTED, count_document(run.attributes), strict=True)
         count: Any = int(np.asarray(array[()]))
-        why = (
-            "" if count == run.chunks.committed else f"it says {count} rounds, and {run.chunks.committed} are committed"
-        )
-    except Exception as error:  # codecs raise what they like
-        why = f"it cannot be read ({' '.join(str(error).split())})"
+        committed = run.chunks.committed
+        why = "" if count == committed else f"it says {count} rounds, and {committed} are committed"
+    except Exception as error:  # codecs raise errors of any class
+        why = f"it cannot be read ({one_line(error)})"
     if why:
         yield Part(f"{COMMITTED}/c", why, mended=True)
 
 
 def _digests(run: StoredRun) -> Iterator[Part]:
+    """Check the log of digests."""
     file = run.last_scan.file(run.location, DIGESTS)
     try:
-        if not run.chunks.believed():
-            yield Part(file, "it is damaged, and so is some chunk")
+        if not run.chunks.digests_match():
+            yield Part(file, "it is damaged, and at least one chunk too")
     except StoreDamaged as error:
         yield Part(file, str(error))
 
 
 def _chunks(run: StoredRun) -> Iterator[Part]:
+    """Check every chunk of every field."""
     for number in range(run.chunks.whole // run.chunk):
         start, stop = number * run.chunk, (number + 1) * run.chunk
         for field in run.fields:
-            why = run.chunks.wrong(field.name, number)
+            why = run.chunks.problem(field.name, number)
             if why:
                 text = f"rounds {start + 1} to {stop} of {field.name!r} cannot be read ({why})"
                 yield Part(run.chunks.key(field.name, number), text)
@@ -168,7 +171,7 @@ def _chunks(run: StoredRun) -> Iterator[Part]:
 
 
 def _last_chunk(run: StoredRun) -> Iterator[Part]:
-    """The unfinished chunk, as the last close wrote it; its rounds are in the journal as well."""
+    """Check the unfinished chunk, which the last close wrote; its rounds are in the journal as well."""
     for name, found in run.chunks.last_chunk().items():
         if isinstance(found, str):
             key = run.chunks.key(name, run.chunks.whole // run.chunk)
@@ -179,16 +182,16 @@ def _last_chunk(run: StoredRun) -> Iterator[Part]:
 
 
 def _numbers(run: StoredRun, start: int, stop: int) -> str:
-    """What is wrong with the numbers of some rounds."""
+    """Return what is wrong with the stored numbers of some rounds; empty if nothing is."""
     try:
-        right = np.array_equal(run.chunks.stored(ROUND.name, start, stop), np.arange(start + 1, stop + 1))
+        right = np.array_equal(run.chunks.read_unchecked(ROUND.name, start, stop), np.arange(start + 1, stop + 1))
     except StoreDamaged as error:
         return str(error)
-    return "" if right else f"it does not hold the numbers {start + 1} to {stop}"
+    return "" if right else f"it does not contain the numbers {start + 1} to {stop}"
 
 
 def _inputs(run: StoredRun) -> Iterator[Part]:
-    """The long arrays of the specification."""
+    """Check the long arrays of the specification."""
     described = {array["array"]: array for array in described_arrays(run.specification)}
     bad = False
     for array in described.values():
@@ -202,27 +205,27 @@ def _inputs(run: StoredRun) -> Iterator[Part]:
 
 
 def _checkpoints(run: StoredRun) -> Iterator[Part]:
-    """The checkpoints that are there."""
-    for name, held in checkpoints.look(run.location).items():
-        why = held.why
-        if not why and held.attributes["run"] != run.attributes.get("id", ""):
+    """Check the checkpoints."""
+    for name, header in checkpoints.read_headers(run.location).items():
+        why = header.problem
+        if not why and header.attributes["run"] != run.attributes.get("id", ""):
             why = "it is another run's"
         if not why:
             try:
-                checkpoints.read(run.location, name, held.attributes)
+                checkpoints.read(run.location, name, header.attributes)
             except ValueError as error:
                 why = str(error)
-        rounds = f", after {held.attributes['rounds']:,} rounds" if not why else ""
+        rounds = f", after {header.attributes['rounds']:,} rounds" if not why else ""
         yield Part(f"{checkpoints.GROUP}/{name}{rounds}", why, mended=True)
 
 
 def check_study(place: Any) -> Iterator[Part]:
-    """Read what a study keeps of all its runs; nothing of a place that is no study.
+    """Check what a study records of all its runs; yields nothing if the place has no study.
 
     Parameters
     ----------
     place
-        A folder or a URL.
+        Folder or URL.
     """
     location = locate(place)
     try:
@@ -241,6 +244,6 @@ def check_study(place: Any) -> Iterator[Part]:
     problems = notes.load(location, attributes["id"]) if "id" in attributes else []
     for problem in problems:
         name, _, why = problem.partition(" ")
-        yield Part(name, f"{why}; the runs that it noted are looked at again")
+        yield Part(name, f"{why}; its numbers are computed again from the runs")
     if not damaged and not problems:
         yield Part("the study's attributes and notes", "")

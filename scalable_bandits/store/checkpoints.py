@@ -1,8 +1,8 @@
-"""Checkpoints: a policy's state beside the observations, so that a long run need not be replayed from its beginning.
+"""Checkpoints: a policy's state beside the observations, so that resuming a long run does not replay all of it.
 
-A checkpoint is a cache. It can be made again from the observations. It is believed only if the digest over its names,
-shapes, types, attributes and bytes holds; one that is damaged is set aside, with a warning, and the other one, or the
-observations, take its place. Two take turns, so that one is whole while the other is written.
+A checkpoint is a cache: it can be computed again from the observations. It is used only if its digest over names,
+shapes, types, attributes and bytes matches. A damaged checkpoint is set aside with a warning, and the other one or the
+observations are used instead. Two checkpoints are overwritten in turn, so that one is always whole.
 """
 
 from __future__ import annotations
@@ -16,40 +16,41 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from scalable_bandits.store.errors import one_line
 from scalable_bandits.store.layout import WHOLE, bytes_document, group_document
 from scalable_bandits.store.locations import METADATA, Location
 from scalable_bandits.store.record import is_signed, sign
 
 GROUP = "checkpoints"
 NAMES = ("a", "b")
-PIECE = 2**24  # bytes written at a time
+PIECE = 2**24  # number of bytes written at a time
 
 
-class Kept(NamedTuple):
-    """What the metadata of a checkpoint say."""
+class Header(NamedTuple):
+    """Metadata of a checkpoint."""
 
-    attributes: dict[str, Any]  # empty, if the metadata are damaged
-    why: str  # what is wrong with them; empty if they are whole
+    attributes: dict[str, Any]  # empty if the metadata are damaged
+    problem: str  # damage of the metadata; empty if there is none
 
 
 def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], stamp: str = "", run: str = "") -> None:
-    """Keep a state after so many rounds, in the place of the older of the two kept.
+    """Write a checkpoint in the place of the older of the two.
 
     Parameters
     ----------
     location
         Location of the run.
     rounds
-        Rounds that the state has learned.
+        Number of rounds in the state.
     state
         Arrays (...,) of any shape by name.
     stamp
-        Version that can read it.
+        Version of the policy that can read the state.
     run
         Name of the run.
     """
-    kept = look(location)
-    whole = {name: held.attributes["rounds"] for name, held in kept.items() if not held.why}
+    headers = read_headers(location)
+    whole = {name: header.attributes["rounds"] for name, header in headers.items() if not header.problem}
     name = next((n for n in NAMES if n not in whole), None) or min(NAMES, key=lambda n: whole[n])
     path = f"{GROUP}/{name}"
     location.delete(path)
@@ -66,44 +67,44 @@ def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], sta
         target[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
         start, checksum = start + len(piece), zlib.crc32(piece, checksum)
     attributes = {"index": index, "rounds": rounds, "stamp": stamp, "run": run, "size": size, "checksum": checksum}
-    # Last: without its attributes it is no checkpoint.
+    # Last, because the attributes mark a complete checkpoint.
     location.put_document(path, bytes_document(size, PIECE, sign(attributes)))
-    location.settle()
+    location.commit_transaction()
 
 
 def _pieces(state: Mapping[str, NDArray[Any]]) -> Iterator[bytearray]:
-    """All bytes of a state, PIECE at a time."""
-    held = bytearray()
+    """Iterate over the bytes of a state in pieces of PIECE bytes."""
+    buffer = bytearray()
     for array in state.values():
         view = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         while len(view):
-            room = PIECE - len(held)
-            held += view[:room]
+            room = PIECE - len(buffer)
+            buffer += view[:room]
             view = view[room:]
-            if len(held) == PIECE:
-                yield held
-                held = bytearray()
-    if held:
-        yield held
+            if len(buffer) == PIECE:
+                yield buffer
+                buffer = bytearray()
+    if buffer:
+        yield buffer
 
 
 State = dict[str, NDArray[Any]]
 
 
 def load(location: Location, most: int, stamp: str = "", run: str = "") -> tuple[int, State] | None:
-    """Latest whole checkpoint of this run and stamp, of at most so many rounds, and its rounds; None if there is none.
+    """Return the rounds and state of the latest whole checkpoint of this run and stamp with at most `most` rounds.
 
-    Those that are damaged are set aside, with a warning.
+    None if there is none. Damaged checkpoints are set aside with a warning.
     """
-    kept = look(location)
-    for name, held in kept.items():
-        if held.why or held.attributes["run"] != run:
-            set_aside(location, name, held.why or "it is another run's")
+    headers = read_headers(location)
+    for name, header in headers.items():
+        if header.problem or header.attributes["run"] != run:
+            set_aside(location, name, header.problem or "it is another run's")
     fitting = {
-        name: held.attributes
-        for name, held in kept.items()
-        if not held.why and (held.attributes["run"], held.attributes["stamp"]) == (run, stamp)
-        if held.attributes["rounds"] <= most
+        name: header.attributes
+        for name, header in headers.items()
+        if not header.problem and (header.attributes["run"], header.attributes["stamp"]) == (run, stamp)
+        if header.attributes["rounds"] <= most
     }
     for name in sorted(fitting, key=lambda n: int(fitting[n]["rounds"]), reverse=True):
         try:
@@ -114,37 +115,37 @@ def load(location: Location, most: int, stamp: str = "", run: str = "") -> tuple
 
 
 def set_aside(location: Location, name: str, why: str) -> None:
-    """Put a checkpoint out of the way, and warn."""
+    """Set a damaged checkpoint aside, with a warning."""
     where = location.set_aside(f"{GROUP}/{name}")
-    text = f"the checkpoint {GROUP}/{name} is damaged and was not used, but {where} ({why})"
-    warnings.warn(f"store {location.name}: {text}; the state is made again from what else there is", stacklevel=5)
+    text = f"the checkpoint {GROUP}/{name} is damaged and was not used; it was {where} ({why})"
+    warnings.warn(f"store {location.name}: {text}; the other one or the observations are used", stacklevel=5)
 
 
 class Restorable(Protocol):
-    """What has a state of arrays."""
+    """Interface of objects with a state of arrays."""
 
     def state(self) -> State:
-        """Arrays (...,) of any shape by name."""
+        """Return the state: arrays (...,) of any shape by name."""
 
     def restore(self, state: State) -> None:
-        """Be as these arrays (...,) say."""
+        """Restore from the arrays (...,) returned by `state`."""
 
 
 def restore(location: Location, most: int, stamp: str, run: str, target: Restorable) -> int:
-    """Bring a policy to the latest checkpoint that it takes; tells after how many rounds that was, 0 if it takes none.
+    """Restore a policy from the latest checkpoint that fits it; return the checkpoint's rounds, 0 if none fits.
 
     Parameters
     ----------
     location
         Location of the run.
     most
-        Rounds of the run.
+        Number of rounds of the run.
     stamp
-        Version that can read the checkpoint.
+        Version of the policy that can read the checkpoint.
     run
         Name of the run.
     target
-        The fresh policy.
+        New policy without observations.
     """
     fresh: State | None = None
     for _ in NAMES:
@@ -155,10 +156,10 @@ def restore(location: Location, most: int, stamp: str, run: str, target: Restora
         rounds, state = found
         try:
             target.restore(state)
-        except Exception as error:  # it is whole, but another policy's: whatever that makes of it
+        except Exception as error:  # a whole checkpoint of another policy: any error is possible
             target.restore(fresh)
-            held = look(location)
-            name = next(n for n in NAMES if n in held and held[n].attributes.get("rounds") == rounds)
+            headers = read_headers(location)
+            name = next(n for n in NAMES if n in headers and headers[n].attributes.get("rounds") == rounds)
             set_aside(location, name, f"the policy does not fit it: {error!r}")
             continue
         return rounds
@@ -166,49 +167,48 @@ def restore(location: Location, most: int, stamp: str, run: str, target: Restora
 
 
 def remove(location: Location) -> None:
-    """Forget all checkpoints."""
+    """Remove all checkpoints."""
     location.delete(GROUP)
-    location.settle()
+    location.commit_transaction()
 
 
-def look(location: Location) -> dict[str, Kept]:
-    """The checkpoints that were written to their end, by name."""
-    kept = {}
+def read_headers(location: Location) -> dict[str, Header]:
+    """Return the metadata of the completely written checkpoints by name."""
+    headers = {}
     for name in NAMES:
         file = f"{GROUP}/{name}/{METADATA}"
         try:
             document = location.document(f"{GROUP}/{name}")
         except ValueError as error:
-            kept[name] = Kept({}, f"{file} is no JSON: {error}")
+            headers[name] = Header({}, f"{file} is not JSON: {error}")
             continue
         attributes: Any = {} if document is None else document.get("attributes")
-        if attributes == {}:  # it was not written to its end
+        if attributes == {}:  # its writing was interrupted
             continue
         if not is_signed(attributes):
-            kept[name] = Kept({}, f"the attributes in {file} do not match their digest")
+            headers[name] = Header({}, f"the attributes in {file} do not match their digest")
         else:
-            kept[name] = Kept(attributes, "")
-    return kept
+            headers[name] = Header(attributes, "")
+    return headers
 
 
 def read(location: Location, name: str, attributes: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Arrays of a checkpoint by name.
+    """Return the arrays of a checkpoint by name.
 
     Raises
     ------
     ValueError
-        If its bytes are not those of its digest.
+        If its bytes cannot be read or do not match their digest.
     """
     size = attributes["size"]
-    array: Any = location.column(f"{GROUP}/{name}", bytes_document(size, PIECE, {}), complete=True)
+    array: Any = location.column(f"{GROUP}/{name}", bytes_document(size, PIECE, {}), strict=True)
     data, checksum = np.empty(size, np.uint8), 0
     for start in range(0, size, PIECE):
         piece = data[start : start + PIECE]
         try:
             piece[:] = array[start : start + PIECE]
-        except Exception as error:  # codecs raise what they like
-            text = " ".join(str(error).split()) or type(error).__name__
-            raise ValueError(f"{GROUP}/{name}/c/{start // PIECE} cannot be read: {text}") from error
+        except Exception as error:  # codecs raise errors of any class
+            raise ValueError(f"{GROUP}/{name}/c/{start // PIECE} cannot be read: {one_line(error)}") from error
         checksum = zlib.crc32(piece.data, checksum)
     if checksum != attributes["checksum"]:
         raise ValueError(f"the bytes in {GROUP}/{name}/c do not match their digest")

@@ -1,4 +1,4 @@
-"""Finished datasets (a study's result) as one zarr group each."""
+"""Finished datasets, for example the result of a study, each in a zarr group."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 def check_new(path: str | Path) -> None:
-    """Make sure that nothing is overwritten.
+    """Refuse to overwrite an existing folder.
 
     Parameters
     ----------
     path
-        Folder that is to be made.
+        Folder to be made.
 
     Raises
     ------
     FileExistsError
-        If something stands there already.
+        If the path exists.
     """
     if Path(path).exists():
         raise FileExistsError(f"store: {path} exists already; name another folder, or remove it first")
@@ -32,9 +32,9 @@ def save(dataset: xarray.Dataset, path: str | Path) -> None:
     Parameters
     ----------
     dataset
-        A study's result, say.
+        Dataset, for example the result of a study.
     path
-        Folder to make.
+        Folder to be made.
 
     Raises
     ------
@@ -46,17 +46,17 @@ def save(dataset: xarray.Dataset, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> xarray.Dataset:
-    """Open what `save` wrote, lazily.
+    """Open a dataset written by `save`, lazily.
 
     Parameters
     ----------
     path
-        The folder.
+        Folder of the dataset.
 
     Raises
     ------
     FileNotFoundError
-        If there is none.
+        If there is no dataset.
     """
     import xarray
 

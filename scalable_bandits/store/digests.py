@@ -1,7 +1,7 @@
-"""Digests of chunks: so that a chunk that was replaced, by another run's or by an earlier one of its own, is noticed.
+"""Digests of chunks, which reveal a chunk that was replaced by one of another run or by an earlier one of the same run.
 
-Of every whole chunk of every field, the CRC-32 of its rows' bytes (little-endian, in C order). They are frames of a log
-of their own; the commit record has the CRC-32 of all of them, so that the log can be made again from the chunks.
+A digest is the CRC-32 of the bytes (little-endian, C order) of one field in one whole chunk. The digests are kept in a
+log of their own. The commit record has the CRC-32 of all digests, so that a damaged log can be rebuilt from the chunks.
 """
 
 from __future__ import annotations
@@ -18,29 +18,32 @@ Digests = NDArray[np.uint32]  # (chunks, fields)
 
 
 def digest(values: NDArray[np.generic]) -> int:
-    """CRC-32 of an array's bytes (k, ...), little-endian, in C order."""
+    """Return the CRC-32 of the bytes (little-endian, C order) of an array (k, ...)."""
     little = values.astype(values.dtype.newbyteorder("<"), copy=False)
     return zlib.crc32(np.ascontiguousarray(little).reshape(-1).view(np.uint8).data)
 
 
-def first_other(values: NDArray[np.generic], expected: NDArray[np.uint32], chunk: int) -> int | None:
-    """Number of the first chunk of rows (k * chunk, ...) whose digest is not the expected one (k,); None if all are."""
+def first_mismatch(values: NDArray[np.generic], expected: NDArray[np.uint32], chunk: int) -> int | None:
+    """Return the number of the first chunk of rows (k * chunk, ...) whose digest is not the expected one (k,).
+
+    None if all digests match.
+    """
     found = (digest(values[i * chunk : (i + 1) * chunk]) == expected[i] for i in range(len(expected)))
     return next((i for i, right in enumerate(found) if not right), None)
 
 
 def chain(digests: Digests, before: int = 0) -> int:
-    """CRC-32 of digests (chunks, fields), going on from that of those before."""
+    """Return the CRC-32 of digests (chunks, fields), continued from the CRC-32 of the digests before them."""
     return zlib.crc32(digests.astype("<u4").tobytes(), before)
 
 
 def encode(rows: Digests) -> bytes:
-    """Bytes of digests (chunks, fields)."""
+    """Return digests (chunks, fields) as bytes."""
     return rows.astype("<u4").tobytes()
 
 
 def decode(contents: Contents, fields: int, chunks: int) -> Digests | None:
-    """Digests (chunks, fields) from the frames of their log; None if some are missing."""
+    """Return the digests (chunks, fields) in the frames of their log; None if some are missing."""
     table = np.zeros((chunks, fields), dtype=np.uint32)
     known = np.zeros(chunks, dtype=bool)
     for frame in contents.valid():
@@ -51,7 +54,7 @@ def decode(contents: Contents, fields: int, chunks: int) -> Digests | None:
     return table if known.all() else None
 
 
-def of_columns(columns: Iterable[NDArray[np.generic]], chunk: int) -> Digests:
-    """Digests (chunks, fields) of columns (chunks * chunk, ...), one a field."""
+def digest_columns(columns: Iterable[NDArray[np.generic]], chunk: int) -> Digests:
+    """Return the digests (chunks, fields) of the columns (chunks * chunk, ...) of all fields."""
     pieces = [[digest(values[i : i + chunk]) for i in range(0, len(values), chunk)] for values in columns]
     return np.array(pieces, dtype=np.uint32).T.reshape(-1, len(pieces))

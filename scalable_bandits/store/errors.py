@@ -1,4 +1,4 @@
-"""What can be wrong with a store. Full disks and forbidden folders stay `OSError`, with the path in the message."""
+"""Errors of the store. A full disk or a missing permission remains an `OSError`, with the path in its message."""
 
 from __future__ import annotations
 
@@ -10,26 +10,31 @@ from zarr.errors import BaseZarrError
 
 
 class StoreError(RuntimeError):
-    """Base of the store's own errors."""
+    """Base class of the errors of the store."""
 
 
 class StoreLocked(StoreError):
-    """Another writer holds the run."""
+    """Error: another process has the run open for writing."""
 
 
 class StoreDamaged(StoreError):
-    """Something that was committed cannot be read any more."""
+    """Error: something that was committed can no longer be read."""
 
 
 class SpecificationDiffers(ValueError):
-    """The run in the store was made by another specification."""
+    """Error: the run in the store was made by another specification."""
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an exception in one line; its class if it has no message."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 @contextmanager
-def named(name: str, doing: str) -> Iterator[None]:
-    """Say of an error which store it happened to and what was being done.
+def store_errors(name: str, doing: str) -> Iterator[None]:
+    """Add to an error the name of the store and what was being done.
 
-    The class and number of an `OSError` stay; garbage in the metadata, and what icechunk cannot read or write, becomes
+    An `OSError` keeps its class and number. Errors caused by unreadable metadata, and errors of icechunk, become
     `StoreDamaged`.
     """
     try:
@@ -41,7 +46,7 @@ def named(name: str, doing: str) -> Iterator[None]:
             raise
         text = f"store {name}: {doing} failed: {error.strerror or error}"
         raise type(error)(error.errno, text) from error
-    except BaseException as error:  # a panic of icechunk's is no Exception
+    except BaseException as error:  # a panic in icechunk's Rust code is not an Exception
         if type(error).__module__.partition(".")[0] != "icechunk" and type(error).__name__ != "PanicException":
             raise
         text = " ".join(str(error).replace("|", " ").split())

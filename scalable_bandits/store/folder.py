@@ -1,4 +1,4 @@
-"""A run in a folder: keys made durable, journals that are appended to, the operating system's lock."""
+"""Runs in a folder: durable keys, journals in files, and the lock of the operating system."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from zarr.storage import LocalStore
 from scalable_bandits.store.errors import StoreLocked
 from scalable_bandits.store.journal import FileJournal, Journal, make_directory, replace_file, sync_directory
 from scalable_bandits.store.locations import COMMITTED, Location
-from scalable_bandits.store.lock_owner import describe_holder, holder, may_live, whole
+from scalable_bandits.store.lock_owner import describe_owner, may_be_running, this_process, valid_owner
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
 _JOURNAL = re.compile(r"[a-z]+-\d+")  # name of a journal
-_OURS = ("writer.lock", "writer.json", "acknowledged")  # files that are there before the run is
+_EARLY_FILES = ("writer.lock", "writer.json", "acknowledged")  # files that exist before the run does
 
 
 class DurableStore(LocalStore):
-    """A folder whose keys are durable when they are set: zarr's own renames without fsync."""
+    """Zarr store in a folder that syncs every key it sets: zarr's own store renames files without fsync."""
 
     async def set(self, key: str, value: Buffer) -> None:
         if not self._is_open:
@@ -40,10 +40,10 @@ class DurableStore(LocalStore):
 
 
 class Folder(Location):
-    """A folder on a disk. The lock is the operating system's, which frees it when its holder dies."""
+    """Run in a folder. The lock is one of the operating system, which releases it when its owner dies."""
 
-    separator = "."  # one folder an array, not one a chunk
-    inside = COMMITTED
+    separator = "."  # keeps all chunks of an array in one directory
+    log_folder = COMMITTED
     record_file = f"{COMMITTED}/record.json"
 
     def __init__(self, path: Path):
@@ -65,10 +65,10 @@ class Folder(Location):
             return sorted(e.name for e in (self.path / COMMITTED).iterdir() if _JOURNAL.fullmatch(e.name))
         return []
 
-    def read_earlier(self, name: str) -> bytes:
+    def read_schema_1(self, name: str) -> bytes:
         return FileJournal(self.path / COMMITTED / name).read() or b""
 
-    def remove_earlier(self, name: str) -> None:
+    def remove_schema_1(self, name: str) -> None:
         (self.path / COMMITTED / name).unlink(missing_ok=True)
 
     def read_record(self) -> Any:
@@ -84,8 +84,8 @@ class Folder(Location):
         try:
             if self._counter < 0:
                 self._counter = os.open(self.path / COMMITTED / "acknowledged", os.O_RDWR | os.O_CREAT, 0o666)
-            os.pwrite(self._counter, counter, 0)  # not synced: what a power failure takes is a check, not a round
-        except OSError:  # less than the truth does no harm
+            os.pwrite(self._counter, counter, 0)  # not synced: the count only detects damage
+        except OSError:  # a count that is too low does no harm
             pass
 
     def acknowledged(self) -> bytes | None:
@@ -104,12 +104,13 @@ class Folder(Location):
             lock.acquire()
         except Timeout:
             try:
-                who = describe_holder(json.loads(record.read_bytes()))
+                who = describe_owner(json.loads(record.read_bytes()))
             except (OSError, ValueError, KeyError, TypeError):
                 who = "another process"
-            raise StoreLocked(f"store {self.name}: it is being written by {who}; one writer a run") from None
+            text = f"it is being written by {who}; only one process can write a run"
+            raise StoreLocked(f"store {self.name}: {text}") from None
         try:
-            replace_file(record, json.dumps(holder()).encode())
+            replace_file(record, json.dumps(this_process()).encode())
         except BaseException:
             lock.release()
             raise
@@ -126,7 +127,7 @@ class Folder(Location):
             finally:
                 lock.release()
 
-    # Zarr's own would make the folder as they look into it.
+    # Not through zarr, which would make the folder when it reads from it.
 
     def get(self, key: str) -> bytes | None:
         with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -143,11 +144,11 @@ class Folder(Location):
 
     def set_aside(self, path: str) -> str:
         aside = (self.path / path).with_name(f"{Path(path).name}.damaged")
-        shutil.rmtree(aside, ignore_errors=True)  # of an earlier time
+        shutil.rmtree(aside, ignore_errors=True)  # a copy made earlier
         (self.path / path).rename(aside)
         return f"kept as {aside.relative_to(self.path)}"
 
-    def marked(self) -> bool:
+    def has_run_files(self) -> bool:
         return (self.path / COMMITTED / "writer.lock").exists()
 
     def occupied(self) -> bool:
@@ -155,14 +156,14 @@ class Folder(Location):
             return self.path.exists()
         return any(self.path.iterdir())
 
-    def locked(self) -> bool:
+    def had_writer(self) -> bool:
         inside = self.path / COMMITTED
-        if self.marked() or not inside.is_dir():
-            return self.marked()
-        entries = [*self.path.iterdir(), *inside.iterdir()]  # perhaps it was killed as it made the lock
-        return all(e.name == COMMITTED or e.name.startswith(_OURS) for e in entries)
+        if self.has_run_files() or not inside.is_dir():
+            return self.has_run_files()
+        entries = [*self.path.iterdir(), *inside.iterdir()]  # a process may have died while it made the lock
+        return all(e.name == COMMITTED or e.name.startswith(_EARLY_FILES) for e in entries)
 
-    def sweep(self) -> int:
+    def remove_partial_files(self) -> int:
         left = list(self.path.rglob("*.partial"))
         for file in left:
             file.unlink(missing_ok=True)
@@ -174,24 +175,25 @@ class Folder(Location):
     def writer(self) -> dict[str, Any] | None:
         record = self.path / COMMITTED / "writer.json"
         try:
-            held = whole(json.loads(record.read_bytes()))
+            held = valid_owner(json.loads(record.read_bytes()))
         except (FileNotFoundError, ValueError):
             return None
-        return held if held and may_live(held) else None
+        return held if held and may_be_running(held) else None
 
-    def beside(self, what: str, why: str) -> Location:
-        names = (f"{self.path.name}.{what}{number or ''}" for number in itertools.count())
+    def free_sibling(self, suffix: str, argument: str) -> Location:
+        names = (f"{self.path.name}.{suffix}{number or ''}" for number in itertools.count())
         return Folder(next(place for place in map(self.path.with_name, names) if not place.exists()))
 
-    def unmoved(self) -> str:
+    def unfinished_move(self) -> str:
         if self.path.exists():
             return ""
-        made = [p for what in ("recovering", "upgrading") for p in self.path.parent.glob(f"{self.path.name}.{what}*")]
-        whole = sorted(p for p in made if (p / self.record_file).exists())
-        return whole[-1].name if whole else ""
+        folder, name = self.path.parent, self.path.name
+        found = [p for suffix in ("recovering", "upgrading") for p in folder.glob(f"{name}.{suffix}*")]
+        complete = sorted(p for p in found if (p / self.record_file).exists())
+        return complete[-1].name if complete else ""
 
-    def finish_move(self, left: str) -> None:
-        self.path.with_name(left).rename(self.path)
+    def finish_move(self, name: str) -> None:
+        self.path.with_name(name).rename(self.path)
         sync_directory(self.path.parent)
 
     def move(self, place: Location) -> None:

@@ -1,8 +1,8 @@
-"""Frames: the entries of a run's logs, each with its number and checksums, so that damage is found and read past.
+"""Frames: the numbered entries of a run's logs, with checksums, so that damage is found and the rest stays readable.
 
 A frame is a head (mark, number, length of the body, checksum of the body, checksum of the head), a body (kind, first,
-time, payload) and an end mark. The checksums start from one of the log's identity (run, name and generation): a frame
-of another log is invalid here. After a damaged frame the next valid one is searched by its mark.
+time, payload) and an end mark. The checksums start from a seed made of the log's run, name and generation, so that a
+frame of another log is invalid. After a damaged frame the reader searches for the mark of the next valid one.
 """
 
 from __future__ import annotations
@@ -15,79 +15,79 @@ from enum import IntEnum
 from typing import NamedTuple
 
 _MARK = b"\xf5sb\n"
-_END = b"\x17"  # not zero: bytes that were never written read as zeros
-_HEAD = struct.Struct("<4sQIII")  # mark, number, length of the body, CRC-32 of the body, CRC-32 of what precedes
-_CHECKED = struct.Struct("<4sQII")  # the head without the last
+_END = b"\x17"  # not zero, because bytes that were never written read as zeros
+_HEAD = struct.Struct("<4sQIII")  # mark, number, length of the body, CRC-32 of the body, CRC-32 of the fields before
+_CHECKED = struct.Struct("<4sQII")  # the head without its own checksum
 _BODY = struct.Struct("<BQd")  # kind, first, time
 
 
 class Kind(IntEnum):
-    """What a frame says."""
+    """Kind of a frame."""
 
-    START = 1  # the log begins; in the log of rounds the payload is as of PENDING
-    ROWS = 2  # rows from number `first` on
-    PENDING = 3  # candidates (int64) asked and not told; `first` rows had been told
-    CLOSED = 4  # closed in order; payload as of PENDING
-    TICKET = 5  # in the log of tickets: a change of ticket `first`; payload JSON
-    DIGESTS = 6  # in the log of digests: CRC-32 (uint32) of each field's chunks, from chunk `first` on
+    START = 1  # start of the log; in the log of rounds with the payload of PENDING
+    ROWS = 2  # rows; `first` rounds come before them
+    PENDING = 3  # numbers (int64) of the pending candidates after `first` rounds
+    CLOSED = 4  # orderly close; with the payload of PENDING
+    TICKET = 5  # in the log of tickets: a change of ticket number `first`, as JSON
+    DIGESTS = 6  # in the log of digests: CRC-32 (uint32) of each field, from chunk number `first` on
 
 
 class Frame(NamedTuple):
-    """One entry."""
+    """One entry of a log."""
 
-    number: int  # from 0
+    number: int  # counted from 0
     kind: Kind
-    first: int  # rounds before it; of a ticket its number, of digests the number of the chunk
+    first: int  # number of rounds before it, of its ticket, or of its first chunk
     time: float  # seconds since 1970
     payload: bytes
 
 
 class Gap(NamedTuple):
-    """Bytes that are no valid frame."""
+    """Run of bytes that is not a valid frame."""
 
-    frames: int | None  # how many are missing; None if unknown (at the end)
-    start: int  # first byte
-    stop: int  # byte after the last one
+    frames: int | None  # number of missing frames; None if unknown (at the end of the log)
+    start: int  # offset of the first byte
+    stop: int  # offset after the last byte
 
 
 class Contents(NamedTuple):
-    """What the bytes of a log hold."""
+    """Frames and gaps found in the bytes of a log."""
 
-    items: list[Frame | Gap]  # in the order of the bytes
+    items: list[Frame | Gap]  # in the order of their bytes
     frames: int  # number of the last valid frame, plus one
-    good: int  # bytes up to the end of the last valid frame
-    torn: int  # bytes after that of a frame whose writing was cut short
+    good: int  # number of bytes up to the end of the last valid frame
+    torn: int  # number of bytes after `good` of a frame whose writing was interrupted
 
     def valid(self) -> Iterator[Frame]:
-        """The valid frames."""
+        """Iterate over the valid frames."""
         return (item for item in self.items if isinstance(item, Frame))
 
     def gaps(self) -> list[Gap]:
-        """The damaged stretches, but for garbage between two frames that follow each other."""
+        """Return the gaps in which frames are missing."""
         return [item for item in self.items if isinstance(item, Gap) and item.frames != 0]
 
 
 def seed_of(run: str, name: str, generation: int) -> int:
-    """Checksum that those of a log's frames start from."""
+    """Return the seed of the checksums of a log's frames."""
     return zlib.crc32(f"{run} {name} {generation}".encode())
 
 
 def encode(seed: int, number: int, kind: Kind, first: int, payload: bytes, when: float | None = None) -> bytes:
-    """Bytes of a frame; with the present time, if no other is given."""
+    """Return the bytes of a frame; `when` defaults to the current time."""
     body = _BODY.pack(kind, first, time.time() if when is None else when) + payload
     head = _CHECKED.pack(_MARK, number, len(body), zlib.crc32(body, seed))
     return head + zlib.crc32(head, seed).to_bytes(4, "little") + body + _END
 
 
 def parse(data: bytes, seed: int) -> Contents:
-    """Find every valid frame of a log.
+    """Find all valid frames of a log.
 
     Parameters
     ----------
     data
         All bytes of the log.
     seed
-        `seed_of` the log.
+        Seed of the log's checksums, from `seed_of`.
     """
     end = len(data.rstrip(b"\0"))
     items: list[Frame | Gap] = []
@@ -103,7 +103,7 @@ def parse(data: bytes, seed: int) -> Contents:
         number, offset = frame.number + 1, stop
     torn = 0
     if offset < len(data):
-        if offset == end or _ends_early(data[offset:end], seed, number):
+        if offset == end or _begins_frame(data[offset:end], seed, number):
             torn = len(data) - offset
         else:
             items.append(Gap(None, offset, len(data)))
@@ -111,7 +111,7 @@ def parse(data: bytes, seed: int) -> Contents:
 
 
 def _next_frame(data: bytes, offset: int, seed: int, number: int) -> tuple[int, int, Frame] | None:
-    """First valid frame from `offset` on whose number is at least `number`, with its first byte and the one after."""
+    """Return the start, end and content of the next valid frame from `offset` whose number is at least `number`."""
     start = offset
     while start >= 0:
         found = _frame_at(data, start, seed)
@@ -122,7 +122,7 @@ def _next_frame(data: bytes, offset: int, seed: int, number: int) -> tuple[int, 
 
 
 def _head_at(data: bytes, offset: int, seed: int) -> tuple[int, int, int] | None:
-    """Number, length of the body and its checksum, if a valid head starts here."""
+    """Return number, body length and body checksum of a valid head at `offset`; None if there is none."""
     if data[offset : offset + len(_MARK)] != _MARK or offset + _HEAD.size > len(data):
         return None
     _, number, length, body, head = _HEAD.unpack_from(data, offset)
@@ -132,7 +132,7 @@ def _head_at(data: bytes, offset: int, seed: int) -> tuple[int, int, int] | None
 
 
 def _frame_at(data: bytes, offset: int, seed: int) -> tuple[int, Frame] | None:
-    """Byte after the frame that starts here, and the frame, if it is valid."""
+    """Return end and content of a valid frame at `offset`; None if there is none."""
     head = _head_at(data, offset, seed)
     if head is None:
         return None
@@ -146,8 +146,8 @@ def _frame_at(data: bytes, offset: int, seed: int) -> tuple[int, Frame] | None:
     return stop + 1, Frame(number, Kind(kind), first, when, data[start + _BODY.size : stop])
 
 
-def _ends_early(rest: bytes, seed: int, number: int) -> bool:
-    """Whether bytes (without the zeros at their end) are the beginning of frame `number`, and not all of it."""
+def _begins_frame(rest: bytes, seed: int, number: int) -> bool:
+    """Whether bytes (without trailing zeros) are an incomplete beginning of frame `number`."""
     if len(rest) < _HEAD.size:
         mark = _MARK[: len(rest)]
         return rest[: len(mark)] == mark

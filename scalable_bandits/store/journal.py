@@ -1,4 +1,4 @@
-"""Where the bytes of a run's logs go: a file that is appended to; what makes files durable."""
+"""Journals: files that grow at the end and hold a run's logs, and functions that make files durable."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any, Protocol
 
 
 class Journal(Protocol):
-    """Bytes that grow at the end."""
+    """Interface of a sequence of bytes that grows at the end."""
 
     def read(self) -> bytes | None:
-        """All bytes; None if there is no such journal."""
+        """Return all bytes; None if the journal does not exist."""
 
     def create(self, data: bytes) -> None:
-        """Make it, with these bytes, whatever was there; durable when this returns."""
+        """Make or replace the journal with these bytes; durable on return."""
 
     def append(self, data: bytes) -> None:
-        """Add bytes; they are durable when this returns, and not there if it raises."""
+        """Add bytes at the end: durable on return, absent if this raises."""
 
     def mark(self) -> Any:
-        """Where it ends, for `rewind`."""
+        """Return the current end, for `rewind`."""
 
     def rewind(self, mark: Any) -> None:
-        """End where it did before: what was appended since is gone."""
+        """Cut the journal back to an end returned by `mark`."""
 
     def remove(self) -> None:
-        """Remove it, if it is there."""
+        """Remove the journal if it exists."""
 
     def close(self) -> None:
-        """Close what is held open."""
+        """Release the open file."""
 
 
 def sync_directory(path: Path) -> None:
@@ -44,7 +44,7 @@ def sync_directory(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a folder with its parents, durably."""
+    """Make a folder and its parents, durably."""
     if not path.is_dir():
         make_directory(path.parent)
         path.mkdir(exist_ok=True)
@@ -52,14 +52,17 @@ def make_directory(path: Path) -> None:
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write all bytes: `os.write` may write fewer."""
+    """Write all bytes: one call of `os.write` may write fewer."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def replace_file(path: Path, data: bytes | memoryview) -> None:
-    """Put a file in place whole, or leave the old one: written aside, made durable, then renamed."""
+    """Replace a file as a whole, durably: write a new file beside it, sync it, rename it.
+
+    If this raises, the old file is unchanged.
+    """
     make_directory(path.parent)
     aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
     try:
@@ -77,7 +80,7 @@ def replace_file(path: Path, data: bytes | memoryview) -> None:
 
 
 class FileJournal:
-    """A file that is appended to; every append is followed by fsync."""
+    """Journal in a file; every append is followed by fsync."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -101,7 +104,7 @@ class FileJournal:
 
     def append(self, data: bytes) -> None:
         self._open()
-        if not self.path.exists():  # one that was removed takes bytes as long as it is open
+        if not self.path.exists():  # a removed file still accepts bytes while it is open
             raise FileNotFoundError(errno.ENOENT, "it was moved or removed", str(self.path))
         try:
             write_all(self._descriptor, data)

@@ -1,8 +1,8 @@
-"""How a run lies in zarr: its arrays and their metadata, its attributes, its schema version.
+"""Layout of a run in zarr: its arrays and their metadata, its attributes, its schema version.
 
-One group: an array over ``round`` for every field, ``round`` itself, and ``committed``, the count of rounds that may
-be trusted, which also keeps a copy of the group's attributes (either can be made again from the other). The metadata of
-the arrays follow from the attributes; what a store says of them is read by other programs only.
+A run is one group: an array over ``round`` for every field, ``round`` itself, and ``committed``, the number of rounds
+that may be trusted. ``committed`` also has a copy of the group's attributes; either copy can be restored from the
+other. The metadata of the arrays follow from the attributes; the stored metadata are for other programs.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from scalable_bandits.store.record import is_signed, sign
 from scalable_bandits.store.rows import Field
 
 SCHEMA = 2
-CHUNK = 65_536  # rounds; of 16,384 to 1,048,576, with shards and without, the fastest to write (benchmarks, "store")
-WHOLE: Any = {"write_empty_chunks": True}  # chunks of fill values too: one that is not there is missing
-LARGEST_START = 2**24  # rounds that arrays are made for at once, at the most
-INPUTS = "inputs"  # the group of the specification's arrays, by digest
+CHUNK = 65_536  # rounds; fastest to write of 16,384 to 1,048,576, with zarr shards and without (benchmarks, "store")
+WHOLE: Any = {"write_empty_chunks": True}  # also writes chunks of fill values, so that an absent chunk is a lost one
+LARGEST_START = 2**24  # largest number of rounds that new arrays have room for
+INPUTS = "inputs"  # group of the specification's arrays, named by their digests
 ROUND = Field("round", "int64")
-COPY = "run"  # the attribute of `committed` that holds the copy
+COPY = "run"  # attribute of `committed` with the copy of the group's attributes
 
 
 class Copies(NamedTuple):
-    """The attributes of a run, as far as either copy of them is whole."""
+    """Attributes of a run, read from their two copies."""
 
-    attributes: dict[str, Any] | None  # None if neither is there: no run, or not made to its end
-    damaged: dict[str, str]  # files whose copy differs, and why
+    attributes: dict[str, Any] | None  # None if neither copy is whole
+    damaged: dict[str, str]  # problem of each file whose copy is not used
 
 
 def read_attributes(location: Location) -> Copies:
-    """Read the attributes of a run from both places.
+    """Read both copies of the attributes of a run; where they differ, the commit record decides.
 
     Parameters
     ----------
     location
-        Location of the run. Where the copies differ, its commit record decides.
+        Location of the run.
     """
     found: dict[str, dict[str, Any]] = {}
-    newer: dict[str, dict[str, Any]] = {}  # of a version that may sign them in another way
+    newer: dict[str, dict[str, Any]] = {}  # of a newer version, which may sign them in another way
     damaged = {}
     for file, path in ((METADATA, ""), (f"{COMMITTED}/{METADATA}", COMMITTED)):
         try:
             document = location.document(path)
         except ValueError as error:
-            damaged[file] = f"it is no JSON ({error})"
+            damaged[file] = f"it is not JSON ({error})"
             continue
         attributes = (document or {}).get("attributes")
         if path and isinstance(attributes, dict):
@@ -66,8 +66,8 @@ def read_attributes(location: Location) -> Copies:
         else:
             found[file] = attributes
     found = found or newer
-    # A copy of schema 1 has no digest: it is the run's where neither has one, or where an upgrade was cut short.
-    # Of two that rank alike the group's, which is written last, counts.
+    # A copy of schema 1 has no digest. It is used if neither copy has one, or if an upgrade was interrupted.
+    # Of two copies of equal rank the group's is used, which is written last.
     run, digest = _recorded(location)
     best: dict[str, Any] | None = None
     rank: tuple[Any, ...] = ()
@@ -82,7 +82,7 @@ def read_attributes(location: Location) -> Copies:
 
 
 def _recorded(location: Location) -> tuple[str, str]:
-    """Name of the run and digest of its attributes, by its commit record."""
+    """Return the name of the run and the digest of its attributes from its commit record."""
     try:
         record = location.read_record()
     except ValueError:
@@ -91,58 +91,59 @@ def _recorded(location: Location) -> tuple[str, str]:
 
 
 def sign_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes as JSON keeps them, with their digest."""
+    """Return attributes as JSON stores them, with their digest."""
     return sign(json.loads(json.dumps(attributes)))
 
 
 def check_schema(name: str, attributes: Mapping[str, Any]) -> None:
-    """StoreError if a run is of another schema version than this code writes."""
+    """Raise StoreError if a run is of a newer schema than this version can read."""
     if attributes["schema"] > SCHEMA:
         raise StoreError(
             f"store {name}: it was written by a newer version (schema {attributes['schema']}; "
-            f"this one knows up to {SCHEMA}): upgrade scalable_bandits"
+            f"this one reads up to {SCHEMA}): upgrade scalable_bandits"
         )
 
 
 def fields_of(attributes: Mapping[str, Any]) -> tuple[Field, ...]:
-    """Fields of a run from its attributes."""
+    """Return the fields of a run from its attributes."""
     return tuple(Field(f["name"], f["dtype"], tuple(f["shape"]), tuple(f["dimensions"])) for f in attributes["fields"])
 
 
 def describe_fields(fields: Sequence[Field]) -> list[dict[str, Any]]:
-    """Fields as plain data."""
+    """Return fields as plain data."""
     return [{**f._asdict(), "shape": list(f.shape), "dimensions": list(f.dimensions)} for f in fields]
 
 
-# ---- metadata of groups and arrays, as zarr's format has them
+# ---- metadata of groups and arrays in zarr's format
+
+_BYTES = [{"name": "bytes", "configuration": {"endian": "little"}}]
+_COMPRESSED = [*_BYTES, {"name": "zstd", "configuration": {"level": 0, "checksum": True}}]
 
 
 def group_document(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata of the run's group."""
+    """Return the metadata of a group."""
     return {"attributes": dict(attributes), "zarr_format": 3, "node_type": "group"}
 
 
 def field_document(field: Field, chunk: int, length: int, separator: str) -> dict[str, Any]:
-    """Metadata of the array of a field over so many rounds."""
+    """Return the metadata of a field's array over `length` rounds."""
     document = _array([length, *field.shape], field.dtype, [chunk, *field.shape], separator)
     return document | {
         "fill_value": "NaN" if math.isnan(field.fill) else field.fill,
-        "codecs": [*_BYTES, {"name": "zstd", "configuration": {"level": 0, "checksum": True}}],
+        "codecs": list(_COMPRESSED),
         "dimension_names": [ROUND.name, *field.dimensions],
     }
 
 
 def count_document(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata of the count, with the copy of the attributes."""
+    """Return the metadata of the array ``committed``, with the copy of the attributes."""
     document = _array([], "int64", [], "/")
     more = {"fill_value": 0, "codecs": [*_BYTES, {"name": "crc32c"}], "attributes": {COPY: dict(attributes)}}
     return document | more
 
 
-_BYTES = [{"name": "bytes", "configuration": {"endian": "little"}}]
-
-
 def _array(shape: list[int], dtype: str, chunks: list[int], separator: str) -> dict[str, Any]:
+    """Return what the metadata of all arrays have in common."""
     return {
         "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
@@ -152,34 +153,32 @@ def _array(shape: list[int], dtype: str, chunks: list[int], separator: str) -> d
 
 
 def bytes_document(size: int, piece: int, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata of an array of bytes in pieces."""
+    """Return the metadata of an array of bytes in pieces."""
     document = _array([size], "uint8", [min(piece, max(size, 1))], "/")
     codecs = [{"name": "bytes"}, {"name": "crc32c"}]
     return document | {"fill_value": 0, "codecs": codecs, "attributes": dict(attributes)}
 
 
 def notes_document(shape: Sequence[int], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata of an array of numbers in one piece, of a study."""
+    """Return the metadata of an array of a study's numbers in one piece."""
     document = _array(list(shape), "float64", list(shape), "/")
-    codecs = [*_BYTES, {"name": "zstd", "configuration": {"level": 0, "checksum": True}}]
-    names = ("case", "replicate") if len(shape) == 2 else None
-    more = {"fill_value": "NaN", "codecs": codecs, "attributes": dict(attributes)}
-    return document | more | ({} if names is None else {"dimension_names": list(names)})
+    names = {"dimension_names": ["case", "replicate"]} if len(shape) == 2 else {}
+    return document | {"fill_value": "NaN", "codecs": list(_COMPRESSED), "attributes": dict(attributes)} | names
 
 
 def documents(location: Location, attributes: Mapping[str, Any], length: int) -> dict[str, dict[str, Any]]:
-    """Metadata of everything in a run's group, by path; of arrays as long as given."""
+    """Return the metadata of all groups and arrays of a run by path, for arrays over `length` rounds."""
     chunk, separator = attributes["chunk"], location.separator
     columns = {f.name: field_document(f, chunk, length, separator) for f in (ROUND, *fields_of(attributes))}
     return {**columns, COMMITTED: count_document(attributes), "": group_document(attributes)}
 
 
 def compare(location: Location, path: str, expected: Mapping[str, Any]) -> str:
-    """What is wrong with the metadata that a store has; nothing if they are right, but for the number of rounds."""
+    """Return what is wrong with stored metadata; empty if only the number of rounds differs."""
     try:
         stored = location.document(path)
     except ValueError as error:
-        return f"it is no JSON ({error})"
+        return f"it is not JSON ({error})"
     if stored is None:
         return "it is missing"
     given = {**stored, "shape": [*expected.get("shape", [])[:1], *(stored.get("shape") or [])[1:]]}
@@ -190,7 +189,7 @@ def compare(location: Location, path: str, expected: Mapping[str, Any]) -> str:
 
 
 def length_of(location: Location, path: str) -> int | None:
-    """Rounds that an array has by its metadata; None if these cannot be read."""
+    """Return the number of rounds of an array by its stored metadata; None if they cannot be read."""
     try:
         shape = (location.document(path) or {})["shape"]
         return shape[0] if type(shape[0]) is int and shape[0] >= 0 else None
@@ -201,15 +200,15 @@ def length_of(location: Location, path: str) -> int | None:
 def lay_out(
     location: Location, attributes: Mapping[str, Any], inputs: Mapping[str, NDArray[Any]] | None = None
 ) -> list[str]:
-    """Make what is not there yet, or is damaged, of a run's group and arrays; tells what that was.
+    """Make the missing or damaged parts of a run's group and arrays; return what was made.
 
-    The attributes come last. Arrays are made as long as planned, so that closing a complete run has nothing to trim, or
-    as long as the others.
+    The attributes are written last. Arrays get the length of the existing ones, or the planned length, so that closing
+    a complete run does not trim them.
     """
     planned = min(max(attributes["planned"] or attributes["chunk"], 1), LARGEST_START)
     lengths = (length_of(location, field.name) for field in (ROUND, *fields_of(attributes)))
     length = max((known for known in lengths if known is not None), default=planned)
-    mended = []
+    made = []
     if inputs:
         location.put_document(INPUTS, group_document({}))
     for digest, values in (inputs or {}).items():
@@ -221,21 +220,19 @@ def lay_out(
         wrong = compare(location, path, expected)
         if wrong:
             location.put_document(path, expected)
-            mended.append(f"{path}/{METADATA}".lstrip("/") + f" was made again: {wrong}")
-    return mended
+            made.append(f"{path}/{METADATA}".lstrip("/") + f" was made again: {wrong}")
+    return made
 
 
 def refuse_attributes(location: Location, damaged: Mapping[str, str]) -> StoreDamaged:
-    """The error of a run neither of whose copies of the attributes can be used."""
+    """Return the error for a run whose attributes are damaged in both copies."""
     listed = "; ".join(f"{file}: {why}" for file, why in damaged.items())
     text = "both copies of its attributes are damaged, so that its rounds cannot be read"
-    return StoreDamaged(
-        f"store {location.name}: {text} ({listed}); arrays that are whole are there for zarr.open_group"
-    )
+    return StoreDamaged(f"store {location.name}: {text} ({listed}); zarr.open_group can read its undamaged arrays")
 
 
 def described_arrays(value: Any) -> list[dict[str, Any]]:
-    """The long arrays that a specification speaks of, in its words."""
+    """Return the descriptions of the long arrays in a specification."""
     if isinstance(value, dict):
         if {"array", "shape", "dtype"} <= set(value):
             return [value]

@@ -1,4 +1,4 @@
-"""Where a run is kept: what every place can do."""
+"""Interface of a location: the place where one run is stored, and what the store needs it to do."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from scalable_bandits import checks
 from scalable_bandits.store.errors import StoreDamaged
 from scalable_bandits.store.journal import Journal
 
-COMMITTED = "committed"  # the array of the count; the folder of a run's logs and lock too, where zarr lists nothing
-JOURNAL_1 = "journal"  # the journal of schema 1; later ones have their generation in their names
-BOOKKEEPING = "bookkeeping"  # the group with the logs and the lock where a run is no folder
+COMMITTED = "committed"  # array of the number of rounds; in a folder also the directory of the logs and the lock
+JOURNAL_1 = "journal"  # journal of schema 1; later journals have their generation in their names
+BOOKKEEPING = "bookkeeping"  # group of the logs and the lock in stores other than folders
 METADATA = "zarr.json"
 
-BEGINNING = 120  # bytes at the most of a journal that has begun and says nothing yet
-_CHUNK = re.compile(r"/c([./]\d+)*$")  # how the key of a chunk ends
+BEGINNING = 120  # largest size in bytes of a journal without rounds
+_CHUNK = re.compile(r"/c([./]\d+)*$")  # end of the key of a chunk
 
 
-class CompleteStore(WrapperStore[Store]):
-    """For reading: a chunk that is not there is an error, not a block of fill values."""
+class StrictStore(WrapperStore[Store]):
+    """Read-only view of a zarr store in which a missing chunk is an error instead of a block of fill values."""
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         found = await self._store.get(key, prototype, byte_range)
@@ -43,85 +43,85 @@ async def _listed(store: Store, prefix: str) -> list[str]:
 
 
 class Location(ABC):
-    """A place that holds one run."""
+    """Place where one run is stored."""
 
     name: str
-    generation = 0  # what was opened in an earlier one has to be opened again
-    separator: Literal[".", "/"] = "/"  # between the numbers in a chunk's key
-    inside: str = BOOKKEEPING  # where the logs and the commit record are
-    record_file: str = f"{BOOKKEEPING}/{METADATA}"  # that the commit record is in
+    generation = 0  # number of the transaction; arrays opened in an earlier one are opened again
+    separator: Literal[".", "/"] = "/"  # separator of the numbers in a chunk's key
+    log_folder: str = BOOKKEEPING  # folder or group of the logs and the commit record
+    record_file: str = f"{BOOKKEEPING}/{METADATA}"  # file of the commit record
 
     @property
     @abstractmethod
     def store(self) -> Store:
-        """Zarr's view of it."""
+        """Zarr store of the location."""
 
     @abstractmethod
     def journal(self, name: str) -> Journal:
-        """The journal of this name."""
+        """Return the journal of this name, which need not exist."""
 
     @abstractmethod
     def journals(self) -> list[str]:
-        """Names of the journals that are there."""
+        """Return the names of the existing journals."""
 
     @abstractmethod
-    def read_earlier(self, name: str) -> bytes:
-        """Bytes of a journal of schema 1; none if it is not there."""
+    def read_schema_1(self, name: str) -> bytes:
+        """Return the bytes of a journal of schema 1; empty if it does not exist."""
 
     @abstractmethod
-    def remove_earlier(self, name: str) -> None:
-        """Remove a journal of schema 1, if it is there."""
+    def remove_schema_1(self, name: str) -> None:
+        """Remove a journal of schema 1 if it exists."""
 
     @abstractmethod
     def read_record(self) -> Any:
-        """The commit record as plain data; None if there is none, and whatever JSON there is if it is damaged.
+        """Return the commit record as plain data: None if there is none, any JSON value if it is damaged.
 
         Raises
         ------
         ValueError
-            If it is no JSON.
+            If it is not JSON.
         """
 
     @abstractmethod
     def write_record(self, record: Mapping[str, Any]) -> None:
-        """Replace the commit record, durably; it is whole or the earlier one."""
+        """Replace the commit record durably and as a whole: a crash leaves either the old or the new one."""
 
-    def acknowledge(self, counter: bytes) -> None:  # noqa: B027 - object stores would need another request for it
-        """Overwrite the count of acknowledged frames in place, as cheaply as may be."""
+    def acknowledge(self, counter: bytes) -> None:  # noqa: B027 - object stores do without: it would cost a request
+        """Overwrite the count of acknowledged frames in place, as cheaply as possible."""
 
     def acknowledged(self) -> bytes | None:
-        """The count as it was last written, or as the system kept it; None if none is kept."""
+        """Return the count of acknowledged frames; None if none is kept. After a power failure it may be too low."""
         return None
 
     @abstractmethod
     def lock(self, takeover: bool) -> None:
-        """Become the only writer, at once or not at all: StoreLocked names who is."""
+        """Become the only writer, at once; otherwise raise StoreLocked, which names the current writer."""
 
     @abstractmethod
     def unlock(self) -> None:
-        """Stop being it."""
+        """Release the lock."""
 
-    def look_again(self) -> None:  # noqa: B027 - most places have nothing to do
-        """See what others wrote since."""
+    def refresh(self) -> None:  # noqa: B027 - only transactions need it
+        """Make writes of other processes visible."""
 
-    def settle(self) -> None:  # noqa: B027
-        """Make what was written visible as one."""
+    def commit_transaction(self) -> None:  # noqa: B027
+        """Make all writes since the last transaction visible at once."""
 
-    def discard(self) -> None:  # noqa: B027
-        """Forget what was written and is not settled."""
+    def roll_back(self) -> None:  # noqa: B027
+        """Drop the writes since the last transaction."""
 
-    def unmoved(self) -> str:
-        """Name of the place of a run that was to be moved here, of a process that was killed before; empty if none."""
+    def unfinished_move(self) -> str:
+        """Return the name of the sibling that a killed process was about to move here; empty if there is none."""
         return ""
 
-    def finish_move(self, left: str) -> None:
-        """Move it here."""
+    def finish_move(self, name: str) -> None:
+        """Move the sibling of this name here."""
         raise NotImplementedError
 
     # ---- keys of the zarr store
 
     def get(self, key: str) -> bytes | None:
-        """Bytes of a key; None if it is not there."""
+        """Return the bytes of a key; None if it does not exist."""
         found = sync(self.store.get(key, default_buffer_prototype()))
         return None if found is None else found.to_bytes()
 
@@ -130,108 +130,117 @@ class Location(ABC):
         sync(self.store.set(key, default_buffer_prototype().buffer.from_bytes(data)))
 
     def keys(self, prefix: str) -> list[str]:
-        """Keys that begin so."""
+        """Return the keys that begin with a prefix."""
         return sync(_listed(self.store, prefix))
 
     def delete(self, path: str) -> None:
-        """Remove an array or a group with all that is in it."""
+        """Remove an array, or a group with its content."""
         sync(self.store.delete_dir(path))
 
     def document(self, path: str) -> dict[str, Any] | None:
-        """Metadata of an array or group as it is stored; None if there is none.
+        """Return the stored metadata of an array or group; None if there are none.
 
         Raises
         ------
         ValueError
-            If it is no JSON object.
+            If they are not a JSON object.
         """
         data = self.get(f"{path}/{METADATA}" if path else METADATA)
         if data is None:
             return None
         found = json.loads(data)
         if not isinstance(found, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         return found
 
     def put_document(self, path: str, document: Mapping[str, Any]) -> None:
         """Write the metadata of an array or group."""
         self.put(f"{path}/{METADATA}" if path else METADATA, json.dumps(document, indent=2).encode())
 
-    def column(self, path: str, document: Mapping[str, Any], complete: bool = False) -> zarr.Array[Any]:
-        """An array whose metadata are given, whatever the store says of them; a missing chunk is an error if asked."""
-        store = CompleteStore(self.store.with_read_only(True)) if complete else self.store
+    def column(self, path: str, document: Mapping[str, Any], strict: bool = False) -> zarr.Array[Any]:
+        """Open an array with the given metadata, whatever metadata are stored.
+
+        With `strict` the array is read-only and a missing chunk is an error.
+        """
+        store = StrictStore(self.store.with_read_only(True)) if strict else self.store
         return zarr.Array.from_dict(StorePath(store, path), dict(document))
 
     def group(self, mode: Literal["r", "r+", "a"] = "r", path: str | None = None) -> zarr.Group:
-        """The run's group, or one inside it; FileNotFoundError if it is not there."""
+        """Open the run's group, or a group inside it; raise FileNotFoundError if it does not exist."""
         return zarr.open_group(self.store, mode=mode, path=path, zarr_format=3, use_consolidated=False)
 
-    # ---- what is here
+    # ---- content
 
-    def complete(self) -> zarr.Group:
-        """The run's group for reading, in which a missing chunk is an error."""
+    def strict_group(self) -> zarr.Group:
+        """Open the run's group for reading; a missing chunk is an error."""
         return zarr.open_group(
-            CompleteStore(self.store.with_read_only(True)), mode="r", zarr_format=3, use_consolidated=False
+            StrictStore(self.store.with_read_only(True)), mode="r", zarr_format=3, use_consolidated=False
         )
 
     def set_aside(self, path: str) -> str:
-        """Put an array out of the way, and say where; where only whole objects can be put, it is removed."""
+        """Move an array aside and say where to; a store that can only replace whole objects removes it."""
         self.delete(path)
-        self.settle()
+        self.commit_transaction()
         return "removed"
 
     def occupied(self) -> bool:
-        """Whether anything is there."""
+        """Whether anything is stored here."""
         return bool(self.keys(""))
 
-    def evidence(self) -> bool:
-        """Whether rounds were ever written here: chunks, or a journal with more than its beginning."""
+    def has_rounds(self) -> bool:
+        """Whether rounds were ever written here: as chunks, or in a journal."""
         chunks = (key for key in self.keys("") if _CHUNK.search(key))
-        aside = (f"{COMMITTED}/", "inputs/", f"{self.inside}/")
-        if any(not key.startswith(aside) for key in chunks):
+        without_rounds = (f"{COMMITTED}/", "inputs/", f"{self.log_folder}/")
+        if any(not key.startswith(without_rounds) for key in chunks):
             return True
         return any(len(self.journal(name).read() or b"") > BEGINNING for name in self.journals())
 
-    def marked(self) -> bool:
-        """Whether what is there bears the marks of a run, be it a damaged one."""
-        return bool(self.keys(f"{COMMITTED}/") or self.keys(f"{self.inside}/"))
+    def has_run_files(self) -> bool:
+        """Whether there are files that only a run has, possibly a damaged one."""
+        return bool(self.keys(f"{COMMITTED}/") or self.keys(f"{self.log_folder}/"))
 
     def unfinished(self) -> bool:
-        """Whether what is there is a run whose making was interrupted: the commit record comes last."""
+        """Whether the creation of a run was interrupted: the commit record, which is written last, is missing."""
         try:
             recorded = self.read_record() is not None
         except ValueError:
             return False
-        return not recorded and self.locked() and not self.read_earlier(JOURNAL_1) and not self.evidence()
+        return not recorded and self.had_writer() and not self.read_schema_1(JOURNAL_1) and not self.has_rounds()
 
-    def locked(self) -> bool:
-        """Whether a writer has been here."""
-        return self.marked()
+    def had_writer(self) -> bool:
+        """Whether a process has locked this location before."""
+        return self.has_run_files()
 
     def clear(self) -> None:
-        """Remove what an interrupted making left."""
-        self.sweep()
-        for name in {key.partition("/")[0] for key in self.keys("")} - {self.inside, METADATA}:
+        """Remove what an interrupted creation left."""
+        self.remove_partial_files()
+        for name in {key.partition("/")[0] for key in self.keys("")} - {self.log_folder, METADATA}:
             self.delete(name)
         for name in self.journals():
             self.journal(name).remove()
 
-    def sweep(self) -> int:
-        """Remove what a writer that died left half written; tells how many files."""
+    def remove_partial_files(self) -> int:
+        """Remove half-written files of a killed writer; return their number."""
         return 0
 
     def size(self) -> int | None:
-        """Bytes taken, where it is known."""
+        """Return the number of bytes used; None if unknown."""
         return None
 
     def writer(self) -> dict[str, Any] | None:
-        """The process that is writing, as far as can be told; None if there is no writer."""
+        """Return the lock owner's record; None if no process is writing as far as can be found out."""
         return None
 
-    def beside(self, what: str, why: str) -> Location:
-        """A place of its own next to this one; ValueError if there is none, of the argument `why`."""
-        checks.refuse(why, self.name, "a store in a folder, of which a copy can be kept: copy it to one first")
+    def free_sibling(self, suffix: str, argument: str) -> Location:
+        """Return an unused location beside this one.
+
+        Raises
+        ------
+        ValueError
+            If the location has no siblings. The message blames the argument `argument`.
+        """
+        checks.refuse(argument, self.name, "a store in a folder, of which a copy can be kept: copy it to one first")
 
     def move(self, place: Location) -> None:
-        """Become another place."""
+        """Move the content to another location, which does not exist yet."""
         raise NotImplementedError

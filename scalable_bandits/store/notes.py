@@ -1,7 +1,7 @@
-"""What a study keeps of all its runs, beside their stores: arrays over cases, policies and replicates.
+"""Notes of a study: what it records of all its runs beside their stores, as arrays over cases, policies and replicates.
 
-The digests of the arrays are written before the arrays themselves, the present ones beside those to come, so that at
-any moment each array is one of the two, or damaged. A damaged array is left out: its runs are looked at again.
+The digests of the arrays are written before the arrays, those of the current arrays together with those of the new
+ones. An array that matches neither is damaged and left out: its numbers are computed again from the runs.
 """
 
 from __future__ import annotations
@@ -13,39 +13,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.store.digests import digest
+from scalable_bandits.store.errors import one_line
 from scalable_bandits.store.layout import WHOLE, compare, group_document, notes_document
 from scalable_bandits.store.locations import METADATA, Location
 from scalable_bandits.store.record import is_signed, sign
 
-RUN = tuple[int, int, int]  # numbers of the case, the policy and the replicate
+RUN = tuple[int, int, int]  # numbers of a run's case, policy and replicate
 UNIFORM = "uniform_regret"
-MORE = "more"  # the group of all arrays but that of uniform play
+MORE = "more"  # group of all arrays except `UNIFORM`
 SECONDS = "seconds"
 PLAYS = "plays"
 
 
 class Notes:
-    """Regret of uniform play, seconds, series of the study's own, and how often each prior was played.
+    """Regret of uniform play, durations, additional series, and number of plays of each prior.
 
     Attributes
     ----------
     uniform
-        (cases, replicates) regret of uniform play a round, in units of y; NaN where it is not known.
+        Regret of uniform play (cases, replicates) a round, in units of y; NaN where it is unknown.
     seconds
-        (cases, policies, replicates) that the runs took; NaN of those that are not known to be complete.
+        Durations of the runs (cases, policies, replicates); NaN for runs not recorded as complete.
     series
-        (cases, policies, replicates, horizon) by name.
+        Series (cases, policies, replicates, horizon) by name.
     plays
-        (cases, policies, replicates) by the name of the prior.
+        Number of plays (cases, policies, replicates) by the name of the prior.
     lost
-        Whether something of what was saved is damaged.
+        Whether any of the stored notes are damaged.
 
     Parameters
     ----------
     shape
         Numbers of cases, policies and replicates.
     horizon
-        Rounds a run.
+        Number of rounds of a run.
     """
 
     def __init__(self, shape: RUN, horizon: int):
@@ -55,14 +56,14 @@ class Notes:
         self.plays: dict[str, NDArray[Any]] = {}
         self._horizon = horizon
         self.lost = False
-        self._written: dict[str, int] = {}  # digests of what is stored, by name
+        self._written: dict[str, int] = {}  # digests of the stored arrays by name
 
     def keep(
         self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float]
     ) -> None:
-        """Keep what a run gave."""
+        """Record the results of a run."""
         self.uniform[run[0], run[2]] = uniform
-        if not self.lost or np.isnan(self.seconds[run]):  # else the run was only looked at again
+        if not self.lost or np.isnan(self.seconds[run]):  # otherwise the run was only read again
             self.seconds[run] = seconds
         for name, values in series.items():
             self.series.setdefault(name, np.full((*self.seconds.shape, self._horizon), np.nan))[run] = values
@@ -72,16 +73,16 @@ class Notes:
     # ---- on disk
 
     def save(self, location: Location, study: str, copy: Mapping[str, Any]) -> None:
-        """Write all of it into a study's group.
+        """Write the notes into the group of a study.
 
         Parameters
         ----------
         location
             Location of the study.
         study
-            Name of the study, drawn when it was made.
+            Name of the study, drawn at random when it was made.
         copy
-            Attributes of the study, of which the array of uniform play keeps a copy.
+            Attributes of the study; they are copied to the array of uniform play.
         """
         arrays = {UNIFORM: self.uniform, SECONDS: self.seconds, **self.series}
         if self.plays:
@@ -96,24 +97,25 @@ class Notes:
         for name, values in arrays.items():
             attributes = {"study": dict(copy)} if name == UNIFORM else {}
             document = notes_document(values.shape, attributes)
-            if compare(location, path_of(name), document):
-                location.put_document(path_of(name), document)
-            location.column(path_of(name), document).with_config(WHOLE)[...] = values
+            if compare(location, array_path(name), document):
+                location.put_document(array_path(name), document)
+            location.column(array_path(name), document).with_config(WHOLE)[...] = values
         self._written = digests
-        location.settle()
+        location.commit_transaction()
 
     def load(self, location: Location, study: str) -> list[str]:
-        """Take up what was saved; tells which files are damaged, and are left out."""
+        """Read the stored notes; return the problems of damaged files, which are left out."""
         problems = self._load(location, study)
         self.lost = bool(problems)
         return problems
 
     def _load(self, location: Location, study: str) -> list[str]:
+        """Read the stored notes; return problems."""
         file = f"{MORE}/{METADATA}"
         try:
             attributes: Any = (location.document(MORE) or {}).get("attributes")
         except ValueError as error:
-            return [f"{file} is no JSON ({error})"]
+            return [f"{file} is not JSON ({error})"]
         if not is_signed(attributes):
             return [f"the attributes in {file} are missing or do not match their digest"]
         if attributes.get("study") != study:
@@ -122,39 +124,39 @@ class Notes:
         for name, entry in attributes["arrays"].items():
             try:
                 document = notes_document(entry["shape"], {})
-                values: Any = np.asarray(location.column(path_of(name), document, complete=True)[...])
-            except Exception as error:  # codecs raise what they like
-                problems.append(f"{path_of(name)} cannot be read ({' '.join(str(error).split())})")
+                values: Any = np.asarray(location.column(array_path(name), document, strict=True)[...])
+            except Exception as error:  # codecs raise errors of any class
+                problems.append(f"{array_path(name)} cannot be read ({one_line(error)})")
                 continue
             found = digest(values)
             if found not in entry["digests"]:
-                problems.append(f"{path_of(name)} is not what was written: its digest is another one")
+                problems.append(f"{array_path(name)} is not what was written: its digest is another one")
                 continue
             self._written[name] = found
-            self._take(name, values, attributes["priors"])
+            self._set(name, values, attributes["priors"])
         return problems
 
     def load_unsigned(self, location: Location) -> None:
-        """Take up what was saved by version 0.1, which kept no digests."""
+        """Read the notes stored by version 0.1, which have no digests."""
         group: Any = location.group()
-        self._take(UNIFORM, np.asarray(group[UNIFORM][...]), ())
+        self._set(UNIFORM, np.asarray(group[UNIFORM][...]), ())
         if MORE in group:
             for name, array in group[MORE].arrays():
-                self._take(name, np.asarray(array[...]), array.attrs.get("priors", ()))
+                self._set(name, np.asarray(array[...]), array.attrs.get("priors", ()))
 
-    def _take(self, name: str, values: NDArray[Any], priors: Any) -> None:
-        """Put the values of an array in their place, as far as both reach."""
+    def _set(self, name: str, values: NDArray[Any], priors: Any) -> None:
+        """Take over the values of a stored array, which may have another shape."""
         if name == PLAYS:
             for prior, counts in zip(priors, values, strict=True):
-                self.plays[prior] = _fill(np.full(self.seconds.shape, np.nan), counts)
+                self.plays[prior] = _copy_overlap(np.full(self.seconds.shape, np.nan), counts)
         elif name in (UNIFORM, SECONDS):
-            _fill(self.uniform if name == UNIFORM else self.seconds, values)
+            _copy_overlap(self.uniform if name == UNIFORM else self.seconds, values)
         else:
-            self.series[name] = _fill(np.full((*self.seconds.shape, self._horizon), np.nan), values)
+            self.series[name] = _copy_overlap(np.full((*self.seconds.shape, self._horizon), np.nan), values)
 
 
-def study_of(location: Location) -> str:
-    """Name of the study that the notes in a place are of; empty if they cannot be read."""
+def study_name(location: Location) -> str:
+    """Return the name of the study that the stored notes belong to; empty if they cannot be read."""
     try:
         attributes: Any = (location.document(MORE) or {}).get("attributes")
     except ValueError:
@@ -162,13 +164,13 @@ def study_of(location: Location) -> str:
     return attributes["study"] if is_signed(attributes) else ""
 
 
-def path_of(name: str) -> str:
-    """Path of one of the arrays."""
+def array_path(name: str) -> str:
+    """Return the path of an array."""
     return name if name == UNIFORM else f"{MORE}/{name}"
 
 
-def _fill(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
-    """Put values in, as far as both reach."""
-    inside = tuple(slice(min(have, want)) for have, want in zip(values.shape, target.shape, strict=True))
-    target[inside] = values[inside]
+def _copy_overlap(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
+    """Copy values into an array as far as both shapes overlap; return the array."""
+    overlap = tuple(slice(min(have, want)) for have, want in zip(values.shape, target.shape, strict=True))
+    target[overlap] = values[overlap]
     return target

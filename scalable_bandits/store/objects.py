@@ -1,4 +1,4 @@
-"""Runs where objects are put whole: any zarr store, an icechunk repository."""
+"""Runs in stores that replace whole objects: any zarr store, or an icechunk repository."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
 from scalable_bandits.store.array_journal import SEGMENT, SEGMENTS, ArrayJournal
-from scalable_bandits.store.errors import StoreDamaged, StoreLocked, named
+from scalable_bandits.store.errors import StoreDamaged, StoreLocked, store_errors
 from scalable_bandits.store.journal import Journal
 from scalable_bandits.store.locations import BOOKKEEPING, METADATA, Location
-from scalable_bandits.store.lock_owner import held_by, holder, may_live, whole
+from scalable_bandits.store.lock_owner import locked_message, may_be_running, this_process, valid_owner
 
 
 class Objects(Location):
-    """Any zarr store: objects that are put whole. The lock is an object that names its holder, put if there is none.
+    """Run in any zarr store. The lock is an object with the record of its owner, made only if it does not exist.
 
-    A holder on this machine that no longer runs is replaced. One on another machine cannot be looked at: `takeover`
-    says that it is gone.
+    The lock of an owner on this machine that no longer runs is replaced. Whether an owner on another machine still runs
+    cannot be found out: its lock is replaced only with `takeover`.
     """
 
     _LOCK = f"{BOOKKEEPING}/writer.json"
 
     def __init__(self, store: Store, name: str):
         self._store, self.name = store, name
-        self._held: dict[str, Any] | None = None
+        self._own_lock: dict[str, Any] | None = None
 
     @property
     def store(self) -> Store:
@@ -41,11 +41,11 @@ class Objects(Location):
         return ArrayJournal(self, f"{BOOKKEEPING}/{name}")
 
     def journals(self) -> list[str]:
-        inside = (key.split("/") for key in self.keys(f"{BOOKKEEPING}/"))
-        return sorted({parts[1] for parts in inside if len(parts) > 2 and "-" in parts[1]})
+        paths = (key.split("/") for key in self.keys(f"{BOOKKEEPING}/"))
+        return sorted({parts[1] for parts in paths if len(parts) > 2 and "-" in parts[1]})
 
-    def read_earlier(self, name: str) -> bytes:
-        """An array of two halves, after a segment that says which of them is the journal."""
+    def read_schema_1(self, name: str) -> bytes:
+        """Return the bytes of an array of two halves, whose first segment says which half is the journal."""
         path = f"{BOOKKEEPING}/{name}"
         if self.document(path) is None:
             return b""
@@ -55,139 +55,146 @@ class Objects(Location):
         last = max((n for n in numbers if first <= n < first + SEGMENTS), default=first - 1)
         return b"".join(array[n * SEGMENT : (n + 1) * SEGMENT].tobytes() for n in range(first, last + 1))
 
-    def remove_earlier(self, name: str) -> None:
+    def remove_schema_1(self, name: str) -> None:
         if self.document(f"{BOOKKEEPING}/{name}") is not None:
             self.delete(f"{BOOKKEEPING}/{name}")
 
     def read_record(self) -> Any:
-        return self._inside().get("record")
+        return self._bookkeeping_attributes().get("record")
 
     def write_record(self, record: Mapping[str, Any]) -> None:
         self.group("r+", BOOKKEEPING).attrs["record"] = dict(record)
 
-    def _inside(self) -> dict[str, Any]:
-        """Attributes of the group with the commit record; ValueError if they cannot be read."""
+    def _bookkeeping_attributes(self) -> dict[str, Any]:
+        """Return the attributes of the group with the commit record.
+
+        Raises
+        ------
+        ValueError
+            If they cannot be read.
+        """
         attributes = (self.document(BOOKKEEPING) or {}).get("attributes", {})
         if not isinstance(attributes, dict):
-            raise ValueError("its attributes are no JSON object")
+            raise ValueError("its attributes are not a JSON object")
         return attributes
 
     def lock(self, takeover: bool) -> None:
-        mine = holder()
-        if self._enter(mine):
-            self._held = mine
+        mine = this_process()
+        if self._put_lock(mine):
+            self._own_lock = mine
             return
-        record = self._holder()
-        if record and not takeover and may_live(record):
-            raise StoreLocked(held_by(self.name, record))
-        self._leave()
-        if not self._enter(mine):
-            raise StoreLocked(f"store {self.name}: another process opened it at the same moment; one writer a run")
-        self._held = mine
+        record = self._lock_owner()
+        if record and not takeover and may_be_running(record):
+            raise StoreLocked(locked_message(self.name, record))
+        self._remove_lock()
+        if not self._put_lock(mine):
+            text = "another process opened it at the same moment; only one process can write a run"
+            raise StoreLocked(f"store {self.name}: {text}")
+        self._own_lock = mine
 
-    def _enter(self, record: dict[str, Any]) -> bool:
-        """Put the record of the lock if there is none; whether it is there now."""
-        self._make_inside()
+    def _put_lock(self, record: dict[str, Any]) -> bool:
+        """Make the lock with this record if there is none; return whether this process has the lock."""
+        self._open_bookkeeping()
         data = json.dumps({**record, "token": uuid.uuid4().hex}).encode()
         buffer = default_buffer_prototype().buffer.from_bytes(data)
         sync(self.store.set_if_not_exists(self._LOCK, buffer))
         return self.get(self._LOCK) == data
 
-    def _make_inside(self) -> zarr.Group:
-        """The group with the commit record, made if there is none."""
+    def _open_bookkeeping(self) -> zarr.Group:
+        """Open the group with the commit record; make it if it does not exist."""
         try:
-            self._inside()
+            self._bookkeeping_attributes()
         except ValueError as error:
             text = f"store {self.name}: {BOOKKEEPING}/{METADATA}, with the commit record, cannot be read ({error})"
             raise StoreDamaged(text) from error
         return self.group("a", BOOKKEEPING)
 
-    def _holder(self) -> dict[str, Any] | None:
-        """The record of the lock."""
+    def _lock_owner(self) -> dict[str, Any] | None:
+        """Return the record in the lock; None if there is none or it is damaged."""
         found = self.get(self._LOCK)
-        with suppress(ValueError):  # damaged: the next writer makes it anew
-            return whole(None if found is None else json.loads(found))
+        with suppress(ValueError):  # damaged: the next writer replaces it
+            return valid_owner(None if found is None else json.loads(found))
         return None
 
-    def _leave(self) -> None:
-        """Remove the record of the lock."""
+    def _remove_lock(self) -> None:
+        """Remove the lock."""
         sync(self.store.delete(self._LOCK))
 
     def writer(self) -> dict[str, Any] | None:
-        record = self._holder()
-        return record if record and may_live(record) else None
+        record = self._lock_owner()
+        return record if record and may_be_running(record) else None
 
     def unlock(self) -> None:
-        if self._held is not None:
-            self._held = None
-            self._leave()
+        if self._own_lock is not None:
+            self._own_lock = None
+            self._remove_lock()
 
 
 class Icechunk(Objects):
-    """An icechunk repository: every settling is a commit of all arrays at once, and readers keep their snapshot."""
+    """Run in an icechunk repository: a transaction commits all arrays at once, and readers keep their snapshot."""
 
     def __init__(self, repository: Any, branch: str = "main"):
         self._repository, self._branch = repository, branch
         name = f"icechunk, branch {branch}"
-        with named(name, "opening a session"):
+        with store_errors(name, "opening a session"):
             self._session = repository.writable_session(branch)
         super().__init__(self._session.store, name)
 
-    def look_again(self) -> None:
-        with named(self.name, "opening a session"):
+    def refresh(self) -> None:
+        with store_errors(self.name, "opening a session"):
             self._session = self._repository.writable_session(self._branch)
         self._store = self._session.store
         self.generation += 1
 
-    def discard(self) -> None:
-        self.look_again()
+    def roll_back(self) -> None:
+        self.refresh()
 
     def get(self, key: str) -> bytes | None:
-        with named(self.name, f"reading {key}"):
+        with store_errors(self.name, f"reading {key}"):
             return super().get(key)
 
-    def settle(self) -> None:
+    def commit_transaction(self) -> None:
         if self._session.has_uncommitted_changes:
             self._session.commit("scalable_bandits")
-            self.look_again()
+            self.refresh()
 
     def keys(self, prefix: str) -> list[str]:
         with suppress(ValueError):
             if prefix and self.document(prefix.rstrip("/")) is None:
-                return []  # of what is no array and no group an error is made
-        with named(self.name, f"listing {prefix or 'it'}"):
+                return []  # icechunk raises an error for a path without array or group
+        with store_errors(self.name, f"listing {prefix or 'its keys'}"):
             return super().keys(prefix)
 
     def acknowledge(self, counter: bytes) -> None:
-        self.group("r+", BOOKKEEPING).attrs["acknowledged"] = counter.hex()  # one commit with what it counts
+        self.group("r+", BOOKKEEPING).attrs["acknowledged"] = counter.hex()  # committed with the frames that it counts
 
     def acknowledged(self) -> bytes | None:
         with suppress(ValueError, TypeError):
-            return bytes.fromhex(self._inside()["acknowledged"]) if "acknowledged" in self._inside() else None
+            counter = self._bookkeeping_attributes().get("acknowledged")
+            return None if counter is None else bytes.fromhex(counter)
         return None
 
-    # The record of the lock is an attribute, and icechunk refuses the commit of the second writer.
+    # The lock is an attribute of the group: icechunk refuses the commit of a second writer.
 
-    def _enter(self, record: dict[str, Any]) -> bool:
+    def _put_lock(self, record: dict[str, Any]) -> bool:
         from icechunk import ConflictError
 
-        inside = self._make_inside()
-        if "writer" in inside.attrs:
+        group = self._open_bookkeeping()
+        if "writer" in group.attrs:
             return False
-        inside.attrs["writer"] = record
+        group.attrs["writer"] = record
         try:
-            self.settle()
+            self.commit_transaction()
         except ConflictError:
-            self.look_again()
+            self.refresh()
             return False
         return True
 
-    def _holder(self) -> dict[str, Any] | None:
+    def _lock_owner(self) -> dict[str, Any] | None:
         with suppress(ValueError):
-            return whole(self._inside().get("writer"))
+            return valid_owner(self._bookkeeping_attributes().get("writer"))
         return None
 
-    def _leave(self) -> None:
-        inside = self.group("a", BOOKKEEPING)
-        inside.attrs.pop("writer", None)
-        self.settle()
+    def _remove_lock(self) -> None:
+        self.group("a", BOOKKEEPING).attrs.pop("writer", None)
+        self.commit_transaction()

@@ -1,4 +1,4 @@
-"""Stores of runs: made, opened, and mended as they are opened."""
+"""Stores of runs: creating them, opening them, and repairing them when they are opened."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.store import repair
-from scalable_bandits.store.errors import StoreDamaged, named
+from scalable_bandits.store.errors import StoreDamaged, store_errors
 from scalable_bandits.store.layout import (
     CHUNK,
     SCHEMA,
@@ -28,22 +28,20 @@ from scalable_bandits.store.locations import Location
 from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.rows import Field, check_fields
-from scalable_bandits.store.upgrade import Earlier, read_earlier, upgrade
+from scalable_bandits.store.upgrade import Schema0Run, read_schema_0, upgrade
 from scalable_bandits.store.writer import Durability, RunWriter
 
 
 class ObservationStore(RunWriter):
-    """One run: fields over rounds 1, 2, ..., appended and never changed.
+    """One run: fields over rounds 1, 2, ..., appended and never changed. It has the attributes of `StoredRun`, too.
 
-    Made by `create` and `open`. One opened for writing holds the run's lock until it is closed, and is a context
-    manager; leaving the context by an exception makes everything durable, but does not count as an orderly close.
-
-    Attributes are those of `StoredRun`, and
+    Created by `create`, opened by `open`. A store that is open for writing holds the run's lock until it is closed, and
+    is a context manager. Leaving the context by an exception makes everything durable, but is not an orderly close.
 
     Attributes
     ----------
     writable : bool
-        Whether it was opened for writing and not yet closed.
+        Whether the store is open for writing.
     """
 
     @classmethod
@@ -59,59 +57,58 @@ class ObservationStore(RunWriter):
         attributes: Mapping[str, Any] | None = None,
         inputs: Mapping[str, NDArray[Any]] | None = None,
     ) -> Self:
-        """Make a new run and open it for writing.
+        """Create a run and open it for writing.
 
         Parameters
         ----------
         place
-            A folder, a URL that zarr knows, a zarr store, or an icechunk repository.
+            Folder, URL that zarr can open, zarr store, or icechunk repository.
         fields
-            Quantities a round; the round itself is added.
+            Quantities recorded each round; the round itself is added.
         specification
-            What makes the run, as plain data.
+            Specification that makes the run, as plain data.
         planned
-            Rounds that it is to have.
+            Planned number of rounds.
         durability
-            "round": what is appended is on disk when `append` returns. "block": when a chunk is full, when an append
-            comes a second or more after the last write, or on `flush`.
+            "round": appended rounds are on disk when `append` returns. "block": they are written when a chunk is full,
+            by an append a second or more after the last write, or by `flush`.
         chunk
-            Rounds a chunk.
+            Number of rounds in a chunk.
         attributes
-            More attributes of the zarr group.
+            Additional attributes of the zarr group.
         inputs
-            Arrays (...,) of any shape that the specification speaks of, by their digests.
+            Arrays (...,) of any shape that the specification describes, by their digests.
 
         Raises
         ------
         FileExistsError
-            If something is there.
+            If the place is not empty.
         StoreLocked
-            If another process is making it.
+            If another process is creating a run there.
         ValueError
             If two fields have the same name, or the chunk or the durability is invalid.
         """
         location = locate(place)
         _check_durability(durability)
         chunk = checks.integer("chunk", chunk, 1)
-        run = uuid.uuid4().hex[:16]
         given = sign_attributes(
             {
-                **(attributes or {}), "schema": SCHEMA, "id": run, "chunk": chunk, "planned": planned,
+                **(attributes or {}), "schema": SCHEMA, "id": uuid.uuid4().hex[:16], "chunk": chunk, "planned": planned,
                 "fields": describe_fields(check_fields(fields)), "specification": dict(specification),
             }
         )  # fmt: skip
-        with named(location.name, "making it"):
+        occupied = f"store: {location.name} exists already; name another place, or remove it first"
+        with store_errors(location.name, "creating it"):
             if location.occupied() and not location.unfinished():
-                raise FileExistsError(f"store: {location.name} exists already; name another place, or remove it first")
+                raise FileExistsError(occupied)
             location.lock(takeover=False)
             try:
-                if not location.unfinished():  # another process was faster
-                    text = f"store: {location.name} exists already; name another place, or remove it first"
-                    raise FileExistsError(text)
+                if not location.unfinished():  # another process created it before this one had the lock
+                    raise FileExistsError(occupied)
                 location.clear()
                 lay_out(location, given, inputs)
                 store = cls(location, given, durability, writable=True)
-                store._begin()
+                store._create_logs()
             except BaseException:
                 location.unlock()
                 raise
@@ -127,52 +124,52 @@ class ObservationStore(RunWriter):
         recover: bool = False,
         takeover: bool = False,
     ) -> Self:
-        """Open a run, to read ("r", also while another process writes it) or to append to ("a").
+        """Open a run to read it ("r", also while another process writes it) or to append to it ("a").
 
         Parameters
         ----------
         place
-            A folder, a URL that zarr knows, a zarr store, or an icechunk repository.
+            Folder, URL that zarr can open, zarr store, or icechunk repository.
         mode
             "r" or "a".
         durability
             "round" or "block", as explained at `create`.
         recover
-            Go on with every round that can be read, if something is damaged. A simulation keeps the rounds before the
-            first damage, because it plays the others again. The damaged files are kept in a folder beside the store.
+            Whether to go on with all readable rounds if something is damaged. A simulation keeps the rounds before the
+            first damage, because it can play the others again. The damaged files are kept in a folder beside the store.
             In mode "r" nothing on disk is changed.
         takeover
-            The last writer, on another machine, is known to be gone (stores that are no folder).
+            Whether to take the lock of a writer on another machine that is known to have ended (not for folders).
 
         Raises
         ------
         FileNotFoundError
             If there is no run.
         StoreLocked
-            If another process writes it; the message names that process.
+            If another process is writing it; the message names that process.
         StoreDamaged
-            If what was committed cannot be read; the message says which rounds can.
+            If something that was committed cannot be read; the message says which rounds can be read.
         ValueError
-            If the mode or the durability is neither of the two.
+            If the mode or the durability is invalid.
         """
         if mode not in ("r", "a"):
             checks.refuse("mode", mode, "'r' or 'a'")
         _check_durability(durability)
         location = locate(place)
-        with named(location.name, "opening it"):
+        with store_errors(location.name, "opening it"):
             cls._finish_move(location, mode)
-            attributes, damaged = cls._find(location)
+            attributes, damaged = cls._find_attributes(location)
             if attributes is None:
-                earlier = read_earlier(location)
+                earlier = read_schema_0(location)
                 if earlier is None:
                     cls._refuse_to_open(location, damaged)
                 if mode == "r":
-                    return cls._in_memory(location, earlier)
-                attributes = cls._upgrade(location, earlier)
+                    return cls._open_schema_0(location, earlier)
+                attributes = cls._upgrade_schema_0(location, earlier)
         check_schema(location.name, attributes)
         if mode == "r":
             return cls._read(location, attributes, recover)
-        with named(location.name, "opening it for writing"):
+        with store_errors(location.name, "opening it for writing"):
             store, recovered = cls._open_to_write(location, attributes, durability, recover, takeover)
         if store is None:
             store = cls.open(place, mode, durability=durability)
@@ -185,11 +182,15 @@ class ObservationStore(RunWriter):
     def _open_to_write(
         cls, location: Location, attributes: Mapping[str, Any], durability: Durability, recover: bool, takeover: bool
     ) -> tuple[Self | None, list[str]]:
-        """Take the lock and open a run; None, and what was done, of one that another was put in the place of."""
+        """Take the lock and open a run.
+
+        None and what was done, if a damaged run was replaced by a recovered one.
+        """
         location.lock(takeover)
         try:
-            location.look_again()
-            attributes = cls._find(location).attributes or attributes  # another process may have changed them
+            location.refresh()
+            # Another process may have changed them before the lock was taken.
+            attributes = cls._find_attributes(location).attributes or attributes
             return cls._open_locked(location, attributes, durability, thorough=recover), []
         except StoreDamaged:
             try:
@@ -208,7 +209,7 @@ class ObservationStore(RunWriter):
     def _open_locked(
         cls, location: Location, attributes: Mapping[str, Any], durability: Durability, thorough: bool
     ) -> Self:
-        """Open a run whose lock was taken, and mend it; `thorough`: StoreDamaged if any round cannot be read."""
+        """Open and repair a run whose lock was taken; if `thorough`, raise StoreDamaged if any round is unreadable."""
         upgraded = attributes["schema"] < SCHEMA
         if upgraded:
             reader = StoredRun(location, attributes)
@@ -217,34 +218,35 @@ class ObservationStore(RunWriter):
         store = cls(location, attributes, durability, writable=True)
         if upgraded:
             store.repairs += [*reader.repairs, f"upgraded to schema {SCHEMA}"]
-        repair.mend(store, thorough)
+        repair.repair(store, thorough)
         return store
 
     @classmethod
     def _read(cls, location: Location, attributes: Mapping[str, Any], recover: bool) -> Self:
-        """Open a run for reading; what is damaged or torn is said, and nothing is changed."""
+        """Open a run for reading, with a warning about damage and torn logs; nothing on disk is changed."""
         store = cls(location, attributes, "block", writable=False, recover=recover)
-        with named(location.name, "reading it"):
+        with store_errors(location.name, "reading it"):
             store.refresh()
-        said = [*store.problems, *store.notes()]
-        if said:
-            warnings.warn(f"store {location.name}: {'; '.join(said)}", stacklevel=3)
+        found = [*store.problems, *store.notes()]
+        if found:
+            warnings.warn(f"store {location.name}: {'; '.join(found)}", stacklevel=3)
         return store
 
     @staticmethod
     def _finish_move(location: Location, mode: str) -> None:
-        """Finish what a process that was killed as it recovered or upgraded a run had nearly done."""
-        left = location.unmoved()
-        if left and mode == "r":
-            text = f"it was killed as it was recovered or upgraded; {left} has all of it: open it for writing"
+        """Finish the recovery or upgrade of a run that was interrupted at its last step."""
+        sibling = location.unfinished_move()
+        if sibling and mode == "r":
+            text = f"its recovery or upgrade was interrupted; {sibling} has all of it: open it for writing"
             raise StoreDamaged(f"store {location.name}: {text}")
-        if left:
-            location.finish_move(left)
-            warnings.warn(f"store {location.name}: it was moved here from {left}, as was begun before", stacklevel=4)
+        if sibling:
+            location.finish_move(sibling)
+            text = f"it was moved here from {sibling}, which completes an interrupted recovery or upgrade"
+            warnings.warn(f"store {location.name}: {text}", stacklevel=4)
 
     @staticmethod
-    def _find(location: Location) -> Copies:
-        """Attributes of the run in a place; None of one whose making was interrupted."""
+    def _find_attributes(location: Location) -> Copies:
+        """Read the attributes of the run in a location; None if its creation was interrupted."""
         copies = read_attributes(location)
         if copies.attributes is not None and copies.attributes["schema"] == SCHEMA and location.unfinished():
             return Copies(None, {})
@@ -252,31 +254,31 @@ class ObservationStore(RunWriter):
 
     @staticmethod
     def _refuse_to_open(location: Location, damaged: Mapping[str, str]) -> NoReturn:
-        """Say what a place without readable attributes is."""
+        """Raise the error that explains why a location without readable attributes cannot be opened."""
         if not location.occupied() or location.unfinished():
             raise FileNotFoundError(f"store: there is no run in {location.name}")
-        if not location.marked():
-            raise FileExistsError(f"store: {location.name} exists already and is no run; name another place")
+        if not location.has_run_files():
+            raise FileExistsError(f"store: {location.name} exists already and is not a run; name another place")
         raise refuse_attributes(location, damaged)
 
     @classmethod
-    def _in_memory(cls, location: Location, earlier: Earlier) -> Self:
-        """A run of an earlier schema, for reading."""
+    def _open_schema_0(cls, location: Location, earlier: Schema0Run) -> Self:
+        """Open a run of schema 0 for reading."""
         store = cls(location, earlier.attributes, "block", writable=False)
         store.keep(earlier.columns)
         return store
 
     @classmethod
-    def _upgrade(cls, location: Location, earlier: Earlier) -> dict[str, Any]:
-        """Put a run of this schema in the place of an earlier one, which stays beside it; its attributes."""
-        beside, kept = location.beside("upgrading", "store"), location.beside("earlier", "store")
+    def _upgrade_schema_0(cls, location: Location, earlier: Schema0Run) -> dict[str, Any]:
+        """Replace a run of schema 0 by one of this schema and keep the original beside it; return the attributes."""
+        sibling, kept = location.free_sibling("upgrading", "store"), location.free_sibling("earlier", "store")
         given = dict(earlier.attributes)
         fields, specification, planned = fields_of(given), given.pop("specification"), given.pop("planned")
-        with cls.create(beside, fields, specification=specification, planned=planned, attributes=given) as store:
+        with cls.create(sibling, fields, specification=specification, planned=planned, attributes=given) as store:
             store.append(earlier.columns)
         location.move(kept)
-        beside.move(location)
-        text = f"store {location.name}: upgraded to schema {SCHEMA}; what it was is in {kept.name}"
+        sibling.move(location)
+        text = f"store {location.name}: upgraded to schema {SCHEMA}; the original is in {kept.name}"
         warnings.warn(text, stacklevel=4)
         return read_attributes(location).attributes or {}
 

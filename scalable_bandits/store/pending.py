@@ -1,4 +1,4 @@
-"""What is pending, as bytes: candidates' numbers; of a whole box also the points that nothing else would tell."""
+"""Encoding of pending candidates as bytes: their numbers; on a box also their points, which no other file has."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from scalable_bandits.checks import Floats
 
 
 class Proposals(NamedTuple):
-    """Points that a policy made and that no round has."""
+    """Points that a policy proposed and that no round has yet."""
 
-    points: dict[int, Floats]  # (d,) by candidate: pending, or given up
-    given: int  # numbers given out so far
+    points: dict[int, Floats]  # points (d,) by candidate number, pending or abandoned
+    given: int  # count of candidate numbers assigned so far
 
 
-NONE = Proposals({}, 0)
+NO_PROPOSALS = Proposals({}, 0)
 
 
 def encode(pending: Sequence[int], proposals: Proposals, dimension: int) -> bytes:
-    """Bytes of the numbers pending (int64); of a box of some dimension, behind two counts and before the points."""
+    """Return the numbers of the pending candidates (int64) as bytes.
+
+    On a box (`dimension` > 0) two counts come before the numbers and the points after them.
+    """
     numbers = np.asarray(pending, dtype="<i8").tobytes()
     if not dimension:
         return numbers
@@ -32,10 +35,10 @@ def encode(pending: Sequence[int], proposals: Proposals, dimension: int) -> byte
 
 
 def decode(data: bytes, dimension: int) -> tuple[list[int], Proposals]:
-    """What was encoded."""
+    """Return the numbers and proposals in bytes of `encode`."""
     numbers = np.frombuffer(data, "<i8")
     if not dimension or not len(numbers):
-        return numbers.tolist(), NONE
+        return numbers.tolist(), NO_PROPOSALS
     given, count = numbers[:2].tolist()
     table = numbers[2 + count :].reshape(-1, 1 + dimension)
     points = np.ascontiguousarray(table[:, 1:]).view("<f8").astype(np.float64)

@@ -1,4 +1,4 @@
-"""A run as it can be read: whole chunks from zarr, the rounds after them from the journal."""
+"""Reading of a run: the whole chunks from zarr, the rounds after them from the journal."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from scalable_bandits import checks
 from scalable_bandits.specification import array_digest, nearest
 from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.chunks import ChunkReader
-from scalable_bandits.store.errors import StoreDamaged, StoreError
+from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line
 from scalable_bandits.store.frames import Frame, Kind
-from scalable_bandits.store.journal_reading import JournalReading
+from scalable_bandits.store.journal_reader import JournalReader
 from scalable_bandits.store.layout import INPUTS, ROUND, SCHEMA, fields_of, read_attributes
 from scalable_bandits.store.locations import Location
 from scalable_bandits.store.record import DIGESTS, TICKETS
 from scalable_bandits.store.rows import Columns, Rows
 from scalable_bandits.store.scan import Scan, lost_frames, scan
-from scalable_bandits.store.schema_1 import scan_earlier
+from scalable_bandits.store.schema_1 import scan_schema_1
 
 if TYPE_CHECKING:
     import xarray
 
-ANOTHER = "its digest is not that of what was written: the file was replaced by another"
-ATTEMPTS = 100  # to look at a run between two of its writer's chunks
+
+ATTEMPTS = 100  # limit of the attempts to read a run between two chunks of its writer
 
 
 class StoredRun:
@@ -35,23 +35,23 @@ class StoredRun:
     Attributes
     ----------
     chunks : ChunkReader
-        The whole chunks.
+        Reader of the whole chunks.
     specification : dict
-        What made the run, as plain data.
+        Specification that made the run, as plain data.
     planned : int or None
-        Rounds that the run is to have, where that is known.
+        Planned number of rounds; None if unknown.
     pending : list of int
-        Candidates asked for and not told.
+        Numbers of the pending candidates.
     proposals : Proposals
-        Their points, of a policy that plays a whole box.
+        Points of the pending candidates of a run on a box.
     orderly : bool
-        Whether the last writer closed the run, as opposed to having died.
+        Whether the last writer closed the run; False if it died or is still writing.
     repairs : list of str
-        What opening had to mend.
+        Repairs made when the run was opened.
     problems : list of str
-        What is damaged, of a run that was opened with `recover`.
+        Damage found in a run that was opened with `recover`.
     last_write : float
-        When, in seconds since 1970.
+        Time of the last write, in seconds since 1970.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class StoredRun:
     attributes
         Attributes of the run.
     recover
-        Go on with what can be read where something is damaged, instead of refusing.
+        Whether to go on with what can be read if something is damaged, instead of raising.
     """
 
     def __init__(self, location: Location, attributes: Mapping[str, Any], recover: bool = False):
@@ -71,83 +71,85 @@ class StoredRun:
         self.specification: dict[str, Any] = dict(attributes["specification"])
         self.planned: int | None = attributes["planned"]
         self.pending: list[int] = []
-        self.proposals = pendings.NONE
-        self.dimension: int = attributes.get("proposals", 0)  # of the points in what is pending
+        self.proposals = pendings.NO_PROPOSALS
+        self.dimension: int = attributes.get("proposals", 0)  # of the points of pending candidates; 0 unless on a box
         self.orderly = True
         self.repairs: list[str] = []
         self.problems: list[str] = []
-        self.known = 0  # rounds that there were, those that are lost included
+        self.known = 0  # number of rounds, including lost ones
         self.last_write = 0.0
         self._recover = recover
-        self._fixed = False  # whether all rows are in memory for good
-        self._scan: Scan | None = None  # as of the last `refresh`
+        self._in_memory_only = False  # whether there are no files to refresh from
+        self._scan: Scan | None = None  # result of the last `refresh`
         self.chunks = ChunkReader(location, attributes, recover)
-        self._rows = Rows(self.fields)  # the rounds after those
+        self._rows = Rows(self.fields)  # rounds after the whole chunks
 
     def __len__(self) -> int:
-        """Rounds in the run, as of the last `refresh`; while it is written, those that were appended."""
+        """Number of rounds in the run, as of the last `refresh`; for a writer, including rounds not yet durable."""
         return self.chunks.whole + len(self._rows)
 
     def keep(self, columns: Columns) -> None:
-        """Be a run of these rows, an array (k, ...) of each field, all in memory."""
+        """Make this a run of the given rows, arrays (k, ...) of each field, in memory only."""
         rows, count = self._rows.check(columns)
         self._rows.extend(rows, count)
-        self._fixed = True
+        self._in_memory_only = True
 
     def refresh(self) -> None:
-        """Look again at what the run holds.
+        """Read again what the run contains.
 
         Raises
         ------
         StoreDamaged
             If something is damaged, unless the run was opened with `recover`.
         """
-        if self._fixed:
+        if self._in_memory_only:
             return
         for _ in range(ATTEMPTS):
-            self.location.look_again()
-            before = self._commit()
+            self.location.refresh()
+            before = self._stored_record()
             if self.attributes["schema"] < SCHEMA:
                 self._check_same()
             try:
-                self._load(self._look())
+                self._load(self._scan_files())
             except StoreDamaged:
-                if self._commit() == before:
+                if self._stored_record() == before:
                     self._check_same()
                     raise
                 continue
-            if self._commit() == before:  # else a chunk was finished in between
+            if self._stored_record() == before:  # otherwise a chunk was finished meanwhile
                 return
         raise StoreError(f"store {self.location.name}: it is written faster than it can be read")
 
     def _check_same(self) -> None:
-        """StoreError if the run was upgraded, or another one put in its place, since it was opened."""
+        """Raise StoreError if the run was upgraded or replaced by another one since it was opened."""
         now = read_attributes(self.location).attributes
         if now is not None and (now["schema"], now.get("id")) != (self.attributes["schema"], self.attributes.get("id")):
             text = "it was upgraded, or another run was put in its place, since it was opened: open it again"
             raise StoreError(f"store {self.location.name}: {text}")
 
-    def _commit(self) -> Any:
-        """The commit record as it is stored."""
+    def _stored_record(self) -> Any:
+        """Return the commit record as it is stored."""
         try:
             return self.location.read_record()
         except ValueError as error:
             return str(error)
 
-    def _look(self) -> Scan:
-        """What is in the files."""
+    def _scan_files(self) -> Scan:
+        """Scan the files of the run."""
         earlier = self.attributes["schema"] < SCHEMA
-        return scan_earlier(self.location, self.attributes) if earlier else scan(self.location, self.attributes)
+        return scan_schema_1(self.location, self.attributes) if earlier else scan(self.location, self.attributes)
 
     def read(self, start: int = 0, stop: int | None = None, names: Sequence[str] | None = None) -> Columns:
-        """Columns of rounds start + 1 to stop: arrays over rounds by field.
+        """Return the columns of rounds start + 1 to stop: arrays over rounds by field.
 
         Parameters
         ----------
-        start, stop
-            Number of rounds before the first one read, and the last round read; the run's last if not given.
+        start
+            Number of rounds before the first one read.
+        stop
+            Last round read; the last round of the run by default.
         names
-            Fields, "round" among them; all but the round if not given.
+            Names of the fields, possibly with "round"; all fields without "round" by default.
 
         Returns
         -------
@@ -157,9 +159,9 @@ class StoredRun:
         Raises
         ------
         ValueError
-            If a number is negative, or there is no such field.
+            If a number is negative, or a field does not exist.
         StoreDamaged
-            If a chunk is missing or its checksum wrong; the message says which rounds are readable.
+            If a chunk is missing or damaged; the message says which rounds can be read.
         """
         end = len(self) if stop is None else min(checks.integer("stop", stop, 0), len(self))
         start = min(checks.integer("start", start, 0), end)
@@ -182,7 +184,7 @@ class StoredRun:
         return columns
 
     def sample(self, name: str, rounds: np.ndarray) -> np.ndarray:
-        """One field at some rounds (k,), ascending from 1: (k, ...), with never more than a chunk in memory."""
+        """Return one field (k, ...) at rounds (k,), counted from 1 and ascending; holds at most one chunk in memory."""
         pieces = []
         positions = np.asarray(rounds) - 1
         for first in range(0, len(self), self.chunk):
@@ -192,7 +194,7 @@ class StoredRun:
         return np.concatenate(pieces) if pieces else np.empty(0)
 
     def dataset(self) -> xarray.Dataset:
-        """The run as a lazy xarray dataset (dask arrays) over ``round``."""
+        """Return the run as a lazy xarray dataset (dask arrays) over ``round``."""
         import dask.array
         import pandas
         import xarray
@@ -211,51 +213,57 @@ class StoredRun:
         return xarray.Dataset(variables, coords={ROUND.name: pandas.RangeIndex(1, len(self) + 1)})
 
     def input(self, described: Mapping[str, Any]) -> NDArray[Any]:
-        """Array (...,) of the specification, in whose words it is ``{"array": digest, "shape": ..., "dtype": ...}``.
+        """Return an array (...,) of the specification.
+
+        Parameters
+        ----------
+        described
+            Description of the array in the specification: ``{"array": digest, "shape": ..., "dtype": ...}``.
 
         Raises
         ------
         StoreDamaged
-            If it cannot be read, or is another one.
+            If the array cannot be read, or does not match its description.
         """
         path = f"{INPUTS}/{described['array']}"
         try:
-            array = np.asarray(self.location.complete()[path][...])  # type: ignore[index]
+            array = np.asarray(self.location.strict_group()[path][...])  # type: ignore[index]
             why = "" if array_digest(array) == described["array"] else "its bytes are not those of its digest"
         except Exception as error:
-            array, why = np.empty(0), " ".join(str(error).split()) or type(error).__name__
+            array, why = np.empty(0), one_line(error)
         if why or (list(array.shape), array.dtype.name) != (described["shape"], described["dtype"]):
-            text = f"an array of the specification cannot be read ({why or 'its shape is another one'})"
-            raise StoreDamaged(f"store {self.location.name}: {path}: {text}; where it is given, the run goes on")
+            text = f"an array of the specification cannot be read ({why or 'its shape or dtype is wrong'})"
+            hint = "the run can go on if the array is given again"
+            raise StoreDamaged(f"store {self.location.name}: {path}: {text}; {hint}")
         return array
 
     def notes(self) -> list[str]:
-        """What a killed process left unfinished; none while the run is being written."""
+        """Return what a killed process left unfinished; empty while the run is being written."""
         if self._scan is None or not self._scan.notes or self.location.writer() is not None:
             return []
-        return [f"{note}; opening it for writing mends it" for note in self._scan.notes]
+        return [f"{note}; opening it for writing repairs it" for note in self._scan.notes]
 
     def size(self) -> int | None:
-        """Bytes on disk, where that is known."""
+        """Return the number of bytes on disk; None if unknown."""
         return self.location.size()
 
     @property
     def last_scan(self) -> Scan:
-        """What the files held at the last `refresh`."""
+        """Result of the last `refresh`."""
         assert self._scan is not None
         return self._scan
 
     @property
     def deterministic(self) -> bool:
-        """Whether lost rounds can be played again, to the same numbers: then nothing after them is needed."""
+        """Whether lost rounds can be simulated again to the same numbers, so that nothing after them is needed."""
         return self.attributes.get("kind") == "simulate"
 
     def rows(self) -> Rows:
-        """The rounds after the whole chunks."""
+        """Return the rounds after the whole chunks."""
         return self._rows
 
     def tickets(self) -> list[Frame]:
-        """The valid frames of the log of tickets."""
+        """Return the valid frames of the log of tickets."""
         if self._scan is None or TICKETS not in self._scan.logs:
             return []
         return [frame for frame in self._scan.logs[TICKETS].valid() if frame.kind == Kind.TICKET]
@@ -263,26 +271,27 @@ class StoredRun:
     # ---- from the journal
 
     def _load(self, found: Scan) -> None:
-        """Take the rounds after the whole chunks from the journal; StoreDamaged, if anything is, and not `recover`."""
+        """Take over the result of a scan; raise StoreDamaged if anything is damaged, unless opened with `recover`."""
         self._scan = found
-        self.chunks.look(found.record, found.logs.get(DIGESTS), found.file(self.location, DIGESTS))
+        self.chunks.set_record(found.record, found.logs.get(DIGESTS), found.file(self.location, DIGESTS))
         self._rows = Rows(self.fields)
-        self.pending, self.proposals, self.orderly = [], pendings.NONE, False
+        self.pending, self.proposals, self.orderly = [], pendings.NO_PROPOSALS, False
         self.problems = list(found.problems)
         if TICKETS in found.logs and lost_frames(found.logs[TICKETS], found.least[TICKETS]):
             file = found.file(self.location, TICKETS)
-            self.problems.append(f"{file}: some of what became of evaluations cannot be read")
-        self.known = JournalReading(self, found).take()
+            self.problems.append(f"{file}: the state of some evaluations cannot be read")
+        self.known = JournalReader(self, found).read()
         if self.problems and not self._recover:
             raise StoreDamaged(self._refusal(self.problems))
 
     def _refusal(self, problems: Sequence[str]) -> str:
+        """Return the message that refuses a damaged run."""
         listed = "; ".join(problems)
-        kept = f"{len(self)} rounds can be read: open it with recover=True to go on with them (a copy of all is kept)"
-        return f"store {self.location.name}: {listed}; {kept}"
+        hint = "open it with recover=True to go on with them (a copy of all files is kept)"
+        return f"store {self.location.name}: {listed}; {len(self)} rounds can be read: {hint}"
 
     def take(self, rows: Columns, count: int, skip: int = 0) -> None:
-        """Add rows but for the first `skip`, in memory; what they answer is pending no longer.
+        """Add rows in memory, without the first `skip`; the candidates in all of them are no longer pending.
 
         Parameters
         ----------
@@ -291,7 +300,7 @@ class StoredRun:
         count
             Number of rows.
         skip
-            Number of rows at the beginning that are left out.
+            Number of rows to leave out at the beginning.
         """
         if count > skip:
             self._rows.extend({name: array[skip:] for name, array in rows.items()}, count - skip)

@@ -1,7 +1,7 @@
-"""The commit record of a run: which rounds, which digests and which logs belong to it. Written last, and whole.
+"""The commit record of a run: the rounds, digests and logs that belong to it. It is written last, and as a whole.
 
-It is the one file that says what must be there. Every log is named with its generation and the number of frames that it
-had at the last commit, so that a log that is missing, cut or replaced by an earlier one is noticed.
+It is the only file that says what must exist. It names every log with its generation and the number of frames at the
+last commit, so that a log that is missing, cut short or replaced by an earlier one is detected.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from typing import Any, NamedTuple, Self
 
 import attrs
 
-ROUNDS, TICKETS, DIGESTS = "journal", "tickets", "digests"  # the logs
+ROUNDS, TICKETS, DIGESTS = "journal", "tickets", "digests"  # names of the logs
 
 
 class Extent(NamedTuple):
-    """How far a log reached."""
+    """Length of a log at a commit."""
 
     generation: int
     frames: int = 0
-    rounds: int = 0  # in the run then; 0 in the other logs
+    rounds: int = 0  # number of rounds of the run at that time; 0 for logs without rounds
 
     @classmethod
-    def of(cls, values: Any) -> Self:
-        """Convert a list of three whole numbers; ValueError for anything else."""
+    def from_plain(cls, values: Any) -> Self:
+        """Convert a list of three whole numbers; raise ValueError for anything else."""
         if not isinstance(values, list) or len(values) != 3 or any(type(v) is not int or v < 0 for v in values):
             raise ValueError(f"{values!r} is not the extent of a log")
         return cls(*values)
 
 
 def digest_of(plain: Any) -> str:
-    """Digest of JSON-ready data, whatever the order of its keys."""
+    """Return the digest of JSON-ready data; the order of keys does not matter."""
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def sign(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The same data with its digest as one more key."""
+    """Return the data with their digest as an additional key."""
     return {**plain, "digest": digest_of({key: value for key, value in plain.items() if key != "digest"})}
 
 
 def is_signed(plain: Any) -> bool:
-    """Whether data has the digest that `sign` gave it."""
+    """Whether data carry the digest that `sign` would give them."""
     if not isinstance(plain, dict) or "digest" not in plain:
         return False
     return plain["digest"] == digest_of({key: value for key, value in plain.items() if key != "digest"})
@@ -53,20 +53,20 @@ def is_signed(plain: Any) -> bool:
 
 @attrs.frozen
 class CommitRecord:
-    """What is committed.
+    """What is committed in a run.
 
     Attributes
     ----------
     run
-        Name of the run, drawn when it was made.
+        Name of the run, drawn at random when the run was made.
     attributes
         Digest of the run's attributes.
     rounds
-        Rounds in the arrays that any zarr reader may trust.
+        Number of rounds in the arrays that any zarr reader may trust.
     chain
-        CRC-32 of the digests of all whole chunks, in their order.
+        CRC-32 of the digests of all whole chunks in order.
     tail
-        CRC-32 of each field's rows after the last whole chunk, as far as `rounds` reaches; empty if there are none.
+        CRC-32 of each field's rows after the last whole chunk, up to `rounds`; empty if there are none.
     logs
         Extents of the logs at the last commit, by name.
     """
@@ -79,42 +79,42 @@ class CommitRecord:
     logs: Mapping[str, Extent] = attrs.field(factory=dict)
 
     def file(self, name: str) -> str:
-        """Name of a log's file."""
+        """Return the name of a log's file."""
         return f"{name}-{self.logs[name].generation}"
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON-ready data with their digest."""
+        """Return JSON-ready data with their digest."""
         logs = {name: list(extent) for name, extent in self.logs.items()}
         return sign({**attrs.asdict(self, recurse=False), "tail": list(self.tail), "logs": logs})
 
     @classmethod
     def from_plain(cls, plain: Any) -> Self:
-        """From what `to_plain` gave.
+        """Convert data returned by `to_plain`.
 
         Raises
         ------
         ValueError
-            If it does not have its digest.
+            If the digest does not match.
         """
         if not is_signed(plain):
             raise ValueError("its digest does not match")
-        logs = {name: Extent.of(values) for name, values in plain["logs"].items()}
+        logs = {name: Extent.from_plain(values) for name, values in plain["logs"].items()}
         given = {key: value for key, value in plain.items() if key != "digest"}
         return cls(**{**given, "tail": tuple(plain["tail"]), "logs": logs})
 
 
-_COUNTER = struct.Struct("<8s6Q")  # start of the run's name, extents of two logs
+_COUNTER = struct.Struct("<8s6Q")  # beginning of the run's name, extents of two logs
 _COUNTED = (ROUNDS, TICKETS)
 
 
 def encode_counter(run: str, journal: Extent, tickets: Extent) -> bytes:
-    """Bytes that say how far two logs reach, to be overwritten in place after every frame."""
+    """Return the extents of two logs as bytes, which are overwritten in place after every frame."""
     data = _COUNTER.pack(run[:8].encode(), *journal, *tickets)
     return data + zlib.crc32(data).to_bytes(4, "little")
 
 
 def decode_counter(run: str, data: bytes | None) -> dict[str, Extent] | None:
-    """Extents of what `encode_counter` gave; None if the bytes are damaged or another run's."""
+    """Return the extents in bytes of `encode_counter`; None if the bytes are damaged or of another run."""
     if data is None or len(data) != _COUNTER.size + 4:
         return None
     if zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):

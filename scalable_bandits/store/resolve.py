@@ -1,4 +1,4 @@
-"""From what a user names to the location it is."""
+"""Conversion of a user's `store` argument (path, URL, zarr store, icechunk repository) to a `Location`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from scalable_bandits.store.objects import Icechunk, Objects
 
 
 def locate(place: Any, writable: bool = True) -> Location:
-    """Location of a path, a URL, a zarr store or an icechunk repository.
+    """Return the location of a path, a URL, a zarr store or an icechunk repository.
 
     Raises
     ------
     ValueError
-        If it is none of these.
+        If the argument is anything else.
     """
     if isinstance(place, Location):
         return place

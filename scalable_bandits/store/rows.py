@@ -1,4 +1,4 @@
-"""Rows of a run on their way to disk: what fields they have, their bytes, and those not yet in a whole chunk."""
+"""Fields of a run, and rows: their encoding as bytes, and a buffer for those that are not yet in a whole chunk."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ RESERVED = ("round", "committed", "inputs", "checkpoints", "bookkeeping")
 
 
 class Field(NamedTuple):
-    """One quantity a round."""
+    """Quantity recorded once a round."""
 
     name: str
     dtype: str = "float64"  # or "int64"
-    shape: tuple[int, ...] = ()  # of one round's value
-    dimensions: tuple[str, ...] = ()  # names of these axes
+    shape: tuple[int, ...] = ()  # shape of one round's value
+    dimensions: tuple[str, ...] = ()  # names of the axes
 
     @property
     def fill(self) -> float | int:
-        """What stands where nothing was written: a value that no round has."""
+        """Fill value of the array: a value that no round has."""
         return math.nan if self.dtype == "float64" else -1
 
 
 def check_fields(fields: Sequence[Field]) -> tuple[Field, ...]:
-    """Fields that a run can have; ValueError otherwise."""
+    """Return fields as a tuple; raise ValueError unless a run can have them."""
     given = tuple(fields)
     names = [field.name for field in given]
     if not given or len(set(names)) < len(names):
         checks.refuse("fields", names, "at least one, each with a name of its own")
     for field in given:
         if not field.name.isidentifier() or field.name in RESERVED:
-            checks.refuse("fields", field.name, f"a plain name, none of {', '.join(RESERVED)}")
+            checks.refuse("fields", field.name, f"a Python identifier other than {', '.join(RESERVED)}")
         if field.dtype not in ("float64", "int64"):
             checks.refuse("fields", f"{field.name} of {field.dtype}", "'float64' or 'int64'")
         if len(field.shape) != len(field.dimensions) or any(size < 1 for size in field.shape):
@@ -50,7 +50,7 @@ def check_fields(fields: Sequence[Field]) -> tuple[Field, ...]:
 
 
 class Rows:
-    """A growing buffer of rows, with their encoding as bytes (a frame of the journal holds a few rows).
+    """Growing buffer of rows, with their encoding as bytes.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Rows:
         self.fields = tuple(fields)
         self._types = [np.dtype(field.dtype).newbyteorder("<") for field in self.fields]
         self._widths = [t.itemsize * math.prod(f.shape) for f, t in zip(self.fields, self._types, strict=True)]
-        self.width = sum(self._widths)  # bytes of a row
+        self.width = sum(self._widths)  # number of bytes of a row
         self._held = self.empty(0)
         self._count = 0
 
@@ -70,11 +70,11 @@ class Rows:
         return self._count
 
     def empty(self, count: int) -> Columns:
-        """Arrays of `count` rows, not filled."""
+        """Return uninitialized arrays of `count` rows."""
         return {f.name: np.empty((count, *f.shape), t) for f, t in zip(self.fields, self._types, strict=True)}
 
     def check(self, given: Mapping[str, Any]) -> tuple[Columns, int]:
-        """Arrays (k, ...) of k rows, with all fields and nothing else; ValueError otherwise."""
+        """Return the arrays (k, ...) of all fields, and k; raise ValueError for missing, unknown or invalid fields."""
         names = [field.name for field in self.fields]
         if set(given) != set(names):
             checks.refuse("fields", sorted(given), f"exactly {', '.join(names)}")
@@ -87,7 +87,7 @@ class Rows:
                 checks.refuse(field.name, array, "numbers")
             if array.shape[1:] != field.shape or array.ndim == 0 or (count >= 0 and len(array) != count):
                 rows = "k" if count < 0 else str(count)
-                allowed = f"({', '.join((rows, *map(str, field.shape)))}), a row a round"
+                allowed = f"({', '.join((rows, *map(str, field.shape)))}), one row for each round"
                 checks.refuse(field.name, f"shape {array.shape}", allowed)
             columns[field.name] = array.astype(kind, copy=False)
             count = len(array)
@@ -106,25 +106,25 @@ class Rows:
         self._count = needed
 
     def view(self, start: int = 0, stop: int | None = None) -> Columns:
-        """Arrays of the rows from `start` to `stop`."""
+        """Return views of the rows from `start` to `stop`."""
         end = self._count if stop is None else min(stop, self._count)
         return {name: array[start:end] for name, array in self._held.items()}
 
     def after(self, count: int) -> Rows:
-        """The rows but for so many at the beginning."""
+        """Return a copy without the first `count` rows."""
         rest = Rows(self.fields)
         rest.extend(self.view(count), self._count - count)
         return rest
 
     def encode(self, columns: Mapping[str, NDArray[Any]]) -> bytes:
-        """Bytes of rows: field after field."""
+        """Return rows as bytes, field after field."""
         return b"".join(np.ascontiguousarray(columns[field.name]).tobytes() for field in self.fields)
 
     def decode(self, data: bytes) -> tuple[Columns, int]:
-        """Rows of `encode`'s bytes, and how many."""
+        """Return the rows in bytes of `encode`, and their number."""
         count, rest = divmod(len(data), self.width)
         if rest:
-            raise ValueError(f"{len(data)} bytes are no whole rows of {self.width}")
+            raise ValueError(f"{len(data)} bytes are not a whole number of rows of {self.width} bytes")
         columns, offset = {}, 0
         for field, kind, width in zip(self.fields, self._types, self._widths, strict=True):
             array = np.frombuffer(data, kind, count * math.prod(field.shape), offset)

@@ -1,4 +1,4 @@
-"""What opening a run finds: its commit record, the frames of its logs, and what is damaged."""
+"""Scan of a run's files except its arrays: the commit record, the frames of its logs, and what is damaged."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ NOTHING = Contents([], 0, 0, 0)
 
 
 class Scan(NamedTuple):
-    """The files of a run, but for its arrays."""
+    """Content and damage of a run's files except its arrays."""
 
-    record: CommitRecord  # of a damaged one, what the logs that are there say
-    logs: Mapping[str, Contents]
-    least: Mapping[str, Extent]  # how far each log was known to reach
-    problems: list[str]  # what is damaged, each with its file's name
-    notes: list[str]  # what a killed process left
+    record: CommitRecord  # rebuilt from the logs if it is damaged
+    logs: Mapping[str, Contents]  # contents of the logs by name
+    least: Mapping[str, Extent]  # lower bound of the extent of each log
+    problems: list[str]  # damage, each beginning with the name of the file
+    notes: list[str]  # leftovers of a killed process, which opening for writing repairs
 
     def file(self, location: Location, name: str) -> str:
-        """Name of a log's file; of schema 1, which has no generations, the log's own."""
-        return f"{location.inside}/{self.record.file(name) if name in self.record.logs else name}"
+        """Return the name of a log's file; in schema 1, without generations, the name of the log."""
+        return f"{location.log_folder}/{self.record.file(name) if name in self.record.logs else name}"
 
 
 def read_record(location: Location, run: str) -> tuple[CommitRecord | None, str]:
-    """The commit record, or None and what is wrong with it."""
+    """Return the commit record, or None and what is wrong with it."""
     try:
         plain = location.read_record()
     except ValueError as error:
-        return None, f"the commit record is no JSON ({error})"
+        return None, f"the commit record is not JSON ({error})"
     if plain is None:
         return None, "the commit record is missing"
     try:
@@ -43,12 +43,12 @@ def read_record(location: Location, run: str) -> tuple[CommitRecord | None, str]
         return None, f"the commit record is damaged ({error})"
     if record.run != run:
         return None, "the commit record is another run's"
-    named, there = record.file(ROUNDS), location.journals()
-    later = [file for file in there if _is_later(file, record)]
-    if named not in there and later:
+    named, existing = record.file(ROUNDS), location.journals()
+    later = [file for file in existing if _is_later(file, record)]
+    if named not in existing and later:
         return None, f"the commit record is an earlier one: it names {named}, and there is {later[-1]}"
-    unnamed = [file for file in there if TICKETS not in record.logs and file.rpartition("-")[0] == TICKETS]
-    for file in unnamed:  # a log that was begun is named before its second frame
+    unnamed = [file for file in existing if TICKETS not in record.logs and file.rpartition("-")[0] == TICKETS]
+    for file in unnamed:  # the record names a log before its second frame is written
         seed = frames.seed_of(run, TICKETS, int(file.rpartition("-")[2]))
         if frames.parse(location.journal(file).read() or b"", seed).frames > 1:
             return None, f"the commit record is an earlier one: it does not name {file}"
@@ -56,7 +56,7 @@ def read_record(location: Location, run: str) -> tuple[CommitRecord | None, str]
 
 
 def _is_later(file: str, record: CommitRecord) -> bool:
-    """Whether a file is a journal of a later generation than a commit record names."""
+    """Whether a file is a journal of a later generation than the commit record names."""
     name, _, number = file.rpartition("-")
     return name == ROUNDS and number.isdecimal() and int(number) > record.logs[ROUNDS].generation
 
@@ -74,7 +74,7 @@ def scan(location: Location, attributes: Mapping[str, Any]) -> Scan:
     run = attributes["id"]
     problems, notes = [], []
     record, why = read_record(location, run)
-    whole = record is not None
+    trusted = record is not None
     if record is None:
         problems.append(f"{location.record_file}: {why}")
         record = CommitRecord(run, logs=_newest(location))
@@ -82,36 +82,37 @@ def scan(location: Location, attributes: Mapping[str, Any]) -> Scan:
     logs, least = {}, {}
     for name, extent in record.logs.items():
         least[name] = _furthest(extent, counted.get(name))
-        file = f"{location.inside}/{record.file(name)}"
+        file = f"{location.log_folder}/{record.file(name)}"
         data = location.journal(record.file(name)).read()
         contents = NOTHING if data is None else frames.parse(data, frames.seed_of(run, name, extent.generation))
         logs[name] = contents
         wrong = _missing(record, name, data, contents)
-        if name == DIGESTS and (wrong or lost_frames(contents, extent)):  # they follow from the chunks
+        if name == DIGESTS and (wrong or lost_frames(contents, extent)):  # the chunks can replace it
             notes.append(f"{file} is damaged ({wrong or 'some of its frames are invalid'})")
         elif wrong:
             problems.append(f"{file}: {wrong}")
         elif contents.torn:
             notes.append(f"{file} ends in a torn tail of {contents.torn} bytes")
-    if whole and _has_later_chunks(record, logs[DIGESTS], attributes["chunk"]):
+    if trusted and _has_later_chunks(record, logs[DIGESTS], attributes["chunk"]):
         text = "the commit record is an earlier one: there are digests of later chunks"
         problems.append(f"{location.record_file}: {text}")
-        whole = False
-    if not whole:
+        trusted = False
+    if not trusted:
         record = _rebuilt(record, logs[DIGESTS], attributes)
     return Scan(record, logs, least, problems, notes)
 
 
 def _has_later_chunks(record: CommitRecord, contents: Contents, chunk: int) -> bool:
-    """Whether chunks were committed after a commit record.
+    """Whether chunks were committed after this commit record was written.
 
-    The digests of the chunks that come next are written before the record that commits them, those of later ones after.
+    The digests of the next chunks are written before the record that commits them. Digests of later chunks prove that a
+    later record existed.
     """
     return any(f.kind == Kind.DIGESTS and f.first > record.rounds // chunk for f in contents.valid())
 
 
 def _rebuilt(record: CommitRecord, contents: Contents, attributes: Mapping[str, Any]) -> CommitRecord:
-    """A lost commit record as far as the digests of the chunks tell it."""
+    """Rebuild a lost commit record from the digests of the chunks."""
     fields = len(attributes["fields"])
     known = [f.first + len(f.payload) // (4 * fields) for f in contents.valid() if f.kind == Kind.DIGESTS]
     chunks = max(known, default=0)
@@ -120,7 +121,7 @@ def _rebuilt(record: CommitRecord, contents: Contents, attributes: Mapping[str, 
 
 
 def _newest(location: Location) -> dict[str, Extent]:
-    """The latest generation that is there of every log."""
+    """Return the latest existing generation of every log."""
     found: dict[str, Extent] = {ROUNDS: Extent(1), DIGESTS: Extent(1)}
     for file in location.journals():
         name, _, number = file.rpartition("-")
@@ -130,13 +131,13 @@ def _newest(location: Location) -> dict[str, Extent]:
 
 
 def _furthest(recorded: Extent, counted: Extent | None) -> Extent:
-    """The larger of two lower bounds for the same generation of a log."""
+    """Return the larger of two lower bounds of the extent of a log's generation."""
     same = counted is not None and counted.generation == recorded.generation
     return max(recorded, counted) if same and counted is not None else recorded
 
 
 def _missing(record: CommitRecord, name: str, data: bytes | None, contents: Contents) -> str:
-    """Return why a log has no frame of this run; an empty text if it has some."""
+    """Return why a log has no frame of this run; empty if it has one."""
     if data is None:
         return "it is missing"
     if not data:
@@ -147,7 +148,7 @@ def _missing(record: CommitRecord, name: str, data: bytes | None, contents: Cont
 
 
 def lost_frames(contents: Contents, least: Extent) -> list[Gap]:
-    """The damaged stretches of a log, the frames that are missing at its end included."""
+    """Return the gaps of a log, including frames missing at its end."""
     gaps = contents.gaps()
     if contents.frames < least.frames and not (gaps and gaps[-1].frames is None):
         gaps.append(Gap(least.frames - contents.frames, contents.good, contents.good + contents.torn))

@@ -1,6 +1,7 @@
-"""Runs of schema 1 (0.1.0), as they are read.
+"""Reading of runs of schema 1 (version 0.1.0).
 
-They had one journal, whose frames had no number and no name of the run, a count of committed rounds, and no digests.
+Schema 1 has one journal, whose frames have neither a number nor the name of the run, a number of committed rounds, and
+no digests.
 """
 
 from __future__ import annotations
@@ -20,26 +21,29 @@ from scalable_bandits.store.record import ROUNDS, TICKETS, CommitRecord, Extent
 from scalable_bandits.store.rows import Rows
 from scalable_bandits.store.scan import Scan
 
-_HEAD_1 = struct.Struct("<II")  # length of what follows, its CRC-32
+_HEAD_1 = struct.Struct("<II")  # length of the body, CRC-32 of the body
 _BODY_1 = struct.Struct("<BQd")  # kind, first, time
 
 
-def scan_earlier(location: Location, attributes: Mapping[str, Any]) -> Scan:
-    """What is in the files of a run of schema 1."""
+def scan_schema_1(location: Location, attributes: Mapping[str, Any]) -> Scan:
+    """Scan the files of a run of schema 1."""
     rounds = _count(location, attributes)
-    data = location.read_earlier(JOURNAL_1)
+    data = location.read_schema_1(JOURNAL_1)
     folded, width = rounds // attributes["chunk"] * attributes["chunk"], Rows(fields_of(attributes)).width
     contents = _in_order(data, folded, width)
-    file = f"{location.inside}/{JOURNAL_1}"
+    file = f"{location.log_folder}/{JOURNAL_1}"
     notes = [f"{file} ends in a torn tail of {contents.torn} bytes"] if contents.torn else []
     record = CommitRecord("", rounds=rounds)
-    tickets = [frame for frame, _ in _frames(location.read_earlier(TICKETS))]
+    tickets = [frame for frame, _ in _frames(location.read_schema_1(TICKETS))]
     logs = {ROUNDS: contents, TICKETS: Contents(list(tickets), len(tickets), 0, 0)}
     return Scan(record, logs, dict.fromkeys(logs, Extent(0)), [], notes)
 
 
 def _in_order(data: bytes, folded: int, width: int) -> Contents:
-    """Frames of a journal of schema 1, whose rows have `width` bytes, up to the first that does not follow on."""
+    """Return the frames of a journal of schema 1, up to the first that does not continue the one before.
+
+    `folded` is the number of rounds in whole chunks, `width` the number of bytes of a row.
+    """
     items: list[Any] = []
     good = seen = 0
     for frame, stop in _frames(data):
@@ -58,7 +62,7 @@ def _in_order(data: bytes, folded: int, width: int) -> Contents:
 
 
 def _frames(data: bytes) -> Iterator[tuple[Frame, int]]:
-    """Frames of schema 1 up to the first torn one, each with the number of bytes up to its end."""
+    """Iterate over the frames up to the first torn one, each with the offset of its end."""
     offset = number = 0
     while offset + _HEAD_1.size + _BODY_1.size <= len(data):
         length, checksum = _HEAD_1.unpack_from(data, offset)
@@ -71,10 +75,10 @@ def _frames(data: bytes) -> Iterator[tuple[Frame, int]]:
 
 
 def _count(location: Location, attributes: Mapping[str, Any]) -> int:
-    """Committed rounds of a run of schema 1; by the chunks of its arrays, if the count cannot be read."""
+    """Return the number of committed rounds, from the chunks of the arrays if it cannot be read."""
     try:
-        return int(np.asarray(location.column(COMMITTED, count_document(attributes), complete=True)[()]))
-    except Exception:  # it is gone, or a codec raises what it likes
+        return int(np.asarray(location.column(COMMITTED, count_document(attributes), strict=True)[()]))
+    except Exception:  # it is missing, or a codec raises an error of any class
         pass
     chunk, separator = attributes["chunk"], location.separator
     try:
@@ -84,7 +88,7 @@ def _count(location: Location, attributes: Mapping[str, Any]) -> int:
             counts.append(sum(1 for _ in keys))
         chunks = min(counts)
         document = field_document(ROUND, chunk, chunks * chunk, separator)
-        last = np.asarray(location.column(ROUND.name, document, complete=True)[max(chunks - 1, 0) * chunk :])
+        last = np.asarray(location.column(ROUND.name, document, strict=True)[max(chunks - 1, 0) * chunk :])
     except Exception as error:
         text = f"store {location.name}: neither its count nor its arrays can be read ({error})"
         raise StoreDamaged(text) from error

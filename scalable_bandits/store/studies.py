@@ -1,7 +1,7 @@
-"""A study on disk: a group of runs, each a store of its own, written by the process that plays it.
+"""Studies on disk: groups of runs. Each run is a store of its own, written by the process that plays it.
 
-The group's attributes say what the study is (``uniform_regret`` has a copy of them); the process that hands the runs
-out keeps in it what it notes of all of them (`notes.py`).
+The attributes of the group describe the study; ``uniform_regret`` has a copy of them. The process that distributes the
+runs writes its notes of all runs (`notes.py`) into the group.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scalable_bandits.specification import differences
 from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError
 from scalable_bandits.store.layout import compare, group_document
 from scalable_bandits.store.locations import METADATA, Location
-from scalable_bandits.store.notes import PLAYS, RUN, UNIFORM, Notes, study_of
+from scalable_bandits.store.notes import PLAYS, RUN, UNIFORM, Notes, study_name
 from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.store.record import is_signed, sign
 from scalable_bandits.store.resolve import locate
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
     import xarray
 
 SCHEMA = 2
-OWN = ("kind", "schema", "id", "digest")  # attributes of any study
-SERIES = {"regret": np.nan, "candidate": -1, "width": np.nan, "information_gain": np.nan}  # with what is not played
+STUDY_ATTRIBUTES = ("kind", "schema", "id", "digest")  # attributes that every study has
+SERIES = {"regret": np.nan, "candidate": -1, "width": np.nan, "information_gain": np.nan}  # fill values by series
 DIMENSIONS = ("case", "policy", "replicate", "round")
-TABLES = "specification"  # of the study file
-SECONDS = 1.0  # between two writes of what is kept for all runs
+TABLES = "specification"  # key of the content of a study file
+SECONDS = 1.0  # shortest time between two writes of the notes
 
 
 class StudyStore:
-    """A study's group.
+    """Group of a study in a store.
 
     Parameters
     ----------
     place
-        A folder or a URL.
+        Folder or URL.
     record
-        What the study is; `study_record` of a group that is there already.
+        Description of the study; `study_record` returns that of an existing group.
     """
 
     def __init__(self, place: str | Path, record: Mapping[str, Any]):
@@ -66,19 +66,19 @@ class StudyStore:
         elif found:
             self._notes.load_unsigned(self._location)
         if problems:
-            text = f"{'; '.join(problems)}: what they noted is left out until the study is run again"
+            text = f"{'; '.join(problems)}: their numbers are left out until the study is run again"
             warnings.warn(f"store {place}: {text}", stacklevel=3)
 
     @classmethod
     def take_up(cls, place: str | Path, record: Mapping[str, Any]) -> StudyStore:
-        """Make the group, or go on with the one that is there.
+        """Make the group of a study, or continue with an existing one.
 
         Raises
         ------
         FileExistsError
-            If something else is there.
+            If the place has something else.
         SpecificationDiffers
-            If it is another study; the message shows what differs. More replicates are no difference.
+            If it has another study; the message shows the differences. The number of replicates may differ.
         StoreDamaged
             If both copies of its attributes are damaged.
         """
@@ -89,12 +89,12 @@ class StudyStore:
         else:
             given = {**record, "replicates": max(record["replicates"], stored["replicates"])}
             same = {name: stored[name] for name in ("version", "python", "data")}  # may differ
-            if TABLES not in stored:  # it is older than study files
+            if TABLES not in stored:  # it was made before there were study files
                 given.pop(TABLES, None)
             lines = differences({**stored, "replicates": given["replicates"]}, {**given, **same})
             if lines:
                 listed = "\n  ".join(lines)
-                hint = "it holds another study: name another store for this one. What differs:"
+                hint = "it has another study: name another store for this one. Differences:"
                 raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
             given = {**stored, "replicates": given["replicates"]}
         study = cls(place, given)
@@ -103,7 +103,7 @@ class StudyStore:
         return study
 
     def _write(self) -> None:
-        """Write all that is kept for all runs; the attributes come last."""
+        """Write the groups, the notes and, last, the attributes."""
         attributes = {"kind": "study", "schema": SCHEMA, "id": self._study, **self.record}
         signed = sign(json.loads(json.dumps(attributes)))
         for case in self._names[0]:
@@ -113,26 +113,27 @@ class StudyStore:
         self._notes.save(self._location, self._study, signed)
         if compare(self._location, "", group_document(signed)):
             self._location.put_document("", group_document(signed))
-        self._location.settle()
+        self._location.commit_transaction()
         self._written = time.monotonic()
 
     @staticmethod
     def check_place(place: str | Path) -> None:
-        """FileExistsError if something is there that is no study."""
+        """Raise FileExistsError if a place has something other than a study."""
         if study_record(place) is None and locate(place).occupied():
             raise FileExistsError(f"store: {place} exists already; name another folder, or remove it first")
 
     def place_of(self, run: RUN) -> str | None:
-        """Where a run is kept."""
+        """Return the folder or URL of a run's store."""
         case, policy, number = run
         return f"{str(self.place).rstrip('/')}/{self._names[0][case]}/{self._names[1][policy]}/{number:04d}"
 
     def missing(self) -> list[RUN]:
-        """Runs that are not played to their end, or of which nothing is noted."""
+        """Return the runs that are not complete or have no notes."""
         notes = self._notes
         return [r for r in all_runs(self.shape) if notes.lost or np.isnan(notes.seconds[r]) or not self._complete(r)]
 
     def _complete(self, run: RUN) -> bool:
+        """Whether all rounds of a run are in its store."""
         try:
             return len(ObservationStore.open(self.place_of(run))) >= self.record["horizon"]
         except (StoreError, OSError):
@@ -141,17 +142,17 @@ class StudyStore:
     def keep(
         self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float]
     ) -> None:
-        """Take note of what a run's own store does not have."""
+        """Record the results of a run that its own store does not have."""
         self._notes.keep(run, uniform, seconds, series, plays)
         if time.monotonic() - self._written > SECONDS:
             self.close()
 
     def close(self) -> None:
-        """Write what was noted."""
+        """Write the notes."""
         self._write()
 
     def dataset(self) -> xarray.Dataset:
-        """The study as a lazy dataset, a chunk a run; NaN (candidate: -1) where a run has not been."""
+        """Return the study as a lazy dataset, one chunk for each run; NaN (candidate: -1) where rounds are missing."""
         import dask.array
 
         places = np.empty(self.shape, dtype=object)
@@ -167,12 +168,12 @@ class StudyStore:
 
 
 class StudyInMemory:
-    """What `StudyStore` is, for a study that is kept nowhere.
+    """Study without a store, with the methods of `StudyStore`.
 
     Parameters
     ----------
     record
-        What the study is.
+        Description of the study.
     """
 
     def __init__(self, record: Mapping[str, Any]):
@@ -182,32 +183,32 @@ class StudyInMemory:
         self._notes = Notes(self.shape, record["horizon"])
 
     def place_of(self, run: RUN) -> str | None:
-        """Nowhere."""
+        """Return None: the run has no store."""
         return None
 
     def missing(self) -> list[RUN]:
-        """All runs."""
+        """Return all runs."""
         return list(all_runs(self.shape))
 
     def keep(
         self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float]
     ) -> None:
-        """Keep what a run gave."""
+        """Record the results of a run."""
         for name, array in self._series.items():
             array[run] = series[name]
         more = {name: values for name, values in series.items() if name not in SERIES}
         self._notes.keep(run, uniform, seconds, more, plays)
 
     def close(self) -> None:
-        """Nothing is left to be done."""
+        """Do nothing."""
 
     def dataset(self) -> xarray.Dataset:
-        """The study; NaN (candidate: -1) where a run has not been."""
+        """Return the study as a dataset; NaN (candidate: -1) where rounds are missing."""
         return study_dataset(self.record, self._series, self._notes)
 
 
 def _absolute(place: str | Path) -> str | Path:
-    """A folder by its whole name, for workers were started elsewhere; a URL is one already."""
+    """Return the absolute path of a folder, because workers run in other folders; return a URL as it is."""
     return place if "://" in str(place) else Path(place).absolute()
 
 
@@ -216,13 +217,13 @@ def _shape(record: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def all_runs(shape: tuple[int, int, int]) -> Iterable[RUN]:
-    """All runs, a replicate's together."""
+    """Iterate over all runs, those of one replicate of a case together."""
     cases, policies, replicates = (range(size) for size in shape)
     return ((c, p, r) for c in cases for r in replicates for p in policies)
 
 
 def _read(places: Any, name: str, empty: NDArray[Any], block_id: tuple[int, ...] = (0, 0, 0, 0)) -> NDArray[Any]:
-    """One series of one run, as a block of the study's."""
+    """Read one series of one run, as a block of the study's array."""
     values = empty.copy()
     try:
         found = ObservationStore.open(places[block_id[:3]]).read(0, len(values), [name])[name]
@@ -233,7 +234,7 @@ def _read(places: Any, name: str, empty: NDArray[Any], block_id: tuple[int, ...]
 
 
 def study_dataset(record: Mapping[str, Any], series: Mapping[str, Any], notes: Notes) -> xarray.Dataset:
-    """Dataset of a study from its record, its series over `DIMENSIONS`, and what is noted of all runs."""
+    """Return the dataset of a study from its record, its series over `DIMENSIONS`, and its notes."""
     import xarray
 
     variables: dict[str, Any] = {name: (DIMENSIONS, array) for name, array in {**series, **notes.series}.items()}
@@ -253,12 +254,12 @@ def study_dataset(record: Mapping[str, Any], series: Mapping[str, Any], notes: N
     names = ("study", "title", "source", "unit", "seed", "measure", "version", "python")
     attributes = {name: record[name] for name in names}
     if TABLES in record:
-        attributes[TABLES] = json.dumps(record[TABLES])  # as that of a run's dataset
+        attributes[TABLES] = json.dumps(record[TABLES])  # as text, like the specification of a run's dataset
     return xarray.Dataset(variables, coords=coordinates, attrs=attributes)
 
 
 def study_record(place: str | Path) -> dict[str, Any] | None:
-    """What the study in a place is; None if there is none."""
+    """Return the record of the study in a place; None if there is none."""
     if not isinstance(place, str | Path):
         checks.refuse("store", place, "a folder or a URL: a study is a group of runs")
     found = _find(locate(place))
@@ -266,11 +267,11 @@ def study_record(place: str | Path) -> dict[str, Any] | None:
         return None
     if found["schema"] > SCHEMA:
         raise StoreError(f"store {place}: a newer version wrote this study: upgrade scalable_bandits")
-    return {key: value for key, value in found.items() if key not in OWN}
+    return {key: value for key, value in found.items() if key not in STUDY_ATTRIBUTES}
 
 
 def _find(location: Location) -> dict[str, Any]:
-    """Attributes of a study, from the group or their copy; none if there is no study.
+    """Return the attributes of a study from the group or from their copy; empty if there is no study.
 
     Raises
     ------
@@ -279,7 +280,7 @@ def _find(location: Location) -> dict[str, Any]:
     """
     found, damaged = study_copies(location)
     if len({attributes.get("id") for attributes in found.values()}) > 1:
-        right = study_of(location)  # one of the two was replaced by another study's
+        right = study_name(location)  # one of the two files was replaced by that of another study
         own = [attributes for attributes in found.values() if attributes.get("id") == right]
         if own:
             return own[0]
@@ -287,20 +288,20 @@ def _find(location: Location) -> dict[str, Any]:
         raise StoreDamaged(f"store {location.name}: {text}")
     if found:
         return next(iter(found.values()))
-    if damaged.get(f"{UNIFORM}/{METADATA}"):  # a run has no such array
+    if damaged.get(f"{UNIFORM}/{METADATA}"):  # only a study has this array
         listed = "; ".join(f"{file}: {why}" for file, why in damaged.items())
         raise StoreDamaged(f"store {location.name}: both copies of the study's attributes are damaged ({listed})")
     return {}
 
 
 def study_copies(location: Location) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """The copies of a study's attributes that are whole, by file, the group's first, and what is wrong with others."""
+    """Return the undamaged copies of a study's attributes by file, the group's first, and the damage of the others."""
     found, damaged = {}, {}
     for file, path in ((METADATA, ""), (f"{UNIFORM}/{METADATA}", UNIFORM)):
         try:
             document = location.document(path)
         except ValueError as error:
-            damaged[file] = f"it is no JSON ({error})"
+            damaged[file] = f"it is not JSON ({error})"
             continue
         attributes: Any = (document or {}).get("attributes")
         if path and isinstance(attributes, dict):
@@ -316,12 +317,12 @@ def study_copies(location: Location) -> tuple[dict[str, dict[str, Any]], dict[st
 
 
 def _slugs(labels: Sequence[str]) -> list[str]:
-    """Names for folders: letters, digits and dots, each once."""
+    """Return a distinct folder name of letters, digits, dots and dashes for each label."""
     found = [re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-") or "run" for label in labels]
     names: list[str] = []
     for i, name in enumerate(found):
         own = name if found.count(name) == 1 else f"{name}-{i}"
-        while own in names:  # of "a", "A" and "a-1" the second has taken what the third is called
+        while own in names:  # the labels "a", "A" and "a-1": the second is named "a-1" too
             own = f"{own}-{i}"
         names.append(own)
     return names

@@ -1,6 +1,6 @@
-"""The life of every evaluation of a run, in a log beside that of the rounds: one frame a change.
+"""Log of the evaluations of a run (tickets): one frame for each change of a ticket.
 
-A frame is durable when it is written. The rounds are the truth about values: a ticket whose value was told is done,
+A frame is durable once it is written. The rounds are authoritative: a ticket whose value is in a round is done,
 whatever its last frame says.
 """
 
@@ -9,28 +9,29 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from scalable_bandits.store.errors import named
+from scalable_bandits.store.errors import store_errors
 from scalable_bandits.store.frames import Kind
+from scalable_bandits.store.log import Entry
 from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import TICKETS
 from scalable_bandits.store.writer import RunWriter
 
 
 class Change(NamedTuple):
-    """Something that happened to a ticket."""
+    """Change of a ticket."""
 
-    number: int
+    number: int  # number of the ticket
     time: float  # seconds since 1970
     fields: dict[str, Any]  # state, candidate, attempts, ...
 
 
 class TicketLog:
-    """The log of a run that is open for writing.
+    """Log of tickets of a run that is open for writing.
 
     Parameters
     ----------
     store
-        The run.
+        Run that is open for writing.
     """
 
     def __init__(self, store: RunWriter):
@@ -38,11 +39,11 @@ class TicketLog:
         self.changes = read_tickets(store)
 
     def write(self, number: int, **fields: Any) -> None:
-        """Keep a change; it is on disk when this returns."""
-        with named(self._store.location.name, "writing what became of an evaluation"):
-            self._store.write_frame(TICKETS, Kind.TICKET, number, json.dumps(fields).encode())
+        """Record a change of ticket `number`; it is on disk when this returns."""
+        with store_errors(self._store.location.name, "writing the state of an evaluation"):
+            self._store.write_frame(TICKETS, Entry(Kind.TICKET, number, json.dumps(fields).encode()))
 
 
 def read_tickets(run: StoredRun) -> list[Change]:
-    """What happened to the evaluations of a run, in order, as of its last `refresh`; none if it has no tickets."""
+    """Return the changes of a run's tickets in order, as of its last `refresh`."""
     return [Change(f.first, f.time, json.loads(f.payload)) for f in run.tickets()]

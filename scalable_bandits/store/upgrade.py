@@ -1,8 +1,8 @@
-"""Runs written by earlier versions: read as they are, and brought to this schema in place before the first write.
+"""Runs of earlier versions: reading them, and upgrading them in place before the first write.
 
-How schema 1 (0.1.0) is read: `schema_1.py`.
-Schema 0 (0.1.0 before it had stores) was the dataset of a finished simulation, written by xarray: its specification
-names the environment's type, noise and seed only, so that what is left out is not compared.
+`schema_1.py` reads schema 1 (version 0.1.0). Schema 0 (development versions before 0.1.0) was the dataset of a finished
+simulation, written by xarray. Its specification has only the type, noise and seed of the environment; the rest is not
+compared.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _SCHEMA_0 = ("y", "value", "regret", "cumulative_regret", "width", "information_
 
 
 def upgrade(run: StoredRun) -> dict[str, Any]:
-    """Bring a run of schema 1 to this one, in place; its attributes.
+    """Upgrade a run of schema 1 in place; return its new attributes.
 
-    The files of this schema are written beside those of the earlier one; then the attributes say which count.
+    The files of this schema are written beside those of schema 1; replacing the attributes is the last step.
 
     Parameters
     ----------
     run
-        The run, just read.
+        Run of schema 1, just read.
 
     Raises
     ------
@@ -69,13 +69,13 @@ def upgrade(run: StoredRun) -> dict[str, Any]:
         DIGESTS: [Entry(Kind.START, 0, b""), Entry(Kind.DIGESTS, 0, digests.encode(table))],
     }
     if run.tickets():
-        logs[TICKETS] = [Entry(Kind.START, 0, b""), *(Entry(f.kind, f.first, f.payload, f.time) for f in run.tickets())]
+        logs[TICKETS] = [Entry(Kind.START, 0, b""), *map(Entry.of, run.tickets())]
     checkpoints.remove(location)  # they have no digests
     extents = {}
     for log_name, made in logs.items():
         log = Log(location, name, log_name, Extent(1))
         log.create(made)
-        extents[log_name] = Extent(1, log.frames, len(run) if log_name == ROUNDS else 0)
+        extents[log_name] = log.extent(len(run))
     published = run.chunks.published() if len(run) > folded else None
     committed = folded if published is None else folded + len(next(iter(published.values())))
     tail = () if published is None else tuple(map(digests.digest, published.values()))
@@ -83,35 +83,35 @@ def upgrade(run: StoredRun) -> dict[str, Any]:
     location.write_record(record.to_plain())
     location.put_document(COMMITTED, count_document(attributes))
     location.put_document("", group_document(attributes))
-    location.settle()
-    remove_earlier(location)
+    location.commit_transaction()
+    remove_schema_1_files(location)
     return attributes
 
 
-def remove_earlier(location: Location) -> None:
-    """Remove what only schema 1 has."""
+def remove_schema_1_files(location: Location) -> None:
+    """Remove the files that only schema 1 has."""
     for name in (JOURNAL_1, TICKETS):
-        location.remove_earlier(name)
-    location.settle()
+        location.remove_schema_1(name)
+    location.commit_transaction()
 
 
 # ---- schema 0
 
 
-class Earlier(NamedTuple):
-    """A run of schema 0, in this one's terms."""
+class Schema0Run(NamedTuple):
+    """Run of schema 0, with the attributes of the current schema."""
 
     attributes: dict[str, Any]
     columns: Columns
 
 
-def read_earlier(location: Location) -> Earlier | None:
-    """Run of schema 0, whole; None if there is none here.
+def read_schema_0(location: Location) -> Schema0Run | None:
+    """Read a run of schema 0; None if there is none.
 
     Raises
     ------
     StoreDamaged
-        If there is one and it cannot be read.
+        If it cannot be read.
     """
     try:
         group: Any = location.group()
@@ -119,7 +119,7 @@ def read_earlier(location: Location) -> Earlier | None:
             return None
         if any(name not in group for name in ("candidate", "x", *_SCHEMA_0)):
             return None
-    except Exception:  # nothing there, or nothing of ours
+    except Exception:  # nothing there, or not a run
         return None
     try:
         specification = json.loads(group.attrs["specification"])
@@ -133,4 +133,4 @@ def read_earlier(location: Location) -> Earlier | None:
         "kind": "simulate", "schema": SCHEMA, "upgraded_from": 0, "chunk": CHUNK, "fields": describe_fields(fields),
         "planned": specification.pop("horizon"), "specification": specification,
     }  # fmt: skip
-    return Earlier(attributes, columns)
+    return Schema0Run(attributes, columns)

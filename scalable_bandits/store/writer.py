@@ -1,16 +1,15 @@
-"""The rounds of one run on disk: whole chunks in zarr, the rest in a journal, a commit record of what is there.
+"""Writing of a run: whole chunks in zarr, later rounds in a journal, and a commit record that names all of it.
 
-What stands where, in the order in which it is made durable:
+Files are made durable in this order:
 
-1. rounds beyond the last whole chunk: frames of the journal (with durability "round" each before its call returns);
-2. a chunk of every field, as soon as its rounds are there, never changed afterwards, and a frame with its digests;
+1. rounds after the last whole chunk: frames of the journal (with durability "round" each before its call returns);
+2. a chunk of every field, once all its rounds exist (it never changes afterwards), and a frame with its digests;
 3. the next generation of the journal, which begins after that chunk;
-4. the commit record, which names all of these; then ``committed``, the count for any zarr reader, follows.
+4. the commit record, which names all of these; then ``committed``, the number of rounds for other zarr readers.
 
-Closing writes the unfinished chunk too, so that plain zarr and xarray see every round, and trims the arrays; the
-journal keeps these rounds until their chunk is whole. A process that dies in between leaves chunks and journals that
-the commit record does not name, a torn frame at the end of the journal, or arrays of several lengths: opening mends all
-of it (`repair.py`) and says so.
+Closing also writes the unfinished chunk, so that plain zarr and xarray see every round, and trims the arrays; the
+journal keeps these rounds until their chunk is whole. Opening for writing repairs what a killed process may leave
+(`repair.py`): chunks and journals that no commit record names, a torn frame, or arrays of different lengths.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ import numpy as np
 from scalable_bandits.store import digests
 from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.arrays import ArrayWriter
-from scalable_bandits.store.errors import StoreError, named
+from scalable_bandits.store.errors import StoreError, store_errors
 from scalable_bandits.store.frames import Kind
 from scalable_bandits.store.layout import ROUND, WHOLE, count_document, group_document, length_of, sign_attributes
 from scalable_bandits.store.locations import COMMITTED, Location
@@ -39,8 +38,8 @@ from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS, CommitRecord
 from scalable_bandits.store.rows import Columns, Rows
 from scalable_bandits.store.scan import NOTHING, Scan
 
-BLOCK_SECONDS = 1.0  # durability "block": the longest stretch of rounds that a crash may cost
-BLOCK_BYTES = 2**25  # of rows held back to be written at once: one chunk at a time is half as fast
+BLOCK_SECONDS = 1.0  # durability "block": longest time without a write, thus the most that a crash can lose
+BLOCK_BYTES = 2**25  # size of the rows written at once: writing one chunk at a time is half as fast
 
 Durability = Literal["round", "block"]
 
@@ -54,17 +53,18 @@ class RunWriter(StoredRun):
     ):  # fmt: skip
         super().__init__(location, attributes, recover)
         self.writable, self.durability, self.block_seconds = writable, durability, BLOCK_SECONDS
-        self.block = chunks_of(BLOCK_BYTES, self.chunk, self._rows.width) if durability == "block" else self.chunk
-        self._logged = 0  # of the rows after the whole chunks, how many are in the journal
-        self._noted: list[int] = []  # pending as the journal has it
-        self._stale = False  # whether the journal has rounds of whole chunks
-        self._unpublished = False  # whether the unfinished chunk, as it stands in the arrays, is damaged
+        chunks = BLOCK_BYTES // (self.chunk * self._rows.width) if durability == "block" else 1
+        self.block = self.chunk * max(chunks, 1)  # rows held before they are written as whole chunks
+        self._logged = 0  # number of rows after the whole chunks that are in the journal
+        self._logged_pending: list[int] = []  # pending candidates in the journal
+        self._journal_overlaps = False  # whether the journal has rounds that are in whole chunks too
+        self._unpublished = False  # whether the unfinished chunk in the arrays is damaged
         self._flushed = time.monotonic()
         self._record = CommitRecord(attributes.get("id", ""))
-        self._unsure = False  # whether the commit record on disk may be another one
+        self._record_uncertain = False  # whether the commit record on disk may differ
         self._broken = ""  # why nothing can be written any more
-        self._earlier: list[Log] = []  # logs that are not needed any more
-        self._counted = -1  # what the count for other readers says
+        self._old_logs: list[Log] = []  # logs to be removed
+        self._public_count = -1  # value of ``committed``
         self._logs: dict[str, Log] = {}
         self._arrays = ArrayWriter(location, attributes)
 
@@ -78,7 +78,7 @@ class RunWriter(StoredRun):
 
     @property
     def durable(self) -> int:
-        """Rounds that would be there if the process died now."""
+        """Number of rounds that would survive if the process died now."""
         return self.chunks.whole + (self._logged if self.writable else len(self._rows))
 
     def append(self, columns: Mapping[str, Any]) -> None:
@@ -91,87 +91,91 @@ class RunWriter(StoredRun):
         ValueError
             If a field is missing, unknown, or of another shape.
         OSError
-            If they cannot be written (the disk is full, say). Whatever is raised, none of these rounds is in the store,
-            and all that was there still is.
+            If the rounds cannot be written, for example because the disk is full. After any error, none of these rounds
+            is in the store and all earlier ones still are.
         """
         self._check_writable()
         rows, count = self._rows.check(columns)
-        # Before anything is accepted: if it fails, nothing has changed.
+        # Before the new rows are accepted: if it fails, nothing has changed.
         if len(self._rows) >= self.block:
             self._fold()
         elif self.durability == "block" and self._overdue():
             self.flush()
         if self.durability == "round":
-            with named(self.location.name, "writing rounds"):
-                self._log(Kind.ROWS, len(self), self._rows.encode(rows))
+            with store_errors(self.location.name, "writing rounds"):
+                self._append_frame(Entry(Kind.ROWS, len(self), self._rows.encode(rows)))
             self.take(rows, count)
             self._logged = len(self._rows)
-            self._noted = list(self.pending)  # follows from the rows
+            self._logged_pending = list(self.pending)  # the journal's rows imply it
             return
         written = self._fold(rows, count) if count >= self.block else 0
         self.take(rows, count, skip=written)
         if self._overdue():
-            with suppress(OSError):  # the rows are accepted; the next call will say so
+            with suppress(OSError):  # the rows are accepted; the next call raises the error
                 self.flush()
 
     def _overdue(self) -> bool:
         return time.monotonic() - self._flushed > self.block_seconds
 
-    def note_pending(self, candidates: Sequence[int], proposals: Proposals = pendings.NONE) -> None:
-        """Keep which candidates are asked and not told; with durability "round" on disk when this returns."""
+    def note_pending(self, candidates: Sequence[int], proposals: Proposals = pendings.NO_PROPOSALS) -> None:
+        """Record the pending candidates; with durability "round" they are on disk when this returns."""
         self._check_writable()
-        if self.durability == "round" and list(candidates) != self._noted:
-            with named(self.location.name, "writing what is pending"):
-                self._log(Kind.PENDING, len(self), pendings.encode(candidates, proposals, self.dimension))
-            self._noted = list(candidates)
+        if self.durability == "round" and list(candidates) != self._logged_pending:
+            with store_errors(self.location.name, "writing the pending candidates"):
+                payload = pendings.encode(candidates, proposals, self.dimension)
+                self._append_frame(Entry(Kind.PENDING, len(self), payload))
+            self._logged_pending = list(candidates)
         self.pending, self.proposals = list(candidates), proposals
 
     def _pending(self) -> bytes:
+        """Return the pending candidates as bytes."""
         return pendings.encode(self.pending, self.proposals, self.dimension)
 
     def plan(self, rounds: int) -> None:
-        """Change how many rounds the run is to have."""
+        """Change the planned number of rounds."""
         self._check_writable()
         if rounds != self.planned:
             attributes = sign_attributes({**self.attributes, "planned": rounds})
-            with named(self.location.name, "writing its plan"):
+            with store_errors(self.location.name, "writing its plan"):
                 self.location.put_document(COMMITTED, count_document(attributes))
                 self.location.put_document("", group_document(attributes))
                 self.attributes, self.planned = attributes, rounds
-                with suppress(OSError):  # it decides only where the copies differ
+                with suppress(OSError):  # the record is needed only if the copies differ
                     self._commit_record()
-                self.location.settle()
+                self.location.commit_transaction()
 
     def flush(self) -> None:
-        """Make every round appended so far durable."""
+        """Make all rounds appended so far durable."""
         self._check_writable()
         if len(self._rows) >= self.chunk:
             self._fold()
-        with named(self.location.name, "writing rounds"):
-            news = self._logged < len(self._rows)
-            if news:
+        with store_errors(self.location.name, "writing rounds"):
+            new_rows = self._logged < len(self._rows)
+            if new_rows:
                 fresh = self._rows.view(self._logged)
-                self._log(Kind.ROWS, self.chunks.whole + self._logged, self._rows.encode(fresh))
+                first = self.chunks.whole + self._logged
+                self._append_frame(Entry(Kind.ROWS, first, self._rows.encode(fresh)))
                 self._logged = len(self._rows)
-            if self.pending != self._noted or (news and self.pending):  # what is told is pending no longer
-                self._log(Kind.PENDING, len(self), self._pending())
-                self._noted = list(self.pending)
+            # Reading rows removes their candidates from the pending ones: record those that remain.
+            if self.pending != self._logged_pending or (new_rows and self.pending):
+                self._append_frame(Entry(Kind.PENDING, len(self), self._pending()))
+                self._logged_pending = list(self.pending)
         self._flushed = time.monotonic()
 
     def close(self, orderly: bool = True) -> None:
-        """Make everything durable and visible to any zarr reader, and let another writer in."""
+        """Make everything durable and visible to any zarr reader, and release the lock."""
         if not self.writable:
             return
         try:
             self.flush()
-            with named(self.location.name, "closing it"):
+            with store_errors(self.location.name, "closing it"):
                 self._check_there()
                 tail = self._publish()
                 if orderly:
-                    self._log(Kind.CLOSED, len(self), self._pending())
-                self._commit_record(len(self), tail=tail)
-                self.location.settle()
-                self._tidy()
+                    self._append_frame(Entry(Kind.CLOSED, len(self), self._pending()))
+                self._commit_record(rounds=len(self), tail=tail)
+                self.location.commit_transaction()
+                self._finish_commit()
         finally:
             self.writable = False
             for log in self._logs.values():
@@ -180,83 +184,86 @@ class RunWriter(StoredRun):
             self.location.unlock()
 
     def _check_writable(self) -> None:
+        """Raise StoreError unless the run can be written; first write a commit record that may be missing on disk."""
         if not self.writable:
             raise StoreError(f"store {self.location.name}: it is not open for writing")
         if self._broken:
             raise StoreError(f"store {self.location.name}: {self._broken}; open it again")
-        if self._unsure:  # nothing may be added to logs that it does not name
-            with named(self.location.name, "writing the commit record"):
+        if self._record_uncertain:  # logs must not grow before a record names them
+            with store_errors(self.location.name, "writing the commit record"):
                 self.location.write_record(self._record.to_plain())
-                self.location.settle()
-            self._unsure = False
+                self.location.commit_transaction()
+            self._record_uncertain = False
             with suppress(Exception):
-                self._logs[ROUNDS].next().remove()
+                self._logs[ROUNDS].next_generation().remove()
 
     def _check_there(self) -> None:
-        """FileNotFoundError if the run was moved: arrays that are open would be written where nothing else is."""
-        if not self.location.marked():
+        """Raise FileNotFoundError if the run was moved: its open arrays would write chunks at the old place."""
+        if not self.location.has_run_files():
             raise FileNotFoundError(errno.ENOENT, "it was moved or removed")
 
-    def _begin(self) -> None:
+    def _create_logs(self) -> None:
         """Make the logs and the commit record of a new run."""
-        self.chunks.look(self._record, NOTHING, "")
+        self.chunks.set_record(self._record, NOTHING, "")
         self._arrays.length = length_of(self.location, ROUND.name) or 0
         for name in (ROUNDS, DIGESTS):
-            log = Log(self.location, self._record.run, name, Extent(1))
-            log.create([Entry(Kind.START, 0, self._pending() if name == ROUNDS else b"")])
-            self._logs[name] = log
+            self._new_log(name, self._pending() if name == ROUNDS else b"")
         self._arrays.array(COMMITTED).with_config(WHOLE)[...] = 0
-        self._counted = 0
+        self._public_count = 0
         self._commit_record()
-        self.location.settle()
+        self.location.commit_transaction()
 
     def _open_logs(self) -> Scan:
-        """Read the files of a run whose lock was just taken, and go on with its logs."""
-        found = self._look()
+        """Scan a run whose lock was just taken, and open its logs."""
+        found = self._scan_files()
         self._load(found)
         self._record = found.record
         self.chunks.digests()
         for name, contents in found.logs.items():
             extent = found.record.logs[name]._replace(frames=contents.frames)
             self._logs[name] = Log(self.location, self._record.run, name, extent)
-        self._logged, self._noted = len(self._rows), list(self.pending)
+        self._logged, self._logged_pending = len(self._rows), list(self.pending)
         return found
 
     # ---- the steps of writing
 
-    def _log(self, kind: Kind, first: int, payload: bytes, name: str = ROUNDS, when: float | None = None) -> None:
-        """Add a frame to a log, durably; if this raises, the log is as it was."""
+    def _new_log(self, name: str, payload: bytes = b"") -> None:
+        """Make the first generation of a log, with its first frame."""
+        log = Log(self.location, self._record.run, name, Extent(1))
+        log.create([Entry(Kind.START, 0, payload)])
+        self._logs[name] = log
+
+    def _append_frame(self, entry: Entry, name: str = ROUNDS) -> None:
+        """Add a frame to a log, durably; if this raises, the log is unchanged."""
         log = self._logs[name]
         mark = log.mark()
         try:
-            log.append(Entry(kind, first, payload, when))
-            rows = len(payload) // self._rows.width if kind == Kind.ROWS else 0
-            self._acknowledge(first + rows if rows else self.chunks.whole + self._logged)
-            self.location.settle()
+            log.append(entry)
+            rows = len(entry.payload) // self._rows.width if entry.kind == Kind.ROWS else 0
+            self._acknowledge(entry.first + rows if rows else self.chunks.whole + self._logged)
+            self.location.commit_transaction()
         except BaseException:
-            self._broken = "a frame that could not be written could not be taken back either"
-            self.location.discard()
+            self._broken = "a frame was written in part and could not be removed"
+            self.location.roll_back()
             log.rewind(mark)
             self._acknowledge(self.chunks.whole + self._logged)
             self._broken = ""
             raise
 
     def _acknowledge(self, rounds: int) -> None:
-        """Count the frames that are there, where the run has so many rounds."""
+        """Record the number of frames in the logs, for a run of `rounds` rounds."""
         reached = (self._logs[name].extent(rounds) if name in self._logs else Extent(0) for name in (ROUNDS, TICKETS))
         self.location.acknowledge(encode_counter(self._record.run, *reached))
 
-    def write_frame(self, name: str, kind: Kind, first: int, payload: bytes, when: float | None = None) -> None:
-        """Add a frame to a log of the run's, which is begun if it is not there yet; on disk when this returns.
+    def write_frame(self, name: str, entry: Entry) -> None:
+        """Add a frame to a log, which is made if it does not exist; the frame is on disk when this returns.
 
         Parameters
         ----------
         name
             Name of the log.
-        kind, first, payload
-            What the frame says, as of `Frame`.
-        when
-            Seconds since 1970; now, if not given.
+        entry
+            Content of the frame.
 
         Raises
         ------
@@ -265,44 +272,43 @@ class RunWriter(StoredRun):
         """
         self._check_writable()
         if name not in self._logs:
-            log = Log(self.location, self._record.run, name, Extent(1))
-            log.create([Entry(Kind.START, 0, b"")])
-            self._logs[name] = log
+            self._new_log(name)
             try:
                 self._commit_record()
             except BaseException:
                 del self._logs[name]
                 raise
-        self._log(kind, first, payload, name, when)
+        self._append_frame(entry, name)
 
-    def _commit_record(self, rounds: int | None = None, **changes: Any) -> None:
-        """Write the commit record, with so many rounds in the arrays (default: as before)."""
-        committed = self._record.rounds if rounds is None else rounds
-        logs = {name: log.extent(self.chunks.whole + self._logged) for name, log in self._logs.items()}
-        record = attrs.evolve(
-            self._record, rounds=committed, **{"logs": logs, "attributes": self.attributes["digest"], **changes}
-        )
+    def _next_record(self, logs: Mapping[str, Log], in_logs: int, **changes: Any) -> CommitRecord:
+        """Return the commit record with changes, with the current attributes and with logs up to round `in_logs`."""
+        extents = {name: log.extent(in_logs) for name, log in logs.items()}
+        return attrs.evolve(self._record, logs=extents, attributes=self.attributes["digest"], **changes)
+
+    def _commit_record(self, **changes: Any) -> None:
+        """Write the commit record, with changes to other fields than attributes and logs."""
+        record = self._next_record(self._logs, self.chunks.whole + self._logged, **changes)
         if record == self._record:
             return
-        self._unsure = True
+        self._record_uncertain = True
         self.location.write_record(record.to_plain())
-        self._record, self.chunks.committed, self._unsure = record, committed, False
+        self._record, self.chunks.committed, self._record_uncertain = record, record.rounds, False
 
-    def _tidy(self) -> None:
-        """Bring the count for other readers up to date, and remove logs: what is committed does not depend on it."""
-        if self._counted == self._record.rounds and not self._earlier:
+    def _finish_commit(self) -> None:
+        """Update ``committed`` and remove old logs; the commit does not depend on either."""
+        if self._public_count == self._record.rounds and not self._old_logs:
             return
         with suppress(Exception):  # the next call tries again
-            if self._counted != self._record.rounds:
+            if self._public_count != self._record.rounds:
                 self._arrays.array(COMMITTED).with_config(WHOLE)[...] = self._record.rounds
-                self._counted = self._record.rounds
-            while self._earlier:
-                self._earlier[-1].remove()
-                self._earlier.pop()
-            self.location.settle()
+                self._public_count = self._record.rounds
+            while self._old_logs:
+                self._old_logs[-1].remove()
+                self._old_logs.pop()
+            self.location.commit_transaction()
 
-    def _beginning(self, folded: int, start: int = 0, closed: bool = False) -> list[Entry]:
-        """First frames of a journal that begins after `folded` rounds: with the logged rows from `start` on."""
+    def _first_frames(self, folded: int, start: int = 0, closed: bool = False) -> list[Entry]:
+        """Return the first frames of a journal after `folded` rounds, with the logged rows from `start` on."""
         entries = [Entry(Kind.START, folded, self._pending())]
         if self._logged > start:
             rows = self._rows.view(start, self._logged)
@@ -312,17 +318,17 @@ class RunWriter(StoredRun):
             entries.append(Entry(Kind.CLOSED, folded + max(self._logged - start, 0), self._pending()))
         return entries
 
-    def _renew(self, name: str, entries: Sequence[Entry]) -> None:
-        """Put a new generation in the place of a log."""
-        earlier, log = self._logs[name], self._logs[name].next()
+    def _replace_log(self, name: str, entries: Sequence[Entry]) -> None:
+        """Replace a log by its next generation."""
+        earlier, log = self._logs[name], self._logs[name].next_generation()
         log.create(entries)
         self._logs[name] = log
         self._commit_record()
         earlier.remove()
-        self.location.settle()
+        self.location.commit_transaction()
 
     def _fold(self, fresh: Columns | None = None, count: int = 0) -> int:
-        """Write the whole chunks among the rows and `count` fresh ones after them; tells how many of the fresh."""
+        """Write the whole chunks in the held and `count` fresh rows; return the number of fresh rows written."""
         held = len(self._rows)
         whole = (held + count) // self.chunk * self.chunk
         if fresh is None:
@@ -332,69 +338,62 @@ class RunWriter(StoredRun):
             view = self._rows.view()
             pieces = [{name: np.concatenate([view[name], fresh[name][:joint]]) for name in fresh}] if held else []
             pieces.append({name: fresh[name][joint : whole - held] for name in fresh})
-        with named(self.location.name, "writing a chunk"):
+        with store_errors(self.location.name, "writing a chunk"):
             self._check_there()
             self._write_chunks(pieces, whole, self._rows.after(min(whole, held)))
-        self._tidy()
+        self._finish_commit()
         self._flushed = time.monotonic()
         return max(whole - held, 0)
 
     def _write_chunks(self, pieces: Sequence[Columns], count: int, rest: Rows) -> None:
-        """Write whole chunks and commit them, where `rest` comes after them; if this raises, nothing has changed."""
+        """Write and commit whole chunks, after which the rows `rest` are held; if this raises, nothing has changed."""
         tables: list[digests.Digests] = []
 
         def digest() -> None:
-            tables.extend(digests.of_columns([piece[f.name] for f in self.fields], self.chunk) for piece in pieces)
+            tables.extend(digests.digest_columns([piece[f.name] for f in self.fields], self.chunk) for piece in pieces)
 
-        self._arrays.put(self.chunks.whole, pieces, count, digest)
+        self._arrays.write(self.chunks.whole, pieces, count, digest)
         table = np.concatenate(tables)
         self._logs[DIGESTS].append(Entry(Kind.DIGESTS, self.chunks.whole // self.chunk, digests.encode(table)))
         folded, logged, journal = self.chunks.whole + count, max(self._logged - count, 0), self._logs[ROUNDS]
-        stale = bool(self._stale or self._logged or self._noted or self.pending)
-        following = self._following(journal, folded, count) if stale else None
+        overlaps = bool(self._journal_overlaps or self._logged or self._logged_pending or self.pending)
+        following = self._next_journal(journal, folded, count) if overlaps else None
         logs = {**self._logs, ROUNDS: following or journal}
-        extents = {name: log.extent(folded + logged) for name, log in logs.items()}
         chain = digests.chain(table, self._record.chain)
-        record = attrs.evolve(
-            self._record, rounds=folded, chain=chain, tail=(), logs=extents, attributes=self.attributes["digest"]
-        )
-        earlier = [*self._earlier, journal] if following else self._earlier
-        noted = list(self.pending) if following else self._noted
-        known = self.chunks.after(table)
-        self._unsure = True
+        record = self._next_record(logs, folded + logged, rounds=folded, chain=chain, tail=())
+        earlier = [*self._old_logs, journal] if following else self._old_logs
+        logged_pending = list(self.pending) if following else self._logged_pending
+        known = self.chunks.digests_with(table)
+        self._record_uncertain = True
         try:
             self.location.write_record(record.to_plain())
-            self.location.settle()
+            self.location.commit_transaction()
         except BaseException:
-            self.location.discard()
+            self.location.roll_back()
             raise
-        # In one go: no call is made in between, so that no signal comes in between either.
+        # Assignments only: without a call in between, no signal handler can interrupt them.
         self._record, self._logs, self._rows, self._logged = record, logs, rest, logged
         self.chunks.whole, self.chunks.committed, self.chunks.table = folded, folded, known
-        self._earlier, self._noted, self._stale = earlier, noted, stale and following is None
-        self._unsure = False
+        self._old_logs, self._logged_pending = earlier, logged_pending
+        self._journal_overlaps = overlaps and following is None
+        self._record_uncertain = False
         self._acknowledge(folded + logged)
 
-    def _following(self, journal: Log, folded: int, count: int) -> Log | None:
-        """The next generation of the journal, of a run with so many rounds in whole chunks, `count` of them new."""
-        with suppress(OSError):  # a journal that goes back further does no harm, and the next chunk tries again
-            following = journal.next()
-            following.create(self._beginning(folded, count))
+    def _next_journal(self, journal: Log, folded: int, count: int) -> Log | None:
+        """Return a journal after `folded` rounds in whole chunks, `count` of them new; None if it cannot be made."""
+        with suppress(OSError):  # the old journal remains valid, and the next chunk tries again
+            following = journal.next_generation()
+            following.create(self._first_frames(folded, count))
             return following
         return None
 
     def _publish(self) -> tuple[int, ...]:
-        """Write the unfinished chunk as well, and make the arrays as long as the run; tells its digests."""
-        self._arrays.resize(len(self))  # first: a chunk that ends with its array is written without being read
+        """Write the unfinished chunk, and give the arrays the length of the run; return the digests of the chunk."""
+        self._arrays.resize(len(self))  # first: zarr writes a chunk that ends with its array without reading it
         if self._record.rounds == len(self) and not self._unpublished:
             return self._record.tail
         rows = self._rows.view()
         if len(self._rows):
-            self._arrays.put(self.chunks.whole, [rows], len(self._rows))
+            self._arrays.write(self.chunks.whole, [rows], len(self._rows))
         self._unpublished = False
         return tuple(digests.digest(rows[f.name]) for f in self.fields) if len(self._rows) else ()
-
-
-def chunks_of(size: int, chunk: int, width: int) -> int:
-    """Rows of `width` bytes in as many whole chunks as `size` bytes hold, at least one."""
-    return max(size // (chunk * width), 1) * chunk

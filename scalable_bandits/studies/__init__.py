@@ -1,4 +1,4 @@
-"""Studies: what is compared, and one for each table or figure of the papers, as study files beside this one."""
+"""Studies: comparisons of policies, with a study file in this folder for each table or figure of the papers."""
 
 from pathlib import Path
 

@@ -1,11 +1,11 @@
-"""Autoregressive processes, after Bogunovic, Scarlett & Cevher 2016: TV-GP-UCB against policies that do not know.
+"""Autoregressive processes, after Bogunovic, Scarlett & Cevher 2016: TV-GP-UCB and policies without epsilon.
 
 Functions drawn from an RBF prior of lengthscale 0.2 on a 20 x 20 grid of the unit square follow the paper's
-autoregression; noise variance 0.01. The restarts come every min(T, 12 epsilon^(-1/4)) rounds, as the paper has it for
-this kernel, and the window and the weights remember as long.
+autoregression; noise variance 0.01. R-GP-UCB restarts every min(T, 12 epsilon^(-1/4)) rounds, the paper's value for
+this kernel; window and weights have the same memory.
 
-Differs from the paper in: beta_t is that of Srinivas et al. 2010, Theorem 1, divided by 5; R-GP-UCB, the window and the
-weights have the width of Zhou & Shroff 2021 with B = 2, the paper's R-GP-UCB that of GP-UCB.
+Differs from the paper in: beta_t is that of Srinivas et al. 2010, Theorem 1, divided by 5. R-GP-UCB, SW-GP-UCB and
+WGP-UCB have the width of Zhou & Shroff 2021 with B = 2; the paper's R-GP-UCB has the width of GP-UCB.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VARIANCE = 0.01
 
 
 def synthetic(replicate: Replicate, *, noise_variance: float = VARIANCE, lengthscale: float = 0.2) -> Problem:
-    """A process, and the policies; only TV-GP-UCB knows how it forgets."""
+    """Make a process and the policies, of which TV-GP-UCB alone gets epsilon."""
     space, kernel, epsilon = Grid([[0.0, 1.0]] * 2, 20), RBF(lengthscale), CASES[replicate.case]
     decaying = kernel * TemporalDecay(epsilon)
     environment = AutoregressiveProcess(space, decaying, GaussianNoise(noise_variance**0.5), seed=replicate.seed)

@@ -1,6 +1,7 @@
-"""What a study file may name beyond policies and environments: problems that take code, and series with their theory.
+"""Builders of problems and analyses of results that a study file can name.
 
-Both come from this package alone; a file that names another gets a refusal.
+A builder is code for problems that the tables of environments and policies cannot describe. Only builders and analyses
+of this package can be named.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ if TYPE_CHECKING:
 
 
 class Builder(NamedTuple):
-    """Makes the problems of a study that no table of environments and policies describes."""
+    """Function that builds the problems of a study, and the cases it can build."""
 
-    build: Callable[..., Problem]  # of a replicate, and parameters by keyword
+    build: Callable[..., Problem]  # takes a replicate, and parameters by keyword
     cases: tuple[str, ...]
-    needs_data: bool
+    needs_data: bool  # whether it reads measured files
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What a study file may change, with the usual values."""
+        """Parameters that a study file may set, with their default values."""
         found = inspect.signature(self.build).parameters.values()
         return {parameter.name: parameter.default for parameter in found if parameter.kind is parameter.KEYWORD_ONLY}
 
 
 class Analysis(NamedTuple):
-    """What is measured and compared beyond regret; see `Study`."""
+    """Quantities that a study measures beyond regret; see the attributes of `Study`."""
 
     published: Callable[[xarray.Dataset], list[Comparison]]
     series: Callable[[Policy], Mapping[str, Floats]]
@@ -47,8 +48,8 @@ ANALYSES: dict[str, Analysis] = {}
 
 
 @attrs.frozen
-class Built:
-    """`build` of a study that names a builder."""
+class ProblemsFromBuilder:
+    """Problems of a study that names a builder: its `Study.build`."""
 
     name: str
     parameters: dict[str, Any]

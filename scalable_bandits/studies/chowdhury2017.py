@@ -1,13 +1,12 @@
 """Measured data of Chowdhury & Gopalan 2017, section 6 and Fig. 4: IGP-UCB and GP-TS against GP-UCB, EI and PI.
 
-Figs. 1-3, on functions, are all in ``chowdhury2017-synthetic.toml`` and ``chowdhury2017-benchmarks.toml``.
+Figs. 1-3, on functions, need no code: ``chowdhury2017-synthetic.toml`` and ``chowdhury2017-benchmarks.toml``.
 
-Differs from the paper in: for the sensors the paper states neither the
-readings' scale, which decides what R and B mean, nor B: here readings are centred by one mean and
-divided by one standard deviation, and B is once 1 and once the norm of the ridge interpolant.
-The temperatures have the 50 motes and three training days there are. The paper does not say over what EI
-and PI improve; they are played over the best posterior mean (PI asking for a tenth of the noise more: asking
-nothing, it stays for ever) and over the best observation ("best y").
+Differs from the paper in: the paper states neither the scale of the readings, on which R and B depend, nor B. Here one
+mean is subtracted from all readings, they are divided by one standard deviation, and B is 1 in one case and the norm of
+the ridge interpolant in the other. The temperature data have 50 motes and three training days. The paper does not state
+the incumbent of EI and PI; here it is the best posterior mean (with xi = a tenth of the noise for PI, because with
+xi = 0 PI plays one point forever), or the best observation ("best y").
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SENSORS = ("B = 1", "B = norm of f")
 
 
 def policies(space: FiniteSpace, kernel: Kernel, rkhs_norm: float, gain: float, **options: Any) -> dict[str, Policy]:
-    """The paper's policies."""
+    """Make the policies of the paper."""
     wide: dict[str, Any] = {"rkhs_norm": rkhs_norm, "information_gain": gain}
     return {
         "IGP-UCB": IGPUCB(space, kernel, **wide, **options),
@@ -44,7 +43,7 @@ def policies(space: FiniteSpace, kernel: Kernel, rkhs_norm: float, gain: float, 
 
 
 def sensors(data: SensorData, rows: Floats, share: float, replicate: Replicate) -> Problem:
-    """One test reading of all sensors, standardised; R^2 = lambda = a share of the average variance, gamma_t = 1."""
+    """Make the problem of a standardised test reading; R^2 = lambda = `share` of the average variance, gamma_t = 1."""
     center, scale = data.train.mean(), float(np.sqrt(data.train.var(axis=0).mean()))
     space, kernel = Arms(data.train.shape[1]), Covariance(empirical_covariance(data.train / scale))
     values, variance = (reading(rows, replicate.number) - center) / scale, share
@@ -55,13 +54,13 @@ def sensors(data: SensorData, rows: Floats, share: float, replicate: Replicate) 
 
 
 def light(replicate: Replicate, *, noise_share: float = 0.05) -> Problem:
-    """Find the brightest of 41 sensors; the 192 test readings in turn."""
+    """Find the brightest of 41 sensors in one of 192 test readings."""
     data = load_light(replicate.data)
     return sensors(data, data.test, noise_share, replicate)
 
 
 def temperature(replicate: Replicate, *, noise_share: float = 0.05) -> Problem:
-    """Find the warmest of 50 motes between 8 and 9 am of the two test days."""
+    """Find the warmest of 50 motes in a test reading between 8 and 9 am."""
     data = load_temperature(replicate.data)
     slot = np.arange(len(data.test)) % 48
     return sensors(data, data.test[(slot >= 16) & (slot <= 18)], noise_share, replicate)

@@ -1,7 +1,7 @@
-"""Widths side by side: IGP-UCB with the widths of three papers, in regret and in how often they cover.
+"""IGP-UCB with the confidence widths of three papers: regret, and how often the bounds hold.
 
-After Flynn & Reeb 2024, section 6, whose functions are of the RKHS too, on grids of its own; `coverage` counts how
-often each width's bounds hold. The study is all in ``flynn2024-widths.toml``.
+After Flynn & Reeb 2024, section 6, with RKHS functions on other grids. The study of the regret needs no code:
+``flynn2024-widths.toml``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KERNELS: dict[str, Kernel] = {"RBF": RBF(0.2), "Matern 3/2": Matern(0.2, nu=1.5)
 
 
 def widths(replicate: Replicate) -> Problem:
-    """Functions of the RKHS on a 20 x 20 grid, Gaussian noise of standard deviation 1, lambda = 1."""
+    """Make the problem of an RKHS function on a 20 x 20 grid, with standard Gaussian noise and lambda = 1."""
     space, kernel = Grid([[0.0, 1.0]] * 2, 20), KERNELS[replicate.case]
     function = RKHSFunction.sparse(space, kernel, GaussianNoise(1.0), seed=replicate.seed)
     options: dict[str, Any] = {"noise": 1.0, "rkhs_norm": function.rkhs_norm, "delta": 0.1, "seed": replicate.seed}
@@ -31,18 +31,18 @@ def widths(replicate: Replicate) -> Problem:
 
 
 class Coverage(NamedTuple):
-    """How one width did in one case."""
+    """Coverage and regret of a confidence width in one case."""
 
     case: str
     width: str
-    covered: float  # fraction of the runs in which the bounds held at all candidates in all rounds
-    mean_width: float  # over rounds and runs
-    tightest: float  # largest |f - mean| / (width std) over candidates, rounds and runs: 1 is a bound that just held
+    covered: float  # fraction of the runs whose bounds held at all candidates in all rounds
+    mean_width: float  # mean over rounds and runs
+    tightest: float  # largest |f - mean| / (width std) over candidates, rounds and runs; above 1 a bound failed
     regret: float  # mean cumulative regret, in units of y
 
 
 def coverage(replicates: int = 50, horizon: int = 300, seed: int = 0) -> list[Coverage]:
-    """Play the study's problems and look, in every round, whether every f(x) is within the bounds."""
+    """Play the problems of the study and check in every round whether all f(x) are within the bounds."""
     rows = []
     for case in KERNELS:
         kept: dict[str, list[tuple[float, float, float]]] = {name: [] for name in WIDTHS}
@@ -50,7 +50,7 @@ def coverage(replicates: int = 50, horizon: int = 300, seed: int = 0) -> list[Co
             problem = widths(Replicate(case, i, derived_seed(seed, "widths", case, i), horizon, None))
             for name, policy in problem.policies.items():
                 assert isinstance(policy, GaussianProcessPolicy)
-                kept[name].append(_watched(policy, problem.environment, horizon))
+                kept[name].append(_played(policy, problem.environment, horizon))
         for name, runs in kept.items():
             ratios, means, regrets = np.array(runs).T
             covered, tightest = float((ratios <= 1.0).mean()), float(ratios.max())
@@ -58,8 +58,8 @@ def coverage(replicates: int = 50, horizon: int = 300, seed: int = 0) -> list[Co
     return rows
 
 
-def _watched(policy: GaussianProcessPolicy, function: Any, horizon: int) -> tuple[float, float, float]:
-    """Largest |f - mean| over the bound, mean width and regret of a run."""
+def _played(policy: GaussianProcessPolicy, function: Any, horizon: int) -> tuple[float, float, float]:
+    """Play a run; return the largest |f - mean| / (width std), the mean width and the regret."""
     truth, engine = function.table(), policy.posterior_engine
     largest, total, regret = 0.0, 0.0, 0.0
     for t in range(1, horizon + 1):

@@ -1,7 +1,7 @@
-"""What Janz, Burt & Gonzalez 2020 prove of pi-GP-UCB's partition, beside what it does: cells, gains and regret.
+"""Comparison of pi-GP-UCB's partition with the theory of Janz, Burt & Gonzalez 2020: cells, gains and regret.
 
-The studies themselves are all in ``janz2020-table1.toml``, ``janz2020-benchmarks.toml`` and ``janz2020-theory.toml``.
-Cases are called by their dimension, "d = 2"; the kernel is a Matern one with nu = 3/2.
+The problems need no code: ``janz2020-table1.toml``, ``janz2020-benchmarks.toml`` and ``janz2020-theory.toml``. The name
+of a case ends with its dimension ("d = 2"); the kernel is a Matern kernel with nu = 3/2.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def cells(policy: Policy) -> dict[str, Floats]:
-    """Number of cells made up to each round, those that nothing fell into included."""
+    """Count the cells made up to each round (rounds,), including cells without observations."""
     if not isinstance(policy, PiGPUCB):
-        checks.refuse("analysis", type(policy).__name__, "studies of PiGPUCB alone: it counts cells")
+        checks.refuse("analysis", type(policy).__name__, "PiGPUCB: the analysis counts its cells")
     first = policy.cover[0]
     bounds = np.array(policy.space.bounds)  # type: ignore[attr-defined]
     side = (first.upper - first.lower)[0] / np.ptp(bounds, axis=1)[0]
@@ -35,7 +35,7 @@ def cells(policy: Policy) -> dict[str, Floats]:
 
 
 def rates(case: str, rounds: Floats) -> dict[str, Floats]:
-    """Lemma 2, Lemma 1 and Theorem 3."""
+    """Return the rates (k,) of Lemma 2, Lemma 1 and Theorem 3 at rounds (k,)."""
     d, nu = int(case[-1]), 1.5
     found = {
         "cells": cells_rate(nu, rounds, d), "information_gain": cell_gain_rate(rounds),
@@ -45,7 +45,7 @@ def rates(case: str, rounds: Floats) -> dict[str, Floats]:
 
 
 def growth(result: xarray.Dataset) -> list[Comparison]:
-    """Exponents over the last decade of rounds, and gains over their rate, beside the theory."""
+    """Compare exponents over the last decade of rounds, and gains divided by their rate, with the theory."""
     rows = []
     for case in map(str, result["case"].values):
         d, nu = int(case[-1]), 1.5

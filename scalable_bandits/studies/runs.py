@@ -1,4 +1,4 @@
-"""A study's runs as tasks: handed out, played wherever the execution is, gathered as summaries."""
+"""Runs of a study as tasks of an executor."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalable_bandits.environments import Environment
-from scalable_bandits.execution import Event, Execution
+from scalable_bandits.execution import Execution
 from scalable_bandits.execution.threads import blas_threads
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Box
 from scalable_bandits.store import StoreError, StoreLocked
 from scalable_bandits.store.notes import RUN
 from scalable_bandits.store.studies import SERIES
@@ -24,46 +23,46 @@ from scalable_bandits.store.studies import SERIES
 if TYPE_CHECKING:
     import xarray
 
-SOBOL = 1024  # points of a box, at which the regret of uniform play is measured
-RETRIES = 1  # of a failed run
-LOCKED_SECONDS = 60.0  # to wait for a writer of the same run: one that was given up, and goes on for a while
+SOBOL_POINTS = 1024  # points of a box over which the regret of uniform play is averaged
+RETRIES = 1  # number of times that a failed run is played again
+LOCKED_SECONDS = 60.0  # time to wait for a run's lock: a worker considered lost may still be writing the run
 
 
 class Problem(NamedTuple):
-    """What one replicate of one case plays."""
+    """Environment and policies of one replicate of one case."""
 
     environment: Environment
-    policies: Mapping[str, Policy]  # label to a fresh policy
+    policies: Mapping[str, Policy]  # new policies, by label
 
 
 class Replicate(NamedTuple):
-    """Which replicate of which case, and its seed."""
+    """Replicate of a case, with its seed."""
 
     case: str
     number: int  # from 0
     seed: int  # a function of the study's seed, the case and the number
     horizon: int
-    data: Path | None  # folder of measured data; None for the default places
+    data: Path | None  # folder of measured data; None for the default folders
 
 
-class Played(NamedTuple):
-    """What comes back from a run."""
+class RunSummary(NamedTuple):
+    """Results of a run that a worker returns."""
 
-    uniform: float  # regret a round of uniform play
-    seconds: float  # that the run took
-    series: dict[str, Any]  # over the rounds; of a stored run those that its store does not have
-    plays: dict[str, float]  # of each prior, by a policy that has several
+    uniform: float  # regret of uniform play, per round
+    seconds: float  # duration of the run
+    series: dict[str, Any]  # series over the rounds; of a stored run, those that its store does not have
+    plays: dict[str, float]  # number of plays of each prior, if the policy has several priors
 
 
 class StudyIncomplete(RuntimeError):
-    """Some runs of a study failed; all others were played.
+    """Error of a study with failed runs; all other runs are complete.
 
     Attributes
     ----------
     failed : dict
-        Traceback by the name of the run.
+        Tracebacks by name of the run.
     result : xarray.Dataset
-        The study, NaN where a run failed.
+        Result of the study, NaN where a run failed.
     """
 
     def __init__(self, name: str, failed: dict[str, str], result: xarray.Dataset, stored: bool):
@@ -71,18 +70,18 @@ class StudyIncomplete(RuntimeError):
         for run, trace in failed.items():
             alike.setdefault(trace.rstrip(), []).append(run)
         listed = "".join("\n\n" + "".join(f"{run}:\n" for run in runs) + trace for trace, runs in alike.items())
-        hint = "; the same call plays these again" if stored else ""
-        super().__init__(f"study {name}: {len(failed)} runs failed, all others are there{hint}: {listed.lstrip()}")
+        hint = "; the same call plays the failed runs again" if stored else ""
+        super().__init__(f"study {name}: {len(failed)} runs failed, all others are complete{hint}: {listed.lstrip()}")
         self.failed, self.result = failed, result
 
 
 class Player:
-    """Plays one run: what is sent to the workers, once.
+    """Function that plays a run of a study; sent to each worker once.
 
     Parameters
     ----------
     build, series
-        The study's.
+        Functions of the study; see `Study`.
     """
 
     def __init__(
@@ -91,45 +90,53 @@ class Player:
         self._build, self._series = build, series
 
     def labels(self, replicate: Replicate) -> list[str]:
-        """Names of the policies that a replicate plays."""
-        _made.problem = self._make(replicate)
-        return list(_made.problem[2])
+        """Return the labels of the policies of a replicate."""
+        _cache.problem = self._make(replicate)
+        return list(_cache.problem.policies)
 
-    def __call__(self, replicate: Replicate, label: str, place: str | None) -> Played:
-        """Play a policy in a replicate; in a store, if there is a place for it."""
+    def __call__(self, replicate: Replicate, label: str, place: str | None) -> RunSummary:
+        """Play a policy in a replicate; record the run in a store if `place` names one."""
         if place is not None and "://" not in place and not Path(place).parent.is_dir():
             folder, machine = Path(place).parents[2], socket.gethostname()
-            reached = "a folder that all workers reach by this name, or a URL"
-            raise StoreError(f"store: {machine}, which plays the run, has no {folder}: it has to be {reached}")
+            allowed = "a folder that all workers reach by the same name, or a URL"
+            raise StoreError(f"store: worker {machine} has no folder {folder}; allowed: {allowed}")
         with blas_threads():
             environment, policy = self._problem(replicate, label)
             uniform = uniform_regret(environment, replicate.horizon)
             started = time.perf_counter()
-            run = _patiently(lambda: simulate(policy, environment, replicate.horizon, store=place))
+            run = _retry_while_locked(lambda: simulate(policy, environment, replicate.horizon, store=place))
             seconds = time.perf_counter() - started
             series = {} if self._series is None else dict(self._series(policy))
             if place is None:
                 series.update({name: getattr(run, name) for name in SERIES if name not in series})
             plays = dict(policy.plays) if isinstance(policy, UnknownPriorPolicy) else {}
-            return Played(uniform, seconds, series, plays)
+            return RunSummary(uniform, seconds, series, plays)
 
     def _problem(self, replicate: Replicate, label: str) -> tuple[Environment, Policy]:
-        """A replicate's environment, made once for its policies where they follow each other, and a fresh policy."""
-        held = getattr(_made, "problem", None)
-        if held is None or held[0] != (replicate, self._build) or label not in held[2]:
-            held = _made.problem = self._make(replicate)
-        return held[1], held[2].pop(label)
+        """Return a replicate's environment and a new policy; successive runs of a replicate share the environment."""
+        cached = getattr(_cache, "problem", None)
+        if cached is None or cached.key != (replicate, self._build) or label not in cached.policies:
+            cached = _cache.problem = self._make(replicate)
+        return cached.environment, cached.policies.pop(label)
 
-    def _make(self, replicate: Replicate) -> tuple[Any, Environment, dict[str, Policy]]:
+    def _make(self, replicate: Replicate) -> _CachedProblem:
         with blas_threads():
             environment, policies = self._build(replicate)
-        return (replicate, self._build), environment, dict(policies)
+        return _CachedProblem((replicate, self._build), environment, dict(policies))
 
 
-_made = threading.local()
+class _CachedProblem(NamedTuple):
+    """Problem of a replicate, without the policies that have been played."""
+
+    key: tuple[Replicate, Callable[[Replicate], Problem]]
+    environment: Environment
+    policies: dict[str, Policy]
 
 
-def _patiently(play: Callable[[], Trajectory]) -> Trajectory:
+_cache = threading.local()  # the thread's last problem
+
+
+def _retry_while_locked(play: Callable[[], Trajectory]) -> Trajectory:
     stop = time.monotonic() + LOCKED_SECONDS
     while True:
         try:
@@ -141,64 +148,60 @@ def _patiently(play: Callable[[], Trajectory]) -> Trajectory:
 
 
 class Task(NamedTuple):
-    """One run to be played."""
+    """Run that is to be played."""
 
     run: RUN
     replicate: Replicate
-    label: str  # of the policy
-    place: str | None
+    label: str  # label of the policy
+    place: str | None  # store of the run
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name of the run in messages."""
         return f"{self.replicate.case}, {self.label}, replicate {self.replicate.number}"
 
 
 def play_all(
-    execution: Execution, name: str, tasks: Iterable[Task], keep: Callable[[Task, Played], None]
+    execution: Execution, name: str, tasks: Iterable[Task], keep: Callable[[Task, RunSummary], None]
 ) -> dict[str, str]:
-    """Play all runs; `keep` takes what comes back, in the order in which it does.
+    """Play all runs and pass each result to `keep` as it arrives.
 
     Returns
     -------
     dict
-        Tracebacks of the runs that failed twice, by their names.
+        Tracebacks of the runs that failed twice, by name of the run.
     """
-    waiting: dict[str, tuple[Task, int]] = {}  # by key: the run, and how often it failed
+    running: dict[str, tuple[Task, int]] = {}  # by key: task, and how often it has failed
 
-    def hand_out(task: Task, failures: int) -> None:
+    def submit(task: Task, failures: int) -> None:
         words = f"run {name} {task.replicate.case} {task.label}".replace("-", " ")
         key = f"{words}-{task.replicate.number}-{failures}"
-        waiting[key] = task, failures
+        running[key] = task, failures
         execution.submit(key, task.replicate, task.label, task.place)
 
     for task in tasks:
-        hand_out(task, 0)
+        submit(task, 0)
     failed: dict[str, str] = {}
-    while waiting:
+    while running:
         for event in execution.events():
-            if event.key in waiting and event.kind in ("done", "failed"):
-                _conclude(event, *waiting.pop(event.key), keep, hand_out, failed)
+            if event.key not in running or event.kind not in ("done", "failed"):
+                continue
+            task, failures = running.pop(event.key)
+            if event.kind == "done":
+                keep(task, event.value)
+            elif event.final or failures >= RETRIES:
+                failed[task.name] = event.trace
+            else:
+                submit(task, failures + 1)
     return failed
 
 
-def _conclude(
-    event: Event, task: Task, failures: int, keep: Callable[[Task, Played], None],
-    hand_out: Callable[[Task, int], None], failed: dict[str, str],
-) -> None:  # fmt: skip
-    if event.kind == "done":
-        keep(task, event.value)
-    elif event.final or failures >= RETRIES:
-        failed[task.name] = event.trace
-    else:
-        hand_out(task, failures + 1)
-
-
 def uniform_regret(environment: Environment, horizon: int) -> float:
-    """Mean regret a round of uniform play on what is available, over `horizon` rounds; on a box by Sobol points."""
+    """Compute the mean regret per round of uniform play on the available candidates; on a box, on Sobol points."""
     if not environment.changing and environment.available(1) is None:
-        box = environment.space if isinstance(environment.space, Box) else None
-        values = environment.table() if box is None else environment.evaluate(box.candidates(SOBOL, 0).points())
+        space = environment.space
+        finite = space.finite is not None
+        values = environment.table() if finite else environment.evaluate(space.candidate_set(SOBOL_POINTS, 0).points())
         return float(environment.optimum() - values.mean())
     total = 0.0
     for t in range(1, horizon + 1):

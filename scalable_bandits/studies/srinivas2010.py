@@ -1,10 +1,9 @@
 """Measured data of Srinivas et al. 2010, section 6 and Fig. 5: GP-UCB against heuristics.
 
-Fig. 5a, on drawn functions, is all in ``srinivas2010-synthetic.toml``.
+Fig. 5a, on drawn functions, needs no code: ``srinivas2010-synthetic.toml``.
 
-Differs from the paper in: the traffic data are 207 detectors in Los Angeles, not 357 on I-880; sensors are
-played with the training readings' mean as prior mean, which the paper does not state; MPI
-asks for a tenth of the noise more than the incumbent.
+Differs from the paper in: the traffic data are of 207 detectors in Los Angeles, not 357 on I-880. The prior mean of the
+sensors, which the paper does not state, is the mean of the training readings. GP-PI has xi = a tenth of the noise.
 """
 
 from __future__ import annotations
@@ -21,34 +20,30 @@ from scalable_bandits.studies.runs import Problem, Replicate
 
 
 def policies(space: FiniteSpace, kernel: Kernel, **options: Any) -> dict[str, Policy]:
-    """The paper's policies; beta_t is divided by 5, as there."""
+    """Make the policies of the paper, with its beta_t divided by 5."""
     return {
         "GP-UCB": GPUCB(space, kernel, theorem=1, scale=5.0, **options),
         "GP-EI": GPEI(space, kernel, **options),
         "GP-PI": GPPI(space, kernel, xi=0.1 * options["noise"], **options),
         "mean only": MeanOnly(space, kernel, **options),
         "variance only": VarianceOnly(space, kernel, **options),
-        "random": RandomSearch(space, kernel, **_shared(options)),
+        "random": RandomSearch(space, kernel, **{key: options[key] for key in options if key != "prior_mean"}),
     }
 
 
-def _shared(options: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if key != "prior_mean"}
-
-
 def sensors(data: SensorData, sign: float, variance: float, replicate: Replicate) -> Problem:
-    """One test reading of all sensors, with the training readings' mean and covariance as prior.
+    """Make the problem of one test reading, with mean and covariance of the training readings as prior.
 
     Parameters
     ----------
     data
-        Readings.
+        Training and test readings.
     sign
-        1 to look for the largest reading, -1 for the smallest.
+        Sign of f: 1 to find the largest reading, -1 to find the smallest.
     variance
-        Of the noise, in squared units of the readings.
+        Noise variance, in squared units of the readings.
     replicate
-        Its number picks the test reading: spread evenly over them, then around again.
+        Replicate, whose number selects the test reading.
     """
     space, kernel = Arms(data.train.shape[1]), Covariance(empirical_covariance(data.train))
     values = sign * reading(data.test, replicate.number)

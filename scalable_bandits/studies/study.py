@@ -1,4 +1,4 @@
-"""What a study is: cases x policies x replicates, and how it is run."""
+"""Studies: every policy plays every replicate of every case."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scalable_bandits.randomness import derived_seed
 from scalable_bandits.specification import nearest
 from scalable_bandits.store.studies import StudyInMemory, StudyStore, study_record
 from scalable_bandits.studies import files
-from scalable_bandits.studies.runs import Played, Player, Problem, Replicate, StudyIncomplete, Task, play_all
+from scalable_bandits.studies.runs import Player, Problem, Replicate, RunSummary, StudyIncomplete, Task, play_all
 from scalable_bandits.studies.summary import Comparison
 
 if TYPE_CHECKING:
@@ -29,42 +29,42 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Study:
-    """A comparison of policies: a named one, one of a file, or one made in Python.
+    """Comparison of policies, read from a study file or made in Python.
 
     Attributes
     ----------
     name, title, source
-        What it is called and where it comes from.
+        Name, title, and source in the literature.
     cases
-        Names of its problems; one panel of the picture each.
+        Names of the cases; the figure has a panel for each.
     build
-        Makes the problem of a replicate.
+        Function that makes the problem of a replicate.
     horizon, replicates
-        The paper's, and the defaults of `run`.
+        Number of rounds and of replicates in the source; defaults of `run`.
     measure
-        "cumulative" or "average" regret in the picture.
+        Regret shown in the figure: "cumulative" or "average".
     unit
-        Of y.
+        Unit of y.
     duration
-        How long the default run takes on two cores, in words.
+        Duration of the default run on two cores, as text.
     needs_data
-        Whether it reads measured files.
+        Whether the study reads measured files.
     published
-        From a result to its numbers beside the published ones.
+        Function that compares a result with published numbers.
     series
-        From a policy that has played all rounds to more series over them, (rounds,) each.
+        Function that returns further series (rounds,) by name, given a policy that has played all rounds.
     rates
-        From a case and rounds (k,) to the rates (k,) at which theory has series grow.
+        Function that returns the theoretical growth (k,) of series by name, given a case and rounds (k,).
     timed
-        Whether the result has the seconds of each run, the only numbers that the seed does not decide.
+        Whether the result has the run times, the only numbers that are not functions of the seed.
     cover
-        Label of the partitioned policy whose cover is drawn where points have two coordinates.
+        Label of the partitioned policy whose cover is drawn if points have two coordinates.
     labels
-        Policies that are played, by name; all that `build` makes if None.
+        Labels of the policies that are played; all policies of `build` if None.
     seed, on, store, data
         Defaults of `run`.
     specification
-        Tables of the study file that says the same; None of a study that is made of functions.
+        Tables of the study file; None if the study was made in Python.
     """
 
     registry: ClassVar[dict[str, Study]] = {}
@@ -93,28 +93,28 @@ class Study:
     specification: dict[str, Any] | None = attrs.field(default=None, repr=False)
 
     def register(self) -> Self:
-        """Make the study known by its name."""
+        """Make the study available by its name."""
         Study.registry[self.name] = self
         return self
 
     @classmethod
     def load(cls, name: str | Path, *, function: Callable[[Any], float] | None = None) -> Study:
-        """Study of a name, or of a study file (TOML).
+        """Return the study of a name, or read a study file (TOML).
 
         Parameters
         ----------
         name
-            Of a named study, or the path of a file: what ends in ".toml", or is a `Path`.
+            Name of a study, or path of a study file: a `Path`, or text that ends in ".toml".
         function
-            What environments of the type FunctionEnvironment evaluate: no file brings code of its own.
+            Function that environments of the type FunctionEnvironment evaluate; a study file cannot contain code.
 
         Raises
         ------
         FileNotFoundError
-            If there is no such file.
+            If the file does not exist.
         ValueError
-            If there is no study of this name (the message has the nearest), or the file is not right: the message names
-            the key.
+            If no study has this name (the message has the nearest name), or the file is invalid (the message names the
+            key).
         """
         if isinstance(name, Path) or name.endswith(".toml"):
             return cls.from_dict(files.read(name), function=function)
@@ -124,19 +124,19 @@ class Study:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, function: Callable[[Any], float] | None = None) -> Study:
-        """Study of the tables of a study file, given as dicts; kernels, spaces and noises may be values themselves.
+        """Make a study from the tables of a study file; kernels, spaces and noises in them may be objects.
 
         Parameters
         ----------
         data
-            The tables.
+            Tables of the study file, as dicts.
         function
-            As in `load`.
+            Function that environments of the type FunctionEnvironment evaluate.
 
         Raises
         ------
         ValueError
-            If a key or a name is unknown or missing, or a value is of the wrong kind.
+            If a key or a name is unknown or missing, or a value is invalid.
 
         Examples
         --------
@@ -151,16 +151,16 @@ class Study:
         >>> study.run(horizon=5).sizes["policy"]
         2
         """
-        return cls(**files.fields(files.simple(data), function))
+        return cls(**files.study_arguments(files.plain_tables(data), function))
 
     def to_dict(self) -> dict[str, Any]:
-        """Tables from which `from_dict` makes this study; ValueError of one that is made of functions."""
+        """Return the tables from which `from_dict` makes this study; ValueError if it was made in Python."""
         if self.specification is None:
-            checks.refuse("study", self.name, "a named study, or one of a file: this one is made of functions")
+            checks.refuse("study", self.name, "a named study, or one read from a file: this one was made in Python")
         return dict(self.specification)
 
     def to_toml(self) -> str:
-        """Text of a study file; of a named study with its comments."""
+        """Return the text of the study file, for a named study with its comments."""
         tables = self.to_dict()
         own = Path(__file__).parent / f"{self.name}.toml"
         if self.name in self.registry and own.is_file() and files.read(own) == tables:
@@ -169,7 +169,7 @@ class Study:
 
     @staticmethod
     def open(place: str | Path) -> xarray.Dataset:
-        """The study that `run` keeps in a store, as far as it has come; lazy, a chunk a run.
+        """Open the study that `run` keeps in a store, finished or not, as a lazy dataset with a chunk for each run.
 
         Parameters
         ----------
@@ -179,12 +179,12 @@ class Study:
         Returns
         -------
         xarray.Dataset
-            As of `run`, NaN where nothing was played yet.
+            Result as returned by `run`, NaN where nothing has been played yet.
 
         Raises
         ------
         FileNotFoundError
-            If there is none.
+            If there is no study at `place`.
         """
         record = study_record(place)
         if record is None:
@@ -208,141 +208,135 @@ class Study:
 
         Parameters
         ----------
-        replicates, horizon
-            How many, how long; the study's if not given.
-        seed
-            Every number is a function of it and the study's name, wherever it runs; the study's if not given.
+        replicates, horizon, seed
+            Number of replicates, rounds of each run, and seed of all random numbers; the study's if not given.
         cases, policies
-            Some of them, by name; all if not given. What is left out changes no number of the others.
+            Names of the cases and labels of the policies to play; all if not given. No number depends on the choice.
         data
-            Folder of the measured files, for a study that reads them; workers read them there too.
+            Folder of the measured files, for a study that reads them. Workers read from the same folder.
         on
-            Where runs are played: None (this process), "threads:4" (its threads), "local:4" (worker processes), the
+            Executor of the runs: None (this process), "threads:4" (its threads), "local:4" (worker processes), the
             address of a Dask scheduler, a `distributed.Client`, or a recipe file (``cluster/``).
         store
-            Folder (or URL) of the study: a zarr group with a store for every run, written by whoever plays it. If it
-            has runs of this study already, only what is missing is played. (`data`, `on`, `store`: also by the file.)
+            Folder (or URL) of the study: a zarr group with a store for each run, written by the worker that plays the
+            run. Complete runs in it are not played again. A study file may set `data`, `on` and `store` too.
         progress
-            Show a progress bar.
+            Whether to show a progress bar.
 
         Returns
         -------
         xarray.Dataset
             ``regret``, ``candidate``, ``width``, ``information_gain`` over (case, policy, replicate, round), in units
-            of y; ``uniform_regret`` (case, replicate), that of uniform play a round; the study's `series`; ``seconds``
-            (case, policy, replicate) of a timed one; of policies with several priors ``plays`` (..., prior). Attribute
-            ``specification``: the study file's tables, as JSON. With a store it is lazy.
+            of y; ``uniform_regret`` (case, replicate), the regret of uniform play per round; the study's `series`;
+            ``seconds`` (case, policy, replicate) if the study is timed; ``plays`` (..., prior) if a policy has several
+            priors. The attribute ``specification`` has the study file's tables as JSON. With a store it is lazy.
 
         Raises
         ------
         ValueError, DataMissing
-            If a number is out of its range or a name unknown; a measured file is not there.
+            If a number is out of range or a name is unknown; if a measured file is missing.
         StudyIncomplete, ClusterError, SpecificationDiffers
-            If runs failed twice (all others are there); the cluster is lost; the store holds another study.
+            If runs failed twice (all others are complete); if the cluster is lost; if the store has another study.
         """
-        count = checks.integer("replicates", _first(replicates, self.replicates), 1)
-        rounds = checks.integer("horizon", _first(horizon, self.horizon), 1)
-        seed = checks.integer("seed", _first(seed, self.seed), 0)
-        data, on, store = _first(data, self.data), _first(on, self.on), _first(store, self.store)
+        count = checks.integer("replicates", _default(replicates, self.replicates), 1)
+        rounds = checks.integer("horizon", _default(horizon, self.horizon), 1)
+        seed = checks.integer("seed", _default(seed, self.seed), 0)
+        data, on, store = _default(data, self.data), _default(on, self.on), _default(store, self.store)
         folder = None if data is None else Path(data).resolve()
-        _ = on is None or resolve(on)  # refused before anything is made
-        chosen = _some("cases", cases, self.cases)
-        runs = itertools.product(range(len(chosen)), range(count))
-        jobs = {(c, i): self.replicate(chosen[c], i, rounds, seed, folder) for c, i in runs}
+        if on is not None:
+            resolve(on)  # refuse an invalid executor or store before anything is made
+        if store is not None:
+            StudyStore.check_place(store)
+        chosen = _selected("cases", cases, self.cases)
+        pairs = itertools.product(range(len(chosen)), range(count))
+        jobs = {(c, i): self.replicate(chosen[c], i, rounds, seed, folder) for c, i in pairs}
         player = Player(self.build, self.series)
-        _ = store is None or StudyStore.check_place(store)
+        labels = _selected("policies", self.labels, player.labels(jobs[0, 0]))
         record = {
-            **self._attributes(seed), "timed": self.timed, "cases": chosen, "replicates": count, "horizon": rounds,
-            "policies": self._labels(policies, player.labels(jobs[0, 0])),
-            "data": None if folder is None else str(folder), **self._kept_tables(),
+            **self._attributes(seed), "cases": chosen, "replicates": count, "horizon": rounds,
+            "policies": _selected("policies", policies, labels), "data": None if folder is None else str(folder),
         }  # fmt: skip
-        kept = StudyInMemory(record) if store is None else StudyStore.take_up(store, record)
-        failed = self._play(player, jobs, kept, on, progress)
+        results = StudyInMemory(record) if store is None else StudyStore.take_up(store, record)
+        failed = self._play(player, jobs, results, on, progress)
         if failed:
-            raise StudyIncomplete(self.name, failed, kept.dataset(), store is not None)
-        return kept.dataset()
+            raise StudyIncomplete(self.name, failed, results.dataset(), store is not None)
+        return results.dataset()
 
     def replicate(
         self, case: str, number: int, horizon: int, seed: int = 0, data: str | Path | None = None
     ) -> Replicate:
-        """A replicate of a case, with the seed that `run` gives it.
+        """Return a replicate of a case, with the seed that `run` gives it.
 
         Parameters
         ----------
         case
-            Name of one of `cases`.
+            Name of the case.
         number
-            Of the replicate, from 0.
+            Number of the replicate, from 0.
         horizon
-            Rounds.
+            Number of rounds.
         seed
-            Of the study.
+            Seed of the study.
         data
-            Folder of measured files.
+            Folder of the measured files.
         """
         own = derived_seed(seed, self.name, case, number)
         return Replicate(case, number, own, horizon, None if data is None else Path(data))
 
     def _play(
-        self, player: Player, jobs: Mapping[tuple[int, int], Replicate], kept: StudyInMemory | StudyStore, on: Any,
+        self, player: Player, jobs: Mapping[tuple[int, int], Replicate], results: StudyInMemory | StudyStore, on: Any,
         progress: bool,
     ) -> dict[str, str]:  # fmt: skip
-        """Play the runs that are missing; tells which ones failed."""
-        labels = kept.record["policies"]
+        """Play the missing runs; return the tracebacks of those that failed."""
+        labels = results.record["policies"]
         tasks = [
-            Task(run, jobs[run[0], run[2]], labels[run[1]], kept.place_of(run))
-            for run in kept.missing()
+            Task(run, jobs[run[0], run[2]], labels[run[1]], results.place_of(run))
+            for run in results.missing()
             if (run[0], run[2]) in jobs
         ]
         total = len(jobs) * len(labels)
         with (
-            blas_threads(),  # here, for runs on threads: threadpoolctl heeds the first thread that asks, and no other
+            blas_threads(),  # set before any thread starts a run: threadpoolctl keeps the limits of the first thread
             executing(on, player, self.name) as execution,
             progress_bar(progress, self.name, total, total - len(tasks), execution.dashboard, " runs") as advance,
         ):
 
-            def keep(task: Task, played: Played) -> None:
-                kept.keep(task.run, played.uniform, played.seconds, played.series, played.plays)
+            def keep(task: Task, summary: RunSummary) -> None:
+                results.keep(task.run, *summary)
                 advance(1)
 
             try:
                 return play_all(execution, self.name, tasks, keep)
             finally:
-                kept.close()
-
-    def _labels(self, chosen: Sequence[str] | None, made: Sequence[str]) -> list[str]:
-        """Policies to play, of those that were made."""
-        return _some("policies", chosen, _some("policies", self.labels, made))
-
-    def _kept_tables(self) -> dict[str, Any]:
-        return {} if self.specification is None else {"specification": self.decisive()}
+                results.close()
 
     def decisive(self) -> dict[str, Any] | None:
-        """Tables of the study file that decide its numbers, sizes and seed apart; None of one made of functions."""
+        """Return the tables that determine the numbers, except sizes and seed; None if the study was made in Python."""
         if self.specification is None:
             return None
-        return {key: value for key, value in self.specification.items() if key not in files.HOW}
+        return {key: value for key, value in self.specification.items() if key not in files.NOT_DECISIVE}
 
     def _attributes(self, seed: int) -> dict[str, Any]:
-        """What the study is, for its dataset."""
+        """Return the attributes of the study's dataset."""
         from scalable_bandits import __version__
 
         return {
             "study": self.name, "title": self.title, "source": self.source, "unit": self.unit, "seed": seed,
             "measure": self.measure, "version": __version__, "python": platform.python_version(),
+            "timed": self.timed, **({} if self.specification is None else {"specification": self.decisive()}),
         }  # fmt: skip
 
 
-def _first(given: Any, usual: Any) -> Any:
-    return usual if given is None else given
+def _default(given: Any, default: Any) -> Any:
+    return default if given is None else given
 
 
-def _some(name: str, chosen: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """The chosen names in the order in which they are known; all if none is given."""
+def _selected(name: str, chosen: Sequence[str] | None, known: Sequence[str]) -> list[str]:
+    """Return the chosen names in the order of the known ones; all known names if `chosen` is None."""
     if chosen is None:
         return list(known)
     if isinstance(chosen, str) or not chosen:
-        checks.refuse(name, chosen, f"a list of some of {', '.join(known)}")
+        checks.refuse(name, chosen, f"a list of names out of {', '.join(known)}")
     for given in chosen:
         if given not in known:
             checks.refuse(name, given, nearest(given, known))

@@ -1,4 +1,4 @@
-"""Numbers of a study's result beside the published ones."""
+"""Comparison of a study's results with published numbers."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 class Comparison(NamedTuple):
-    """One number beside the published one."""
+    """Number computed by a study, and the published number."""
 
     case: str
     policy: str
-    quantity: str  # what is compared, with its unit
+    quantity: str  # compared quantity, with its unit
     ours: float  # mean over replicates
-    standard_error: float  # of that mean; NaN where there is none
+    standard_error: float  # of that mean; NaN if unknown
     published: str  # as printed in the paper
 
 
 class Estimate(NamedTuple):
-    """A number estimated from replicates."""
+    """Estimate from replicates with its standard error."""
 
     value: float
     standard_error: float  # NaN for one replicate
 
 
 def fraction_of(result: xarray.Dataset, case: str, policy: str) -> Estimate:
-    """Mean over replicates of the regret as a fraction of uniform play's; `analysis.means` has that of the means."""
+    """Compute the mean over replicates of regret / regret of uniform play (`analysis.means` has the ratio of means)."""
     total = result["regret"].sel(case=case, policy=policy).sum("round").values
     uniform = result.sizes["round"] * result["uniform_regret"].sel(case=case).values
     if not uniform.all():
@@ -44,39 +44,20 @@ def fraction_of(result: xarray.Dataset, case: str, policy: str) -> Estimate:
 
 
 def _estimate(values: Floats) -> Estimate:
-    """Mean of independent values (n,), and its standard error."""
+    """Return the mean of independent values (n,) with its standard error."""
     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
     return Estimate(float(values.mean()), float(error))
 
 
-def beside(result: xarray.Dataset, published: Mapping[str, Mapping[str, tuple[str, str]]]) -> list[Comparison]:
-    """Fractions and run times of a timed study beside a published table.
-
-    Parameters
-    ----------
-    published
-        Of each case and policy, the fraction and the time, in words; what is not there is left out.
-    """
-    rows = []
-    for case in map(str, result["case"].values):
-        for policy in map(str, result["policy"].values):
-            if policy not in published.get(case, {}):
-                continue
-            fraction, runtime = published[case][policy]
-            regret = fraction_of(result, case, policy)
-            rows.append(Comparison(case, policy, "fraction of uniform play's regret", *regret, fraction))
-            if runtime and "seconds" in result:
-                seconds = float(result["seconds"].sel(case=case, policy=policy).mean())
-                rows.append(Comparison(case, policy, "run time (s)", seconds, float("nan"), runtime))
-    return rows
-
-
-PUBLISHED = ("fraction", "time")  # regret as a fraction of uniform play's, and the time of a run
+PUBLISHED = ("fraction", "time")  # regret as a fraction of uniform play's, and run time
 
 
 @attrs.frozen
 class Published:
-    """`Study.published` of a table by case and policy, {fraction = "0.11", time = "82 min"} in words; time may lack."""
+    """Comparison with a table of published numbers: the `Study.published` of a study file.
+
+    By case and policy, the table has texts like {fraction = "0.11", time = "82 min"}; the time is optional.
+    """
 
     table: Mapping[str, Mapping[str, Mapping[str, str]]] = attrs.field()
 
@@ -88,7 +69,7 @@ class Published:
             for policy, words in policies.items():
                 name = f"published.{case}.{policy}"
                 if not isinstance(words, Mapping) or "fraction" not in words:
-                    checks.refuse(name, words, "a table with fraction, and time where it is known")
+                    checks.refuse(name, words, "a table with the key fraction and optionally time")
                 for key, value in words.items():
                     if key not in PUBLISHED:
                         checks.refuse(f"key of {name}", key, nearest(key, PUBLISHED))
@@ -96,15 +77,22 @@ class Published:
                         checks.refuse(f"{name}.{key}", value, "text")
 
     def __call__(self, result: xarray.Dataset) -> list[Comparison]:
-        words = {
-            case: {policy: (row["fraction"], row.get("time", "")) for policy, row in policies.items()}
-            for case, policies in self.table.items()
-        }
-        return beside(result, words)
+        rows = []
+        for case in map(str, result["case"].values):
+            for policy in map(str, result["policy"].values):
+                if policy not in self.table.get(case, {}):
+                    continue
+                words = self.table[case][policy]
+                regret = fraction_of(result, case, policy)
+                rows.append(Comparison(case, policy, "fraction of uniform play's regret", *regret, words["fraction"]))
+                if words.get("time") and "seconds" in result:
+                    seconds = float(result["seconds"].sel(case=case, policy=policy).mean())
+                    rows.append(Comparison(case, policy, "run time (s)", seconds, float("nan"), words["time"]))
+        return rows
 
 
 def slope(result: xarray.Dataset, variable: str, case: str, policy: str) -> Estimate:
-    """Exponent with which a series, of the regret its sum, grows over the last decade of rounds."""
+    """Estimate the exponent of growth of a series, or of cumulative regret, over the last decade of rounds."""
     series = result[variable].sel(case=case, policy=policy).transpose("replicate", "round").values
     if variable == "regret":
         series = series.cumsum(axis=1)

@@ -1,7 +1,7 @@
-"""Problems from tables: environments and policies by the names that this package gives them.
+"""Problems described by the tables of a study file, which name environments and policies of this package.
 
-A policy plays its environment's space with the replicate's seed, and believes in the environment's kernel unless it has
-one of its own. A word in place of a number (`WORDS`) is worked out from the environment.
+A policy gets its environment's space, the replicate's seed and, if its table has no kernel, the environment's kernel.
+A word in place of a number (`WORDS`) is replaced by a value derived from the environment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from scalable_bandits.formulas.information_gain import growth_rate
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies import Policy
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import FiniteSpace, Points
+from scalable_bandits.spaces import Points
 from scalable_bandits.specification import Specification, nearest
 from scalable_bandits.studies.runs import Problem, Replicate
 
@@ -48,7 +48,7 @@ ENVIRONMENTS: dict[str, Callable[..., Environment]] = {
         )
     },
 }  # fmt: skip
-WORDS = {  # by the argument of a policy
+WORDS = {  # words by argument of a policy; `DerivedArguments` has a method for each argument
     "noise": ("exact",),
     "regularization": ("noise variance",),
     "rkhs_norm": ("exact", "interpolant"),
@@ -57,43 +57,43 @@ WORDS = {  # by the argument of a policy
     "horizon": ("study",),
     "xi": ("noise / 10",),
 }
-OWN = {"rkhs_norm": ("double",), "information_gain": ("realised", "greedy")}  # words that policies know themselves
-GIVEN = ("space", "seed")  # arguments of a policy that its environment and replicate decide
-BESIDES = ("type", "kernel", "arguments")  # keys of any environment's table
+POLICY_WORDS = {"rkhs_norm": ("double",), "information_gain": ("realised", "greedy")}  # words that policies accept
+SET_BY_STUDY = ("space", "seed")  # arguments of a policy that no table may set
+COMMON_KEYS = ("type", "kernel", "arguments")  # keys that the table of every environment may have
 
 
 def policy_kinds() -> dict[str, type[Policy]]:
-    """Policies of this package by name."""
+    """Return the policies of this package by name."""
     kinds = Specification._registry.items()
     return {name: kind for name, kind in kinds if issubclass(kind, Policy) and not inspect.isabstract(kind)}
 
 
 def arguments_of(kind: Callable[..., Any]) -> list[str]:
-    """Names that a table for a policy or an environment may have."""
+    """Return the keys that a table for this policy or environment may have."""
     return [name for name in inspect.signature(kind).parameters if name not in ("seed", "function")]
 
 
 def interpolant_norm(kernel: Kernel, points: Floats, values: Floats, regularization: float) -> float:
-    """RKHS norm of the ridge interpolant of values (n,) at points (n, d)."""
+    """Compute the RKHS norm of the ridge interpolant of values (n,) at points (n, d)."""
     matrix = kernel.block(points)
     weights = np.linalg.solve(matrix + regularization * np.eye(len(points)), values)
     return float(np.sqrt(weights @ matrix @ weights))
 
 
 @attrs.frozen
-class Declared:
-    """`build` of a study from its tables.
+class ProblemsFromTables:
+    """Problems of a study that describes them by tables: its `Study.build`.
 
     Attributes
     ----------
     environments
-        By case, complete.
+        Tables of the environments by case, with all shared keys.
     policies
-        By label.
+        Tables of the policies by label.
     shared
-        Arguments of all policies that take them.
+        Arguments passed to every policy that has them.
     function
-        The user's, of environments of type FunctionEnvironment.
+        User's function, for environments of type FunctionEnvironment.
     """
 
     environments: dict[str, dict[str, Any]]
@@ -103,68 +103,65 @@ class Declared:
 
     def __call__(self, replicate: Replicate) -> Problem:
         table = self.environments[replicate.case]
-        known = _within(f"environments.{replicate.case}", lambda: self._known(table, replicate))
+        derived = _prefix_errors(f"environments.{replicate.case}", self._environment, table, replicate)
         policies: dict[str, Policy] = {}
         for label, own in self.policies.items():
             common = {**self.shared, **table.get("arguments", {})}
-            policies[label] = _within(f"policies.{label}", lambda o=own, c=common: _policy(o, c, known))  # type: ignore[misc]
-        return Problem(known.environment, policies)
+            policies[label] = _prefix_errors(f"policies.{label}", _make_policy, own, common, derived)
+        return Problem(derived.environment, policies)
 
-    def _known(self, table: Mapping[str, Any], replicate: Replicate) -> Known:
-        """The environment of a replicate, and its facts."""
+    def _environment(self, table: Mapping[str, Any], replicate: Replicate) -> DerivedArguments:
+        """Make the environment of a replicate."""
         kernel = None if "kernel" not in table else Kernel.from_dict(table["kernel"])
-        noise: Any = table.get("noise")
+        noise = table.get("noise")
         share = noise.get("share_of_range") if isinstance(noise, Mapping) else None
-        if share is not None:
-            noise = None
-        own = {key: value for key, value in table.items() if key not in (*BESIDES, "noise")}
-        if noise is not None:
-            own["noise"] = noise
-        environment = _environment(str(table["type"]), own, kernel, replicate, self.function)
-        variance = _variance(noise)
-        if share is not None:
-            variance = share * float(np.ptp(environment.table()))
-            environment.set_noise(GaussianNoise(variance**0.5))
-        return Known(environment, kernel, variance, replicate)
+        if share is None:
+            environment = _make_environment(table, replicate, self.function)
+            return DerivedArguments(environment, kernel, _noise_variance(noise), replicate)
+        without_noise = {key: value for key, value in table.items() if key != "noise"}
+        environment = _make_environment(without_noise, replicate, self.function)
+        variance = share * float(np.ptp(environment.table()))
+        environment.set_noise(GaussianNoise(variance**0.5))
+        return DerivedArguments(environment, kernel, variance, replicate)
 
 
 @attrs.frozen
-class Known:
-    """An environment, and what is known of it."""
+class DerivedArguments:
+    """Environment of a replicate, and the arguments of policies derived from it: one method for each key of `WORDS`."""
 
     environment: Environment
     kernel: Kernel | None
-    variance: float | None  # of the noise, where it was given
+    variance: float | None  # noise variance, if the table states it
     replicate: Replicate
 
     def noise(self, _: str) -> float:
-        """R."""
+        """Return R."""
         return self.environment.noise.sub_gaussian
 
     def regularization(self, _: str) -> float:
-        """Variance of the noise, of one that is not Gaussian R^2."""
+        """Return the noise variance if the table states it, else R^2."""
         return self.noise("exact") ** 2 if self.variance is None else self.variance
 
     def rkhs_norm(self, word: str) -> float:
-        """Norm of the function, or of its ridge interpolant at all candidates."""
+        """Return the RKHS norm of the function, or of its ridge interpolant at all candidates."""
         environment, space = self.environment, self.environment.space
         if word == "exact":
             if not hasattr(environment, "rkhs_norm"):
                 kind = type(environment).__name__
-                checks.refuse("rkhs_norm", word, f"a number, or 'interpolant': {kind} has no known norm")
+                checks.refuse("rkhs_norm", word, f"a number, or 'interpolant': the norm of a {kind} is unknown")
             return float(environment.rkhs_norm)
-        if self.kernel is None or not isinstance(space, FiniteSpace):
-            checks.refuse("rkhs_norm", word, "a number: an interpolant takes a kernel and a finite space")
-        return interpolant_norm(self.kernel, space.points(), environment.table(), self.regularization(""))
+        if self.kernel is None or space.finite is None:
+            checks.refuse("rkhs_norm", word, "a number: an interpolant requires a kernel and a finite space")
+        return interpolant_norm(self.kernel, space.finite.points(), environment.table(), self.regularization(""))
 
     def variation_budget(self, word: str) -> float:
-        """P_T."""
+        """Return P_T."""
         if not isinstance(self.environment, DriftingFunction):
-            checks.refuse("variation_budget", word, "a number: only a DriftingFunction has a known one")
+            checks.refuse("variation_budget", word, "a number: the exact budget is known of a DriftingFunction alone")
         return self.environment.variation(self.replicate.horizon)
 
     def information_gain(self, word: str) -> Callable[[int], float]:
-        """Growth of gamma_t by theory."""
+        """Return the theoretical growth of gamma_t."""
         if self.kernel is None:
             checks.refuse("information_gain", word, "a number: the environment has no kernel")
         rates = growth_rate(self.kernel, np.arange(self.replicate.horizon + 1), self.environment.space.dimension)
@@ -172,55 +169,50 @@ class Known:
         return found
 
     def horizon(self, _: str) -> int:
-        """T."""
+        """Return T."""
         return self.replicate.horizon
 
     def xi(self, _: str) -> float:
-        """A tenth of R."""
+        """Return R / 10."""
         return 0.1 * self.noise("exact")
 
 
-def _within(name: str, make: Callable[[], Any]) -> Any:
-    """What a table makes; a refusal names the table."""
+def _prefix_errors(table: str, make: Callable[..., Any], *arguments: Any) -> Any:
+    """Call `make`; put the name of the table in front of the message of an error."""
     try:
-        return make()
+        return make(*arguments)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{name}: {error}") from error
+        raise ValueError(f"{table}: {error}") from error
 
 
-def _variance(noise: Any) -> float | None:
-    """Of Gaussian noise, as given."""
+def _noise_variance(noise: Any) -> float | None:
+    """Return the variance stated by a table of Gaussian noise."""
     if not isinstance(noise, Mapping) or noise.get("type") != "GaussianNoise":
         return None
     return float(noise["variance"]) if "variance" in noise else float(noise.get("scale", 1.0)) ** 2
 
 
-def _environment(
-    kind: str, table: Mapping[str, Any], kernel: Kernel | None, replicate: Replicate, function: Any = None
-) -> Environment:
-    """An environment of a kind, with the replicate's seed."""
-    make = ENVIRONMENTS[kind]
+def _make_environment(table: Mapping[str, Any], replicate: Replicate, function: Any = None) -> Environment:
+    """Make an environment from its table, with the replicate's seed."""
+    make = ENVIRONMENTS[table["type"]]
     taken = inspect.signature(make).parameters
-    arguments = {key: _value(value, replicate) for key, value in table.items()}
-    if kernel is not None and "kernel" in taken:
-        arguments["kernel"] = kernel
+    left_out = {*COMMON_KEYS} - {"kernel"} if "kernel" in taken else COMMON_KEYS
+    arguments = {key: _make_value(value, replicate) for key, value in table.items() if key not in left_out}
     if "seed" in taken:
         arguments["seed"] = replicate.seed
     if "function" in taken:
         if function is None:
-            checks.refuse("function", None, "a function of yours: --environment module:name, or function=...")
+            checks.refuse("function", None, "your function: --environment module:name, or function=...")
         arguments["function"] = function
     return make(**arguments)
 
 
-def _value(value: Any, replicate: Replicate) -> Any:
-    """A value of an environment's table; another environment, points and noises by their tables."""
+def _make_value(value: Any, replicate: Replicate) -> Any:
+    """Make an argument of an environment: replace a table by the object that it describes."""
     if not isinstance(value, Mapping) or "type" not in value:
         return value
     if value["type"] in ENVIRONMENTS:
-        own = {key: part for key, part in value.items() if key not in BESIDES}
-        kernel = Kernel.from_dict(value["kernel"]) if "kernel" in value else None
-        return _environment(value["type"], own, kernel, replicate)
+        return _make_environment(value, replicate)
     if value["type"] == "RandomPoints":
         return random_points(replicate.seed, **{key: part for key, part in value.items() if key != "type"})
     if value["type"] == "GaussianNoise" and "variance" in value:
@@ -229,30 +221,31 @@ def _value(value: Any, replicate: Replicate) -> Any:
 
 
 def random_points(seed: int, count: int, bounds: Any) -> Points:
-    """Points uniform in a box, other ones in every replicate."""
+    """Draw points uniformly in a box, different ones in every replicate."""
     low, high = checks.finite("bounds", bounds, ndim=2).T
     drawn = generator(seed, "design").random((checks.integer("count", count, 1), len(low)))
     return Points(low + (high - low) * drawn)
 
 
-def _policy(own: Mapping[str, Any], common: Mapping[str, Any], known: Known) -> Policy:
-    """A policy from its table, and what is shared."""
+def _make_policy(own: Mapping[str, Any], common: Mapping[str, Any], derived: DerivedArguments) -> Policy:
+    """Make a policy from its table and the shared arguments."""
     kind = policy_kinds()[own["type"]]
     taken = inspect.signature(kind).parameters
-    arguments = {key: value for key, value in {**common, **own}.items() if key in taken and key not in GIVEN}
-    arguments = {key: _worked_out(key, value, known) for key, value in arguments.items()}
-    if "kernel" in taken and "kernel" not in arguments and known.kernel is not None:
-        arguments["kernel"] = known.kernel
-    return kind(known.environment.space, seed=known.replicate.seed, **arguments)
+    arguments = {key: value for key, value in {**common, **own}.items() if key in taken and key not in SET_BY_STUDY}
+    arguments = {key: _argument(key, value, derived) for key, value in arguments.items()}
+    if "kernel" in taken and "kernel" not in arguments and derived.kernel is not None:
+        arguments["kernel"] = derived.kernel
+    return kind(derived.environment.space, seed=derived.replicate.seed, **arguments)
 
 
-def _worked_out(key: str, value: Any, known: Known) -> Any:
+def _argument(key: str, value: Any, derived: DerivedArguments) -> Any:
+    """Make an argument of a policy: replace a word by its derived value, a table by the object that it describes."""
     if isinstance(value, str) and key in WORDS:
         if value in WORDS[key]:
-            return getattr(known, key)(value)
-        allowed = (*WORDS[key], *OWN.get(key, ()))
+            return getattr(derived, key)(value)
+        allowed = (*WORDS[key], *POLICY_WORDS.get(key, ()))
         if value not in allowed:
-            checks.refuse(key, value, f"a number, or a word; {nearest(value, allowed)}")
+            checks.refuse(key, value, f"a number, or one of the words; {nearest(value, allowed)}")
     if isinstance(value, list):
-        return [_worked_out("", part, known) for part in value]
+        return [_argument("", part, derived) for part in value]
     return Specification.from_dict(value) if isinstance(value, Mapping) and "type" in value else value

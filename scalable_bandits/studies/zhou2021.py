@@ -1,9 +1,9 @@
 """Functions with a variation budget, after Zhou & Shroff 2021: R-GP-UCB and SW-GP-UCB against IGP-UCB.
 
-The paper has no experiment. Here functions of RKHS norm B = 1 on 100 points of [0, 1], RBF or Matern 5/2 of
-lengthscale 0.2, change four times within the horizon: abruptly, to a function drawn anew, or slowly, moving evenly from
-one to the next. Noise is Gaussian with R = 0.1, and lambda = R^2. H and w are the paper's, from the true P_T and
-without it; g_T in them is the greedy bound.
+The paper has no experiment. Here functions of RKHS norm B = 1 on 100 points of [0, 1], with an RBF or Matern 5/2 kernel
+of lengthscale 0.2, change four times within the horizon: abruptly to a new draw, or slowly, moving linearly from one to
+the next. The noise is Gaussian with R = 0.1, and lambda = R^2. H and w are computed as in the paper, with and without
+the true P_T; g_T in them is the greedy bound.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ CHANGES, NORM, NOISE = 4, 1.0, 0.1
 
 
 def knots(horizon: int, changes: int = CHANGES) -> tuple[int, ...]:
-    """Rounds of the changes, evenly over the horizon, and the first round."""
+    """Return the first round and the rounds of the changes, evenly spaced over the horizon."""
     return tuple(sorted({1 + i * horizon // (changes + 1) for i in range(changes + 1)}))
 
 
 def policies(space: Grid, kernel: Kernel, horizon: int, budget: float, seed: int) -> dict[str, Policy]:
-    """Restart and window from P_T, and without it; a weight that remembers as long as the window does."""
+    """Make restarts and windows with and without P_T, and a weight with the memory of the window."""
     shared: dict[str, Any] = {"noise": NOISE, "regularization": NOISE**2, "delta": 0.1, "seed": seed}
     options = {**shared, "rkhs_norm": NORM, "horizon": horizon}
     known: dict[str, Any] = {"variation_budget": budget} if budget else {}
@@ -45,7 +45,7 @@ def policies(space: Grid, kernel: Kernel, horizon: int, budget: float, seed: int
 
 
 def drifting(replicate: Replicate, slow: bool, changes: int) -> Problem:
-    """A function that drifts within its budget; the policies know the budget."""
+    """Make a drifting function and policies, some of which get its variation budget."""
     space, kernel = Grid([[0.0, 1.0]], 100), CASES[replicate.case]
     environment = DriftingFunction.sparse(
         space, kernel, GaussianNoise(NOISE), knots=knots(replicate.horizon, changes), slow=slow, rkhs_norm=NORM,
@@ -56,12 +56,12 @@ def drifting(replicate: Replicate, slow: bool, changes: int) -> Problem:
 
 
 def abrupt(replicate: Replicate, *, changes: int = CHANGES) -> Problem:
-    """Jumps."""
+    """Make a function that jumps at each change."""
     return drifting(replicate, slow=False, changes=changes)
 
 
 def slow(replicate: Replicate, *, changes: int = CHANGES) -> Problem:
-    """An even move through the same functions."""
+    """Make a function that moves linearly through the functions between which `abrupt` jumps."""
     return drifting(replicate, slow=True, changes=changes)
 
 

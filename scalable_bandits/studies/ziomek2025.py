@@ -1,12 +1,13 @@
 """Experiments of Ziomek, Adachi & Osborne 2025, section 7 and Figs. 2 and 4: prior elimination and its baselines.
 
-Differs from the paper in: it states neither the toy's lengthscale, heights, noise and horizon nor the temperatures'
-noise. Here the toy has a lengthscale of half the domain, so that a wrong prior is confident where it has not looked
-(with short ones every policy looks everywhere, and MLE and fully Bayesian end ahead), and hills of 1 and 4 prior
-deviations. The order is that of the means: the baselines get stuck in some runs, and are quicker in the others.
-The temperatures have three training days, hence three priors, and two test days (thirteen and one in the paper), in
-rounds of 30 minutes (10 there); they are standardised by the training days' mean and deviation, and replicates play the
-test days in turn with noise of their own.
+Differs from the paper in: the paper does not state lengthscale, heights, noise and horizon of the toy problem, nor the
+noise of the temperatures. Here the toy problem has a lengthscale of half the domain, so that a wrong prior has small
+variance where nothing was observed (with a short lengthscale every policy explores everywhere, and MLE and fully
+Bayesian have the least regret), and hills of 1 and 4 prior standard deviations. The mean regrets are ordered as in the
+paper; the baselines get stuck in some runs and are faster in the others. The temperatures have three training days,
+hence three priors, and two test days (thirteen and one in the paper), in rounds of 30 minutes (10 in the paper). They
+are standardised by mean and standard deviation of the training days; replicates alternate between the test days, each
+with its own noise.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from scalable_bandits.studies.runs import Problem, Replicate
 
 HILLS = np.linspace(0.0, 1.0, 10)
 TRUE = 2
-DAY = 48  # rows of the temperatures
+DAY = 48  # rows of temperatures in a day
 
 
 def policies(space: FiniteSpace, priors: list[Prior], **options: Any) -> dict[str, Policy]:
-    """The paper's policies."""
+    """Make the policies of the paper."""
     return {
         "PE-GP-UCB": PEGPUCB(space, priors, on_exhaustion="warn", **options),
         "MLE": MLEGPUCB(space, priors, **options),
@@ -48,7 +49,7 @@ def policies(space: FiniteSpace, priors: list[Prior], **options: Any) -> dict[st
 
 
 def hills(x: Floats, tall: int, low: float = 1.0, high: float = 4.0, width: float = 0.03) -> Floats:
-    """Ten hills at points (n, 1), of which number `tall`, from 1, is the tall one; none for 0."""
+    """Return ten hills at points (n, 1); number `tall`, counted from 1, is the tall one; none is tall for 0."""
     heights = np.full(len(HILLS), low)
     if tall:
         heights[tall - 1] = high
@@ -56,7 +57,7 @@ def hills(x: Floats, tall: int, low: float = 1.0, high: float = 4.0, width: floa
 
 
 def toy(replicate: Replicate, *, lengthscale: float = 0.5, noise: float = 0.1) -> Problem:
-    """Eleven priors that differ in which hill is tall; on even rounds the true one is out of reach."""
+    """Make eleven priors with different tall hills; candidates near the true one are unavailable in even rounds."""
     space, kernel = Grid([[0.0, 1.0]], 100), RBF(lengthscale)
     x = space.points()
     priors = [Prior(str(tall), kernel, hills(x, tall)) for tall in range(len(HILLS) + 1)]
@@ -64,11 +65,11 @@ def toy(replicate: Replicate, *, lengthscale: float = 0.5, noise: float = 0.1) -
     function = TableEnvironment(space, values, GaussianNoise(noise), replicate.seed)
     reachable = np.array([np.ones(space.size, dtype=np.bool_), np.abs(x[:, 0] - HILLS[TRUE - 1]) > 0.05])
     options: dict[str, Any] = {"noise": noise, "regularization": noise**2, "delta": 0.1, "seed": replicate.seed}
-    return Problem(MovingSearchSpace(function, reachable), policies(space, priors, **options))
+    return Problem(MovingSearchSpace(function, reachable), policies(space.finite, priors, **options))
 
 
 def temperature(replicate: Replicate, *, noise_variance: float = 0.01) -> Problem:
-    """Find the warmest of 50 motes in every half hour of a test day; each training day gives a prior."""
+    """Find the warmest of 50 motes in every half hour of a test day, with one prior from each training day."""
     data = load_temperature(replicate.data)
     center, scale, variance = data.train.mean(), float(np.sqrt(data.train.var(axis=0).mean())), noise_variance
     train, test = (data.train - center) / scale, (data.test - center) / scale
@@ -80,8 +81,8 @@ def temperature(replicate: Replicate, *, noise_variance: float = 0.01) -> Proble
     environment = SensorPanel(played, GaussianNoise(variance**0.5), replicate.seed)
     options: dict[str, Any] = {"noise": variance**0.5, "regularization": variance, "delta": 0.1, "seed": replicate.seed}
     space = environment.space
-    assert isinstance(space, FiniteSpace)
-    return Problem(environment, policies(space, priors, **options))
+    assert space.finite is not None
+    return Problem(environment, policies(space.finite, priors, **options))
 
 
 BUILDERS["ziomek2025-toy"] = Builder(toy, ("toy",), needs_data=False)

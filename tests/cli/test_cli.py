@@ -108,14 +108,14 @@ class TestRun:
     def test_published(self, ran: Ran) -> None:
         """Printed, and kept, beside ours."""
         if ran.study.published is None:
-            assert "beside the published" not in ran.result.stdout
+            assert "compared with the published results" not in ran.result.stdout
             return
         with (ran.folder / "published.csv").open(newline="") as handle:
             rows = list(csv.DictReader(handle))
         assert list(rows[0]) == list(Comparison._fields)
         opened = store.load(ran.folder / "result.zarr").load()
         assert [row["quantity"] for row in rows] == [row.quantity for row in ran.study.published(opened)]
-        printed = ran.result.stdout.partition("beside the published")[2]
+        printed = ran.result.stdout.partition("compared with the published results")[2]
         for row in rows:
             assert row["published"] in printed
             assert row["quantity"] in printed
@@ -150,6 +150,18 @@ def test_some_cases_and_policies(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "camel" in refused.stderr
     assert not (tmp_path / "other").exists()
+
+
+def test_names_with_brackets_are_printed_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels of policies and names of stores: no markup, no emoji."""
+    monkeypatch.chdir(tmp_path)
+    tables = Study.load("srinivas2010-synthetic").to_dict()
+    tables["policies"] = {"random [red] :smile:": tables["policies"]["random"]}
+    Path("mine.toml").write_text(Study.from_dict({**tables, "name": "mine"}).to_toml())
+    result = command("run", "mine.toml", *SMALL, "--store", "runs[1]", "--out", "out[2]")
+    assert result.exit_code == 0, result.output
+    assert "random [red] :smile:" in result.stdout
+    assert "out[2]/table.csv" in result.stdout
 
 
 def test_version() -> None:
@@ -233,7 +245,7 @@ class TestRefusals:
     def test_no_such_file(self, tmp_path: Path) -> None:
         result = command("run", tmp_path / "mine.toml", "--out", tmp_path / "out")
         assert result.exit_code == 2
-        assert result.stderr == f"error: study: there is no file {tmp_path}/mine.toml\n"
+        assert result.stderr == f"error: study: file {tmp_path}/mine.toml does not exist\n"
         assert not any(tmp_path.iterdir())
 
     @pytest.mark.parametrize(

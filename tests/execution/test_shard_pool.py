@@ -6,6 +6,7 @@ import functools
 import itertools
 import pickle
 import sys
+import threading
 import types
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalable_bandits.execution import shard_log
+from scalable_bandits.execution import ClusterError, shard_log
 from scalable_bandits.execution.shard_log import ShardLog
 from scalable_bandits.execution.shard_pool import ShardPool
 from scalable_bandits.execution.shard_worker import Call, ShardWorker, packed
@@ -232,6 +233,13 @@ def test_large_arrays_are_cut_off_too():
         log.append(Call("add", ({"some": (zeros,)},)), None)
     assert log.nbytes == 3 * zeros.nbytes
     assert log.due() == 0
+
+
+def test_what_cannot_be_sent_is_named():
+    makers = [functools.partial(Tally, 0, False), functools.partial(Tally, threading.Lock(), False)]
+    match = r"^on: tiles of 9 candidates \(number 2 of 2\) cannot be sent to other processes: .*lock"
+    with pytest.raises(ClusterError, match=match):
+        ShardPool(None, makers, "tiles of 9 candidates")
 
 
 def test_modules_that_are_nowhere_else(monkeypatch):

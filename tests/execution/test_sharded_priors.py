@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 from cases.cluster import Killer, until
-from distributed import Client
+from distributed import Client, Security
 
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, shard_pool
@@ -274,6 +274,30 @@ class TestAcrossExecutions:
             client.close()
             with pytest.raises(ClusterError, match=r"^on: the client is closed; a copy"):
                 pickle.dumps(policy)
+
+    @pytest.mark.parametrize("in_files", [True, False])
+    def test_a_copy_of_a_client_with_certificates(self, in_files, tmp_path):
+        """A pickle has the names of the files, and no private key; a copy in this process needs no files."""
+        pytest.importorskip("cryptography", reason="cryptography is not installed")
+        security = Security.temporary()
+        if in_files:
+            for name in [name for name in security.__slots__ if "\n" in str(getattr(security, name))]:
+                (tmp_path / name).write_text(getattr(security, name))
+                setattr(security, name, str(tmp_path / name))
+        with local(1, security=security) as client:
+            policy = policy_of(sb.PEGPUCB, client)
+            sb.simulate(policy, function(), 3)
+            pickled = pickle.dumps(policy)
+            assert b"PRIVATE KEY" not in pickled
+            with copy.deepcopy(policy) as other:
+                expected = other.ask().tolist()
+            assert policy.ask().tolist() == expected
+            with pickle.loads(pickled) as other:
+                if in_files:
+                    assert other.ask().tolist() == expected
+                else:
+                    with pytest.raises(ClusterError, match=r"^on: no scheduler can be reached at tls:.* not those in"):
+                        other.ask()
 
     def test_points_of_a_box(self, four):
         """Told where no candidate is: all shards are made again on the longer set."""

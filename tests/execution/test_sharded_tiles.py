@@ -16,6 +16,7 @@ from scalable_bandits.posteriors import TiledEngine
 from scalable_bandits.posteriors.engine import choose, finalists
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
 from scalable_bandits.posteriors.tiled.ordering import spatial_order, tile_order
+from scalable_bandits.posteriors.tiled.tiles import Tiles
 from scalable_bandits.posteriors.tiled.worker import TilesPart
 
 SPACE = sb.Grid([[0, 1], [0, 1]], (80, 82))  # seven tiles
@@ -186,7 +187,9 @@ class TestParts:
         assert parted.floored == whole.floored
 
     @pytest.mark.usefixtures("small_tiles")
-    @pytest.mark.parametrize("query", ["contest", "newest_here", "moments_here", "rows_here", "promised", "seen"])
+    @pytest.mark.parametrize(
+        "query", ["contest", "newest_here", "moments_here", "rows_here", "promised", "point_posterior"]
+    )
     def test_places_out_of_reach(self, query, tiles_a_shard):
         """A call that fails goes on when it is repeated, wherever it was interrupted: the same but for rounding."""
         tiles_a_shard(2)
@@ -249,6 +252,24 @@ class TestParts:
         allocated(0, 1)  # what all parts share
         (one, _), (three, _) = allocated(2, 3), allocated(2, 5)
         assert 2.5 * one < three
+
+    @pytest.mark.usefixtures("small_tiles")
+    def test_values_are_revised_in_tiles_that_begin_elsewhere(self):
+        """As in all tiles, and as if the changed values had been observed."""
+        points, values = SPACE.points()[:400], [(130, 1.0, 0.1), (141, -0.5, 0.2), (130, 0.3, 0.1), (190, 0.2, 0.1)]
+        whole, some, changed = (
+            Tiles(KERNEL, points, np.zeros(400)),
+            *(Tiles(KERNEL, points, np.zeros(400), first=2, stop=4) for _ in range(2)),
+        )
+        for tiles in (whole, some, changed):
+            for p, y, noise in values:
+                tiles.observe(p, y + (0.7 if tiles is changed and p == 141 else 0.0), noise)
+        position = np.array([141])
+        for tiles in (whole, some):
+            tiles.revise(np.array([tiles.window.slot(141)]), position, np.array([0.7 / 0.2]))
+        np.testing.assert_array_equal(some.mean[128:256], whole.mean[128:256])
+        np.testing.assert_allclose(some.mean[128:256], changed.mean[128:256], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(some.window.shift, changed.window.shift, rtol=0, atol=1e-12)
 
 
 @given(

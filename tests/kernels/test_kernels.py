@@ -1,5 +1,6 @@
 """Kernels against the formulas, pair by pair, and as the values they are."""
 
+import functools
 import json
 import pickle
 
@@ -86,6 +87,29 @@ def test_matern_of_any_smoothness_at_any_distance(nu):
     want = naive.matrix(naive.matern(1.0, nu), np.zeros((1, 1)), r[:, None])[0]
     room = 2e-12 * max(1.0, nu / 100)  # the oracle's own rounding grows with log Gamma(nu)
     np.testing.assert_allclose(sb.Matern(1.0, nu=nu).block([0.0], r)[0], want, rtol=0, atol=room)
+
+
+STATIONARY = [
+    sb.RBF,
+    sb.RationalQuadratic,
+    *(functools.partial(sb.Matern, nu=nu) for nu in (0.5, 0.7, 1.5, 2.2, 2.5, 200.0)),
+]
+
+
+@pytest.mark.parametrize("make", STATIONARY, ids=repr)
+@pytest.mark.parametrize("distance", [1e12, 1e153, 1e155, 1e200, 1e307])
+def test_a_pair_of_points_however_far_apart_has_covariance_and_gradient_0(make, distance):
+    # From 1e154 on the squared distance is infinite; K_nu is NaN from about 1e10 on.
+    far, near = np.array([[0.0, 0.0], [distance, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0]])
+    for kernel, points in [(make(1.0), far), (make(1.0 / distance), near)]:
+        slopes = np.zeros((2, 2))
+        with np.errstate(over="ignore", invalid="ignore"):  # numpy warns where the loops are not compiled
+            blocks = kernel.block(points, points), kernel.block(points, points[1:])
+            kernel.slope(points, points, np.ones((2, 2)), slopes)
+            sensitivity = kernel.sensitivity(points, np.ones((2, 2)))
+        np.testing.assert_allclose(np.hstack(blocks), [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]], atol=1e-20)
+        np.testing.assert_allclose(slopes, 0.0, atol=1e-9)
+        assert np.isfinite(sensitivity).all()
 
 
 @pytest.mark.parametrize(("nu", "closed"), [(0.5, naive.matern12), (1.5, naive.matern32), (2.5, naive.matern52)])

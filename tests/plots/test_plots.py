@@ -174,6 +174,40 @@ def test_the_posterior_in_one_dimension_is_the_policys():
     assert abs(float(star.get_xdata()[0]) - float(policy.ask()[0])) < 1 / 29  # between two candidates
 
 
+@pytest.mark.parametrize("kind", [sb.IGPUCB, sb.GPTS, sb.BBKB, sb.PiGPUCB, sb.RandomSearch, sb.RGPUCB])
+def test_a_policy_told_by_hand_shows_its_observations(kind):
+    memory = {"memory": 9} if kind is sb.RGPUCB else {}
+    policy = kind(LINE, KERNEL, **OPTIONS, **memory)
+    assert "observations" not in [line.get_label() for line in plots.posterior(policy, ax=Figure().subplots()).lines]
+    x, y = LINE.points([3, 20, 3]), [1.0, 2.0, 2.0]
+    policy.tell(x, y)
+    found = policy.observations
+    np.testing.assert_allclose(found.x, x[:2])
+    np.testing.assert_allclose(found.y, [1.5, 2.0])
+    np.testing.assert_allclose(found.noise_variance, policy.regularization / np.array([2.0, 1.0]))
+    lines = {line.get_label(): line for line in plots.posterior(policy, ax=Figure().subplots()).lines}
+    np.testing.assert_allclose(lines["observations"].get_xydata(), np.column_stack([x[:2, 0], [1.5, 2.0]]))
+
+
+def test_a_policy_told_by_hand_shows_where_it_was_told_in_two_dimensions():
+    policy = sb.IGPUCB(sb.Grid([[0, 1], [0, 2]], 7), sb.RBF(0.5), **OPTIONS)
+    policy.tell([[0.0, 2.0], [1.0, 0.0], [1.0, 0.0]], [5.0, -5.0, -4.0])
+    dots = plots.posterior(policy, ax=Figure().subplots()).collections[-1]
+    np.testing.assert_allclose(dots.get_offsets(), [[0.0, 2.0], [1.0, 0.0]])
+    assert dots.get_sizes()[0] < dots.get_sizes()[1]
+
+
+def test_arms_told_by_hand_are_drawn_and_a_policy_that_forgets_has_none_to_draw():
+    policy = sb.GPUCB(sb.Arms(4), sb.Covariance(np.eye(4)), noise=0.1)
+    policy.tell([2, 2], [1.0, 3.0])
+    dots = plots.posterior(policy, ax=Figure().subplots()).lines[-1]
+    np.testing.assert_allclose(dots.get_xydata(), [[2.0, 2.0]])
+    forgetting = sb.SWGPUCB(LINE, KERNEL, memory=5, **OPTIONS)
+    forgetting.tell([0.0], 1.0)
+    assert forgetting.observations is None
+    plots.posterior(forgetting, ax=Figure().subplots())
+
+
 @pytest.mark.parametrize("space", [sb.Grid([[0, 1], [0, 2]], 7), sb.Box([[0, 1], [0, 2]])], ids=["grid", "box"])
 def test_the_posterior_in_two_dimensions_is_the_right_way_round(space):
     policy = sb.GPEI(space, sb.RBF(0.5), **OPTIONS)
@@ -275,5 +309,5 @@ def test_surfaces_have_units():
     plain = plots.posterior(policy, ax=Figure().subplots())
     both = plots.posterior(policy, sb.Benchmark("cosines", space), ax=Figure().subplots(), of="deviation")
     assert plain.figure.axes[1].get_ylabel() == "posterior mean (units of y)"
-    assert both.figure.axes[1].get_ylabel() == "posterior deviation (units of y); white lines: contours of f"
+    assert both.figure.axes[1].get_ylabel() == "posterior deviation (units of y)\nwhite lines: contours of f"
     assert plots.index(policy, ax=Figure().subplots()).figure.axes[1].get_ylabel() == "index (units of y)"

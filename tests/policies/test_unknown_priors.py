@@ -603,14 +603,25 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_priors_are_refused_by_name(case, kind):
     priors, name = BAD[case]
-    with pytest.raises(ValueError, match=rf"^{name}: got .+; allowed: .+"):
+    with pytest.raises(ValueError, match=rf"^{name}: got .+; allowed: .+") as refused:
         kind(sb.Grid([[0, 1]], 5), priors)
+    assert name != "mean" or "(prior 'a')" in str(refused.value)
 
 
-@pytest.mark.parametrize(("arguments", "name"), [(("",), "name"), ((3,), "name"), (("a", RBF, [[1.0]]), "mean")])
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("",), "name"),
+        ((3,), "name"),
+        (("a", RBF, [[1.0]]), "mean"),
+        (("a", RBF, [np.nan]), "mean"),
+        (("a", RBF, "1"), "mean"),
+    ],
+)
 def test_a_prior_that_is_none_is_refused(arguments, name):
-    with pytest.raises(ValueError, match=rf"^{name}: got "):
+    with pytest.raises(ValueError, match=rf"^{name}: got ") as refused:
         sb.Prior(*arguments, **({} if len(arguments) > 1 else {"kernel": RBF}))
+    assert name != "mean" or "(prior 'a')" in str(refused.value)
 
 
 @every_kind

@@ -264,7 +264,7 @@ def test_kernels_know_what_they_forget():
     assert (2.0 * (sb.RBF() * decay)).epsilon == 0.1
     assert (sb.RBF() * decay + sb.Linear() * decay).epsilon == 0.1
     assert (decay * sb.RBF() * sb.TemporalDecay(0.5)).epsilon == pytest.approx(0.55)
-    with pytest.raises(ValueError, match="parts that forget alike"):
+    with pytest.raises(ValueError, match="kernels with the same epsilon"):
         sb.TVGPUCB(sb.Grid([[0, 1]], 5), sb.RBF() * decay + sb.Linear())
     with pytest.raises(ValueError, match=r"epsilon: got 1\.5"):
         sb.TemporalDecay(1.5)

@@ -206,7 +206,7 @@ def test_refit_learns_every_k_rounds(space):
     assert [k != KERNEL for k in kernels] == [False] * 5 + [True] * 10
     assert kernels[5:11] == [kernels[5]] * 6
     assert kernels[11:] == [kernels[11]] * 4 != kernels[5:9]
-    queried, averages, variances = policy._observed.collapsed()
+    queried, averages, variances = policy.model.observations.collapsed()
     factor, *lengths = (p.value for p in policy.present_kernel.hyperparameters)
     oracle = naive_kernels.scaled(factor, naive_kernels.matern52(tuple(lengths)))
     gp = GP(oracle, policy.finite_space.points(queried), policy.prior_mean_at(np.zeros((1, 2)))[0])

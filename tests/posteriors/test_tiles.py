@@ -45,7 +45,7 @@ class TestThreads:
         """Of 20 tiles, the last of them not full; folds and refits happen."""
         tile_sizes(A_RUN=2)
         before = set(threading.enumerate())
-        one, _engine = played(TiledEngine, index)
+        one, _ = played(TiledEngine, index)
         assert not set(threading.enumerate()) - before
         assert rebuilds
         for count in (2, 3):

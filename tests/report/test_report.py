@@ -111,7 +111,7 @@ def test_a_study_has_every_policy_and_case(pages):
     words = "".join(read(pages["study"]).words)
     for expected in (*TOY.cases, "ucb <i> $\\none$", "random", TOY.title, "12 of 12 runs"):
         assert expected in words
-    assert "What is missing" not in words
+    assert "Run what is missing" not in words
     assert "Time per round" in words
     assert "numpy" in words
 
@@ -122,7 +122,7 @@ def test_a_finished_dataset_and_an_unfinished_study(tmp_path):
     study.run(store=sb_store)
     shutil.rmtree(next(sb_store.glob("a/random/0001")))
     text = page(sb_store)
-    assert "3 of 4 runs: not complete yet" in text
+    assert "3 of 4 runs" in text
     assert f"scalable-bandits resume {sb_store}" in text
     from scalable_bandits import store
 
@@ -158,7 +158,7 @@ def test_a_study_of_a_file_has_it_in_the_page(name, tmp_path, monkeypatch):
     store.save(result, tmp_path / "result.zarr")
     words = "".join(read(page(tmp_path)).words)
     assert "srinivas2010-synthetic" not in words or name == "srinivas2010-synthetic"
-    text = words.partition("save it as study.toml")[2].partition("The same numbers again")[0]
+    text = words.partition("save it as study.toml")[2].partition("Run the study again")[0]
     (tmp_path / "study.toml").write_text(text)
     assert "scalable-bandits run study.toml\n" in words
     monkeypatch.chdir(tmp_path)
@@ -173,19 +173,19 @@ def test_published_numbers_stand_beside_the_named_study_alone(tmp_path):
     tables["shared"]["policies"]["delta"] = 0.2
     for changed, kept in ((Study.from_dict(tables), tmp_path / "changed"), (study, tmp_path / "named")):
         changed.run(cases=["d = 1"], policies=["pi-GP-UCB"], replicates=1, horizon=20, store=kept)
-    assert "Beside the published" in page(tmp_path / "named")
-    assert "Beside the published" not in page(tmp_path / "changed")
+    assert "Published results" in page(tmp_path / "named")
+    assert "Published results" not in page(tmp_path / "changed")
 
 
 def test_a_run_says_what_it_is(pages, places):
     words = {name: "".join(read(text).words) for name, text in pages.items()}
-    assert "GPUCB plays GPSample" in words["run.zarr"]
+    assert "GPUCB on GPSample" in words["run.zarr"]
     assert "30 of 30" in words["run.zarr"]
     assert "scalable-bandits resume" in words["run.zarr"]
     assert json.dumps(HOSTILE) in words["priors.zarr"]
     assert "scalable-bandits resume" in words["tuned.zarr"]
     assert "tuned.zarr --rounds 24 --function module:name" in words["tuned.zarr"]
-    dl = r"It recommends</h3>\s+<dl>\s+<dt>x</dt><dd>(\S+), (\S+)</dd>\s+<dt>mean there</dt><dd>(\S+)</dd>"
+    dl = r"Recommended point</h3>\s+<dl>\s+<dt>x</dt><dd>(\S+), (\S+)</dd>\s+<dt>posterior mean</dt><dd>(\S+)</dd>"
     best = re.search(dl, pages["tuned.zarr"])
     run = sb.ObservationStore.open(places["tuned.zarr"]).read(names=["x", "y"])
     policy = sb.GPEI(sb.Box([[0, 10], [0, 1]]), sb.RBF((3.0, 0.3)), noise=0.1, regularization=0.01)
@@ -213,7 +213,7 @@ def test_a_run_on_a_box_some_of_whose_evaluations_failed(tmp_path):
         candidates = run.read(names=["candidate"])["candidate"]
     assert candidates.max() >= len(np.unique(candidates))
     assert found.failed
-    assert "dots: what was measured" in page(tmp_path / "run.zarr")
+    assert "dots: observations" in page(tmp_path / "run.zarr")
 
 
 def test_a_run_with_a_function_says_why_its_posterior_is_missing(tmp_path):
@@ -238,7 +238,7 @@ def test_the_command(places, tmp_path):
     other.write_text("<p>mine</p>")
     done = command(places["run.zarr"], "--out", other)
     assert (done.exit_code, other.read_text()) == (2, "<p>mine</p>")
-    assert "is no report" in done.stderr
+    assert "is not a report" in done.stderr
     done = command(tmp_path / "nowhere")
     assert done.exit_code == 2
     assert "neither a study nor a run" in done.stderr

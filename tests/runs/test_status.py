@@ -172,12 +172,12 @@ class TestStatus:
             lines = command("status", tmp_path, columns=columns).stdout.splitlines()
             assert max(map(len, lines)) <= columns
             assert sum("runs/rbf/variance-only/0000 " in line for line in lines) == 1
-            shown[columns] = [heading for heading in ("policy", "plays", "size") if f" {heading} " in lines[1]]
+            shown[columns] = [heading for heading in ("policy", "environment", "size") if f" {heading} " in lines[1]]
         assert shown[80] == []
-        assert shown[140] == ["policy", "plays", "size"]
+        assert shown[140] == ["policy", "environment", "size"]
         assert shown[90] in ([], ["policy"])
         assert shown[100] in (["policy"], ["policy", "size"])
-        assert shown[110] in (["policy", "size"], ["policy", "plays", "size"])
+        assert shown[110] in (["policy", "size"], ["policy", "environment", "size"])
 
     def test_running_interrupted_closed(self, tmp_path):
         policy = sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.3))
@@ -213,7 +213,7 @@ def test_a_study_of_which_nothing_was_played(tmp_path):
     for run in list(runs_in(tmp_path / "study")):
         shutil.rmtree(run)
     done = command("status", tmp_path / "study")
-    assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/study: a study of which no run has begun\n")
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/study: a study without any started run\n")
     assert json.loads(command("status", tmp_path / "study", "--json").stdout) == []
 
 
@@ -288,7 +288,7 @@ def test_a_function_that_fails_leaves_with_1(kind, tmp_path, monkeypatch):
     assert "(evaluation 4, at x = [" in result.stderr
     assert "maximize.py" not in result.stderr
     assert ("raise TROUBLE[trouble]" in result.stderr) == (kind != "nothing")
-    assert f"go on with: scalable-bandits {' '.join(map(str, call))}" in result.stderr
+    assert f"continue with: scalable-bandits {' '.join(map(str, call))}" in result.stderr
     assert result.stdout == ""
     assert status(tmp_path / "run.zarr")[3:5] == (3, 5)
     monkeypatch.undo()
@@ -309,7 +309,7 @@ def test_stopped_by_the_user(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "trouble", "user")
     result = command(*call, "--rounds", 5)
     assert result.exit_code == 130
-    assert result.stderr == f"interrupted; go on with: scalable-bandits {' '.join(map(str, call))}\n"
+    assert result.stderr == f"interrupted; continue with: scalable-bandits {' '.join(map(str, call))}\n"
 
 
 def half(x):
@@ -327,14 +327,14 @@ def test_resumed_for_a_script(tmp_path):
     assert record["largest"] == found.y.max()
     assert record["best"] == {"x": found.best.x.tolist(), "mean": found.best.mean, "std": found.best.std}
     printed = command(*call).stdout
-    assert f"best: x = {found.best.x[0]:.6g}, where the mean is {found.best.mean:.4g} +- " in printed
+    assert f"best: x = {found.best.x[0]:.6g}, posterior mean {found.best.mean:.4g} +- " in printed
     sb.maximize(half, fresh(), 6, store=tmp_path / "half.zarr", parallel=1, retries=0)
     again = command("resume", tmp_path / "half.zarr", "--function", f"{__name__}:half", "--json", "--parallel", 1)
     failed = json.loads(again.stdout)["failed"]
     assert again.exit_code == 1
     assert {ticket["error"] for ticket in failed} == {"ValueError: too hot"}
     numbers = ", ".join(str(ticket["ticket"]) for ticket in failed)
-    said = f"failed: {len(failed)} evaluations, for good: ValueError: too hot (tickets {numbers})"
+    said = f"failed: {len(failed)} evaluations, after all retries: ValueError: too hot (tickets {numbers})"
     assert said in " ".join(again.stderr.split())
     environment = next(environments())
     sb.simulate(next(policies(environment.space)), environment, 5, store=tmp_path / "simulated.zarr")

@@ -159,7 +159,7 @@ class TestCommand:
         assert self.run("resume", place, "--out", tmp_path / "out").exit_code == 1
         result = self.run("resume", place, "--out", tmp_path / "out", "--recover")
         assert result.exit_code == 0
-        assert "will be played again" in result.stderr or "no round was given up" in result.stderr
+        assert "will be played again" in result.stderr or "no round is lost" in result.stderr
         np.testing.assert_array_equal(sb.Study.open(place).regret, expected)
         assert self.run("check", place).exit_code == 0
 
@@ -173,6 +173,6 @@ def test_a_study(tmp_path):
     study, *runs = sb.check(place)
     assert [part.name for part in study.parts if part.problem] == ["more/seconds"]
     assert all(run.whole for run in runs)
-    with pytest.warns(UserWarning, match="more/seconds .*what they noted is left out until the study is run again"):
+    with pytest.warns(UserWarning, match="more/seconds .*their numbers are left out until the study is run again"):
         every_damage.Study.study().run(store=place, replicates=1)
     assert all(found.whole for found in sb.check(place))

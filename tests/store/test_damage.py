@@ -127,7 +127,7 @@ class TestJournal:
         for size in range(1, len(more)):
             for torn in (more[:size], more[:size] + bytes(50)):
                 file.write_bytes(data + torn)
-                text = rf"committed/{file.name} ends in a torn tail of {len(torn)} bytes; opening it .* mends it$"
+                text = rf"committed/{file.name} ends in a torn tail of {len(torn)} bytes; opening it .* repairs it$"
                 with pytest.warns(UserWarning, match=text):
                     reader = ObservationStore.open(folder)
                 assert len(reader) == count
@@ -160,7 +160,7 @@ class TestJournal:
             stream.write(more)
         self.assert_refused(crashed, "damaged", f"rounds after round {ROUNDS} cannot be read, if there were any")
         (said,) = assert_goes_on(crashed, ROUNDS, recover=True)
-        assert "no round was given up" in said
+        assert "no round is lost" in said
 
     @pytest.mark.parametrize("more", [bytes(1), bytes(100)], ids=len)
     def test_zeros_at_the_end(self, crashed, more):
@@ -190,7 +190,7 @@ class TestJournal:
         DAMAGES[damage](journal_of(folder))
         self.assert_refused(folder, "committed/journal-")
         (said,) = assert_goes_on(folder, count, recover=True)
-        assert "no round was given up" in said
+        assert "no round is lost" in said
 
     def test_damaged_in_a_run_opened_again(self, closed):
         """Rounds from before the last close are in the arrays; those after it only in the journal."""
@@ -257,7 +257,7 @@ class TestUnfinishedChunk:
             with pytest.raises(StoreDamaged, match=text):
                 ObservationStore.open(closed, mode)
         (said,) = assert_goes_on(closed, WHOLE, recover=True)
-        assert "3 round(s) were given up, 32 are there" in said
+        assert "3 round(s) are lost, 32 are there" in said
 
 
 class TestWholeChunk:
@@ -301,7 +301,7 @@ class TestWholeChunk:
             store = ObservationStore.open(kept, "a", recover=True)
         with store:
             assert_equal(store.read(), without(start, stop, ROUNDS))
-        assert f"{CHUNK} round(s) were given up, {ROUNDS - CHUNK} are there" in said[0]
+        assert f"{CHUNK} round(s) are lost, {ROUNDS - CHUNK} are there" in said[0]
         copy = kept.with_name("run.zarr.damaged")
         assert "run.zarr.damaged" in said[0]
         assert files(copy) == before
@@ -419,7 +419,7 @@ class TestWholeChunk:
 
         told(np.sin(np.arange(40)))
         (place / "y" / "c.1").unlink()
-        with pytest.warns(UserWarning, match="given up"):
+        with pytest.warns(UserWarning, match="are lost"):
             ObservationStore.open(place, "a", recover=True).close()
         draw = np.random.default_rng(0)
         expected = told(draw.standard_normal(10))

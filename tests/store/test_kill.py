@@ -327,7 +327,7 @@ def test_killed_while_it_opens(memory):
     with sb.record(policy, place):
         policy.tell(policy.ask(), 1.0)
         policy.ask()
-        pending = policy.finite_space.index(policy.pending).tolist()
+        pending = policy.pending_points.numbers.copy()
     for number in range(1, 16):
         faults = [Fault(number, torn=0.5 if number % 2 else 1.0), Fault()]
         for fault in faults:
@@ -395,14 +395,14 @@ def test_chunks_are_finished_while_a_reader_looks(rows, tmp_path, monkeypatch):
 
         write(12)
         reader = opened(place)
-        look, count = reader._commit, len(store) + rows
+        look, count = reader._stored_record, len(store) + rows
 
         def look_and_write():
             found = look()
             write(count - len(store))
             return found
 
-        monkeypatch.setattr(reader, "_commit", look_and_write)
+        monkeypatch.setattr(reader, "_stored_record", look_and_write)
         reader.refresh()
         assert len(reader) == count
         check_prefix(reader, reference)

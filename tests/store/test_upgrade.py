@@ -69,7 +69,7 @@ def test_another_specification_is_refused(kept):
 
 def test_upgrade_says_so_and_keeps_what_was(tmp_path):
     kept = shutil.copytree(STORES / "schema0.zarr", tmp_path / "run.zarr")
-    with pytest.warns(UserWarning, match=r"upgraded to schema 2; what it was is in .*run\.zarr\.earlier"):
+    with pytest.warns(UserWarning, match=r"upgraded to schema 2; the original is in .*run\.zarr\.earlier"):
         sb.ObservationStore.open(kept, "a").close()
     with xarray.open_zarr(tmp_path / "run.zarr.earlier", consolidated=False) as earlier:
         assert earlier.sizes["round"] == 25

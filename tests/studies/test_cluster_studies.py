@@ -76,13 +76,11 @@ class TestSameNumbers:
         """It is said which machine has not got what, once for all runs."""
         study = toy()
         player = Player(study.build)
-        with pytest.raises(
-            StoreError, match=rf"^store: .*, which plays the run, has no {tmp_path}/study: it has to be"
-        ):
+        with pytest.raises(StoreError, match=rf"^store: worker .* has no folder {tmp_path}/study; allowed: a folder"):
             player(study.replicate("a", 0, 12), "random", str(tmp_path / "study" / "a" / "random" / "0000"))
         assert not (tmp_path / "study").exists()
         failed = StudyIncomplete("toy", {"one": "trace\n", "two": "other\n", "three": "trace\n"}, None, True)
-        assert str(failed).endswith("plays these again: one:\nthree:\ntrace\n\ntwo:\nother")
+        assert str(failed).endswith("plays the failed runs again: one:\nthree:\ntrace\n\ntwo:\nother")
 
     def test_a_lazy_dataset(self, tmp_path):
         """A chunk a run; opened by itself, also before it is complete."""
@@ -213,7 +211,7 @@ class TestFailures:
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
         assert process.returncode == 130, said
-        assert "interrupted; go on with: scalable-bandits resume study" in said
+        assert "interrupted; continue with: scalable-bandits resume study" in said
         assert "Traceback" not in said
         assert len(started) >= 3
         assert not psutil.wait_procs(started, timeout=10)[1]

@@ -18,7 +18,7 @@ import scalable_bandits as sb
 from scalable_bandits import store
 from scalable_bandits.analysis import means
 from scalable_bandits.studies import Problem, Replicate, Study, janz2020
-from scalable_bandits.studies.summary import beside, fraction_of, slope
+from scalable_bandits.studies.summary import Published, fraction_of, slope
 
 REPLICATES, HORIZON = 2, 20
 KNOWN_FUNCTIONS = ("janz2020-benchmarks", "janz2022-hierarchical")  # the same in every replicate
@@ -334,7 +334,7 @@ class TestBesideThePublished:
     def test_rows(self) -> None:
         result = dataset([[[[3.0] * 10, [5.0] * 10]]], [[4.0, 6.0]])
         result["seconds"] = (("case", "policy", "replicate"), np.array([[[1.0, 2.0]]]))
-        regret, seconds = beside(result, {"c0": {"p0": ("0.7", "1 h")}})
+        regret, seconds = Published({"c0": {"p0": {"fraction": "0.7", "time": "1 h"}}})(result)
         assert regret[:3] == ("c0", "p0", "fraction of uniform play's regret")
         assert regret[3:5] == pytest.approx((0.7916667, 0.0416667))  # 3/4 and 5/6
         assert regret.published == "0.7"

@@ -169,7 +169,7 @@ def test_refusals_name_the_key(old: str, new: str, message: str, tmp_path: Path)
     ("old", "new", "message"),
     [
         ('"interpolant"', '"interpolent"', r"^policies\.igp: rkhs_norm: got 'interpolent'; .* 'interpolant'"),
-        ('"interpolant"', '"exact"', r"^policies\.igp: rkhs_norm: got 'exact'; allowed: .*no known norm"),
+        ('"interpolant"', '"exact"', r"^policies\.igp: rkhs_norm: got 'exact'; allowed: .*GPSample is unknown"),
         ('"interpolant"', "-1.0", r"^policies\.igp: rkhs_norm: got -1.0"),
     ],
 )
@@ -182,7 +182,7 @@ def test_refusals_of_values_name_the_table(old: str, new: str, message: str, tmp
 
 def test_no_toml(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("name = ")
-    with pytest.raises(ValueError, match=r"mine\.toml: no TOML"):
+    with pytest.raises(ValueError, match=r"mine\.toml: not valid TOML"):
         Study.load(tmp_path / "mine.toml")
     assert command("run", tmp_path / "other.toml").exit_code == 2
 

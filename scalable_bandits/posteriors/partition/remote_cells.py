@@ -22,7 +22,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.box.surface import SmoothIndex
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
-from scalable_bandits.posteriors.partition.box_cells import BoxCells
+from scalable_bandits.posteriors.partition.box_cells import BoxCells, CubeIndex
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, FiniteCover, Place, make_cover
 from scalable_bandits.posteriors.partition.finite_cells import FiniteCells, Shard
@@ -51,7 +51,8 @@ def make_box_cells(
 ) -> BoxCells:  # fmt: skip
     """Shard of a box."""
     cover = BoxCover(box, points)
-    return BoxCells(points, kernel, prior_mean, cover, log, tree, noise_variance, salt, upper, tightening)
+    index = CubeIndex(upper, tightening, noise_variance, salt)
+    return BoxCells(points, kernel, prior_mean, cover, log, tree, index)
 
 
 class Above(NamedTuple):
@@ -244,7 +245,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
     def clear(self) -> None:
         self._queue: list[tuple[Cell, Task]] = []  # observations that are not sent yet
         self._pending: list[int] = []  # whose points the parts were told
-        self._said = self._told.count  # observations that they were told
+        self._said = self._log.count  # observations that they were told
         self._parts.restore(dict.fromkeys(range(PARTS), self._state(0)))
         self._early: dict[int, Found] = {}  # summits that nobody asked for yet, by number of the cell
         self._guessed, self._more = 0, 1  # how many of them were found at once, and how many will be the next time
@@ -267,7 +268,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
             groups.setdefault(cell.order % PARTS, []).append(i)
         tasks = {part: [asked[i][1] for i in which] for part, which in groups.items()}
         parts = sorted(groups)
-        log = self._told.count
+        log = self._log.count
         if log > self._said:
             self._parts.tell(None, "learn", self._news(self._said))
             self._said = log
@@ -285,7 +286,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
 
     def _news(self, first: int, pending: Sequence[int] = ()) -> News:
         """Observations from some number on, with the points where they were made and those of pending candidates."""
-        log, since = self._told, slice(first, self._told.count)
+        log, since = self._log, slice(first, self._log.count)
         numbers, points = np.empty(0, dtype=np.int64), np.empty((0, 0))
         if self._points is not None:
             numbers = np.unique(np.append(log.candidates[since], np.array(pending, dtype=np.int64)))
@@ -312,7 +313,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
         for (cell, _), found in zip(self._queue, self._ask(self._queue), strict=True):
             cell.gain, cell.summit = found.gain, found.summit
             if cell.slot >= 0:
-                self._contest.put_back(cell, found.known)
+                self._tree.put_back(cell, found.known)
         self._queue = []
 
     # ---- what a shard does
@@ -327,7 +328,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
         if any(cell is queued for queued, _ in self._queue):
             self.settle()
-        number = self._told.count - 1
+        number = self._log.count - 1
         self._queue.append((cell, self._task("observe", cell, new=number, log_term=log_term)))
         if log_term is None:
             self.settle()
@@ -336,7 +337,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
         found = self._early.pop(cell.number, None)
         if found is None:
             self._look_back()
-            others = [other for other in self._contest.likely(log_term, self._more) if other is not cell]
+            others = [other for other in self._tree.likely(log_term, self._more) if other is not cell]
             self._guessed = len(others)
             tasks = [(cell, self._task("evaluate", cell, log_term=log_term, pending=posterior))]
             for other in others:
@@ -346,7 +347,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
             self._early = {other.number: each for other, each in zip(others, more, strict=True)}
         cell.summit = found.summit
         self.evaluations += found.evaluations
-        self._contest.put_back(cell, found.known)
+        self._tree.put_back(cell, found.known)
 
     def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
         cover = self._cover
@@ -360,7 +361,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
                 for child in children:
                     child.caps = under[numbers.searchsorted(members[child.place])]
         for child in children:
-            places = (cover.places(child.divisions, int(self._told.candidates[i])) for i in cell.data)
+            places = (cover.places(child.divisions, int(self._log.candidates[i])) for i in cell.data)
             child.data = [i for i, held in zip(cell.data, places, strict=True) if child.place in held]
         born = [(child, self._task("born", child)) for child in children if child.data]
         self._parts.tell([cell.order % PARTS], "leave", cell.divisions, cell.place)

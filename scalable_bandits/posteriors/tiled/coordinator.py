@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Acquisition, choose
-from scalable_bandits.posteriors.exact.window import Seen
+from scalable_bandits.posteriors.exact.window import PointPosterior
 from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.state import State
 from scalable_bandits.posteriors.tiled.earlier import refuse_tiles_left_behind
@@ -91,33 +91,33 @@ class ShardedTiles(Tiles):
 
     # ---- observing
 
-    def take(self, p: int, y: float, noise_variance: float, seen: Seen) -> float:
-        before: float = self._tell("take", p, y, noise_variance, seen)
+    def take(self, p: int, y: float, noise_variance: float, here: PointPosterior) -> float:
+        before: float = self._tell("take", p, y, noise_variance, here)
         return before
 
-    def seen(self, p: int) -> Seen:
+    def point_posterior(self, p: int) -> PointPosterior:
         if self._finalist is not None and self._finalist.position == p:
-            return self._finalist.seen
-        found: Seen = self._shards.ask([int(self._shard_of[p // self.width])], "seen", p)[0]
+            return self._finalist.posterior
+        found: PointPosterior = self._shards.ask([int(self._shard_of[p // self.width])], "point_posterior", p)[0]
         return found
 
-    def _likely(self, p: int, noise_variance: float) -> Indices:
+    def _next_batch(self, p: int, noise_variance: float) -> Indices:
         if not self._current:
             self._promised = self._shards.ask(self._all, "promised")
         count = -(-self.size // self._neighbours)
         tops, where = np.full(count, -np.inf), np.zeros(count, dtype=np.int64)
-        held = self._ahead.positions
+        held = self._column_cache.positions
         owners = self._shard_of[held // self.width]
         for shard, (first, more, positions, cached) in enumerate(self._promised):
             groups = slice(first, first + len(more))
             where[groups] = np.where(more > tops[groups], positions, where[groups])
             np.maximum(tops[groups], more, out=tops[groups])
-            self.promise[held[owners == shard]] = cached
-        return self._chosen(p, tops, where)
+            self.index[held[owners == shard]] = cached
+        return self._batch_with(p, tops, where)
 
     def _load(self, chosen: Indices) -> None:
-        worst = self._ahead.worst(len(chosen) - self._ahead.free, self.promise)
-        self._tell("load", chosen, self._gather(chosen, "rows_here", chosen), worst)
+        evicted = self._column_cache.lowest(len(chosen) - self._column_cache.free, self.index)
+        self._tell("load", chosen, self._gather(chosen, "rows_here", chosen), evicted)
 
     def observe(self, p: int, y: float, noise_variance: float) -> float:
         if self._half_folded:
@@ -128,7 +128,7 @@ class ShardedTiles(Tiles):
         if not self._half_folded:
             self._tell("close")
         self._half_folded = True  # if the shards cannot be reached now, the rest is done the next time
-        newest = self._gather(self._ahead.positions, "newest_here")
+        newest = self._gather(self._column_cache.positions, "newest_here")
         self._tell("bring_forward", newest)
         self._half_folded = False
 
@@ -138,10 +138,10 @@ class ShardedTiles(Tiles):
     # ---- asked about
 
     def best(
-        self, index: Acquisition, salt: int, numbers: Indices, mask: NDArray[np.bool_] | None
+        self, acquisition: Acquisition, salt: int, numbers: Indices, mask: NDArray[np.bool_] | None
     ) -> tuple[int, float]:
         allowed = None if mask is None else np.packbits(mask)
-        answers = self._shards.ask(self._all, "contest", index, allowed, salt)
+        answers = self._shards.ask(self._all, "contest", acquisition, allowed, salt)
         self.floored = sum(answer.floored for answer in answers)
         self._promised, self._current = [answer.promised for answer in answers], True
         found = [finalist for answer in answers for finalist in answer.finalists]

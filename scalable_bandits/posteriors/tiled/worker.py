@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Acquisition, finalists
-from scalable_bandits.posteriors.exact.window import Seen
+from scalable_bandits.posteriors.exact.window import PointPosterior
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.posteriors.tiled import tiles as tiling
 from scalable_bandits.posteriors.tiled.ordering import tile_order
@@ -39,7 +39,7 @@ class Finalist(NamedTuple):
 
     position: int
     score: float
-    seen: Seen
+    posterior: PointPosterior
 
 
 class Promised(NamedTuple):
@@ -121,10 +121,10 @@ class TilesPart(Tiles):
     def contest(self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
         """Score the candidates of this shard, or those allowed (a mask in bits); those that may have the largest."""
         mask = None if allowed is None else np.unpackbits(allowed, count=self.size).astype(np.bool_)
-        where = self.score(index, mask)
-        best = finalists(self.promise[where], salt, self._numbers[where])
+        where = self.compute_index(index, mask)
+        best = finalists(self.index[where], salt, self._numbers[where])
         best = best + where.start if isinstance(where, slice) else where[best]
-        found = [Finalist(p, float(self.promise[p]), self.seen(p)) for p in best.tolist()]
+        found = [Finalist(p, float(self.index[p]), self.point_posterior(p)) for p in best.tolist()]
         return Answer(found, self.promised(), self.floored)
 
     def here(self, positions: Indices) -> Indices:
@@ -132,8 +132,8 @@ class TilesPart(Tiles):
         return positions[(positions >= self.block.start) & (positions < self.block.stop)]
 
     def promised(self) -> Promised:
-        """`promising`, and the promises of those held here whose columns are at hand."""
-        return Promised(*self.promising(), self.promise[self.here(self._ahead.positions)])
+        """`group_maxima`, and the promises of those held here whose columns are at hand."""
+        return Promised(*self.group_maxima(), self.index[self.here(self._column_cache.positions)])
 
     def rows_here(self, positions: Indices) -> Floats:
         """Rows so far of those held here, (k, height)."""
@@ -141,7 +141,7 @@ class TilesPart(Tiles):
 
     def newest_here(self) -> Floats:
         """`newest` of those held here."""
-        return self._across(self.here(self._ahead.positions), self._height, self._newest)
+        return self._across(self.here(self._column_cache.positions), self._height, self._newest)
 
     def placed_here(self, positions: Indices) -> Floats:
         """`placed` of those held here, (k, height + rank)."""

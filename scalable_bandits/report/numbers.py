@@ -1,12 +1,14 @@
-"""Numbers as people read them."""
+"""Numbers as readable text."""
 
 from __future__ import annotations
 
 import math
 
+MISSING = "\N{EN DASH}"  # shown for NaN
+
 
 def significant(value: float, digits: int = 4) -> str:
-    """A number to so many significant digits, their zeros too; whole where it is that large.
+    """Format a number with a fixed count of significant digits; numbers from 10,000 on are rounded to whole ones.
 
     Examples
     --------
@@ -24,3 +26,13 @@ def significant(value: float, digits: int = 4) -> str:
         return f"{value:.{digits - 1}e}"
     text = f"{value:.{max(places, 0)}f}"
     return f"{float(text):,.0f}" if abs(float(text)) >= 10_000 else text
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Format a number as `significant` does; NaN becomes a dash."""
+    return MISSING if math.isnan(value) else significant(value, digits)
+
+
+def interval(low: float, high: float) -> str:
+    """Format a confidence interval; NaN becomes a dash."""
+    return MISSING if math.isnan(low) else f"{number(low, 3)} to {number(high, 3)}"

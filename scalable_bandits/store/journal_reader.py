@@ -1,4 +1,4 @@
-"""The rounds of a journal, taken into a run around what is damaged."""
+"""Reading of the rounds in a journal, around damaged frames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scalable_bandits.store.scan import Scan
 
 
 class Run(Protocol):
-    """What takes the rounds: `StoredRun`, as far as its journal concerns it."""
+    """Interface of the run that takes the rounds: a part of `StoredRun`."""
 
     location: Any
     attributes: dict[str, Any]
@@ -30,35 +30,35 @@ class Run(Protocol):
 
     @property
     def deterministic(self) -> bool:
-        """Whether lost rounds can be played again."""
+        """Whether lost rounds can be simulated again."""
 
     def rows(self) -> Rows:
-        """The rounds after the whole chunks."""
+        """Return the rounds after the whole chunks."""
 
     def take(self, rows: Columns, count: int, skip: int = 0) -> None:
-        """Add rows, arrays (count, ...) of each field, but for the first `skip`."""
+        """Add rows, arrays (count, ...) of each field, without the first `skip`."""
 
 
-class JournalReading:
-    """Takes the rounds of a journal into a run, around what is damaged.
+class JournalReader:
+    """Reader that adds the rounds of a journal to a run, around damaged frames.
 
     Parameters
     ----------
     run
-        The run, which holds the whole chunks only.
+        Run with its whole chunks only.
     found
-        What is in its files.
+        Scan of the run's files.
     """
 
     def __init__(self, run: Run, found: Scan):
         self._run = run
         self._contents, self._least = found.logs[ROUNDS], found.least[ROUNDS]
         self._file = found.file(run.location, ROUNDS)
-        self._position = run.chunks.whole  # rounds that are in the run, or are known to be lost
-        self._cut = False  # whether a lost round ends the run
+        self._position = run.chunks.whole  # number of rounds in the run or lost
+        self._ended = False  # whether the run ends before a lost round
 
-    def take(self) -> int:
-        """Take everything that can be had; tells how many rounds there were."""
+    def read(self) -> int:
+        """Add all readable rounds to the run; return how many rounds there were, including lost ones."""
         gap: Gap | None = None
         seen = self._run.chunks.whole
         for item in self._contents.items:
@@ -66,15 +66,15 @@ class JournalReading:
                 gap = item if item.frames != 0 else None
                 continue
             if gap is not None or item.first > max(seen, self._run.chunks.whole):
-                self._pass(gap, item.first)
-            if self._cut:
+                self._skip_gap(gap, item.first)
+            if self._ended:
                 return max(self._position, self._least.rounds)
-            gap, seen = None, self._read(item)
-        self._finish(gap)
+            gap, seen = None, self._read_frame(item)
+        self._check_end(gap)
         return self._position
 
-    def _read(self, frame: Frame) -> int:
-        """Take what a frame says; tells how many rounds the run had after it."""
+    def _read_frame(self, frame: Frame) -> int:
+        """Apply a frame; return the number of rounds of the run after it."""
         run = self._run
         run.orderly, run.last_write = frame.kind == Kind.CLOSED, frame.time
         if frame.kind != Kind.ROWS:
@@ -85,15 +85,16 @@ class JournalReading:
         self._position = max(self._position, frame.first + count)
         return frame.first + count
 
-    def _pass(self, gap: Gap | None, rounds: int) -> None:
-        """Go on after damaged frames, where the run had so many rounds."""
-        self._run.problems.append(f"{self._where(gap)}: damaged; {self._fill(rounds)}")
+    def _skip_gap(self, gap: Gap | None, rounds: int) -> None:
+        """Report a gap, which ends after `rounds` rounds of the run, and continue after it."""
+        self._run.problems.append(f"{self._place_of(gap)}: damaged; {self._restore_lost(rounds)}")
 
-    def _where(self, gap: Gap | None) -> str:
+    def _place_of(self, gap: Gap | None) -> str:
+        """Return the file and the bytes of a gap, for messages."""
         return self._file if gap is None or gap.stop == gap.start else f"{self._file}, bytes {gap.start} to {gap.stop}"
 
-    def _fill(self, rounds: int) -> str:
-        """Take lost rounds from the arrays, where the last close wrote them; says what is lost in the end."""
+    def _restore_lost(self, rounds: int) -> str:
+        """Read lost rounds from the arrays if the last close wrote them there; return what remains lost."""
         run, start = self._run, self._position
         if min(rounds, run.chunks.committed) > start:
             rows = run.chunks.published()
@@ -103,25 +104,26 @@ class JournalReading:
                 run.take({name: values[inside] for name, values in rows.items()}, self._position - start)
         first, self._position = self._position, max(self._position, rounds)
         if first >= rounds:
-            return "no round is lost, but what was pending may be"
-        self._cut = run.deterministic
+            return "no round is lost, but pending candidates may be"
+        self._ended = run.deterministic
         return f"rounds {first + 1} to {rounds} cannot be read"
 
-    def _finish(self, gap: Gap | None) -> None:
-        """Compare the end with what is known to have been there."""
+    def _check_end(self, gap: Gap | None) -> None:
+        """Compare the end of the journal with the extent that it is known to have had."""
         run, contents = self._run, self._contents
         start, rounds = self._position, max(self._least.rounds, run.chunks.committed)
         missing = self._least.frames - contents.frames
         if gap is not None:
-            lost = self._fill(rounds)
-            if self._position == start and missing <= 0:  # what it said is not known, nor whether it was a frame
+            lost = self._restore_lost(rounds)
+            if self._position == start and missing <= 0:  # perhaps the damaged bytes were not a frame
                 lost = f"rounds after round {start} cannot be read, if there were any"
-            run.problems.append(f"{self._where(gap)}: damaged, and no frame follows; {lost}")
+            run.problems.append(f"{self._place_of(gap)}: damaged, and no frame follows; {lost}")
         elif missing > 0 and contents.frames:
-            run.problems.append(f"{self._file}: it ends too early, {missing} frames are missing; {self._fill(rounds)}")
+            lost = self._restore_lost(rounds)
+            run.problems.append(f"{self._file}: it ends too early, {missing} frames are missing; {lost}")
         elif rounds > start:
-            lost = self._fill(rounds)
-            if self._cut or run.attributes["schema"] == SCHEMA:
+            lost = self._restore_lost(rounds)
+            if self._ended or run.attributes["schema"] == SCHEMA:
                 run.problems.append(f"{self._file}: {lost}")
-            else:  # which did not count what it had in its journal
+            else:  # schema 1 does not count the rounds in its journal
                 run.repairs.append(f"rounds {start + 1} to {rounds} were missing in the journal, read from the arrays")

@@ -1,0 +1,334 @@
+"""The Gaussian-process model of a policy, of one of its priors or of one of its stages.
+
+A model has a prior (a kernel and a mean), an engine that keeps the posterior on the candidates up to date, the
+observations, and, where hyperparameters are learned, their schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.formulas.acquisition import UpperConfidence
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors import pending as pending_values
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.maximization import Top
+from scalable_bandits.posteriors.box.search import top_of_box
+from scalable_bandits.posteriors.box.surface import SmoothIndex, constant_mean, differenced
+from scalable_bandits.posteriors.collapsed import CollapsedObservations
+from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
+from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
+from scalable_bandits.posteriors.regression import Regression
+from scalable_bandits.posteriors.state import Field, State, Stateful, member, part
+from scalable_bandits.spaces import Domain, Mask
+
+MEAN = UpperConfidence(width=0.0)
+DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
+
+MakeEngine = Callable[[Kernel, Floats, Floats], Engine]  # from kernel, candidates (n, d) and their prior means (n,)
+
+
+class ModelPrior(NamedTuple):
+    """Prior of a model, before hyperparameters are learned."""
+
+    kernel: Kernel
+    mean: Callable[[Floats], Floats]  # prior mean (k,) at points (k, d), in units of y
+    constant: float | None = None  # the mean where it is the same everywhere
+
+
+class Model(Stateful):
+    """Prior, engine and observations on the candidates of a domain.
+
+    Parameters
+    ----------
+    prior
+        Kernel and mean.
+    domain
+        Numbered points.
+    make_engine
+        Makes an engine without observations.
+    regularization
+        lambda, the noise variance of a pending point, in squared units of y.
+    schedule
+        Hyperparameters that are learned, and when; None keeps those of the prior.
+
+    Attributes
+    ----------
+    observations : CollapsedObservations
+        Observations by point; empty where the engine forgets, since it alone has the posterior then.
+    """
+
+    STATE: ClassVar[tuple[Field, ...]] = (
+        member("schedule", name="learned"),
+        member("engine"),
+        member("observations", name="observed"),
+    )
+
+    batched_columns = True  # whether the columns of several pending points are computed together
+
+    def __init__(
+        self, prior: ModelPrior, domain: Domain, make_engine: MakeEngine, regularization: float,
+        schedule: HyperparameterSchedule | None = None,
+    ):  # fmt: skip
+        self.prior, self.domain, self.schedule = prior, domain, schedule
+        self.regularization = regularization
+        self.observations = CollapsedObservations()
+        self._make_engine = make_engine
+        self._engine: Engine | None = None
+        self._queried = np.zeros(domain.size, dtype=np.bool_)
+        self._regression: Regression | None = None
+        self._columns: dict[int, Floats] = {}  # posterior covariances of pending points with all
+
+    # ---- the prior
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of the posterior: that of the prior, or the one learned last."""
+        return self.prior.kernel if self.schedule is None else self.schedule.kernel
+
+    @property
+    def constant_mean(self) -> float | None:
+        """Prior mean where it is the same everywhere, given or learned, in units of y; None elsewhere."""
+        learned = None if self.schedule is None else self.schedule.mean
+        return self.prior.constant if learned is None else learned
+
+    def prior_mean(self, points: Floats) -> Floats:
+        """Return the prior mean at points (k, d), shape (k,), in units of y."""
+        constant = self.constant_mean
+        return self.prior.mean(points) if constant is None else np.full(len(points), constant)
+
+    # ---- the engine
+
+    @property
+    def engine(self) -> Engine:
+        """Engine of the candidates, made at its first use."""
+        if self._engine is None:
+            self._engine = self._fresh_engine()
+        return self._engine
+
+    def _fresh_engine(self) -> Engine:
+        points = self.domain.points()
+        return self._make_engine(self.kernel, points, self.prior_mean(points))
+
+    def _known(self) -> Engine:
+        """Return a new engine that has the collapsed observations."""
+        engine = self._fresh_engine()
+        engine.observe_all(*self.observations.collapsed())
+        return engine
+
+    @property
+    def queried(self) -> Mask:
+        """Candidates with observations that still count, (n,)."""
+        return self._engine.observed if isinstance(self._engine, ForgettingEngine) else self._queried
+
+    @property
+    def forgets(self) -> bool:
+        """Whether the engine forgets, and has the observations alone."""
+        return isinstance(self._engine, ForgettingEngine)
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain of the observations, in nats."""
+        return 0.0 if self._engine is None else self._engine.information_gain
+
+    # ---- observations
+
+    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        """Condition on an observation y of a candidate, and move on by a round."""
+        engine = self.engine
+        engine.observe(candidate, y, noise_variance)
+        engine.advance()
+        if not isinstance(engine, ForgettingEngine):
+            self.observations.add(candidate, y, noise_variance)
+            self._queried[candidate] = True
+        self._regression = None
+        if self._columns:
+            self._columns.clear()
+
+    def learn_hyperparameters(self, rounds: int) -> None:
+        """Learn the hyperparameters again if they are due after so many rounds."""
+        schedule = self.schedule
+        if schedule is None or not schedule.due(rounds):
+            return
+        queried, averages, noise_variances = self.observations.collapsed()
+        points = self.domain.points(queried)
+        prior = 0.0 if schedule.mean is not None else self.prior.mean(points)
+        schedule.learn(points, averages - prior, noise_variances)
+        self._engine = self._known()
+
+    def forget(self) -> None:
+        """Drop all observations."""
+        self._engine, self._regression, self.observations = None, None, CollapsedObservations()
+        self._queried[:] = False
+        self._columns.clear()
+
+    def extended(self, domain: Domain) -> Model:
+        """Return the model on a larger domain, with the same observations."""
+        grown = self._on(domain)
+        engine = self.engine
+        if isinstance(engine, ForgettingEngine):
+            points = domain.points()
+            grown._engine = engine.extended(points, self.prior_mean(points))
+        else:
+            grown._engine = grown._known()
+        return grown
+
+    def take(self, state: State, size: int) -> None:
+        """Take the state of a model of the same prior on the first `size` candidates."""
+        self.observations.restore(part(state, "observed"))
+        if not isinstance(self.engine, ForgettingEngine):
+            self._engine = self._known()
+            return
+        points = self.domain.points()
+        held = self._make_engine(self.kernel, points[:size], self.prior_mean(points[:size]))
+        held.restore(part(state, "engine"))
+        assert isinstance(held, ForgettingEngine)
+        self._engine = held.extended(points, self.prior_mean(points))
+
+    def _on(self, domain: Domain) -> Model:
+        """Return a model of the same observations on another domain, without its engine."""
+        moved = type(self)(self.prior, domain, self._make_engine, self.regularization, self.schedule)
+        moved.observations = self.observations
+        shared = min(domain.size, len(self._queried))
+        moved._queried[:shared] = self._queried[:shared]
+        return moved
+
+    # ---- pending points
+
+    def reduction(self, pending: Sequence[int]) -> Floats | None:
+        """Return the variance (n,), in squared units of y, that pending points take off; None if none is pending."""
+        return pending_values.reduction(*self.pending_covariance(pending)) if pending else None
+
+    def pending_covariance(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
+        """Return posterior covariances of the distinct pending points with all (q, n), and of their values (q, q)."""
+        held = self._columns
+        points, counts = pending_values.distinct(pending)
+        missing = [c for c in points.tolist() if c not in held]
+        for some in [missing] if self.batched_columns and missing else [[c] for c in missing]:
+            held.update(zip(some, self.engine.columns(np.array(some)), strict=True))
+        columns = np.array([held[c] for c in points.tolist()])
+        return columns, pending_values.covariance_of_values(columns, points, self.regularization / counts)
+
+    # ---- maximised, predicted
+
+    def maximize(
+        self, index: Acquisition, salt: int, allowed: Mask | None, pending: Sequence[int], key: tuple[int, int]
+    ) -> int | Floats:
+        """Return the candidate of largest index; on a whole box the point (d,).
+
+        Parameters
+        ----------
+        index
+            Index of candidates.
+        salt
+            Seed of the tie-breaking hash.
+        allowed
+            (n,) candidates to choose from; None for all.
+        pending
+            Pending candidates.
+        key
+            Seed and round, for what is drawn in a search.
+        """
+        return self.engine.maximize(index, salt, allowed, self.reduction(pending))[0]
+
+    def best_mean(self, salt: int, queried: Mask, otherwise: Mask | None, key: tuple[int, int]) -> tuple[Any, float]:
+        """Return candidate (or point) and value of the largest posterior mean.
+
+        Parameters
+        ----------
+        salt, key
+            As of `maximize`.
+        queried
+            (n,) candidates to choose from, unless there are none.
+        otherwise
+            (n,) candidates to choose from where `queried` is empty; None for all.
+        """
+        return self.engine.maximize(MEAN, salt, queried if queried.any() else otherwise)
+
+    def predict(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return posterior mean and variance at points (k, d), anywhere: two (k,) arrays."""
+        mean, variance = self.deviation(points)
+        return mean + self.prior_mean(points), variance
+
+    def deviation(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return posterior mean minus prior mean, and variance, at points (k, d), anywhere: two (k,) arrays."""
+        engine = self.engine
+        return engine.predict(points) if engine.predicts else self._refitted().predict(points)
+
+    def _refitted(self) -> Regression:
+        if self._regression is None:
+            queried, averages, noise_variances = self.observations.collapsed()
+            where = self.domain.points(queried)
+            self._regression = Regression(self.kernel, where, noise_variances, averages - self.prior_mean(where))
+        return self._regression
+
+    # ---- state
+
+    def before_restore(self, state: State) -> None:
+        """Let the engine be made anew, by the hyperparameters of the state."""
+        self._engine = None
+
+    def after_restore(self) -> None:
+        """Mark the candidates that were observed."""
+        self._queried = np.zeros(self.domain.size, dtype=np.bool_)
+        self._queried[self.observations.collapsed()[0]] = True
+        self._regression = None
+        self._columns.clear()
+
+
+class BoxModel(Model):
+    """The model of a whole box: its index is maximised over all points, not over candidates."""
+
+    def _fresh_engine(self) -> BoxEngine:
+        constant, bounds = self.constant_mean, self._bounds
+        mean = differenced(self.prior_mean, bounds) if constant is None else constant_mean(constant)
+        engine = BoxEngine(self.kernel, len(bounds), mean)
+        engine.points = self.domain.points()
+        return engine
+
+    @property
+    def _bounds(self) -> Floats:
+        bounds = self.domain.space.box
+        assert bounds is not None
+        return bounds
+
+    def extended(self, domain: Domain) -> Model:
+        grown = self._on(domain)
+        if self.prior.constant is None:  # a function, which may refuse the new points
+            added = domain.points(np.arange(self.domain.size, domain.size))
+            self.prior_mean(added[~np.isnan(added[:, 0])])
+        engine = self.engine
+        engine.points = domain.points()
+        grown._engine, grown._regression = engine, self._regression
+        return grown
+
+    def maximize(
+        self, index: Acquisition, salt: int, allowed: Mask | None, pending: Sequence[int], key: tuple[int, int]
+    ) -> Floats:
+        return self.top(index, pending, key).x
+
+    def best_mean(self, salt: int, queried: Mask, otherwise: Mask | None, key: tuple[int, int]) -> tuple[Any, float]:
+        if queried.any():
+            return super().best_mean(salt, queried, otherwise, key)
+        found = self.top(MEAN, (), key)
+        return found.x, found.value
+
+    def top(self, index: Acquisition, pending: Sequence[int], key: tuple[int, int]) -> Top:
+        """Return where an index is largest over the box, given pending points; `key` as of `maximize`."""
+        engine = self.engine
+        assert isinstance(engine, BoxEngine)
+        known, awaited = self.domain.points(np.flatnonzero(self._queried)), self.domain.points(list(pending))
+        return top_of_box(engine, self._bounds, cast(SmoothIndex, index), known, awaited, self.regularization, key)
+
+
+def make_model(
+    prior: ModelPrior, domain: Domain, make_engine: MakeEngine, regularization: float,
+    schedule: HyperparameterSchedule | None = None,
+) -> Model:  # fmt: skip
+    """Make the model of a domain: that of a whole box, or one on candidates; parameters as of `Model`."""
+    kind = BoxModel if domain.whole_box else Model
+    return kind(prior, domain, make_engine, regularization, schedule)

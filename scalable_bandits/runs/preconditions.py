@@ -1,0 +1,20 @@
+"""The policies that a run takes."""
+
+from __future__ import annotations
+
+from scalable_bandits import checks
+from scalable_bandits.policies import Policy
+
+
+def check_fresh(policy: Policy) -> None:
+    """Raise ValueError unless a policy was neither asked nor told: a run brings it up to date itself."""
+    checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
+    if policy.rounds or policy.pending:
+        given = f"one that was told {policy.rounds} rounds and has {len(policy.pending)} pending"
+        checks.refuse("policy", given, "a fresh one, neither asked nor told")
+
+
+def check_unrecorded(policy: Policy) -> None:
+    """Raise ValueError if a recording of a policy is open, which would miss what a run plays."""
+    if policy.recorded:
+        checks.refuse("policy", "one that an open recording keeps", "one without: close the recording first")

@@ -1,0 +1,98 @@
+"""Spaces that are a list of points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.base import FiniteSpace, Indices
+
+
+def _frozen_points(value: ArrayLike) -> Floats:
+    array = checks.finite("array", value)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or not array.size:
+        checks.refuse("array", f"shape {array.shape}", "(n, d) with n >= 1 and d >= 1")
+    array = np.ascontiguousarray(array) + 0.0  # a copy, and -0.0 becomes 0.0: rows compare by their bytes
+    array.flags.writeable = False
+    return array
+
+
+@attrs.frozen(eq=False, slots=False)
+class Points(FiniteSpace):
+    """Explicit candidates.
+
+    Parameters
+    ----------
+    array
+        (n, d) coordinates; (n,) is n points of dimension 1. Equal rows are one and the same point.
+
+    Raises
+    ------
+    ValueError
+        If the array is empty, not finite, or not of one or two dimensions.
+    """
+
+    array: Floats = attrs.field(converter=_frozen_points, repr=False)
+    _rows: dict[bytes, int] = attrs.field(init=False, factory=dict, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Points) and np.array_equal(self.array, other.array)
+
+    def __hash__(self) -> int:
+        return hash((self.array.shape, self.array.tobytes()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.array,)  # unpickled arrays would be writable
+
+    def __repr__(self) -> str:
+        return f"Points(size={self.size}, dimension={self.dimension})"
+
+    @property
+    def dimension(self) -> int:
+        return int(self.array.shape[1])
+
+    @property
+    def size(self) -> int:
+        return len(self.array)
+
+    def points(self, candidates: ArrayLike | None = None) -> Floats:
+        return self.array if candidates is None else self.array[np.asarray(candidates, dtype=np.int64)]
+
+    def index(self, x: ArrayLike) -> Indices:
+        points, _ = self.parse(x)
+        found = self.find(points)
+        if (found < 0).any():
+            checks.refuse(
+                "x", points[found < 0][0].tolist(), f"one of the {self.size} candidates of the space, exactly"
+            )
+        return found
+
+    def find(self, points: Floats) -> Indices:
+        """Return the numbers (k,) of the candidates at points (k, d); -1 where there is no candidate."""
+        if not self._rows:
+            for i in range(self.size - 1, -1, -1):
+                self._rows[self.array[i].tobytes()] = i
+        return np.array([self._rows.get(row.tobytes(), -1) for row in points + 0.0], dtype=np.int64)
+
+    @property
+    def side_lengths(self) -> Floats:
+        lengths = np.ptp(self.array, axis=0)
+        lengths[lengths == 0.0] = 1.0
+        return np.asarray(lengths)
+
+    def grown(self, points: Floats) -> Points:
+        """Return these candidates, and more points (k, d) after them."""
+        return Points(np.concatenate([self.array, points]))
+
+    def canonical(self, candidate: int) -> int:
+        return int(self.find(self.array[[candidate]])[0])
+
+    def equal_to(self, candidate: int) -> Indices:
+        return np.flatnonzero((self.array == self.array[candidate]).all(axis=1))
