@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,17 @@ from scalable_bandits.posteriors.model import Model, ModelPrior
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import FiniteSpace, Mask, make_domain
 
+QUESTIONS = ("propose", "upper", "moments")  # methods of `PriorModel` that ask its engine
+
 
 class Proposal(NamedTuple):
     """The candidate that a prior would play."""
 
     candidate: int
     upper: float  # upper confidence bound of the candidate
+
+
+QUESTIONS = ("propose", "upper", "moments")  # methods of `PriorModel` that ask its engine
 
 
 class PriorModel:
@@ -45,17 +50,7 @@ class PriorModel:
         lambda, the noise variance of a pending point, in squared units of y.
     salt
         Seed of the tie-breaking hash.
-
-    Attributes
-    ----------
-    CHANGING : frozenset
-        Methods that change what is answered later.
-    ASKING : frozenset
-        Methods that do where `ask_is_stateful`.
     """
-
-    CHANGING: ClassVar[frozenset[str]] = frozenset({"observe", "take"})
-    ASKING: ClassVar[frozenset[str]] = frozenset({"propose", "upper", "moments"})
 
     def __init__(self, prior: Prior, space: FiniteSpace, engine: str, regularization: float, salt: int):
         self._prior, self._space, self._salt = prior, space, salt
@@ -119,13 +114,13 @@ class PriorModel:
         self._model.take(state, size)
 
     @property
-    def ask_is_stateful(self) -> bool:
-        """Whether asking leaves traces in later rounding; see `Engine`."""
-        return self._model.engine.ask_is_stateful
+    def changing(self) -> frozenset[str]:
+        """Names of the methods that change later answers; questions do if the engine's `ask_is_stateful`."""
+        return frozenset({"observe", "take", *(QUESTIONS if self._model.engine.ask_is_stateful else ())})
 
     def report(self) -> tuple[float, bool]:
-        """Return the realised information gain in nats, and `ask_is_stateful`."""
-        return self._model.information_gain, self.ask_is_stateful
+        """Return the realised information gain in nats, and whether asking leaves traces in later rounding."""
+        return self._model.information_gain, self._model.engine.ask_is_stateful
 
     def state(self) -> State:
         """Return the arrays of the state by name."""

@@ -75,6 +75,14 @@ class VisitedPoints:
                 found[i] = -1
         return found
 
+    def index(self, x: ArrayLike) -> Indices:
+        """Return the numbers (k,) of points (d,) or (k, d); ValueError for a point without one."""
+        points = np.asarray(x, dtype=np.float64).reshape(-1, self.dimension)
+        found = self.find(points)
+        if (found < 0).any():
+            checks.refuse("x", points[found < 0][0].tolist(), f"one of the {self.size} points visited, exactly")
+        return found
+
     def placed(self, numbers: Indices, points: Floats) -> VisitedPoints:
         """Return these points, and points (k, d) with given numbers (k,); numbers left out are rows of NaN."""
         array = np.full((max(self.size, int(np.max(numbers, initial=-1)) + 1), self.dimension), np.nan)

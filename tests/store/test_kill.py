@@ -327,7 +327,7 @@ def test_killed_while_it_opens(memory):
     with sb.record(policy, place):
         policy.tell(policy.ask(), 1.0)
         policy.ask()
-        pending = policy.pending_points.numbers.copy()
+        pending = policy.finite_space.index(policy.pending).tolist()
     for number in range(1, 16):
         faults = [Fault(number, torn=0.5 if number % 2 else 1.0), Fault()]
         for fault in faults:
