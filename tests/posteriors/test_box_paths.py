@@ -70,7 +70,7 @@ def test_no_denser_search_finds_more(dimension, missed):
     bounds, gaps = np.array([[0.0, 1.0]] * dimension), []
     for seed in range(12):
         engine, path = path_of(dimension, seed)
-        top = top_of_path(path, sb.Box(bounds).bounds, engine.points, (seed, 1))
+        top = top_of_path(path, bounds, engine.points, (seed, 1))
         assert top.value == pytest.approx(path.predict(top.x[None])[0][0], abs=1e-10)
         gaps.append(searched(path, VALUE, bounds) - top.value)
     assert (np.array(gaps) > 1e-6).sum() <= missed
