@@ -468,7 +468,7 @@ class TestRefusedPolicies:
 
     def test_thompson_sampling_by_blocks(self) -> None:
         with pytest.raises(
-            ValueError, match=r"^engine: got 'blocked'; allowed: 'auto', 'dense' or 'pathwise': what draws need"
+            ValueError, match=r"^engine: got 'blocked'; allowed: 'auto', 'dense' or 'pathwise', which can draw samples"
         ):
             make("GPTS", engine="blocked")
 

@@ -199,7 +199,7 @@ class _Run:
             from scalable_bandits.store.tickets import TicketLog
 
             log = TicketLog(recording.store)
-            policy.pending_points.take_up(recording.store.pending, again=True)
+            policy.pending_points.replace(recording.store.pending, reissue=True)
         name = function_name(self.function).rpartition(":")[2].rpartition(".")[2]
 
         def keep(x: Any, y: float) -> None:

@@ -241,9 +241,9 @@ class Recording:
         self._introduce_pending()
         if policy.ask_is_stateful:
             for i in range(len(store.pending)):
-                policy.pending_points.take_up(store.pending[:i], again=False)
+                policy.pending_points.replace(store.pending[:i], reissue=False)
                 policy.propose(policy.allowed(None))
-        policy.pending_points.take_up(store.pending, again=not store.orderly)
+        policy.pending_points.replace(store.pending, reissue=not store.orderly)
 
     def _introduce_pending(self) -> None:
         """Give the points that no round has their numbers, and count those that are lost."""
