@@ -268,7 +268,7 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
         return points[0] if n is None else np.array(points)
 
     def propose(self, allowed: Mask | None = None) -> int:
-        """Return the number of the point that `choose` returns; simulations call it instead of `ask`."""
+        """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
         chosen = self.choose(allowed)
         if isinstance(chosen, np.ndarray):
             return int(self._locate(chosen[None])[0])

@@ -144,7 +144,7 @@ class ConfidencePolicy(GaussianProcessPolicy):
         return self._gain
 
     def given_gain(self, count: int) -> float:
-        """Return the information gain (nats) of `count` observations from the given number or function."""
+        """Return the given information gain (nats) for `count` observations; ValueError if it is invalid."""
         gain = checks.to_float(self._gain(count) if callable(self._gain) else self._gain)
         if not isinstance(gain, float) or not 0.0 <= gain < np.inf:
             checks.refuse("information_gain", f"{gain} for {count} observations", "a function with values >= 0, finite")
