@@ -404,7 +404,7 @@ class TestRefusedPolicies:
         ("name", "argument", "value", "allowed"),
         [
             *[("GPUCB", "theorem", value, "1, 2, 3, None") for value in (0, 4, "1", 1.0, True)],
-            ("IGPUCB", "confidence", "imprved", "'improved', .*'flynn-reeb'.*"),
+            ("IGPUCB", "confidence", "imprved", "did you mean 'improved'.*flynn-reeb.*"),
             ("GPTS", "samples", "al", "'auto', 'exact', 'pathwise'"),
             ("GPTS", "basis", None, "'fourier', 'quadrature'"),
             ("GPEI", "incumbent", "max", "'mean', 'observation'"),

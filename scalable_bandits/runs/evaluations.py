@@ -191,7 +191,7 @@ class EvaluationLoop:
 
     def _resume_tickets(self) -> None:
         """Sort the tickets of earlier processes: those of pending points run again, the others were told."""
-        pending = Counter(int(self._policy.finite_space.index(x)[0]) for x in self._policy.pending)
+        pending = Counter(self._policy.pending_points.numbers)
         for ticket in sorted(self.tickets.values(), key=lambda t: t.number):
             candidate = ticket.candidate
             if ticket.final:
@@ -240,7 +240,7 @@ class EvaluationLoop:
                 if not len(available):
                     raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}")
             x = self._policy.ask(available=available)
-        candidate = int(self._policy.finite_space.index(x)[0])
+        candidate = int(self._policy.domain.find(self._policy.space.parse(x)[0])[0])
         if self._interrupted.get(candidate):
             return self._interrupted[candidate].popleft()
         ticket = Ticket(len(self.tickets), candidate)
