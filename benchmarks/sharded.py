@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from unittest import mock
 
 import numpy as np
+from scalable_bandits.policies.sharded import ShardedPolicy
 from threadpoolctl import threadpool_limits
 
 import scalable_bandits as sb
@@ -21,7 +22,6 @@ from benchmarks.measure import Line
 from benchmarks.problems import problem
 from scalable_bandits.execution.cluster_executor import ClusterExecutor
 from scalable_bandits.execution.clusters import local
-from scalable_bandits.policies.sharded import ShardedPolicy
 
 PRIORS = 8
 WARM = 10  # rounds before those that are timed
@@ -206,9 +206,7 @@ def threads(quick: bool) -> Iterator[Line]:
 class Idle:
     """A shard that has nothing to do."""
 
-    CHANGING: ClassVar[frozenset[str]] = frozenset()
-    ASKING: ClassVar[frozenset[str]] = frozenset()
-    ask_is_stateful: ClassVar[bool] = False
+    changing: ClassVar[frozenset[str]] = frozenset()
 
     def nothing(self, number: int) -> None:
         """Nothing."""

@@ -181,6 +181,7 @@ class TestRefusedCalls:
 
     @pytest.mark.parametrize("place", PLACES)
     @pytest.mark.parametrize("case", CALLS)
+    @pytest.mark.sampled(4)
     def test_message_names_the_argument(self, case: str, place: str) -> None:
         """name: got ...; allowed: ..."""
         argument, call = CALLS[case]

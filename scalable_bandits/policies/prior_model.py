@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,9 @@ class Proposal(NamedTuple):
     upper: float  # upper confidence bound of the candidate
 
 
+QUESTIONS = ("propose", "upper", "moments")  # methods of `PriorModel` that may change the rounding of later results
+
+
 class PriorModel:
     """Model of one prior on the candidates, whose prior mean may change from round to round.
 
@@ -45,17 +48,7 @@ class PriorModel:
         Noise variance lambda of a pending point, in squared units of y.
     salt
         Seed of the tie-breaking hash.
-
-    Attributes
-    ----------
-    CHANGING : frozenset
-        Names of the methods that change later results.
-    ASKING : frozenset
-        Names of the methods that change later results where `ask_is_stateful`.
     """
-
-    CHANGING: ClassVar[frozenset[str]] = frozenset({"observe", "take"})
-    ASKING: ClassVar[frozenset[str]] = frozenset({"propose", "upper", "moments"})
 
     def __init__(self, prior: Prior, space: FiniteSpace, engine: str, regularization: float, salt: int):
         self._prior, self._space, self._salt = prior, space, salt
@@ -119,13 +112,13 @@ class PriorModel:
         self._model.take(state, size)
 
     @property
-    def ask_is_stateful(self) -> bool:
-        """Whether methods in `ASKING` change the rounding of later results; see `Engine`."""
-        return self._model.engine.ask_is_stateful
+    def changing(self) -> frozenset[str]:
+        """Names of the methods that change later results; questions do if the engine's `ask_is_stateful`."""
+        return frozenset({"observe", "take", *(QUESTIONS if self._model.engine.ask_is_stateful else ())})
 
     def report(self) -> tuple[float, bool]:
-        """Return the realised information gain in nats, and `ask_is_stateful`."""
-        return self._model.information_gain, self.ask_is_stateful
+        """Return the realised information gain in nats, and whether `ask` changes the rounding of later results."""
+        return self._model.information_gain, self._model.engine.ask_is_stateful
 
     def state(self) -> State:
         """Return the arrays of the state by name."""

@@ -34,6 +34,8 @@ class VisitedPoints:
         Numbers of the points by their bytes; shared with the objects that `placed` returns.
     """
 
+    has_coordinates: ClassVar[bool] = True
+
     def __init__(self, array: Floats, rows: dict[bytes, int] | None = None):
         self.array = array
         self.array.flags.writeable = False
@@ -71,6 +73,14 @@ class VisitedPoints:
         for i, number in enumerate(found.tolist()):  # a number may be that of another object with the same `rows`
             if number >= self.size or (number >= 0 and (self.array[number] != rows[i]).any()):
                 found[i] = -1
+        return found
+
+    def index(self, x: ArrayLike) -> Indices:
+        """Return the numbers (k,) of points (d,) or (k, d); ValueError for a point without one."""
+        points = np.asarray(x, dtype=np.float64).reshape(-1, self.dimension)
+        found = self.find(points)
+        if (found < 0).any():
+            checks.refuse("x", points[found < 0][0].tolist(), f"one of the {self.size} points visited, exactly")
         return found
 
     def placed(self, numbers: Indices, points: Floats) -> VisitedPoints:

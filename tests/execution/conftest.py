@@ -6,7 +6,7 @@ import pickle
 import pytest
 import threadpoolctl
 
-from scalable_bandits.execution import shard_log
+from scalable_bandits.execution import clusters, shard_log
 from scalable_bandits.execution.actors import Actors
 
 
@@ -70,6 +70,12 @@ def some_of_four(four, monkeypatch):
 def entries_of_logs(monkeypatch):
     """Set how many entries the log of shards has at the most."""
     return functools.partial(monkeypatch.setattr, shard_log, "MOST_ENTRIES")
+
+
+@pytest.fixture
+def connect_seconds(monkeypatch):
+    """Set how long a scheduler is waited for."""
+    return functools.partial(monkeypatch.setattr, clusters, "CONNECT_SECONDS")
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from naive import kernels as naive
 from naive import policies as naive_policies
 from naive.gp import GP
 from naive.normals import impulse_responses
-from scalable_bandits.posteriors.box.search import top_of_path
 
 import scalable_bandits as sb
 from posteriors.test_box import BOUNDS, PROBLEM, posterior, searched
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.posteriors import quadrature_features, random_features
 from scalable_bandits.posteriors.box.paths import draw_path
+from scalable_bandits.posteriors.box.search import top_of_path
 from scalable_bandits.randomness import generator
 
 VALUE = UpperConfidence(0.0)

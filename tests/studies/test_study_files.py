@@ -273,7 +273,9 @@ class TestCommand:
         tables = {"name": "a-bad-one", "builder": "zhou2021-slow", "horizon": 60, "replicates": 3}
         kept = ("chowdhury2017-light", "srinivas2010-synthetic")
         studies = {name: Study.load(name) for name in kept} | {"a-bad-one": Study.from_dict(tables)}
-        monkeypatch.setattr(Study, "registry", studies)
+        for name in Study.registry.keys() - studies.keys():
+            monkeypatch.delitem(Study.registry, name)
+        monkeypatch.setitem(Study.registry, "a-bad-one", studies["a-bad-one"])
         result = command("run", "--all", "--quick", "--json", "--data", tmp_path, "--out", tmp_path / "all")
         assert result.exit_code == 1, result.output
         record = json.loads(result.stdout)

@@ -53,7 +53,7 @@ class BoxEngine(OnDemandEngine):
         row, prior = self._solve(m, covariances(self.kernel, self._x[:m], x)[:, 0]), float(self.kernel.diagonal(x)[0])
         before = prior - float(row @ row)
         lost = not before >= 0.0  # by rounding
-        self.floored += lost
+        self._floored += lost
         before = 0.0 if lost else before
         self._sums[m if slot < 0 else slot] += 1.0 / noise_variance, y / noise_variance
         if slot >= 0 or lost:
