@@ -338,7 +338,7 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
                 checks.refuse("x", x, f"a pending point; pending: {self.pending}")
         if self._recorder is not None:
             self._recorder.asked(left)
-        self._pending.keep(left)
+        self._pending.restrict_to(left)
 
     def _locate(self, points: Floats) -> Indices:
         """Return the numbers (k,) of points (k, d); new points of a box get the next numbers."""

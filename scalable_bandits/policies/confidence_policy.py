@@ -45,7 +45,7 @@ def _gain(value: Any) -> GainGiven:
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class ConfidencePolicy(GaussianProcessPolicy):
-    """Base class of policies with an upper confidence bound (or scaled draws) of a width by B and information gain.
+    """Base class of policies whose confidence width depends on B and on the information gain.
 
     Parameters
     ----------

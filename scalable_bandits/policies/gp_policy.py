@@ -101,7 +101,7 @@ class GaussianProcessPolicy(Policy):
             means = checks.finite("prior_mean", self.prior_mean)
             sizes = [()] if self.space.finite is None else [(), (self._domain.size,)]
             if means.shape not in sizes:
-                allowed = "a number, or a function; on a finite space also one number a candidate"
+                allowed = "a number, or a function; on a finite space also one number for each candidate"
                 checks.refuse("prior_mean", f"shape {means.shape}", allowed)
             self.prior_mean = checks.frozen(means) if means.ndim else float(means)
         some = self._domain.sample(self.seed)
@@ -189,7 +189,7 @@ class GaussianProcessPolicy(Policy):
             given = np.asarray(self.prior_mean)
             means = given[self._domain.find(points)] if given.ndim else given
         if means.shape not in ((), (len(points),)):
-            checks.refuse("prior_mean", f"values of shape {means.shape}", f"({len(points)},), one a point")
+            checks.refuse("prior_mean", f"values of shape {means.shape}", f"({len(points)},), one for each point")
         return np.broadcast_to(means, (len(points),)).astype(np.float64)
 
     @property

@@ -78,7 +78,7 @@ def checked_theorem(policy: ConfidencePolicy, theorem: int | None, constants: tu
     if theorem is None:
         theorem = 2 if policy.domain.whole_box else 1
     if theorem == 1 and policy.domain.whole_box:
-        checks.refuse("theorem", 1, "2 or 3 on a whole box (1 is for finite spaces, of `candidates` points, say)")
+        checks.refuse("theorem", 1, "2 or 3 on a whole box (1 is for finite spaces, such as `candidates` points)")
     if theorem == 2 and policy.space.box is None:
         checks.refuse("theorem", 2, "1 or 3 on a space without bounds (2 is for boxes and grids)")
     pair = checks.finite("constants", constants)

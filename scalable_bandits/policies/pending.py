@@ -79,7 +79,7 @@ class PendingPoints:
             left.remove(number)
         return left
 
-    def keep(self, numbers: Sequence[int]) -> None:
+    def restrict_to(self, numbers: Sequence[int]) -> None:
         """Remove all pending candidates but these."""
         self.numbers = list(numbers)
         before = self._reissue

@@ -85,7 +85,7 @@ class SWGPUCB(ConfidencePolicy):
         w = self.memory_length
         if w * (w + self._domain.size) > LARGEST_WINDOW:
             checks.refuse(
-                "memory", w, f"w with w (w + candidates) up to {LARGEST_WINDOW:.0e}: so many numbers are held"
+                "memory", w, f"w with w (w + candidates) up to {LARGEST_WINDOW:.0e}: so many numbers are stored"
             )
 
     @functools.cached_property

@@ -60,7 +60,7 @@ def _priors(value: Any) -> tuple[Prior, ...]:
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class UnknownPriorPolicy(Policy):
-    """Base class of policies with several priors, which all learn every observation; subclasses choose who plays.
+    """Base class of policies with several priors, which all learn every observation; subclasses choose which one plays.
 
     An observation counts as a play of the prior whose turn it is when the value is told, whether or not that prior
     proposed the point: the policy's state is a function of the observations alone.

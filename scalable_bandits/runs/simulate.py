@@ -149,7 +149,7 @@ class Play:
 
     def rounds(
         self, first: int, count: int, seconds: float = math.inf, advance: Callable[[int], None] = lambda _: None,
-        keep: Callable[[dict[str, Any]], None] | None = None,
+        on_end: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Play rounds from t = `first` on: `count` of them, or fewer if the time is over; return their columns.
 
@@ -163,8 +163,8 @@ class Play:
             Time after which no round begins.
         advance
             Function that is called with 1 after every round, for a progress bar.
-        keep
-            Function that is called with the columns, also if a round raises.
+        on_end
+            Function that is called with the columns at the end, also if a round raises.
         """
         policy, environment = self.policy, self.environment
         ys, values, regrets, widths, gains = np.empty((5, count))
@@ -198,11 +198,11 @@ class Play:
                 if time.perf_counter() > stop:
                     break
         except BaseException:
-            if keep is not None and done == policy.rounds - first + 1:
-                keep(columns())
+            if on_end is not None and done == policy.rounds - first + 1:
+                on_end(columns())
             raise
-        if keep is not None:
-            keep(columns())
+        if on_end is not None:
+            on_end(columns())
         return columns()
 
 
@@ -226,13 +226,11 @@ def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Du
         started = time.perf_counter()
         recording.replay(policy, store, checkpoints.restore(), play.allowed)
         checkpoints.add_work(time.perf_counter() - started)
-        total = (
-            float(store.read(len(store) - 1, names=["cumulative_regret"])["cumulative_regret"][0])
-            if len(store)
-            else 0.0
-        )
+        total = 0.0
+        if len(store):
+            total = float(store.read(len(store) - 1, names=["cumulative_regret"])["cumulative_regret"][0])
 
-        def keep(columns: dict[str, Any]) -> None:
+        def append(columns: dict[str, Any]) -> None:
             nonlocal total
             cumulative = _running_sum(total, columns["regret"])
             x = policy.finite_space.x_of(columns["candidate"])
@@ -243,7 +241,7 @@ def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Du
             while len(store) < horizon:
                 started = time.perf_counter()
                 count = 1 if durability == "round" else min(horizon - len(store), BLOCK_ROUNDS)
-                play.rounds(len(store) + 1, count, BLOCK_SECONDS, advance, keep)
+                play.rounds(len(store) + 1, count, BLOCK_SECONDS, advance, append)
                 checkpoints.add_work(time.perf_counter() - started)
         checkpoints.finish()
     return Trajectory(policy.finite_space, 1, ObservationStore.open(place), store.specification)

@@ -21,7 +21,7 @@ MOST_COORDINATES = 2**16  # largest number of coordinates along all sides of a g
 def _frozen_shape(value: Any) -> int | tuple[int, ...]:
     numbers = np.asarray(value)
     if numbers.ndim > 1 or not numbers.size or not np.issubdtype(numbers.dtype, np.integer) or (numbers < 1).any():
-        checks.refuse("shape", value, "a positive integer, or one a dimension")
+        checks.refuse("shape", value, "a positive integer, or one for each dimension")
     return int(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
 
 
