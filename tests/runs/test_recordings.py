@@ -254,7 +254,7 @@ class TestRecordings:
                 broken.setattr(type(policy), "learn", lambda *_: 1 / 0)
                 with pytest.raises(ZeroDivisionError):
                     policy.tell(x, 0.5)
-            with pytest.raises(StoreError, match="a measurement that the policy did not come to learn"):
+            with pytest.raises(StoreError, match="an observation that the policy has not learned"):
                 policy.tell(x, 0.5)
             assert len(held.store) == 1
         twin.tell(twin.ask(), 0.5)
