@@ -27,6 +27,7 @@ from scalable_bandits.posteriors import (
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule, usual_lengthscales
 from scalable_bandits.posteriors.model import Model, ModelPrior, make_model
+from scalable_bandits.posteriors.state import Field, group
 from scalable_bandits.spaces import Domain, Indices, Mask, Points
 
 
@@ -79,6 +80,9 @@ class GaussianProcessPolicy(Policy):
     is that of the next round. Pending points count as measured in the next round.
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (
+        group("", lambda self: self._model.state(), lambda self, state: self._restore_model(state)),
+    )
     sharded: ClassVar[bool] = True
     engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
 
@@ -275,10 +279,6 @@ class GaussianProcessPolicy(Policy):
     def ask_is_stateful(self) -> bool:
         return self.posterior_engine.ask_is_stateful
 
-    def state(self) -> State:
-        return {**super().state(), **self._model.state()}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
+    def _restore_model(self, state: State) -> None:
         self._model = self.make_model(self._model.schedule)
         self._model.restore(state)

@@ -21,7 +21,7 @@ adds the observation to no stage, (4) may add it to a later one.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import attrs
 import numpy as np
@@ -33,6 +33,7 @@ from scalable_bandits.formulas.confidence import independent
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Engine, State, arrays, nested, part
 from scalable_bandits.posteriors.model import DEVIATION, Model
+from scalable_bandits.posteriors.state import Field, group
 from scalable_bandits.spaces import Domain, Mask
 
 
@@ -73,6 +74,10 @@ class SupKernelUCB(GaussianProcessPolicy):
     >>> policy.stage
     1
     """
+
+    STATE: ClassVar[tuple[Field, ...]] = (
+        group("", lambda self: self._stages_state(), lambda self, state: self._restore_stages(state)),
+    )
 
     rkhs_norm: float = attrs.field(default=2.0, converter=checks.to_float, validator=checks.positive)
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
@@ -167,16 +172,15 @@ class SupKernelUCB(GaussianProcessPolicy):
         super().extend(grown)
         self._stages = [stage.extended(grown) for stage in self._stages]
 
-    def state(self) -> State:
+    def _stages_state(self) -> State:
         stages = {
             name.replace(".", f"{s}.", 1): values  # engine0.mean, observed0.points, ...
             for s, stage in enumerate(self._stages)
             for name, values in stage.state().items()
         }
-        return {**super().state(), **arrays(stages=len(self._stages)), **stages}
+        return {**arrays(stages=len(self._stages)), **stages}
 
-    def restore(self, state: State) -> None:
-        super().restore(state)
+    def _restore_stages(self, state: State) -> None:
         self._stages = []
         for s in range(int(state["stages"])):
             parts = {name: part(state, f"{name}{s}") for name in ("engine", "observed")}

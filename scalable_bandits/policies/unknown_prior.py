@@ -18,9 +18,10 @@ from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.measurements import noise_floor
 from scalable_bandits.policies.prior_model import PriorModel, Proposal
-from scalable_bandits.posteriors import State, arrays, check_engine, nested, part
+from scalable_bandits.posteriors import State, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.placement import Shards
+from scalable_bandits.posteriors.state import Field, group, value
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import Domain, FiniteSpace, Mask
 
@@ -92,6 +93,27 @@ class UnknownPriorPolicy(Policy):
         Logarithm of the marginal likelihood of each prior, by name; of a rejected one as of its rejection.
     """
 
+    STATE: ClassVar[tuple[Field, ...]] = (
+        value(
+            "playing", "(k,)", np.int64, lambda self: self._playing,
+            lambda self, numbers: setattr(self, "_playing", numbers.tolist()),
+        ),
+        value(
+            "rejected", "(k, 4)", float,
+            lambda self: np.array([(p, *each) for p, each in self._rejected.items()], dtype=float).reshape(-1, 4),
+            lambda self, rows: self._restore_rejected(rows),
+        ),
+        value(
+            "sums", "(5, |U|)", float,
+            lambda self: np.array([self._evidence, self._counts, self._sums, self._slacks, self._weights]),
+            lambda self, sums: self._restore_sums(sums),
+        ),
+        value(
+            "queried", "(n,)", bool, lambda self: self._queried,
+            lambda self, mask: setattr(self, "_queried", mask.copy()),
+        ),
+        group("shards", lambda self: self._shard_states(), lambda self, states: self._restore_shards(states)),
+    )  # fmt: skip
     sharded: ClassVar[bool] = True
 
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
@@ -339,23 +361,18 @@ class UnknownPriorPolicy(Policy):
     def ask_is_stateful(self) -> bool:
         return any(self._report(number)[1] for number in self._playing)
 
-    def state(self) -> State:
-        shards = self._shards.ask(self._playing, "state")
-        states = {str(number): state for number, state in zip(self._playing, shards, strict=True)}
-        rejected = np.array([(number, *rejection) for number, rejection in self._rejected.items()]).reshape(-1, 4)
-        sums = np.array([self._evidence, self._counts, self._sums, self._slacks, self._weights])
-        own = arrays(playing=np.array(self._playing), rejected=rejected, sums=sums, queried=self._queried)
-        return {**super().state(), **own, **nested(shards=nested(**states))}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self._playing = state["playing"].tolist()
+    def _restore_rejected(self, rows: Floats) -> None:
         self._rejected = {
-            int(number): Rejection(int(t), statistic, bound)
-            for number, t, statistic, bound in state["rejected"].tolist()
+            int(number): Rejection(int(t), statistic, bound) for number, t, statistic, bound in rows.tolist()
         }
-        self._evidence, self._counts, self._sums, self._slacks, self._weights = state["sums"].copy()
-        self._queried = state["queried"].copy()
+
+    def _restore_sums(self, sums: Floats) -> None:
+        self._evidence, self._counts, self._sums, self._slacks, self._weights = sums.copy()
+
+    def _shard_states(self) -> State:
+        states = self._shards.ask(self._playing, "state")
+        return nested(**{str(number): state for number, state in zip(self._playing, states, strict=True)})
+
+    def _restore_shards(self, states: State) -> None:
         self._shards, self._reports, self._prepared_round = self._make_shards(self._domain.numbered), {}, 0
-        states = part(state, "shards")
         self._shards.restore({number: part(states, str(number)) for number in self._playing})

@@ -6,6 +6,8 @@ an observed point changes the noise of its row, and the factor is computed anew.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
@@ -15,7 +17,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.box.surface import PriorMean, Surface
 from scalable_bandits.posteriors.engine import OnDemandEngine
 from scalable_bandits.posteriors.regression import covariances, positive_factor
-from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.state import Field, State, array, value
 
 
 class BoxEngine(OnDemandEngine):
@@ -32,6 +34,12 @@ class BoxEngine(OnDemandEngine):
     prior_mean
         Prior mean with its gradient, in units of y.
     """
+
+    STATE: ClassVar[tuple[Field, ...]] = (
+        value("slots", "(m,)", np.int64, lambda self: list(self._slots), lambda self, slots: None),  # `before_restore`
+        array("_sums", "(m, 2)", used="_count"),
+        array("_factor", "(m, m)", used=("_count", "_count")),
+    )
 
     def __init__(self, kernel: Kernel, dimension: int, prior_mean: PriorMean):
         super().__init__(kernel, np.empty((0, dimension)), np.empty(0))
@@ -152,18 +160,18 @@ class BoxEngine(OnDemandEngine):
         rows, all_ = covariances(self.kernel, self._x[:m], x), covariances(self.kernel, self._x[:m], self.points)
         return covariances(self.kernel, x, self.points) - self._solve(m, rows).T @ self._solve(m, all_)
 
-    def state(self) -> State:
-        m = len(self._slots)
-        slots = np.fromiter(self._slots, dtype=np.int64, count=m)
-        return {**super().state(), **arrays(slots=slots, sums=self._sums[:m], factor=self._factor[:m, :m])}
+    @property
+    def _count(self) -> int:
+        return len(self._slots)
 
-    def restore(self, state: State) -> None:
-        """Restore from the arrays of `state`; `points` must have all its candidates already."""
-        super().restore(state)
-        slots = state["slots"]
-        m = len(slots)
-        self._slots = {candidate: slot for slot, candidate in enumerate(slots.tolist())}
-        self._reserve(m)
-        self._x[:m], self._sums[:m], self._factor[:m, :m] = self.points[slots], state["sums"], state["factor"]
+    def before_restore(self, state: State) -> None:
+        """Make room; `points` must have all candidates of the state already."""
+        self._slots = {candidate: slot for slot, candidate in enumerate(state["slots"].tolist())}
+        self._reserve(self._count)
+
+    def after_restore(self) -> None:
+        """Recompute the points observed, and their covariance."""
+        m = self._count
+        self._x[:m] = self.points[list(self._slots)]
         self._matrix[:m, :m] = covariances(self.kernel, self._x[:m], self._x[:m])
         self._surface = None
