@@ -62,7 +62,7 @@ def compilation(quick: bool) -> Iterator[Line]:
         "p = sb.IGPUCB(sb.Grid([[0, 1]] * 2, 5), sb.Matern(0.2, nu=1.5), engine='{}');"
         "p.tell(p.ask(), 0.5); p.ask(); print(time.perf_counter() - t)"
     )
-    for engine in ("dense", "blocked"):
+    for engine in ("dense", "tiled"):
         (seconds,) = measure.fresh(code.format(engine))
         yield Line(f"compile, once a machine, {engine} engine", f"{seconds:.1f} s", "", "", "")
 
@@ -105,8 +105,8 @@ def grid3(quick: bool) -> Iterator[Line]:
     side, horizon = (12, 100) if quick else (30, 10_000)
     code = (
         "import time, numpy as np; from benchmarks.problems import ours; from benchmarks.measure import peak_memory;"
-        "ours(5, 3, 80, engine='blocked'); t = time.perf_counter();"
-        f"run = ours({side}, 3, {horizon}, engine='blocked');"
+        "ours(5, 3, 80, engine='tiled'); t = time.perf_counter();"
+        f"run = ours({side}, 3, {horizon}, engine='tiled');"
         "print(time.perf_counter() - t, len(np.unique(run.candidate)), peak_memory(), run.regret.mean())"
     )
     seconds, distinct, memory, _ = measure.fresh(code)
@@ -123,7 +123,7 @@ def engines(quick: bool) -> Iterator[Line]:
     """Dense against blocked by size, which is how "auto" chooses."""
     for side, horizon in ((8, 40),) if quick else ((30, 2000), (45, 2000), (55, 2000), (70, 2000)):
         dense, _ = timed(functools.partial(ours, side, 2, horizon, engine="dense"))
-        blocked, _ = timed(functools.partial(ours, side, 2, horizon, engine="blocked"))
+        blocked, _ = timed(functools.partial(ours, side, 2, horizon, engine="tiled"))
         yield Line(
             f"dense engine, {side}^2 grid, T = {horizon}", f"{dense:.2f} s", f"blocked {blocked:.2f} s",
             f"{blocked / dense:.2f}", "",

@@ -56,7 +56,7 @@ def tiles(candidates: int, on: Any = None) -> Made:
     space, kernel = sb.Grid([[0, 1]] * 2, sides(candidates)), sb.Matern(0.1, nu=2.5)
     function = sb.RKHSFunction.sparse(space, kernel, sb.GaussianNoise(0.3), seed=1)
     policy = sb.IGPUCB(
-        space, kernel, noise=0.3, rkhs_norm=function.rkhs_norm, regularization=0.09, engine="blocked", on=on
+        space, kernel, noise=0.3, rkhs_norm=function.rkhs_norm, regularization=0.09, engine="tiled", on=on
     )
     return policy, function
 
@@ -72,7 +72,7 @@ def cube(side: int, on: Any = None) -> Made:
     """IGP-UCB on side^3 candidates, as in `problems`."""
     space, kernel, function = problem(side, 3)
     return sb.IGPUCB(
-        space, kernel, noise=1.0, regularization=1.0, rkhs_norm=function.rkhs_norm, engine="blocked", on=on
+        space, kernel, noise=1.0, regularization=1.0, rkhs_norm=function.rkhs_norm, engine="tiled", on=on
     ), function
 
 

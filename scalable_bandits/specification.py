@@ -182,7 +182,9 @@ def differences(stored: Any, given: Any, name: str = "") -> list[str]:
         inside = f"{name}." if name else ""
         missing = object()
         usual = _defaults(given.get("type"))  # parameters that are newer than the store had these values
-        pairs = ((key, stored.get(key, usual.get(key, missing)), given.get(key, missing)) for key in keys)
+        kind = Specification._registry.get(str(given.get("type")), Specification)
+        before = {key: _present(kind, key, value) for key, value in stored.items()}
+        pairs = ((key, before.get(key, usual.get(key, missing)), given.get(key, missing)) for key in keys)
         return [
             line
             for key, old, new in pairs
@@ -207,6 +209,11 @@ def _may_be_one(name: str, stored: Any, given: Any) -> bool:
     return stored_name == given_name and MAIN in (first, second)
 
 
+def _present(kind: type[Specification], key: str, value: Any) -> Any:
+    """Return the value of a parameter, or the present name of a value that version 0.1 called otherwise."""
+    return kind.earlier_values.get(key, {}).get(value, value) if isinstance(value, str) else value
+
+
 def _defaults(kind: Any) -> dict[str, Any]:
     """Return the described defaults of a specification's parameters, by name; an empty dict for other types."""
     known = Specification._registry.get(kind) if isinstance(kind, str) else None
@@ -227,6 +234,9 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
     """Base class of specifications: conversion to and from dicts, and a registry of classes by name."""
 
     __slots__ = ()
+    earlier_values: ClassVar[
+        Mapping[str, Mapping[str, str]]
+    ] = {}  # by parameter: values of version 0.1 and present ones
     _registry: ClassVar[dict[str, type[Specification]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -269,7 +279,7 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
         for key in values:
             if key not in fields:
                 refuse(f"key of {name}", key, nearest(key, fields))
-        return kind(**values)
+        return kind(**{key: _present(kind, key, value) for key, value in values.items()})
 
 
 def _is_value(kind: type) -> bool:

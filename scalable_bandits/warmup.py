@@ -60,7 +60,7 @@ def _policies() -> Iterator[Policy]:
     for space in (grid, Points(np.linspace(0, 1, 9))):  # read-only points are a type of their own to the compiler
         yield from (policies.GPEI(space, each) for each in _kernels())
     yield policies.IGPUCB(Arms(5), Covariance(np.eye(5)))
-    for engine in ("dense", "blocked"):
+    for engine in ("dense", "tiled"):
         yield policies.IGPUCB(grid, kernel, engine=engine)
         yield policies.GPTS(grid, kernel)
     for tightening in (False, True):

@@ -458,7 +458,7 @@ class TestRefusedPolicies:
         for name, given in (("GPTS", {"samples": "exact"}), ("IGPUCB", {"engine": "dense"})):
             with pytest.raises(ValueError, match=r"^space: got '20,001 candidates'; allowed: at most 20,000 for the"):
                 getattr(sb, name)(sb.Grid([[0, 1]], 20_001), sb.RBF(0.2), **given)
-        assert sb.IGPUCB(sb.Grid([[0, 1]], 20_001), sb.RBF(0.2)).engine == "blocked"
+        assert sb.IGPUCB(sb.Grid([[0, 1]], 20_001), sb.RBF(0.2)).engine == "tiled"
 
     def test_random_search_plays_any_space(self) -> None:
         """Without a model a huge grid costs nothing."""
@@ -469,9 +469,9 @@ class TestRefusedPolicies:
 
     def test_thompson_sampling_by_blocks(self) -> None:
         with pytest.raises(
-            ValueError, match=r"^engine: got 'blocked'; allowed: 'auto', 'dense' or 'pathwise', which can draw samples"
+            ValueError, match=r"^engine: got 'tiled'; allowed: 'auto', 'dense' or 'pathwise', which can draw samples"
         ):
-            make("GPTS", engine="blocked")
+            make("GPTS", engine="tiled")
 
     @pytest.mark.parametrize("place", ["points", "arms"])
     def test_theorem_for_boxes(self, place: str) -> None:

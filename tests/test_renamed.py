@@ -7,6 +7,7 @@ import pytest
 import scalable_bandits as sb
 from scalable_bandits import posteriors
 from scalable_bandits._renamed import CLASSES, MODULES
+from scalable_bandits.specification import differences
 
 
 @pytest.mark.parametrize("old", MODULES)
@@ -44,3 +45,16 @@ def test_unknown_names():
         sb.confidence.nothing  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         posteriors.nothing  # noqa: B018
+
+
+def test_an_engine_of_another_name():
+    grid, kernel = sb.Grid([[0, 1]], 5), sb.RBF(0.2)
+    with pytest.warns(DeprecationWarning, match="engine='blocked' is deprecated .* use engine='tiled'"):
+        assert sb.IGPUCB(grid, kernel, engine="blocked").engine == "tiled"
+    with pytest.warns(DeprecationWarning, match="engine='blocked' is deprecated .* use engine='tiled'"):
+        sb.PEGPUCB(grid, [sb.Prior("one", kernel)], engine="blocked")
+    data = sb.IGPUCB(grid, kernel, engine="tiled").to_dict()
+    earlier = {**data, "engine": "blocked"}  # as a store of 0.1 has it
+    assert sb.Policy.from_dict(earlier).to_dict() == data
+    assert differences(earlier, data) == []
+    assert differences({**data, "engine": "dense"}, data) == ["engine: stored 'dense', given 'tiled'"]

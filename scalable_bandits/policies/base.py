@@ -19,6 +19,7 @@ from scalable_bandits.policies.measurements import Noise, measured
 from scalable_bandits.policies.pending import PendingPoints, PointNotPending
 from scalable_bandits.policies.recorder import Recorder
 from scalable_bandits.posteriors.placement import Executor, executor
+from scalable_bandits.posteriors.registry import RENAMED
 from scalable_bandits.posteriors.state import Field, Stateful, number
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
@@ -74,6 +75,7 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
         number("rounds", int),
         Field("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
     )
+    earlier_values: ClassVar[Mapping[str, Mapping[str, str]]] = {"engine": RENAMED}
     continuous: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
 

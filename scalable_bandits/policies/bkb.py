@@ -31,6 +31,7 @@ import attrs
 
 from scalable_bandits.formulas.confidence import budgeted, budgeted_gain
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.posteriors.registry import current_name
 
 
 def budgeted_width(policy: ConfidencePolicy, delta: float) -> float:
@@ -74,7 +75,7 @@ class BKB(ConfidencePolicy):
     True
     """
 
-    engine: str = attrs.field(default="sketched")
+    engine: str = attrs.field(default="sketched", converter=current_name)
     own_widths: ClassVar[tuple[str, ...]] = ("budgeted",)
 
     @property

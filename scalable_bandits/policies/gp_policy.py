@@ -21,6 +21,7 @@ from scalable_bandits.posteriors import (
     State,
     check_engine,
     check_size,
+    current_name,
     find_engine,
     make_engine,
 )
@@ -48,7 +49,7 @@ class GaussianProcessPolicy(Policy):
         Prior mean, in units of y: a number, one for each candidate of a finite space (size,), or a function from points
         (k, d) to means (k,).
     engine
-        Name of the engine: "dense" (n x n covariance), "blocked" (tiles, for large spaces), "autoregressive" (for a
+        Name of the engine: "dense" (n x n covariance), "tiled" (for large spaces), "autoregressive" (for a
         kernel times `TemporalDecay`), or "auto", by kernel and size. These are exact, and so is the engine of a whole
         box. "sketched" is approximate, for long runs on large spaces (Calandriello et al. 2019), and replaces a box by
         a candidate set.
@@ -65,7 +66,7 @@ class GaussianProcessPolicy(Policy):
         Prior on learned lengthscales: a `LogNormal`; None for a flat one; "auto" for one of spread 1 around
         lengthscales in proportion to the space's sides (the median of `LogNormal.of_sides`).
 
-    Other parameters are those of `Policy` (`on`: executor of the tiles of the blocked engine).
+    Other parameters are those of `Policy` (`on`: executor of the tiles of the tiled engine).
 
     Raises
     ------
@@ -88,7 +89,7 @@ class GaussianProcessPolicy(Policy):
 
     kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
     prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=0.0)
-    engine: str = attrs.field(default="auto")
+    engine: str = attrs.field(default="auto", converter=current_name)
     oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
     refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
     lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=_prior)
@@ -99,7 +100,7 @@ class GaussianProcessPolicy(Policy):
         self.kernel.check(self.space.dimension)
         self.engine = self._checked_engine()
         if self.on is not None and (self.domain.whole_box or not self._engine_is_sharded()):
-            allowed = f"None for the engine {self.engine!r}: an executor can hold tiles of the engine 'blocked'"
+            allowed = f"None for the engine {self.engine!r}: an executor can hold tiles of the engine 'tiled'"
             checks.refuse("on", self.on, allowed)
         if not callable(self.prior_mean):
             means = checks.finite("prior_mean", self.prior_mean)

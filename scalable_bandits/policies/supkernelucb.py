@@ -88,7 +88,7 @@ class SupKernelUCB(GaussianProcessPolicy):
         if self.kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: stages do not forget")
         if self.engine == "sketched":
-            checks.refuse("engine", self.engine, "'auto', 'dense' or 'blocked', which are exact")
+            checks.refuse("engine", self.engine, "'auto', 'dense' or 'tiled', which are exact")
         if self.horizon is None:
             checks.refuse("horizon", None, "a number of rounds: the thresholds and the width depend on it")
         intervals = self.domain.choosable * self.horizon * max(1, math.ceil(math.log(self.horizon)))

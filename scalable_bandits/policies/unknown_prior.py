@@ -18,7 +18,7 @@ from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.measurements import noise_floor
 from scalable_bandits.policies.prior_model import PriorModel, Proposal
-from scalable_bandits.posteriors import State, check_engine, nested, part
+from scalable_bandits.posteriors import State, check_engine, current_name, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.placement import Shards
 from scalable_bandits.posteriors.state import Field, group, value
@@ -117,7 +117,7 @@ class UnknownPriorPolicy(Policy):
     sharded: ClassVar[bool] = True
 
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
-    engine: str = attrs.field(default="auto")
+    engine: str = attrs.field(default="auto", converter=current_name)
     _shards: Shards = attrs.field(init=False, repr=False)
     _playing: list[int] = attrs.field(init=False, repr=False)  # numbers of the priors in play
     _rejected: dict[int, Rejection] = attrs.field(init=False, factory=dict, repr=False)

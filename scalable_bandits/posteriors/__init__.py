@@ -14,6 +14,7 @@ from scalable_bandits.posteriors.forgetting.weighted import WeightedEngine
 from scalable_bandits.posteriors.registry import (
     check_engine,
     check_size,
+    current_name,
     engine_class,
     find_engine,
     make_engine,
@@ -51,6 +52,7 @@ __all__ = [
     "arrays",
     "check_engine",
     "check_size",
+    "current_name",
     "engine_class",
     "find_engine",
     "make_engine",

@@ -15,9 +15,9 @@ SPACE = sb.Grid([[0, 1], [0, 1]], (50, 60))  # three tiles
 PRIORS = [sb.Prior(f"{scale}", sb.RBF(scale)) for scale in (0.05, 0.1, 0.2, 0.3)]
 SETTINGS = {"noise": 0.1, "regularization": 0.01, "seed": 3}
 LARGE = {
-    "tiles IGPUCB": lambda: sb.IGPUCB(SPACE, sb.Matern(0.2, nu=1.5), engine="blocked", **SETTINGS),
-    "tiles GPEI": lambda: sb.GPEI(SPACE, sb.RBF(0.2), engine="blocked", **SETTINGS),
-    "tiles RGPUCB": lambda: sb.RGPUCB(SPACE, sb.RBF(0.2), memory=40, engine="blocked", **SETTINGS),
+    "tiles IGPUCB": lambda: sb.IGPUCB(SPACE, sb.Matern(0.2, nu=1.5), engine="tiled", **SETTINGS),
+    "tiles GPEI": lambda: sb.GPEI(SPACE, sb.RBF(0.2), engine="tiled", **SETTINGS),
+    "tiles RGPUCB": lambda: sb.RGPUCB(SPACE, sb.RBF(0.2), memory=40, engine="tiled", **SETTINGS),
     **{kind.__name__: lambda kind=kind: kind(SPACE, PRIORS, **SETTINGS)
        for kind in (sb.PEGPUCB, sb.MLEGPUCB, sb.FullyBayesianGPUCB, sb.RegretBalancing)},
     "PiGPUCB": lambda: sb.PiGPUCB(SPACE, sb.Matern(0.2, nu=1.5), rkhs_norm=1.0, **SETTINGS),

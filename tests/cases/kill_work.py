@@ -402,7 +402,7 @@ def run(work, place, folder, fault=None):
 
 def _warm():
     """Load what a run needs, once for all processes that are forked off."""
-    for engine in ("dense", "blocked"):
+    for engine in ("dense", "tiled"):
         for kind, policy in (("simulate", "IGPUCB"), ("maximize", "GPEI"), ("pairs", "GPUCB")):
             play(Work(kind, "round", 20, policy, engine))
     play(Work("batches", "round", 6, "GPTS"))

@@ -450,7 +450,7 @@ def play(policy, rounds=9):
 grid = sb.Grid([[0, 1], [0, 2]], (12, 7))
 for name in ("GPUCB", "IGPUCB", "GPEI", "GPPI", "GPTS", "MeanOnly", "VarianceOnly", "RandomSearch"):
     play(getattr(sb, name)(grid, sb.RBF((0.2, 0.3)) + sb.Matern(0.4, nu=2.5)))
-play(sb.IGPUCB(grid, sb.Matern(0.3, nu=0.5), engine="blocked"), 150)
+play(sb.IGPUCB(grid, sb.Matern(0.3, nu=0.5), engine="tiled"), 150)
 play(sb.PiGPUCB(grid, sb.Matern(0.3, nu=1.5), horizon=300), 150)
 play(sb.GPEI(sb.Arms(4), sb.Covariance(np.eye(4))))
 play(sb.GPEI(sb.Box([[0, 1]]), sb.Periodic(0.4) * sb.RationalQuadratic(0.3) + sb.Linear()))

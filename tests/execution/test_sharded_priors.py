@@ -107,7 +107,7 @@ class TestSameNumbers:
         small = {"tiled.tiles.TILE": 64, "tiled.tiles.WINDOW": 16, "tiled.tiles.BATCH": 16}
         usual = next(iter(four.run(tiles_are, small).values()))
         try:
-            assert play(policy_of(sb.PEGPUCB, four, moving, engine="blocked")) == alone(sb.PEGPUCB, moving, "blocked")
+            assert play(policy_of(sb.PEGPUCB, four, moving, engine="tiled")) == alone(sb.PEGPUCB, moving, "tiled")
         finally:
             four.run(tiles_are, usual)
 

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def policy_of(kind, on=None, **options):
-    return KINDS[kind](SPACE, KERNEL, noise=0.1, regularization=0.01, seed=3, engine="blocked", on=on, **options)
+    return KINDS[kind](SPACE, KERNEL, noise=0.1, regularization=0.01, seed=3, engine="tiled", on=on, **options)
 
 
 @functools.cache

@@ -20,18 +20,18 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 ROUNDS = 50
 POLICIES = [
     ("GPUCB", "dense"),
-    ("GPUCB", "blocked"),
+    ("GPUCB", "tiled"),
     ("IGPUCB", "dense"),
-    ("IGPUCB", "blocked"),
+    ("IGPUCB", "tiled"),
     ("GPTS", "dense"),
     ("GPEI", "dense"),
-    ("GPEI", "blocked"),
+    ("GPEI", "tiled"),
     ("GPPI", "dense"),
-    ("GPPI", "blocked"),
+    ("GPPI", "tiled"),
     ("MeanOnly", "dense"),
-    ("MeanOnly", "blocked"),
+    ("MeanOnly", "tiled"),
     ("VarianceOnly", "dense"),
-    ("VarianceOnly", "blocked"),
+    ("VarianceOnly", "tiled"),
 ]
 
 
@@ -149,7 +149,7 @@ def test_noise_below_rounding(name: str, engine: str, case: str) -> None:
         play_and_check(policy, chosen)
 
 
-@pytest.mark.parametrize("engine", ["dense", "blocked"])
+@pytest.mark.parametrize("engine", ["dense", "tiled"])
 @pytest.mark.parametrize("case", CASES)
 def test_stays_finite_in_one_place(case: str, engine: str) -> None:
     """The same point fifty times, then its neighbour: the variance there only falls."""
@@ -168,7 +168,7 @@ def test_stays_finite_in_one_place(case: str, engine: str) -> None:
     assert_sound(policy, chosen)
 
 
-@pytest.mark.parametrize("engine", ["dense", "blocked"])
+@pytest.mark.parametrize("engine", ["dense", "tiled"])
 @pytest.mark.parametrize("case", CASES)
 def test_posterior_anywhere_agrees_with_the_engine(case: str, engine: str) -> None:
     """The refit at the candidates gives the engine's mean to the accuracy that the noise allows."""
@@ -188,7 +188,7 @@ def test_posterior_anywhere_agrees_with_the_engine(case: str, engine: str) -> No
 
 CROWDED: dict[str, Callable[[sb.Kernel, dict[str, Any]], Policy]] = {
     "dense": lambda kernel, options: sb.IGPUCB(DENSE, kernel, engine="dense", **options),
-    "blocked": lambda kernel, options: sb.IGPUCB(DENSE, kernel, engine="blocked", **options),
+    "tiled": lambda kernel, options: sb.IGPUCB(DENSE, kernel, engine="tiled", **options),
     "sketched": lambda kernel, options: sb.BKB(DENSE, kernel, **options),
     "pathwise": lambda kernel, options: sb.GPTS(DENSE, kernel, samples="pathwise", **options),
     "sliding": lambda kernel, options: sb.SWGPUCB(DENSE, kernel, memory=150, **options),

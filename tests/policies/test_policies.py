@@ -152,7 +152,7 @@ class Duel:
         assert best.std == pytest.approx(np.sqrt(variance[chosen]), abs=1e-7)
 
 
-every_engine = pytest.mark.parametrize("engine", ["dense", "blocked"])
+every_engine = pytest.mark.parametrize("engine", ["dense", "tiled"])
 
 
 @small_tiles
@@ -372,8 +372,8 @@ def test_thompson_sampling_is_a_function_of_its_seed():
 
 
 def test_thompson_sampling_needs_the_dense_engine():
-    with pytest.raises(ValueError, match="engine: got 'blocked'"):
-        DRAWN["ts"].make(PROBLEMS["points"], engine="blocked")
+    with pytest.raises(ValueError, match="engine: got 'tiled'"):
+        DRAWN["ts"].make(PROBLEMS["points"], engine="tiled")
 
 
 def test_thompson_sampling_of_a_function_that_forgets(monkeypatch):

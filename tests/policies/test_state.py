@@ -33,7 +33,7 @@ def test_goes_on_to_the_last_bit(name, space, after):
 @pytest.mark.parametrize("after", [1, 15, 16, 17, 120])
 @on(["grid", "arms"], {**CASES, **PHASED})
 def test_goes_on_to_the_last_bit_in_tiles(name, space, after):
-    check_goes_on(name, space, after, engine="blocked")
+    check_goes_on(name, space, after, engine="tiled")
 
 
 def check_goes_on(name, space, after, **given):
@@ -58,7 +58,7 @@ def test_in_many_tiles(seed):
     environment = sb.RKHSFunction.sparse(space, sb.RBF(0.2), sb.UniformNoise(0.3), seed=seed)
 
     def make():
-        return sb.IGPUCB(space, sb.RBF(0.2), noise=0.05, rkhs_norm=1.0, regularization=0.01, engine="blocked")
+        return sb.IGPUCB(space, sb.RBF(0.2), noise=0.05, rkhs_norm=1.0, regularization=0.01, engine="tiled")
 
     policy = make()
     sb.simulate(policy, environment, 150 + 61 * seed)
@@ -99,7 +99,7 @@ def test_of_a_policy_that_has_lived_another_life(candidates):
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize(
-    ("name", "engine"), [*((name, {}) for name in EVERY_POLICY), *((name, {"engine": "blocked"}) for name in CASES)]
+    ("name", "engine"), [*((name, {}) for name in EVERY_POLICY), *((name, {"engine": "tiled"}) for name in CASES)]
 )
 def test_a_deep_copy_plays_on_alike(name, engine):
     """And leaves the first as it was: no part of it is another part's memory."""

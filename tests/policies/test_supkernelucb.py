@@ -36,7 +36,7 @@ def assert_chosen(oracle, candidate, allowed, pending=()):
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("engine", ["dense", "blocked"])
+@pytest.mark.parametrize("engine", ["dense", "tiled"])
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 def test_plays_what_the_paper_plays(engine, scale):
     """In every round, through several stages down to the greedy one."""
@@ -73,7 +73,7 @@ def test_available_candidates_and_measurements_with_a_noise_of_their_own():
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("engine", ["dense", "blocked"])
+@pytest.mark.parametrize("engine", ["dense", "tiled"])
 def test_pending_points_spread_within_a_stage(engine):
     """Pending points narrow the deviations by which the next is chosen, and do not end a stage."""
     policy, oracle = both(60, own=True, engine=engine)

@@ -245,7 +245,7 @@ def test_in_tiles(kind):
     """The engine for large spaces."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        duel = Duel(kind, "still", engine="blocked")
+        duel = Duel(kind, "still", engine="tiled")
         duel.play(40)
     duel.check_report()
 

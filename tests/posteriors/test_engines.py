@@ -18,7 +18,7 @@ from scalable_bandits.posteriors.registry import DENSE_LIMIT
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
-ENGINES = {"dense": DenseEngine, "blocked": TiledEngine}
+ENGINES = {"dense": DenseEngine, "tiled": TiledEngine}
 every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
 
 
@@ -210,7 +210,7 @@ def test_both_engines_make_the_same_choices(name):
     """On 33 x 33 candidates (18 tiles), 700 rounds, of which every third offers a tenth of the candidates."""
     space = sb.Grid([[0, 1], [0, 1]], 33)
     environment = sb.RKHSFunction.sparse(space, sb.RBF(0.1), sb.GaussianNoise(0.1), seed=5)
-    table, dense, blocked = environment.table(), POLICIES[name](space, "dense"), POLICIES[name](space, "blocked")
+    table, dense, blocked = environment.table(), POLICIES[name](space, "dense"), POLICIES[name](space, "tiled")
     rng = np.random.default_rng(0)
     for t in range(1, 701):
         allowed = rng.random(space.size) < 0.1 if t % 3 == 0 else None
@@ -371,7 +371,7 @@ def test_a_draw_leaves_the_posterior_alone():
 def test_engines_by_name_and_size():
     points = np.zeros((5, 1))
     assert isinstance(make_engine("auto", sb.RBF(), points, np.zeros(5)), DenseEngine)
-    assert isinstance(make_engine("blocked", sb.RBF(), points, np.zeros(5)), TiledEngine)
+    assert isinstance(make_engine("tiled", sb.RBF(), points, np.zeros(5)), TiledEngine)
     beyond = DENSE_LIMIT + 1
     assert isinstance(make_engine("auto", sb.RBF(), np.zeros((beyond, 1)), np.zeros(beyond)), TiledEngine)
     with pytest.raises(ValueError, match="engine: got 'dens'"):

@@ -16,7 +16,7 @@ from scalable_bandits.spaces import make_domain
 
 KERNEL, NAIVE, LAMBDA = sb.Matern(0.3, nu=1.5), kernels.matern32(0.3), 0.05
 BOX = sb.Box([[0, 1], [0, 1]])
-ENGINES = ("dense", "blocked")
+ENGINES = ("dense", "tiled")
 
 
 def mean_of(points):

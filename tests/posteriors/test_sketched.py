@@ -129,7 +129,7 @@ def test_goes_on_to_the_last_bit(kind):
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("engine", ["dense", "blocked", "sketched"])
+@pytest.mark.parametrize("engine", ["dense", "tiled", "sketched"])
 def test_bbkb_plays_the_algorithm(engine, gram):
     """Every choice from scratch: values are learned when the batch's variance ratio passes the threshold."""
     noise, regularization, delta, norm, threshold = 0.4, 0.2, 0.05, 1.5, 1.8
@@ -321,7 +321,7 @@ def test_refusals(arguments, message):
     [
         (lambda: sb.BBKB(SPACE, KERNEL, refit=5), "refit: got 5; allowed: None: values wait"),
         (
-            lambda: sb.BBKB(SPACE, KERNEL, engine="blocked", on="local:1"),
+            lambda: sb.BBKB(SPACE, KERNEL, engine="tiled", on="local:1"),
             "on: got 'local:1'; allowed: None: values wait",
         ),
         (lambda: sb.BKB(SPACE, KERNEL * sb.TemporalDecay(0.1)), "engine: got 'sketched'; allowed: 'auto' or 'autoreg"),

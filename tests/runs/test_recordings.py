@@ -140,7 +140,7 @@ class TestRecordings:
     def test_by_blocks(self, name, space, singly):
         """Where asking leaves traces in the last bits."""
         place = zarr.storage.MemoryStore()
-        held, policy, twin = self.play(name, space, place, (5, 12, 30), 40, singly=singly, engine="blocked")
+        held, policy, twin = self.play(name, space, place, (5, 12, 30), 40, singly=singly, engine="tiled")
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
         held.close()
 

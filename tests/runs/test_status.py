@@ -46,7 +46,7 @@ def policies(space):
         kernel = 2.0 * sb.Matern((0.2, 0.4), nu=1.5) + sb.RBF(0.3)
         yield sb.PiGPUCB(space, sb.Matern(0.2, nu=1.5), horizon=60, tightening=True)
         yield sb.GPUCB(space, kernel, noise=0.1, regularization=0.01, scale=5.0)
-    yield sb.IGPUCB(space, kernel, noise=0.1, regularization=0.01, engine="blocked", information_gain=2.0)
+    yield sb.IGPUCB(space, kernel, noise=0.1, regularization=0.01, engine="tiled", information_gain=2.0)
     yield sb.GPEI(space, kernel, noise=0.1, regularization=0.01, prior_mean=np.linspace(0, 1, space.size))
     yield sb.RandomSearch(space, seed=3)
 

@@ -84,8 +84,8 @@ class TestSimulations:
     @pytest.mark.parametrize("available", [None, every_third])
     @pytest.mark.parametrize("name", ["gpucb-1", "igpucb", "ei", "pi", "mean", "variance"])
     def test_by_blocks(self, name, available):
-        run = play_in_pieces(name, "grid", zarr.storage.MemoryStore(), available=available, engine="blocked")
-        assert_same_run(run, play_whole(name, "grid", available=available, engine="blocked"))
+        run = play_in_pieces(name, "grid", zarr.storage.MemoryStore(), available=available, engine="tiled")
+        assert_same_run(run, play_whole(name, "grid", available=available, engine="tiled"))
 
     @BOTH
     @pytest.mark.parametrize(("name", "available"), [("ts", every_third), ("random", None)])

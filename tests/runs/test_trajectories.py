@@ -90,7 +90,7 @@ def test_both_engines_give_the_same_trajectory(name, space):
     problem, case = PROBLEMS[space], CASES[name]
     dense, blocked = (
         sb.simulate(case.make(problem, engine=engine), table_environment(problem), horizon=150)
-        for engine in ("dense", "blocked")
+        for engine in ("dense", "tiled")
     )
     np.testing.assert_array_equal(blocked.candidate, dense.candidate)
     np.testing.assert_array_equal(blocked.y, dense.y)
