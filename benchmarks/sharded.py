@@ -13,7 +13,6 @@ from typing import Any, ClassVar, NamedTuple
 from unittest import mock
 
 import numpy as np
-from scalable_bandits.policies.sharded import ShardedPolicy
 from threadpoolctl import threadpool_limits
 
 import scalable_bandits as sb
@@ -92,15 +91,14 @@ def rounds_of(made: Made, count: int, after: Callable[[], None] = lambda: None, 
         telling = time.perf_counter()
         policy.tell(x, y)
         taken.append(time.perf_counter() - telling + asked - asking)
-    if isinstance(policy, ShardedPolicy):
-        policy.close()
+    policy.close()
     return taken[WARM:]
 
 
 def recorded(make: Callable[..., Made], size: int, count: int, flight: int = 1) -> bare.Recorded:
     """What the shards are asked in so many rounds."""
     executor = bare.Recording()
-    with mock.patch("scalable_bandits.policies.sharded.executor", return_value=executor):
+    with mock.patch("scalable_bandits.policies.base.executor", return_value=executor):
         made = make(size, "recorded")
 
     def warm() -> None:

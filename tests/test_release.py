@@ -33,7 +33,7 @@ def test_one_version():
 
 def test_what_is_deprecated_goes_with_the_next_minor_version():
     major, minor = map(int, VERSION.split(".")[:2])
-    with pytest.warns(DeprecationWarning, match=re.escape(f"goes in version {major}.{minor + 1}:")):
+    with pytest.warns(DeprecationWarning, match=re.escape(f"will be removed in version {major}.{minor + 1}:")):
         checks.deprecated("old", "new")
 
 

@@ -105,7 +105,7 @@ class GaussianProcessPolicy(Policy):
                 checks.refuse("prior_mean", f"shape {means.shape}", allowed)
             self.prior_mean = checks.frozen(means) if means.ndim else float(means)
         some = self._domain.sample(self.seed)
-        self.prior_mean_at(some[:1])
+        self._given_mean_at(some[:1])
         largest = float(self.kernel.diagonal(some).max())  # ValueError if a covariance has too few arms
         self._noise_floor = noise_floor(self.regularization, largest)
         constant = self.prior_mean if isinstance(self.prior_mean, float) else None
@@ -158,7 +158,7 @@ class GaussianProcessPolicy(Policy):
             Schedule of learning hyperparameters; None keeps the given kernel.
         """
         constant = self.prior_mean if isinstance(self.prior_mean, float) else None
-        prior = ModelPrior(self.kernel, self.prior_mean_at, constant)
+        prior = ModelPrior(self.kernel, self._given_mean_at, constant)
         return make_model(prior, self._domain, self.make_engine, self.regularization, schedule)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
@@ -180,6 +180,10 @@ class GaussianProcessPolicy(Policy):
         )
 
     def prior_mean_at(self, points: Floats) -> Floats:
+        """Return the prior mean (k,) at points (k, d), as it was given or learned last, in units of y."""
+        return self._model.prior_mean(points)
+
+    def _given_mean_at(self, points: Floats) -> Floats:
         """Return the given prior mean (k,) at points (k, d), in units of y; ValueError if its shape is invalid."""
         if not len(points):
             return np.zeros(0)

@@ -27,7 +27,7 @@ class MLEGPUCB(UnknownPriorPolicy):
         return self.largest(self.proposals([self.pick(self._evidence)], allowed))  # (1), (2)
 
     def prefetch_next(self) -> None:
-        self._prefetch([self.pick(self._evidence)], "propose", None, self._pending)
+        self._prefetch([self.pick(self._evidence)], "propose", None, self._pending.numbers)
 
     def credit(self, outcome: Outcome) -> None:
         self.add_play(self.pick(self._evidence), outcome.y, 0.0, outcome.share)

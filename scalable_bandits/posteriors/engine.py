@@ -136,7 +136,7 @@ class Engine(Stateful, ABC):
         """Return the posterior covariances of some candidates with all, (k, n)."""
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        """Posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
+        """Return posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
         raise NotImplementedError(f"{type(self).__name__} does not predict")
 
     def maximize(

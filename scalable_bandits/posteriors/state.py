@@ -196,7 +196,7 @@ class Stateful:
         Raises
         ------
         ValueError
-            If an entry is missing or has another shape. A missing entry is noticed before anything is changed.
+            If an entry is missing, which is noticed before the object's own entries change, or has another shape.
         """
         fields = self.state_fields()
         missing = [f.name for f in fields if f.shape and f.default is None and f.name not in state]

@@ -81,4 +81,4 @@ def connect_seconds(monkeypatch):
 @pytest.fixture
 def held_by(monkeypatch):
     """Make an executor hold the shards of policies, whatever their `on` is."""
-    return functools.partial(monkeypatch.setattr, "scalable_bandits.policies.sharded.executor")
+    return functools.partial(monkeypatch.setattr, "scalable_bandits.policies.base.executor")

@@ -137,7 +137,7 @@ class TestInProcess:
         """After a split, all summits that have to be found again are asked for together."""
         held_by(watched := Watched())
         play(policy_of("box", "here"), rounds=12)
-        asked = [[task.what for each in tasks.values() for task in each] for _, tasks in watched.asked]
+        asked = [[task.method for each in tasks.values() for task in each] for _, tasks in watched.asked]
         assert max(tasks.count("evaluate") for tasks in asked) >= 4
 
 

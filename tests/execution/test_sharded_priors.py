@@ -127,8 +127,8 @@ def tiles_are(sizes):
     """Set constants of the blocked engine; return their former values."""
     before = {}
     for name, value in sizes.items():
-        module, _, constant = name.partition(".")
-        found = importlib.import_module(f"scalable_bandits.posteriors.tiled.{module}")
+        module, _, constant = name.rpartition(".")
+        found = importlib.import_module(f"scalable_bandits.posteriors.{module}")
         before[name] = getattr(found, constant)
         setattr(found, constant, value)
     return before

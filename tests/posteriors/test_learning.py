@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 import scalable_bandits as sb
 from scalable_bandits.formulas.confidence import largest_loss
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood
-from scalable_bandits.posteriors.hyperparameters.schedule import variance_over_space
+from scalable_bandits.posteriors.hyperparameters.schedule import usual_lengthscales, variance_over_space
 
 LEARNABLE = [name for name in KERNEL_CASES if name != "covariance"]
 
@@ -111,7 +111,7 @@ def test_observations_that_gather_do_not_shrink_the_factor():
     policy = sb.GPEI(box, 1.0 * sb.Matern([0.3, 0.3]), regularization=0.09, refit=8)
     policy.tell(every, y)
     assert y.var() < 0.6 * y[:16].var()
-    lengthscales = policy._learned._lengthscales
+    lengthscales = usual_lengthscales(box)
     assert variance_over_space(every, y, lengthscales) > 0.8 * variance_over_space(x, y[:16], lengthscales)
     assert policy.present_kernel.factor > 0.8 * y[:16].var()
 

@@ -57,7 +57,7 @@ class TestThreads:
     def test_copies_play_on_alike_and_threads_end(self, tile_sizes):
         """A deep copy and a pickle have no threads until they need some; none are left behind an engine."""
         tile_sizes(A_RUN=1)
-        before = threading.active_count()
+        before = set(threading.enumerate())
         _, engine = played(functools.partial(TiledEngine, threads=2), UpperConfidence(0.7), 30)
         found = []
         for each in (copy.deepcopy(engine), pickle.loads(pickle.dumps(engine)), engine):

@@ -349,10 +349,10 @@ class TestFigures:
         assert "| 0.09 |" in text
 
 
-def test_readme_file_is_a_study() -> None:
+def test_file_of_the_guide_is_a_study() -> None:
     """As it stands there."""
-    readme = (ROOT / "README.md").read_text()
-    (text,) = re.findall(r"```toml\n(.*?)```", readme, flags=re.DOTALL)
+    guide = (ROOT / "docs" / "research.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", guide, flags=re.DOTALL)
     study = Study.from_dict({key: value for key, value in tomllib.loads(text).items() if key not in ("on", "store")})
     assert study.run(replicates=1, horizon=3)["policy"].values.tolist() == ["IGP-UCB", "EI"]
 

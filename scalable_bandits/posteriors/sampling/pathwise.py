@@ -25,7 +25,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import OnDemandEngine, choose
-from scalable_bandits.posteriors.regression import positive_factor
+from scalable_bandits.posteriors.regression import covariances, positive_factor
 from scalable_bandits.posteriors.sampling.features import Features
 from scalable_bandits.posteriors.state import State, array, member
 from scalable_bandits.posteriors.tiled.ordering import spatial_order
@@ -137,9 +137,7 @@ class PathwiseEngine(OnDemandEngine):
         return mean, np.maximum(variance, 0.0)
 
     def _cross(self, x: Indices, candidates: Indices) -> Floats:
-        out = np.empty((len(x), len(candidates)))
-        self.kernel.fill(self.points[x], self.points[candidates], out)
-        return out
+        return covariances(self.kernel, self.points[x], self.points[candidates])
 
     def columns(self, candidates: Indices) -> Floats:
         everything = np.arange(self.size)
