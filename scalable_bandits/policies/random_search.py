@@ -28,7 +28,7 @@ class RandomSearch(Policy):
     Parameters
     ----------
     kernel
-        Not used; accepted so that all policies take a kernel.
+        Kernel that is not used; accepted so that all policies take one.
 
     Other parameters are those of `Policy`.
     """

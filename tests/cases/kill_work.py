@@ -249,14 +249,14 @@ def shrink(work):
     if work.held is not None:
         writer.BLOCK_BYTES = work.held
 
-    def spent(self, seconds):
+    def add_work(self, seconds):
         self._since += seconds
         if work.checkpoint and len(self.store) - getattr(self, "kept", 0) >= work.checkpoint:
             self.kept = len(self.store)
             self.save()
 
     recording.Checkpoints.LEAST_SECONDS = 0.0 if work.checkpoint else math.inf
-    recording.Checkpoints.spent = spent
+    recording.Checkpoints.add_work = add_work
 
 
 class Acknowledged(NamedTuple):

@@ -87,7 +87,7 @@ def shrink(patch):
 
 def save_often(patch):
     """Save a checkpoint at every occasion."""
-    patch.setattr(recording.Checkpoints, "spent", lambda self, seconds: self.save())
+    patch.setattr(recording.Checkpoints, "add_work", lambda self, seconds: self.save())
 
 
 def segments(patch, size):

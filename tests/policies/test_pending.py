@@ -26,17 +26,17 @@ def test_a_number_is_pending_as_often_as_it_was_asked_for(asked, settled):
 @given(numbers=NUMBERS)
 def test_reissued_once_in_the_order_of_asking(numbers):
     pending = PendingPoints()
-    pending.take_up(numbers, again=True)
+    pending.replace(numbers, reissue=True)
     assert [pending.next_reissue(None) for _ in numbers] == numbers
     assert pending.next_reissue(None) is None
     assert pending.numbers == numbers, "they are pending all the time"
-    pending.take_up(numbers, again=False)
+    pending.replace(numbers, reissue=False)
     assert pending.next_reissue(None) is None
 
 
 def test_only_allowed_numbers_are_reissued():
     pending = PendingPoints()
-    pending.take_up([0, 1], again=True)
+    pending.replace([0, 1], reissue=True)
     assert pending.next_reissue([False, True]) == 1
     assert pending.next_reissue([False, True]) is None
     assert pending.next_reissue(None) == 0
@@ -46,7 +46,7 @@ def test_only_allowed_numbers_are_reissued():
 def test_what_is_settled_is_not_reissued(numbers, settled):
     """Of a number that is pending twice, one is left."""
     pending = PendingPoints()
-    pending.take_up(numbers, again=True)
+    pending.replace(numbers, reissue=True)
     for number in settled:
         if number in pending.numbers:
             pending.settle(number)
@@ -79,5 +79,5 @@ def test_without():
     assert pending.numbers == [1, 1, 2]
     with pytest.raises(PointNotPending):
         pending.without([2, 2])
-    pending.keep([1])
+    pending.restrict_to([1])
     assert pending.numbers == [1]
