@@ -65,10 +65,8 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
 
     Raises
     ------
-    ValueError
-        If a number is not finite or not in its range.
-    TypeError
-        If the space is not a space, or the kernel not a kernel.
+    ValueError, TypeError
+        If a number is not finite or not in its range; if the space is not a space, or the kernel not a kernel.
     """
 
     STATE: ClassVar[tuple[Field, ...]] = (  # without the pending points
