@@ -6,8 +6,10 @@ and the same rule for ties, and so plays the same points.
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -53,10 +55,10 @@ def ours(side: int, dimension: int, horizon: int, **options: Any) -> sb.Trajecto
 class Loop(ABC):
     """A loop around somebody's posterior; subclasses say how mean and std come about."""
 
-    def __init__(self, side: int, dimension: int):
-        self.space, self.kernel, self.function = problem(side, dimension)
+    def __init__(self, side: int, dimension: int, seed: int = 0):
+        self.space, self.kernel, self.function = problem(side, dimension, seed)
         self.points = self.space.points()
-        self.salt = derived_seed(0, "ties")
+        self.salt = derived_seed(seed, "ties")
 
     @abstractmethod
     def posterior(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -64,11 +66,15 @@ class Loop(ABC):
 
     def play(self, horizon: int) -> list[int]:
         """Candidates played."""
+        return list(itertools.islice(self.rounds(), horizon))
+
+    def rounds(self) -> Iterator[int]:
+        """Play without end; yield each round's candidate."""
         values = self.function.table()
         played: list[int] = []
         ys: list[float] = []
         gain = 0.0
-        for t in range(1, horizon + 1):
+        for t in itertools.count(1):
             width = self.function.rkhs_norm + math.sqrt(2.0 * (gain + 1.0 + math.log(1.0 / DELTA)))
             if played:
                 mean, std = self.posterior(self.points[played], np.array(ys))
@@ -78,7 +84,7 @@ class Loop(ABC):
             gain += 0.5 * math.log1p(float(std[candidate]) ** 2 / REGULARIZATION)
             played.append(candidate)
             ys.append(values[candidate] + self.function.noise_at(t))
-        return played
+            yield candidate
 
 
 class Naive(Loop):

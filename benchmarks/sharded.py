@@ -21,7 +21,6 @@ from benchmarks.measure import Line
 from benchmarks.problems import problem
 from scalable_bandits.execution.cluster_executor import ClusterExecutor
 from scalable_bandits.execution.clusters import local
-from scalable_bandits.policies.sharded import ShardedPolicy
 
 PRIORS = 8
 WARM = 10  # rounds before those that are timed
@@ -92,15 +91,14 @@ def rounds_of(made: Made, count: int, after: Callable[[], None] = lambda: None, 
         telling = time.perf_counter()
         policy.tell(x, y)
         taken.append(time.perf_counter() - telling + asked - asking)
-    if isinstance(policy, ShardedPolicy):
-        policy.close()
+    policy.close()
     return taken[WARM:]
 
 
 def recorded(make: Callable[..., Made], size: int, count: int, flight: int = 1) -> bare.Recorded:
     """What the shards are asked in so many rounds."""
     executor = bare.Recording()
-    with mock.patch("scalable_bandits.policies.sharded.executor", return_value=executor):
+    with mock.patch("scalable_bandits.policies.base.executor", return_value=executor):
         made = make(size, "recorded")
 
     def warm() -> None:
@@ -206,9 +204,7 @@ def threads(quick: bool) -> Iterator[Line]:
 class Idle:
     """A shard that has nothing to do."""
 
-    CHANGING: ClassVar[frozenset[str]] = frozenset()
-    ASKING: ClassVar[frozenset[str]] = frozenset()
-    ask_is_stateful: ClassVar[bool] = False
+    changing: ClassVar[frozenset[str]] = frozenset()
 
     def nothing(self, number: int) -> None:
         """Nothing."""

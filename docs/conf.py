@@ -1,5 +1,6 @@
 """Sphinx: the pages of this folder, and the reference from the docstrings."""
 
+import ast
 import inspect
 import re
 from importlib import import_module, metadata
@@ -95,6 +96,22 @@ def from_repository(app, docname, source):
     source[0] = re.sub(r"\]\(([^)\s]+)\)", mended, (ROOT / PAGES[docname]).read_text())
 
 
+def list_modules(app, docname, source):
+    """Add a table of each folder's files to the page of all modules: names and first lines of their docstrings."""
+    if docname != "modules":
+        return
+    package = ROOT / "scalable_bandits"
+    lines = ["# All modules", "", "The layers from top to bottom: [architecture](architecture.md).", ""]
+    for folder in sorted({path.parent for path in package.rglob("*.py")}):
+        name = folder.relative_to(ROOT).as_posix()
+        lines += [f"## `{name}/`", "", "| file | what it is |", "| --- | --- |"]
+        for path in sorted(folder.glob("*.py")):
+            first = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0].replace("|", "\\|")
+            lines.append(f"| `{path.name}` | {first} |")
+        lines.append("")
+    source[0] = "\n".join(lines)
+
+
 def setup(app):
     """Connect them."""
     app.connect("autodoc-process-signature", without_private)
@@ -102,3 +119,4 @@ def setup(app):
     app.connect("autodoc-process-docstring", say_fields)
     app.connect("autodoc-process-docstring", escape_sizes)
     app.connect("source-read", from_repository)
+    app.connect("source-read", list_modules)

@@ -63,13 +63,13 @@ class Prior(Specification):
             return
         means = self._finite(self.mean)
         if means.ndim > 1 or not means.size:
-            self._refuse(f"shape {means.shape}", "a number, (size,) numbers, or a function of points and round")
+            self._refuse(f"shape {means.shape}", "a number, an array (size,), or a function of points and round")
         object.__setattr__(self, "mean", checks.frozen(means) if means.ndim else float(means))
 
     def _finite(self, mean: ArrayLike) -> Floats:
         try:
             return checks.finite("mean", mean)
-        except ValueError as error:  # a policy may have several priors: the error says which
+        except ValueError as error:  # name the prior: a policy may have several
             raise ValueError(f"{error} (prior {self.name!r})") from None
 
     def _refuse(self, given: str, allowed: str) -> NoReturn:

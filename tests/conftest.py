@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import itertools
 import os
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -81,20 +82,20 @@ def tile_by_tile(tiles_a_shard):
 
 @pytest.fixture
 def tile_sizes(monkeypatch):
-    """Set constants of the tiled engine: TILE, WINDOW, BATCH, A_RUN."""
+    """Set constants of the tiled engine, TILE, WINDOW, BATCH, A_RUN, and the dense engine's WINDOW."""
 
     def change(**sizes):
-        for name, value in sizes.items():
-            monkeypatch.setattr(tiles, name, value)
+        for module, name in itertools.product((tiles, dense), sizes):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, sizes[name])
 
     return change
 
 
 @pytest.fixture
-def small_tiles(tile_sizes, monkeypatch):
+def small_tiles(tile_sizes):
     """Tiles, windows and batches so small that a few hundred candidates fold and rebuild."""
     tile_sizes(TILE=64, WINDOW=16, BATCH=16)
-    monkeypatch.setattr(dense, "WINDOW", 16)
 
 
 @pytest.fixture

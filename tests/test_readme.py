@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from cases.paths import ROOT
 
 
@@ -31,3 +32,22 @@ def test_choosing():
     assert -5.0 <= namespace["x"][0] <= -1.0
     assert 1.0 <= namespace["units"] <= 1000.0
     assert namespace["policy"].round == 2
+
+
+def test_tuning(capsys, tmp_path, monkeypatch):
+    """The kernel is learned; a run is recorded in a store."""
+    monkeypatch.chdir(tmp_path)
+    namespace = run("docs/tuning.md")
+    assert namespace["policy"].rounds == 40
+    assert namespace["found"].best.x[0] == pytest.approx(7.0, abs=1.0)
+    assert (tmp_path / "tuning.zarr").is_dir()
+
+
+def test_research(capsys, tmp_path, monkeypatch):
+    """Runs, a cover, a drifting function, several priors, a study."""
+    monkeypatch.chdir(tmp_path)
+    namespace = run("docs/research.md")
+    assert namespace["run"].dataset().sizes["round"] == 10_000
+    assert namespace["dynamic"].dataset().sizes["round"] == 1500
+    assert "high" not in namespace["policy"].surviving
+    assert namespace["study"].sizes["replicate"] == 4

@@ -181,6 +181,7 @@ class TestRefusedCalls:
 
     @pytest.mark.parametrize("place", PLACES)
     @pytest.mark.parametrize("case", CALLS)
+    @pytest.mark.sampled(4)
     def test_message_names_the_argument(self, case: str, place: str) -> None:
         """name: got ...; allowed: ..."""
         argument, call = CALLS[case]
@@ -404,7 +405,7 @@ class TestRefusedPolicies:
         ("name", "argument", "value", "allowed"),
         [
             *[("GPUCB", "theorem", value, "1, 2, 3, None") for value in (0, 4, "1", 1.0, True)],
-            ("IGPUCB", "confidence", "imprved", "'improved', .*'flynn-reeb'.*"),
+            ("IGPUCB", "confidence", "imprved", "did you mean 'improved'.*flynn-reeb.*"),
             ("GPTS", "samples", "al", "'auto', 'exact', 'pathwise'"),
             ("GPTS", "basis", None, "'fourier', 'quadrature'"),
             ("GPEI", "incumbent", "max", "'mean', 'observation'"),
@@ -468,7 +469,7 @@ class TestRefusedPolicies:
 
     def test_thompson_sampling_by_blocks(self) -> None:
         with pytest.raises(
-            ValueError, match=r"^engine: got 'blocked'; allowed: 'auto', 'dense' or 'pathwise': what draws need"
+            ValueError, match=r"^engine: got 'blocked'; allowed: 'auto', 'dense' or 'pathwise', which can draw samples"
         ):
             make("GPTS", engine="blocked")
 

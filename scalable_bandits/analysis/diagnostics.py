@@ -17,7 +17,7 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import Grid, Indices
 
 NORMAL = 1.959964  # half-width, in standard deviations, of the central 95 % of a normal distribution
 
@@ -221,8 +221,9 @@ def lattice(policy: Policy, side: int) -> tuple[NDArray[Any], tuple[int, ...] | 
         checks.refuse(
             "policy", f"{space.dimension} dimensions", "a policy on a space of one or two dimensions, or arms"
         )
-    drawn = space.drawn(checks.integer("side", side, 1))
-    points = drawn.points()
-    if drawn.lattice is None and space.dimension == 1:
-        points = np.sort(points, axis=0)
-    return points, drawn.lattice
+    side = checks.integer("side", side, 1)
+    if space.box is not None:
+        drawn = Grid(space.box, side)
+        return drawn.points(), drawn.sides
+    points = policy.finite_space.points()
+    return (np.sort(points, axis=0) if space.dimension == 1 else points), None

@@ -34,6 +34,7 @@ class ChangingEnvironment(Environment):
     changing = True
 
     def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
+        checks.kind("space", space, Space, "a finite space")
         if space.finite is None:
             checks.refuse("space", space, "a finite space: a changing function is tabulated in every round")
         super().__init__(space, noise, seed)

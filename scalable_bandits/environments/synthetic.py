@@ -81,7 +81,7 @@ class TableEnvironment(Environment):
         self._table = checks.frozen(checks.finite("values", values, ndim=1))
         if self._table.shape != (space.size,):
             checks.refuse("values", f"shape {self._table.shape}", f"({space.size},), one a candidate")
-        if space.has_coordinates and space.box is None:  # whose points may be equal
+        if space.has_coordinates and space.box is None:  # a space of points, which may be equal
             same = self._table[space.index(space.points())] == self._table
             if not same.all():
                 checks.refuse("values", self._table[~same][0], "one value for equal points of the space")

@@ -1,4 +1,4 @@
-"""Where work runs: in turn in this process, on its threads, or on the workers of a Dask cluster."""
+"""Executors: in turn in this process, on its threads, or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The Dask actors of one run, one on each of its workers, and how they are called.
+"""The Dask actors of one run, one on each worker, and the calls to them.
 
 Dask deletes an actor once nothing refers to it: this object, its client and its process may end in any order. Calls to
-actors are no activity for a scheduler that closes when it is idle, so that an empty task is submitted every
-`BEAT_SECONDS` of work. They are sent to the workers directly where the client has `direct_to_workers=True`, as those
-made by this package have, and by way of the scheduler otherwise.
+actors do not keep a scheduler with `idle_timeout` from closing, so that an empty task is submitted every `BEAT_SECONDS`
+of work. Calls go to the workers directly where the client has `direct_to_workers=True`, as clients made by this package
+have, and through the scheduler otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import time
 import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scalable_bandits.execution.shard_worker import ShardWorker
@@ -21,52 +21,81 @@ from scalable_bandits.execution.versions import check_versions
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-PULSE_SECONDS = 0.2  # without an answer, between two looks at whether the workers are still there
-BEAT_SECONDS = 1.0  # between two empty tasks: less than any idle timeout that makes sense
-
-Answer = bytes | BaseException
+PULSE_SECONDS = 0.2  # time without an answer before the list of workers is read again
+BEAT_SECONDS = 1.0  # time between two empty tasks: less than any sensible idle timeout
 
 
 class Actors:
-    """Actors on the workers of a client.
+    """Actors on the workers of a client, each started by the first message to its worker.
 
     Parameters
     ----------
     client
-        Used, and neither closed nor changed.
+        The user's client, which is neither closed nor changed.
     name
-        Name of what the run computes, for Dask's dashboard: what, and whose, as in "priors of PEGPUCB".
+        Name of the shards for Dask's dashboard, such as "priors of PEGPUCB".
     """
 
     def __init__(self, client: Client, name: str):
         self._client, self._name = client, name
-        self._run, self._made = uuid.uuid4().hex[:8], 0
-        self._futures: dict[str, Future[Any]] = {}  # worker to its actor, which exists as long as its future
-        self._handles: dict[str, Any] = {}
+        self._run, self._started = uuid.uuid4().hex[:8], 0
+        self._actors: dict[str, tuple[Future[Any], Any]] = {}  # future, which keeps an actor alive, and its handle
         self._beat: Future[Any] | None = None  # the last empty task
-        self._beaten = -math.inf
-        self.release = weakref.finalize(self, _release, self._futures, self._handles)
+        self._beaten = -math.inf  # when it was submitted
+        self.release = weakref.finalize(self, _release, self._actors)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         """Addresses of the workers with an actor."""
-        return iter(self._handles)
+        return iter(self._actors)
 
-    def perform(self, messages: Mapping[str, bytes]) -> dict[str, Answer]:
-        """Answers of workers to their messages, or what kept a worker from answering."""
-        found: dict[str, Answer] = {}
-        waiting: dict[str, Any] = {}
+    def perform(self, messages: Mapping[str, bytes]) -> dict[str, Any]:
+        """Return the answer (bytes) of each worker to its message, or the exception that prevented it."""
         self._show_activity()
-        for worker, handle in self._handles_of(messages).items():
+        found: dict[str, Any] = self._start([worker for worker in messages if worker not in self._actors])
+        calls = {}
+        for worker in messages.keys() - found.keys():
             try:
-                if isinstance(handle, BaseException):
-                    raise handle
-                waiting[worker] = handle.perform(messages[worker])
-            except (OSError, RuntimeError) as error:  # Dask knows already that the actor is lost
+                calls[worker] = self._actors[worker][1].perform(messages[worker])
+            except (OSError, RuntimeError) as error:  # Dask has noticed already that the actor is lost
                 found[worker] = error
+        return found | self._results(calls)
+
+    def drop(self, worker: str) -> None:
+        """Forget the actor of a worker."""
+        if worker in self._actors:
+            _release({worker: self._actors.pop(worker)})
+
+    def _start(self, workers: Sequence[str]) -> dict[str, Any]:
+        """Start actors on workers; return the exceptions of those that did not start."""
+        if not workers:
+            return {}
+        check_versions(self._client)  # loading the actor's class in another version could end a worker
+        what, _, whose = self._name.partition(" ")  # the dashboard shows the first dozen letters of a task's name
+        futures = {}
+        for worker in workers:
+            self._started += 1
+            key = f"{what} {self._started} {whose}-{self._run}"
+            futures[worker] = self._client.submit(
+                ShardWorker, key=key, actor=True, pure=False, workers=[worker], allow_other_workers=False
+            )
+        failed = {}
+        with self._client.as_current():  # a handle belongs to the current client
+            for worker, handle in self._results(futures).items():
+                if isinstance(handle, BaseException):
+                    failed[worker] = OSError(f"{worker}: {handle!r}")
+                    futures[worker].release()
+                else:
+                    self._actors[worker] = futures[worker], handle
+        return failed
+
+    def _results(self, futures: Mapping[str, Any]) -> dict[str, Any]:
+        """Wait for the results of futures by worker; an exception is a result, also that the worker is gone."""
+        found: dict[str, Any] = {}
+        waiting = dict(futures)
         while waiting:
-            for worker in list(waiting):
+            for worker, future in list(waiting.items()):
                 try:
-                    found[worker] = waiting[worker].result(timeout=PULSE_SECONDS)
+                    found[worker] = future.result(timeout=PULSE_SECONDS)
                 except TimeoutError:
                     continue
                 except Exception as error:
@@ -74,58 +103,23 @@ class Actors:
                 del waiting[worker]
             if waiting:
                 self._show_activity()
-                known = self._client.nthreads()
-                for worker in [worker for worker in waiting if worker not in known]:
+                for worker in waiting.keys() - self._client.nthreads().keys():
                     found[worker] = OSError(f"{worker} is gone")
                     del waiting[worker]
         return found
 
-    def drop(self, worker: str) -> None:
-        """Forget the actor of a worker."""
-        _release({worker: self._futures.pop(worker, None)}, {worker: self._handles.pop(worker, None)})
-
     def _show_activity(self) -> None:
-        """Now and then an empty task: by it a scheduler sees that the cluster is in use."""
+        """Submit an empty task now and then, by which a scheduler sees that the cluster is in use."""
         now = time.monotonic()
         if now > self._beaten + BEAT_SECONDS:
             self._beaten = now
             key = f"at work, {self._name}-{uuid.uuid4().hex[:8]}"
             self._beat = self._client.submit(bool, key=key, pure=False)
 
-    def _handles_of(self, workers: Mapping[str, bytes]) -> dict[str, Any]:
-        """Handles of actors, which are made where there are none, or what kept one from being made."""
-        found = {worker: self._handles[worker] for worker in workers if worker in self._handles}
-        new = [worker for worker in workers if worker not in found]
-        if new:
-            check_versions(self._client)  # a worker that does not know an actor's class would not survive its arrival
-        what, _, whose = self._name.partition(" ")  # the dashboard shows the first dozen letters of a task's name
-        for worker in new:
-            self._made += 1
-            key = f"{what} {self._made} {whose}-{self._run}"
-            self._futures[worker] = self._client.submit(
-                ShardWorker, key=key, actor=True, pure=False, workers=[worker], allow_other_workers=False
-            )
-        for worker in new:
-            found[worker] = self._handle(worker)
-        return found
 
-    def _handle(self, worker: str) -> Any:
-        """Handle of a new actor, once it is there, or what kept it from being made."""
-        while True:
-            try:
-                with self._client.as_current():
-                    self._handles[worker] = self._futures[worker].result(timeout=PULSE_SECONDS)
-                return self._handles[worker]
-            except TimeoutError:
-                self._show_activity()
-                if worker not in self._client.nthreads():
-                    return OSError(f"{worker} is gone")
-            except Exception as error:
-                return OSError(f"{worker}: {error!r}")
-
-
-def _release(futures: Mapping[str, Future[Any] | None], handles: Mapping[str, Any]) -> None:
-    """Have Dask delete actors. What a handle refers to would otherwise be released with the cycles it is part of."""
-    for each in (*futures.values(), *(handle._future for handle in handles.values() if handle is not None)):
-        if each is not None:
-            each.release()
+def _release(actors: Mapping[str, tuple[Future[Any], Any]]) -> None:
+    """Have Dask delete actors now; the futures of handles are part of cycles, which may be collected much later."""
+    for future, handle in actors.values():
+        future.release()
+        if handle._future is not None:
+            handle._future.release()

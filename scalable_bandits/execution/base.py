@@ -1,6 +1,7 @@
-"""What an execution is: tasks go in by key, what becomes of them comes out as events.
+"""The interface of executors of tasks, and those that use this process alone.
 
-Whoever hands tasks out (a study, a `maximize` in flight) does not know where they run.
+A task is submitted under a key, and its start and end are returned as events. The caller (a study, `maximize`) does not
+depend on the executor.
 """
 
 from __future__ import annotations
@@ -15,30 +16,30 @@ from typing import Any, Literal, NamedTuple
 
 
 class ClusterError(RuntimeError):
-    """A cluster cannot be had, cannot be used, or was lost."""
+    """A cluster that cannot be reached, cannot be used, or was lost."""
 
 
 class Event(NamedTuple):
-    """Something that became of a task."""
+    """A change of a task."""
 
-    kind: Literal["started", "lost", "done", "failed"]  # lost: with its worker; it starts again by itself
+    kind: Literal["started", "lost", "done", "failed"]  # lost: with its worker; the task starts again by itself
     key: str
-    value: Any = None  # what it returned, if it is done
-    error: str = ""  # in one line, if it failed
-    trace: str = ""  # the same as a traceback
-    where: str = ""  # the worker, if it started or was lost
-    final: bool = False  # it is of no use to try it again
+    value: Any = None  # returned value of a task that is done
+    error: str = ""  # error of a task that failed, in one line
+    trace: str = ""  # the error's traceback
+    where: str = ""  # worker of a task that started or was lost
+    final: bool = False  # whether another try is of no use
 
 
 class Execution(ABC):
-    """Where one function is called, on other arguments each time.
+    """Executor of the calls of one function.
 
     Attributes
     ----------
     slots : int
-        How many calls run at the same time, as of the last look at the events.
+        Number of calls that run at the same time, as of the last call of `events`.
     dashboard : str
-        Address of a page that shows what runs; empty if there is none.
+        Address of a page that shows the running tasks; empty if there is none.
     """
 
     slots = 1
@@ -46,11 +47,11 @@ class Execution(ABC):
 
     @abstractmethod
     def submit(self, key: str, *arguments: Any) -> None:
-        """Call the function, once, under a key of its own."""
+        """Call the function once, under a new key."""
 
     @abstractmethod
     def events(self, seconds: float | None = None) -> list[Event]:
-        """What happened since the last time; waits for something to happen, or so long.
+        """Return the events since the last call; if there is none, wait for one, for some seconds if given.
 
         Raises
         ------
@@ -58,24 +59,24 @@ class Execution(ABC):
             If the cluster is gone.
         """
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to let go of
-        """Forget all tasks that have not come to their end."""
+    def close(self) -> None:  # noqa: B027 - not every executor has something to release
+        """Forget all tasks that have not ended."""
 
 
 def failed(key: str, error: BaseException, final: bool = False) -> Event:
-    """Event of a task that raised, being handled."""
-    said = str(traceback.TracebackException.from_exception(error)).strip().splitlines()[:1]
-    line = ": ".join([type(error).__name__, *said])  # without notes, and what else may stand below
+    """Return the event of a task that raised an error."""
+    text = str(traceback.TracebackException.from_exception(error)).strip().splitlines()[:1]
+    line = ": ".join([type(error).__name__, *text])  # the first line alone: notes may follow
     return Event("failed", key, error=line, trace="".join(traceback.format_exception(error)), final=final)
 
 
 class InTurn(Execution):
-    """In this process, one task after the other, while its events are waited for.
+    """Executor that runs one task after the other in this process, while the caller waits for events.
 
     Parameters
     ----------
     function
-        Called with the arguments of every task.
+        Function that is called with the arguments of every task.
     """
 
     def __init__(self, function: Callable[..., Any]):
@@ -100,26 +101,26 @@ class InTurn(Execution):
 
 
 class Threads(Execution):
-    """Threads of this process.
+    """Executor that runs tasks in threads of this process.
 
-    Right for functions that wait (for an instrument, a program, a network) or that let go of the interpreter's lock.
-    A thread cannot be stopped: those left running at the end do not keep the process from ending, which is why this
-    is no `concurrent.futures.ThreadPoolExecutor`.
+    Threads suit functions that wait (for an instrument, a program, a network) or release the interpreter's lock. A
+    running thread cannot be stopped. Unlike those of `concurrent.futures.ThreadPoolExecutor`, these threads do not keep
+    the process from ending.
 
     Parameters
     ----------
     function
-        Called with the arguments of every task.
+        Function that is called with the arguments of every task.
     slots
-        Most threads at the same time; tasks beyond that wait for their turn.
+        Largest number of threads; further tasks wait.
     """
 
     def __init__(self, function: Callable[..., Any], slots: int):
         self._function, self.slots = function, slots
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._guard = threading.Lock()
-        self._tasks: deque[tuple[str, tuple[Any, ...]]] = deque()  # that wait for a thread
-        self._running = 0  # threads
+        self._tasks: deque[tuple[str, tuple[Any, ...]]] = deque()  # tasks that wait for a thread
+        self._running = 0  # number of threads
 
     def submit(self, key: str, *arguments: Any) -> None:
         with self._guard:
@@ -135,16 +136,13 @@ class Threads(Execution):
                 if not self._tasks:
                     self._running -= 1
                     return
-                task = self._tasks.popleft()
-            self._call(*task)
-
-    def _call(self, key: str, arguments: tuple[Any, ...]) -> None:
-        self._events.put(Event("started", key, where="this process"))
-        try:
-            end = Event("done", key, self._function(*arguments))
-        except BaseException as error:  # also SystemExit: it is the task's end, not the process's
-            end = failed(key, error)
-        self._events.put(end)
+                key, arguments = self._tasks.popleft()
+            self._events.put(Event("started", key, where="this process"))
+            try:
+                end = Event("done", key, self._function(*arguments))
+            except BaseException as error:  # also SystemExit: it ends the task, not the process
+                end = failed(key, error)
+            self._events.put(end)
 
     def events(self, seconds: float | None = None) -> list[Event]:
         return drained(self._events, seconds)
@@ -155,7 +153,7 @@ class Threads(Execution):
 
 
 def drained(waiting: queue.SimpleQueue[Event], seconds: float | None) -> list[Event]:
-    """All events there are; if there is none, the next one, or none after so long."""
+    """Return all events of a queue; if there is none, wait for one, for some seconds if given."""
     found: list[Event] = []
     try:
         found.append(waiting.get(timeout=seconds))

@@ -1,4 +1,4 @@
-"""Shards on the workers of the cluster that `on=` names."""
+"""The executor that holds shards on the workers of the cluster named by `on=`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 
 class ClusterExecutor:
-    """Workers of a cluster, found or started when they are first needed.
+    """Executor of a cluster, which is found or started when it is first needed.
 
     Parameters
     ----------
     on
-        Name, address, client or recipe of the cluster, as `connect` takes it.
+        Name, address, client or recipe of the cluster; see `connect`.
+
+    Attributes
+    ----------
+    pools : WeakSet of ShardPool
+        Pools that `close` closes.
     """
 
     threads = 1
@@ -34,20 +39,20 @@ class ClusterExecutor:
         resolve(on)
         self._on = on
         self._client: Client | None = None
-        self._end: Any = None
-        self._pools: weakref.WeakSet[ShardPool] = weakref.WeakSet()
+        self._disconnect: Any = None
+        self.pools: weakref.WeakSet[ShardPool] = weakref.WeakSet()
 
     def __reduce__(self) -> Any:
         return type(self), (self.portable,)
 
     @property
     def portable(self) -> Any:
-        """What `on` says, for another process: of a client its scheduler's address, and certificates if there are any.
+        """Value of `on` for another process: the address of the scheduler in the place of a client.
 
         Raises
         ------
         ClusterError
-            If it is a client that is closed.
+            If `on` is a closed client.
         """
         if isinstance(self._on, str | os.PathLike | SecureAddress):
             return self._on
@@ -59,38 +64,31 @@ class ClusterExecutor:
 
     @property
     def client(self) -> Client:
-        """Client of the cluster, connected now if it is not yet."""
+        """Client of the cluster; the first access connects it."""
         if self._client is None:
             stack = ExitStack()
             self._client = stack.enter_context(connect(self._on))
-            self._end = weakref.finalize(self, _aside, stack.close)
+            self._disconnect = weakref.finalize(self, _in_main_or_new_thread, stack.close)
         return self._client
 
     def shards(
         self, makers: Sequence[Callable[[], Any]], name: str, source: Callable[[int], State] | None = None
     ) -> ShardPool:
-        """Shards on these workers, by the functions that make them."""
+        """Return the shards that some functions make; see `placement.Executor`."""
         return ShardPool(self, makers, name, source)
 
-    def adopt(self, pool: ShardPool) -> None:
-        """Take a pool whose shards are released by `close`."""
-        self._pools.add(pool)
-
     def close(self) -> None:
-        """Have the workers delete the shards, and end a cluster that was started here.
-
-        What is asked later makes them again.
-        """
-        for pool in list(self._pools):
+        """Delete the shards on the workers and end a cluster that was started here; both start again when needed."""
+        for pool in list(self.pools):
             pool.close()
         if self._client is not None:
             self._client = None
-            self._end()
+            self._disconnect()
 
 
-def _aside(function: Callable[..., Any], *arguments: Any) -> None:
-    """Call a function that blocks: from a thread of its own, if this one may be the client's."""
+def _in_main_or_new_thread(function: Callable[[], None]) -> None:
+    """Call a function that blocks: in a new thread unless in the main one, as this may be the thread of the client."""
     if threading.current_thread() is threading.main_thread():
-        function(*arguments)
+        function()
     else:
-        threading.Thread(target=function, args=arguments).start()
+        threading.Thread(target=function).start()

@@ -1,6 +1,6 @@
-"""Clusters that are found at an address or started on this machine, each as a context manager of its client.
+"""Clients of clusters at an address or on this machine.
 
-What is started here listens on loopback, has one thread a worker, and is ended whatever happens.
+A cluster that is started here listens on loopback, has one thread a worker, and is always ended.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import gc
 import importlib.util
 import logging
 import os
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,22 +19,24 @@ from scalable_bandits.execution.base import ClusterError
 if TYPE_CHECKING:
     from distributed import Client
 
-CONNECT_SECONDS = 10.0  # to wait for an answer from an address
-RETURN_TIME = "15 minutes"  # for a worker that died to come back; distributed's 15 s are short on a busy machine
-PROFILE_INTERVAL = "100ms"  # of the dashboard's profiles; distributed's 10 ms take a hundredth of every worker
-WORKER_SECONDS = 60.0  # to wait for the first worker
-TRIM = "MALLOC_TRIM_THRESHOLD_"  # as distributed sets it, every round's arrays are given back and mapped anew
+logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 10.0  # longest wait for an answer from an address
+RETURN_TIME = "15 minutes"  # time for a dead worker to come back; distributed's 15 s are short on a busy machine
+PROFILE_INTERVAL = "100ms"  # interval of the dashboard's profiles; distributed's 10 ms take 1 % of every worker
+WORKER_SECONDS = 60.0  # longest wait for the first worker
+PATIENCE_SECONDS = 10.0  # wait after which a message says that there is no worker yet
+ASKING = "scalable_bandits asks for a worker"  # name of a task, without "-": Dask shows the text before it
+TRIM = "MALLOC_TRIM_THRESHOLD_"  # distributed's value makes every round return and map its memory again
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-@contextmanager
-def at(address: str, security: Any = None) -> Iterator[Client]:
-    """Client of the scheduler at an address; `security` as of `distributed.Client`."""
+def at(address: str, security: Any = None) -> Client:
+    """Return a client of the scheduler at an address; for `security` see `distributed.Client`."""
     from distributed import Client
 
-    client, problem = None, ""
     try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False, security=security)
+        return Client(address, timeout=CONNECT_SECONDS, set_as_default=False, security=security)
     except (OSError, TypeError, ValueError) as error:
         problem = str(error)
         if address.startswith("tls://") and isinstance(error, TypeError):
@@ -41,38 +44,40 @@ def at(address: str, security: Any = None) -> Iterator[Client]:
                 "it asks for certificates: a recipe names them, see cluster/tls.yaml (a pickled policy keeps the "
                 "certificates of its client where they are in files, not those in memory)"
             )
-    if client is None:
-        gc.collect()  # the client that was half made: its end blocks whichever thread it comes in
-        raise ClusterError(f"on: no scheduler can be reached at {address}: {problem}")
-    try:
-        yield client
-    finally:
-        client.close()
+    gc.collect()  # the incomplete client: its end blocks the thread in which it is collected
+    raise ClusterError(f"on: no scheduler can be reached at {address}: {problem}")
+
+
+def at_cluster(cluster: Any) -> Client:
+    """Return a client of a cluster object of Dask."""
+    from distributed import Client
+
+    return Client(cluster, set_as_default=False, direct_to_workers=True)  # its workers can be reached from here
 
 
 @contextmanager
 def local(workers: int, threads: int = 1, security: Any = None) -> Iterator[Client]:
-    """Client of worker processes of this machine, on loopback, started now and ended with the context.
+    """Start worker processes of this machine and yield their client; they end with the context.
 
     Parameters
     ----------
     workers
-        How many; each has one task at a time.
+        Number of worker processes, each with one task at a time.
     threads
-        Of BLAS and numba in each.
+        Number of threads of BLAS and numba in each worker.
     security
-        True: encrypted, with certificates made for the occasion, which keeps other users of the machine out too.
+        True for encryption with certificates made now, which also excludes other users of this machine.
     """
     import dask
     from distributed import LocalCluster
 
-    _check_main()
+    _check_may_start_processes()
     dashboard = "127.0.0.1:0" if importlib.util.find_spec("bokeh") else None
     environment = {**dask.config.get("distributed.nanny.pre-spawn-environ"), **dict.fromkeys(THREADS, threads)}
     environment.pop(TRIM, None)
     settings = {
         "distributed.nanny.pre-spawn-environ": environment,
-        "distributed.worker.memory.terminate": False,  # an experiment may take what the machine has
+        "distributed.worker.memory.terminate": False,  # an experiment may use the machine's whole memory
         "distributed.worker.profile.interval": PROFILE_INTERVAL,
     }
     before = {name: os.environ.get(name) for name in (*THREADS, TRIM)}
@@ -84,32 +89,19 @@ def local(workers: int, threads: int = 1, security: Any = None) -> Iterator[Clie
                 n_workers=workers,
                 threads_per_worker=1,  # one task at a time: Python code holds the interpreter's lock
                 processes=True,
-                host="127.0.0.1",  # nobody else's machine gets in
+                host="127.0.0.1",  # no access from other machines
                 security=security,
-                dashboard_address=dashboard,  # any free port: 8787 may be another cluster's
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"} if dashboard is None else None,  # the same
-                memory_limit=0,  # none, as `terminate` above: neither spilled nor paused
-                silence_logs=logging.CRITICAL,  # what fails is reported by whoever gave it out
+                dashboard_address=dashboard,  # any free port: 8787 may belong to another cluster
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"} if dashboard is None else None,  # any free port
+                memory_limit=0,  # no limit: workers neither spill nor pause
+                silence_logs=logging.CRITICAL,  # errors are reported by the caller of the tasks
                 preload=["scalable_bandits.execution.ignore_sigint"],
             )
         stack.callback(cluster.close)
-        with at_cluster(cluster) as client:
-            yield client
+        yield stack.enter_context(at_cluster(cluster))
 
 
-@contextmanager
-def at_cluster(cluster: Any) -> Iterator[Client]:
-    """Client of a cluster object of Dask."""
-    from distributed import Client
-
-    client = Client(cluster, set_as_default=False, direct_to_workers=True)  # its workers can be reached from here
-    try:
-        yield client
-    finally:
-        client.close()
-
-
-def _restore(environment: dict[str, str | None]) -> None:
+def _restore(environment: Mapping[str, str | None]) -> None:
     for name, value in environment.items():
         if value is None:
             os.environ.pop(name, None)
@@ -117,8 +109,8 @@ def _restore(environment: dict[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def _check_main() -> None:
-    """ClusterError in a process that may start no others: a worker, maybe as it imports the user's script."""
+def _check_may_start_processes() -> None:
+    """Raise ClusterError in a worker process, also while it imports the user's script."""
     import multiprocessing.process
 
     process = multiprocessing.process.current_process()
@@ -131,3 +123,46 @@ def _check_main() -> None:
         raise ClusterError(
             "on: a worker process cannot start others: use its own cluster, on=distributed.get_client(), or None"
         )
+
+
+def await_worker(client: Client, seconds: float | None = None) -> None:
+    """Wait for the first worker for some seconds (`WORKER_SECONDS` if not given).
+
+    Raises
+    ------
+    ClusterError
+        If there is no worker after that time.
+    """
+    if client.scheduler_info(n_workers=-1)["workers"]:
+        return
+    seconds = WORKER_SECONDS if seconds is None else seconds
+    text = f"on: the scheduler at {_address(client)} has no workers"
+    soon = min(PATIENCE_SECONDS, seconds)
+    task = client.submit(bool, key=f"{ASKING}-{uuid.uuid4().hex}", pure=False)  # an adaptive cluster needs a task
+    try:
+        if _has_worker(client, soon):
+            return
+        if seconds > soon:
+            logger.warning("%s yet; waiting up to %.0f s for the first", text, seconds)
+        if not _has_worker(client, seconds - soon):
+            raise ClusterError(f"{text}, and none came in {seconds:.0f} s (a recipe may say `wait:`)")
+    finally:
+        task.release()
+
+
+def connection_lost(client: Client, kept: str) -> ClusterError:
+    """Return the error of a lost connection, with a sentence about what is kept."""
+    return ClusterError(f"on: the connection to the scheduler at {_address(client)} was lost; {kept}")
+
+
+def _address(client: Client) -> str:
+    return str(client.scheduler.address) if client.scheduler else "its address"
+
+
+def _has_worker(client: Client, seconds: float) -> bool:
+    """Return whether there is a worker within some seconds."""
+    try:
+        client.wait_for_workers(1, timeout=max(seconds, 0.01))
+    except TimeoutError:
+        return False
+    return True

@@ -1,15 +1,14 @@
-"""``on=``: where to run, resolved in one place. A client that was given is used, and neither closed nor changed."""
+"""The meaning of ``on=``, in one place."""
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from scalable_bandits import checks
 from scalable_bandits.execution import clusters
@@ -21,80 +20,66 @@ from scalable_bandits.posteriors.placement import cores, threads_of
 if TYPE_CHECKING:
     from distributed import Client, Security
 
-logger = logging.getLogger(__name__)
-
 ALLOWED = (
     "None, 'local', 'local:4' (worker processes of this machine), 'threads:4' (threads of this process), the address "
     "of a scheduler ('tcp://host:port', 'tls://host:port'), a distributed.Client, or a recipe (a .yaml file, see "
     "cluster/)"
 )
+NEEDS_CLUSTER = "a cluster: 'local:4', an address, a distributed.Client, or a recipe"
 SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "inproc://")
-ASKING = "scalable_bandits asks for a worker"  # no "-": Dask shows a task by what stands before it
-PATIENCE_SECONDS = 10.0  # of which it is said that there is no worker yet
 
 
 @contextmanager
 def executing(on: Any, function: Callable[..., Any], name: str, threads: int | None = None) -> Iterator[Execution]:
-    """Execution of a function, where `on` says.
+    """Yield the executor of a function's calls that `on` names.
 
     Parameters
     ----------
     on
-        As in `connect`; or None for this process, "threads" or "threads:4" for its threads.
+        None for this process, "threads" or "threads:4" for its threads, or a cluster; see `connect`.
     function
-        Called with the arguments of every task.
+        Function that is called with the arguments of every task.
     name
-        Of the work, in half a sentence.
+        Name of the tasks, for messages and Dask's dashboard.
     threads
         Number of threads of this process if `on` is None; one call after the other if not given.
     """
     threads = threads if on is None else threads_of(on)
-    if on is None or threads is not None:
-        execution: Execution = InTurn(function) if threads is None else Threads(function, threads)
-        try:
-            yield execution
-        finally:
-            execution.close()
-        return
-    with connect(on) as client:
-        from scalable_bandits.execution.workers import Workers
+    with ExitStack() as stack:
+        if threads is not None:
+            execution: Execution = Threads(function, threads)
+        elif on is None:
+            execution = InTurn(function)
+        else:
+            from scalable_bandits.execution.workers import Workers
 
-        workers = Workers(client, function, name)
-        try:
-            yield workers
-        finally:
-            workers.close()
+            execution = Workers(stack.enter_context(connect(on)), function, name)
+        stack.callback(execution.close)
+        yield execution
 
 
 @contextmanager
 def connect(on: Any) -> Iterator[Client]:
-    """Client of the cluster that `on` names, with at least one worker, whose versions were compared with ours.
+    """Yield the client of a cluster with at least one worker, after a comparison of the workers' versions.
 
     Parameters
     ----------
     on
         "local" or "local:4" (worker processes of this machine), an address ("tcp://...", "tls://..."), a
-        `distributed.Client`, or a recipe file (.yaml).
+        `distributed.Client`, which is neither closed nor changed, or a recipe file (.yaml).
 
     Raises
     ------
     ValueError
-        If it names no cluster, or a recipe says what is not allowed.
+        If `on` does not name a cluster, or a recipe is invalid.
     ClusterError
-        If nobody answers there, no worker comes, or a worker has another release of Python or of this package.
+        If the scheduler does not answer, there is no worker, or a worker has another release of Python or of this
+        package.
     """
-    place = resolve(on)
-    with place.connect() as client:
-        await_worker(client, place.wait)
+    with resolve(on)() as client:
+        clusters.await_worker(client)
         check_versions(client)
         yield client
-
-
-class Place(NamedTuple):
-    """What `on` names."""
-
-    connect: Callable[[], Any]  # gives a context manager of the client
-    wait: float | None = None  # seconds for the first worker; `WORKER_SECONDS` if not given
 
 
 class SecureAddress:
@@ -125,79 +110,43 @@ class SecureAddress:
         return type(self), (self.address, self.security)
 
 
-def resolve(on: Any) -> Place:
-    """What `on` names; nothing is started yet.
+def resolve(on: Any) -> Callable[[], AbstractContextManager[Client]]:
+    """Return the function that connects to what `on` names; nothing is started before it is called.
 
     Parameters
     ----------
     on
-        "local" or "local:4" (worker processes of this machine), "threads:4" (threads of this process), an address
-        ("tcp://...", "tls://..."), a `distributed.Client`, or a recipe file (.yaml).
+        Value as for `connect`, or "threads:4" (threads of this process), whose function raises ValueError.
 
     Raises
     ------
     ValueError
-        If it names nothing, or a recipe says what is not allowed.
+        If `on` has no meaning, or a recipe is invalid.
     """
     if threads_of(on) is not None:
-        return Place(lambda: _no_cluster(on))
+        return partial(checks.refuse, "on", on, NEEDS_CLUSTER)
     if isinstance(on, str):
         head, _, count = on.partition(":")
         if head == "local" and (on == "local" or (count.isdecimal() and int(count) > 0)):
-            return Place(lambda: clusters.local(int(count) if count else cores()))
+            return partial(clusters.local, int(count or cores()))
         if on.startswith(SCHEMES):
-            return Place(lambda: clusters.at(on))
+            return partial(clusters.at, on)
     if isinstance(on, str | os.PathLike) and Path(on).suffix in (".yaml", ".yml"):
-        recipe = read(Path(on))
-        return Place(recipe.connect, recipe.wait)
+        return read(Path(on)).connect
     if isinstance(on, SecureAddress):
-        return Place(lambda: clusters.at(on.address, on.security))
+        return lambda: clusters.at(on.address, on.security)
     if "distributed" in sys.modules:
         from distributed import Client
 
         if isinstance(on, Client):
-            return Place(lambda: _given(on))
+            return partial(_given, on)
     checks.refuse("on", on, ALLOWED)
 
 
-def _no_cluster(on: str) -> NoReturn:
-    checks.refuse("on", on, "where a cluster is needed: 'local:4', an address, a distributed.Client, or a recipe")
-
-
-@contextmanager
-def _given(client: Client) -> Iterator[Client]:
-    """The user's own client, as it is."""
+def _given(client: Client) -> AbstractContextManager[Client]:
+    """Return the user's own client as a context that does not close it."""
     if client.asynchronous:
         checks.refuse("on", "an asynchronous client", "one that blocks: distributed.Client(asynchronous=False)")
     if client.status != "running":
         raise ClusterError(f"on: the client is not connected, its status is {client.status!r}")
-    yield client
-
-
-def await_worker(client: Client, seconds: float | None = None) -> None:
-    """Wait for the first worker, so many seconds; ClusterError if none comes."""
-    if client.scheduler_info(n_workers=-1)["workers"]:
-        return
-    seconds = clusters.WORKER_SECONDS if seconds is None else seconds
-    address = client.scheduler.address if client.scheduler else "?"
-    text = f"on: the scheduler at {address} has no workers"
-    soon = min(PATIENCE_SECONDS, seconds)
-    key = f"{ASKING}-{uuid.uuid4().hex}"
-    asking = client.submit(bool, key=key, pure=False)  # an adaptive cluster starts workers only where there is work
-    try:
-        if not _came(client, soon):
-            if seconds > soon:
-                logger.warning("%s yet; waiting up to %.0f s for the first", text, seconds)
-            if not _came(client, seconds - soon):
-                raise ClusterError(f"{text}, and none came in {seconds:.0f} s (a recipe may say `wait:`)")
-    finally:
-        asking.release()
-
-
-def _came(client: Client, seconds: float) -> bool:
-    """Whether a worker came in time."""
-    try:
-        client.wait_for_workers(1, timeout=max(seconds, 0.01))
-    except TimeoutError:
-        return False
-    return True
+    return nullcontext(client)

@@ -1,4 +1,4 @@
-"""Preload of the workers that `on="local"` starts: Ctrl-C is for whoever started them, and ends them in order."""
+"""Preload module of the workers of `on="local"`: they ignore Ctrl-C, which ends this process, and it ends them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from typing import Any
 
 
 def dask_setup(worker: Any) -> None:
-    """Called by Dask as a worker starts."""
+    """Have a starting worker ignore Ctrl-C; Dask calls this function."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

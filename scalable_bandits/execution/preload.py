@@ -1,8 +1,8 @@
-"""Preload for workers: ``dask worker --preload scalable_bandits.execution.preload ...``.
+"""Preload module for workers: ``dask worker --preload scalable_bandits.execution.preload ...``.
 
-The compiled code is there before the first task, made once a machine. Numba keeps it beside the package, or in the
-user's cache folder where that cannot be written; NUMBA_CACHE_DIR (set before the worker starts) names a disk of the
-machine's own where both are on a shared one.
+It compiles everything before the first task, once a machine. Numba stores compiled code beside the package, or in the
+user's cache folder if that is read-only. If both are on a disk shared between machines, set NUMBA_CACHE_DIR to a folder
+of the machine before the worker starts.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ from scalable_bandits.warmup import warmup
 
 
 def dask_setup(worker: Any) -> None:
-    """Called by Dask as a worker starts."""
+    """Compile everything as a worker starts; Dask calls this function."""
     warmup()

@@ -1,15 +1,15 @@
 """Recipes: YAML files that say how a cluster is found or started (`cluster/`).
 
-A recipe has one of the keys `workers` (worker processes of this machine), `scheduler` or `scheduler-file` (a scheduler
-that runs already) and `cluster` (a class of Dask's or of another package, which is called with `options`).
+A recipe has one of the keys `workers` (worker processes of this machine), `scheduler` or `scheduler-file` (a running
+scheduler) and `cluster` (a class of Dask or of another package, which is called with `options`).
 """
 
 from __future__ import annotations
 
 import json
+import pkgutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from importlib import import_module
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 COUNT, NUMBER, TEXT, FLAG, KEYS = "a positive integer", "a positive number", "text", "yes or no", "keys and values"
 ADDRESS = {"tls": KEYS, "wait": NUMBER}
-KINDS: dict[str, dict[str, str]] = {  # by the key that a recipe of the kind has; what it and the others may be
+KINDS: dict[str, dict[str, str]] = {  # the key that a kind of recipe has, and all its keys with their allowed values
     "workers": {"workers": COUNT, "threads": COUNT, "encrypted": FLAG, "wait": NUMBER},
     "scheduler": {"scheduler": TEXT, **ADDRESS},
     "scheduler-file": {"scheduler-file": TEXT, **ADDRESS},
     "cluster": {"cluster": TEXT, "options": KEYS, "scale": KEYS, "adapt": KEYS, "wait": NUMBER},
 }
 TLS = {"ca": TEXT, "cert": TEXT, "key": TEXT}
-QUEUE_SECONDS = 3600.0  # to wait for the first worker where it has to be given a place, or its image fetched
+QUEUE_SECONDS = 3600.0  # wait for the first worker where it is queued, or its image is downloaded
 
 
 class Recipe:
-    """A recipe as it was read.
+    """A recipe that was read from a file.
 
     Parameters
     ----------
     path
-        Path of the file. Other paths in it are relative to its folder; in `options` those that begin with "./".
+        Path of the file. Other paths in the recipe are relative to its folder; in `options` those that begin with "./".
     given
         Keys and values of the file.
     """
@@ -52,21 +52,22 @@ class Recipe:
             checks.refuse(f"keys of {path}", sorted(map(str, given)), f"one of {', '.join(KINDS)}")
         self.kind = kinds[0]
         _check(str(path), given, KINDS[self.kind])
-        self.wait = float(given.get("wait", QUEUE_SECONDS if self.kind == "cluster" else clusters.WORKER_SECONDS))
 
     @contextmanager
     def connect(self) -> Iterator[Client]:
-        """Client of the cluster; one that was started for it is ended with the context."""
-        given = self._given
+        """Yield the client of the cluster, with at least one worker; a started cluster ends with the context."""
+        given, wait = self._given, QUEUE_SECONDS if self.kind == "cluster" else clusters.WORKER_SECONDS
+        opened: AbstractContextManager[Client]
         if self.kind == "workers":
-            opened: Any = clusters.local(given["workers"], given.get("threads", 1), given.get("encrypted") or None)
+            opened = clusters.local(given["workers"], given.get("threads", 1), given.get("encrypted") or None)
         else:
             opened = self._started() if self.kind == "cluster" else clusters.at(self._address(), self._security())
         with opened as client:
+            clusters.await_worker(client, float(given.get("wait", wait)))
             yield client
 
     def _address(self) -> str:
-        """Address of the scheduler, which may be in the file that `dask scheduler --scheduler-file` wrote."""
+        """Return the address of the scheduler, perhaps from the file of ``dask scheduler --scheduler-file``."""
         if self.kind == "scheduler":
             return str(self._given["scheduler"])
         file = self._file(self._given["scheduler-file"])
@@ -76,11 +77,13 @@ class Recipe:
             raise ClusterError(f"on: no scheduler has written {file}: {error}") from error
 
     def _security(self) -> Security | None:
-        """Certificates for ``tls://``; None where the recipe names none (then Dask's own configuration counts)."""
+        """Return the certificates for ``tls://``; None for those of Dask's own configuration."""
         given = self._given.get("tls")
         if given is None:
             return None
-        _check(f"{self.path}, tls", given, TLS, required=TLS)
+        _check(f"{self.path}, tls", given, TLS)
+        if len(given) < len(TLS):
+            checks.refuse(f"keys of {self.path}, tls", sorted(given), f"all of {', '.join(TLS)}")
         files = {key: self._file(name) for key, name in given.items()}
         for key, file in files.items():
             if not file.is_file():
@@ -95,7 +98,7 @@ class Recipe:
 
     @contextmanager
     def _started(self) -> Iterator[Client]:
-        """A cluster of a class that the recipe names."""
+        """Start a cluster of the class that the recipe names and yield its client."""
         make, options = self._class(), self._resolved(self._given.get("options", {}))
         if hasattr(make, "job_cls"):
             options.setdefault("job_cls", _closing(make.job_cls))
@@ -111,16 +114,15 @@ class Recipe:
                 yield client
 
     def _class(self) -> Any:
-        module, _, name = self._given["cluster"].rpartition(".")
+        name = self._given["cluster"]
         try:
-            return getattr(import_module(module), name)
+            return pkgutil.resolve_name(name)
         except (ImportError, AttributeError, ValueError) as error:
-            package = module.partition(".")[0].replace("_", "-") or "distributed"
-            text = f"on: {self.path} needs {self._given['cluster']}: {error}; pip install {package}"
-            raise ClusterError(text) from error
+            package = name.rpartition(".")[0].partition(".")[0].replace("_", "-") or "distributed"
+            raise ClusterError(f"on: {self.path} needs {name}: {error}; pip install {package}") from error
 
     def _resolved(self, value: Any) -> Any:
-        """A copy of options, with paths relative to the recipe made whole."""
+        """Copy options, with paths relative to the recipe made absolute."""
         if isinstance(value, dict):
             return {key: self._resolved(each) for key, each in value.items()}
         if isinstance(value, list):
@@ -129,7 +131,7 @@ class Recipe:
 
     @contextmanager
     def _starting(self) -> Iterator[None]:
-        """ClusterError, with the reason that the cluster's class gives, where it does not start."""
+        """Raise ClusterError, with the reason that the cluster's class gives, if the cluster does not start."""
         try:
             yield
         except Exception as error:
@@ -144,7 +146,7 @@ def read(path: Path) -> Recipe:
     Raises
     ------
     ValueError
-        If there is no such file, it is not YAML, or has keys or values that are not allowed.
+        If the file does not exist, is not YAML, or has invalid keys or values.
     """
     import yaml
 
@@ -157,8 +159,8 @@ def read(path: Path) -> Recipe:
     return Recipe(path, given)
 
 
-def _check(name: str, given: Any, allowed: Mapping[str, str], required: Mapping[str, str] | None = None) -> None:
-    """Refuse keys that are unknown or missing, and values of another type."""
+def _check(name: str, given: Any, allowed: Mapping[str, str]) -> None:
+    """Refuse unknown keys, and values of another type."""
     for key, value in given.items():
         if key not in allowed:
             checks.refuse(f"key of {name}", key, nearest(str(key), allowed))
@@ -169,13 +171,10 @@ def _check(name: str, given: Any, allowed: Mapping[str, str], required: Mapping[
         }  # fmt: skip
         if not fits[allowed[key]]:
             checks.refuse(f"{name}, {key}", value, allowed[key])
-    for key in required or ():
-        if key not in given:
-            checks.refuse(f"keys of {name}", sorted(given), f"also {key}")
 
 
 def _scale(cluster: Any, size: Mapping[str, Any]) -> None:
-    """Scale a cluster; raises what keeps workers from being started, which clusters with a specification only log."""
+    """Scale a cluster and raise the errors of its workers' start, which clusters with a `worker_spec` only log."""
 
     async def scaled() -> None:
         cluster.scale(**size)
@@ -188,7 +187,7 @@ def _scale(cluster: Any, size: Mapping[str, Any]) -> None:
 
 
 def _closing(job: Any) -> Any:
-    """The class of jobs of dask-jobqueue, which up to 0.9 leaves jobs marked as running when it closes them."""
+    """Return the job class of dask-jobqueue with its status set on close, which version 0.9 leaves at running."""
 
     class Job(job):  # type: ignore[misc]
         async def close(self) -> None:

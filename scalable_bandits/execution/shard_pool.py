@@ -1,9 +1,9 @@
 """Shards on the workers of a Dask cluster.
 
-The truth is in this process: how each shard is made, and the log of what changed it (`shard_log.py`). What a worker
-holds is a cache, in one Dask actor a worker (`actors.py`, `shard_worker.py`). A worker that dies, comes late or lost
-count costs the time to make its shards again, and changes no number. A question is one message to each worker
-concerned, to all of them at once.
+This process has all that is needed to make a shard: its maker, and the log of the calls that changed it
+(`shard_log.py`). The shards on a worker are a cache in one Dask actor (`actors.py`, `shard_worker.py`). A worker that
+dies, comes late or lost its shards costs the time to make them again, and changes no number. A question is one message
+to each worker concerned, all sent at once.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import math
 import pickle
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import dask
@@ -22,44 +21,34 @@ import numpy as np
 
 from scalable_bandits.execution.actors import Actors
 from scalable_bandits.execution.base import ClusterError
-from scalable_bandits.execution.connect import await_worker
+from scalable_bandits.execution.clusters import await_worker, connection_lost
 from scalable_bandits.execution.shard_log import ShardLog
-from scalable_bandits.execution.shard_worker import Call, Message, Reply, Request, packed
+from scalable_bandits.execution.shard_worker import Call, Message, Question, Reply, Request, packed
+from scalable_bandits.posteriors.placement import Shards
 from scalable_bandits.posteriors.state import State
 
 if TYPE_CHECKING:
     from distributed import Client
 
-PATIENCE = "scalable-bandits.patience"  # in Dask's configuration
+PATIENCE = "scalable-bandits.patience"  # key in Dask's configuration
 PATIENCE_DEFAULT = "10 minutes"
-LOOK_SECONDS = 2.0  # between two looks at which workers there are, to spread the shards evenly again
-LINGER_SECONDS = 5.0  # that the scheduler may take to notice that a worker is gone
+LOOK_SECONDS = 2.0  # time after which the shards are spread evenly over the present workers again
+LINGER_SECONDS = 5.0  # time that the scheduler may take to notice that a worker is gone
 
 
-class PoolOwner(Protocol):
-    """Whose client a pool uses."""
-
-    @property
-    def client(self) -> Client:
-        """The client, connected now if it is not yet."""
-
-    def adopt(self, pool: ShardPool) -> None:
-        """Take a pool whose shards are to be released with everything else."""
-
-
-class ShardPool:
-    """Shards on the workers of a cluster, numbered from 0.
+class ShardPool(Shards):
+    """Shards on the workers of a cluster.
 
     Parameters
     ----------
     executor
-        Gives the client, and closes its pools.
+        `ClusterExecutor` with the client, which closes its pools.
     makers
-        One function a shard, that makes it.
+        One function a shard, which makes it.
     name
-        Name of what they compute, for Dask's dashboard.
+        Name of the shards for Dask's dashboard.
     source
-        State of a shard by its number, where the run knows it.
+        Function that returns the state of a shard by its number, if the run has the states.
 
     Raises
     ------
@@ -68,118 +57,135 @@ class ShardPool:
     """
 
     def __init__(
-        self, executor: PoolOwner, makers: Sequence[Callable[[], Any]], name: str,
+        self, executor: Any, makers: Sequence[Callable[[], Any]], name: str,
         source: Callable[[int], State] | None = None,
     ):  # fmt: skip
-        self._executor, self._name = executor, name
         pickled: list[bytes] = []
         try:
             pickled.extend(bytes(cloudpickle.dumps(make)) for make in makers)
         except Exception as error:
             which = f"{name} (number {len(pickled) + 1} of {len(makers)})"
             raise ClusterError(f"on: {which} cannot be sent to other processes: {error}") from error
-        self._log = ShardLog(pickled, source)
-        self._fresh()
-        executor.adopt(self)
-
-    def _fresh(self) -> None:
-        """Hold nothing on any worker."""
-        self._client: Client | None = None  # whose workers have the shards
-        self._homes: dict[int, str] = {}  # shard to worker
-        self._positions: dict[int, int] = {}  # of the shards in the log, as far as is known here
-        self._moved: dict[str, set[int]] = {}  # shards that a worker does not know to live elsewhere now
-        self._actors: Actors | None = None  # of that client
-        self._looked = -math.inf
-        self._expected: tuple[frozenset[int], Call] | None = None  # the question after the next one
-        self._ahead: tuple[Call, dict[int, Any]] | None = None  # and its answers
+        self.__setstate__({"_executor": executor, "_name": name, "_log": ShardLog(pickled, source)})
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"executor": self._executor, "name": self._name, "log": self._log}
+        return {name: self.__dict__[name] for name in ("_executor", "_name", "_log")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._executor, self._name, self._log = state["executor"], state["name"], state["log"]
-        self._fresh()
-        self._executor.adopt(self)
+        self._executor, self._name = state["_executor"], state["_name"]
+        self._log: ShardLog = state["_log"]
+        self._reset()
+        self._executor.pools.add(self)
 
-    # ---- what a policy says and asks
+    def _reset(self) -> None:
+        """Start without any shard on a worker."""
+        self._client: Client | None = None
+        self._actors: Actors | None = None  # actors of that client
+        self._homes: dict[int, str] = {}  # worker of each shard
+        self._positions: dict[int, int] = {}  # log position of each shard on its worker; none if it has to be made
+        self._looked = -math.inf  # when the shards were last spread evenly
+        self._expected: Question | None = None  # the question that is likely to follow the next one
+        self._prefetched: tuple[Call, dict[int, Any]] | None = None  # answers to the question expected before
+
+    # ---- tell and ask
 
     def tell(self, numbers: Sequence[int] | None, method: str, *arguments: Any) -> None:
-        """Have some shards (all for None) call a method that changes them, before they answer their next question."""
-        self._log.append(Call(method, _kept(arguments)), numbers)
-        self._ahead = None
+        self._log.append(Call(method, _copied(arguments)), numbers)
+        self._prefetched = None
 
     def prefetch(self, numbers: Sequence[int], method: str, *arguments: Any) -> None:
-        """Name the question that is likely to follow the next one, so that one message can carry both answers."""
-        self._expected = frozenset(numbers), Call(method, _kept(arguments))
+        self._expected = frozenset(numbers), Call(method, _copied(arguments))
 
     def ask(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
-        """Call a method of some shards with the same arguments; the answers, in the order of the numbers.
+        """Call a method of some shards with the same arguments; return the answers in the order of the numbers.
 
         Raises
         ------
         ClusterError
-            If the cluster is gone, or no worker has answered for `PATIENCE`. What was told stands.
+            If the cluster is gone, or no worker has answered for `PATIENCE`. Earlier calls of `tell` remain valid.
         Exception
-            What a shard raised. All shards are then as they were.
+            Exception raised by a shard. All shards are then as they were.
         """
-        call = Call(method, _kept(arguments))
-        ahead = self._ahead
-        if ahead is not None and _same(ahead[0], call) and all(number in ahead[1] for number in numbers):
-            return [ahead[1][number] for number in numbers]
-        self._snapshot()  # before the question: an interrupted call has changed nothing
+        call = Call(method, _copied(arguments))
+        if self._prefetched is not None:
+            question, answers = self._prefetched
+            if _same(question, call) and answers.keys() >= set(numbers):
+                return [answers[number] for number in numbers]
+        self._snapshot()  # before the question: if the snapshot is interrupted, nothing has changed
         expected, self._expected = self._expected, None
         replies = self._replies(numbers, call, expected)
         changed = [number for number in numbers if replies[number].changed]
         if changed:
             self._log.append(call, changed)
-            self._ahead = None
-            for number in changed:
-                self._positions[number] = self._log.end
+            self._prefetched = None
+            self._positions.update(dict.fromkeys(changed, self._log.end))
         if expected is not None:
-            self._ahead = expected[1], {n: reply.ahead for n, reply in replies.items() if reply.ahead is not None}
+            found = {n: reply.prefetched for n, reply in replies.items() if reply.prefetched is not None}
+            self._prefetched = expected[1], found
         for number in numbers:
             self._log.worked(number, replies[number].seconds)
         return [replies[number].answer for number in numbers]
 
     def restore(self, states: Mapping[int, State]) -> None:
-        """Take states of shards, by number: they are made anew from these when they are next asked."""
         for number, state in states.items():
             self._log.keep(number, state)
             self._positions.pop(number, None)
-        self._ahead = None
+        self._prefetched = None
 
     def close(self) -> None:
-        """Have the workers delete the shards, which are made again where they are asked again."""
         if self._actors is not None:
             self._actors.release()
-        self._fresh()
+        self._reset()
+
+    def _snapshot(self) -> None:
+        """Take the snapshot of a shard if one is due."""
+        number = self._log.due()
+        if number is None:
+            return
+        started = time.perf_counter()
+        try:
+            state = self._replies([number], Call("state", ()), None)[number].answer
+        except ClusterError:
+            return  # the question that follows raises it
+        self._log.keep(number, state, time.perf_counter() - started)
 
     # ---- one question
 
-    def _replies(
-        self, numbers: Sequence[int], call: Call, expected: tuple[frozenset[int], Call] | None
-    ) -> dict[int, Reply]:
-        """Replies of shards; raises what a shard raised."""
-        client = self._connected()
-        with self._connection(client):
+    def _replies(self, numbers: Sequence[int], call: Call, expected: Question | None) -> dict[int, Reply]:
+        """Return the replies of shards, or raise the exception of a shard.
+
+        A lost scheduler shows itself by exceptions of many kinds, as the client may be closed at any time.
+        """
+        client: Client = self._executor.client
+        if self._client is not client:
+            self.close()
+            self._client, self._actors = client, Actors(client, self._name)
+        gone = connection_lost(client, "earlier observations are kept")
+        if client.status != "running":
+            raise gone
+        try:
             replies = self._gather(client, numbers, call, expected)
+        except ClusterError:
+            raise
+        except Exception as error:
+            if client.status == "running" and not isinstance(error, OSError | TimeoutError):
+                raise
+            raise gone from error
         for number in numbers:
-            error = replies[number].error
-            if error is not None:
-                self._positions.pop(number, None)
-                raise error
+            reply = replies[number]
+            if reply.error is not None:
+                raise reply.error
         return replies
 
     def _gather(
-        self, client: Client, numbers: Sequence[int], call: Call, expected: tuple[frozenset[int], Call] | None
+        self, client: Client, numbers: Sequence[int], call: Call, expected: Question | None
     ) -> dict[int, Reply]:
-        """Replies of all shards, however often their workers die or have lost them."""
-        self._balance(client, numbers)
+        """Return the replies of shards; those on workers that die meanwhile are made again on others."""
         replies: dict[int, Reply] = {}
-        lost: list[str] = []  # workers, under this question
-        failing: float | None = None  # since when workers were lost and none answered
+        lost: list[str] = []  # workers lost during this question
+        failing: float | None = None  # time since which workers were lost and none answered; long work is no loss
         while left := [number for number in numbers if number not in replies]:
-            self._settle(client, [n for n in left if n not in self._homes], lost)
+            self._assign(client, left, lost)
             groups: dict[str, list[int]] = {}
             for number in left:
                 groups.setdefault(self._homes[number], []).append(number)
@@ -188,154 +194,103 @@ class ShardPool:
                     self._drop(worker)
                     lost.append(worker)
                     failing = failing or time.monotonic()
-                    self._check_patience(failing, found)
+                    given = dask.config.get(PATIENCE, PATIENCE_DEFAULT)
+                    if time.monotonic() > failing + dask.utils.parse_timedelta(given):
+                        raise ClusterError(
+                            f"on: {self._name}: no worker has answered for {given} ({PATIENCE} in Dask's configuration)"
+                            f"; the last that was lost: {found!r}"
+                        ) from found
                     continue
                 failing = None
-                for reply in found:
-                    if reply.there:
-                        self._positions[reply.number] = self._log.end
-                    else:
-                        self._positions.pop(reply.number, None)
-                    if reply.there or reply.error is not None:
-                        replies[reply.number] = reply
+                for number, reply in zip(groups[worker], found, strict=True):
+                    self._positions.pop(number, None)
+                    if reply is not None:
+                        replies[number] = reply
+                        if reply.error is None:
+                            self._positions[number] = self._log.end
         return replies
 
     def _send(
-        self, groups: Mapping[str, Sequence[int]], call: Call, expected: tuple[frozenset[int], Call] | None
-    ) -> dict[str, list[Reply] | BaseException]:
-        """What workers say of the shards that they have, or what kept them from it."""
+        self, groups: Mapping[str, Sequence[int]], call: Call, expected: Question | None
+    ) -> dict[str, list[Reply | None] | BaseException]:
+        """Return the replies of the shards of each worker, or the exception that prevented them."""
         assert self._actors is not None
-        messages = {
-            worker: packed(self._message(numbers, call, expected, self._moved.pop(worker, set())))
-            for worker, numbers in groups.items()
-        }
+        log, messages = self._log, {}
+        for worker, numbers in groups.items():
+            known = {number: self._positions.get(number, -1) for number in numbers}
+            requests = [Request(n, p) if p >= log.first else log.rebuild(n) for n, p in known.items()]
+            first = min(request.position for request in requests)
+            held = {number for number, home in self._homes.items() if home == worker}
+            messages[worker] = packed(Message(first, log.since(first), requests, call, expected, held))
         answers = self._actors.perform(messages)
         return {w: pickle.loads(answer) if isinstance(answer, bytes) else answer for w, answer in answers.items()}
 
-    def _message(
-        self, numbers: Sequence[int], call: Call, expected: tuple[frozenset[int], Call] | None, gone: set[int]
-    ) -> Message:
-        log, requests = self._log, []
-        asked, ahead = expected or (frozenset(), None)
-        for number in numbers:
-            position = self._positions.get(number, -1)
-            rebuild = log.rebuild(number) if position < log.first else None
-            requests.append(Request(number, position, rebuild, number in asked))
-        starts = [request.position if request.rebuild is None else request.rebuild.position for request in requests]
-        return Message(min(starts), log.since(min(starts)), requests, call, ahead, sorted(gone - set(numbers)))
-
-    def _check_patience(self, failing: float, error: BaseException) -> None:
-        """ClusterError if for too long workers were lost and none answered; work that takes long is no loss."""
-        given = dask.config.get(PATIENCE, PATIENCE_DEFAULT)
-        if time.monotonic() > failing + dask.utils.parse_timedelta(given):
-            text = f"on: {self._name}: no worker has answered for {given} ({PATIENCE} in Dask's configuration)"
-            raise ClusterError(f"{text}; the last that was lost: {error!r}") from error
-
-    def _snapshot(self) -> None:
-        """Take the snapshot of a shard, if one is due."""
-        number = self._log.due()
-        if number is None:
-            return
-        started = time.perf_counter()
-        try:
-            state = self._replies([number], Call("state", ()), None)[number].answer
-        except ClusterError:
-            return  # the question itself will say so
-        self._log.keep(number, state, time.perf_counter() - started)
-
-    # ---- workers and their actors
-
-    def _connected(self) -> Client:
-        client = self._executor.client
-        if self._client is not client:
-            self.close()
-            self._client, self._actors = client, Actors(client, self._name)
-        return client
-
-    @contextmanager
-    def _connection(self, client: Client) -> Iterator[None]:
-        """ClusterError where the scheduler is gone, however that shows: a client may be closed at any step."""
-        address = client.scheduler.address if client.scheduler else "its address"
-        gone = ClusterError(f"on: the connection to the scheduler at {address} was lost; what was told stands")
-        if client.status != "running":
-            raise gone
-        try:
-            yield
-        except ClusterError:
-            raise
-        except Exception as error:
-            if client.status == "running" and not isinstance(error, OSError | TimeoutError):
-                raise
-            raise gone from error
+    # ---- the workers of the shards
 
     def _drop(self, worker: str) -> None:
-        """Forget a worker, and that it has shards."""
+        """Forget a worker and its shards."""
         assert self._actors is not None
         self._actors.drop(worker)
-        self._moved.pop(worker, None)
         for number in [number for number, home in self._homes.items() if home == worker]:
             del self._homes[number]
             self._positions.pop(number, None)
 
-    # ---- which worker has what
+    def _assign(self, client: Client, numbers: Sequence[int], lost: Collection[str]) -> None:
+        """Assign shards without a worker to the workers with the fewest, but not to those just lost.
 
-    def _balance(self, client: Client, numbers: Sequence[int]) -> None:
-        """Now and then, have the shards that are asked spread evenly over the workers that there are."""
-        now = time.monotonic()
-        if now < self._looked + LOOK_SECONDS:
+        Now and then the shards are also spread evenly over all present workers.
+        """
+        look = time.monotonic() > self._looked + LOOK_SECONDS
+        if not look and all(number in self._homes for number in numbers):
             return
-        self._looked = now
-        workers = _workers(client)
-        for worker in {*self._homes.values(), *self._moved} - workers:
+        workers = sorted(_workers(client, lost))
+        for worker in {*self._homes.values()}.difference(workers):
             self._drop(worker)
-        held: dict[str, list[int]] = {worker: [] for worker in workers}
+        load = Counter(self._homes.values())
         for number in numbers:
-            if number in self._homes:
-                held[self._homes[number]].append(number)
-        while held:
+            if number not in self._homes:
+                self._homes[number] = min(workers, key=lambda worker: load[worker])
+                load[self._homes[number]] += 1
+        if look:
+            self._looked = time.monotonic()
+            self._spread({worker: [n for n in numbers if self._homes[n] == worker] for worker in workers})
+
+    def _spread(self, held: dict[str, list[int]]) -> None:
+        """Move shards from the workers with the most to those with the fewest."""
+        while True:
             most, least = max(held, key=lambda w: len(held[w])), min(held, key=lambda w: len(held[w]))
             if len(held[most]) < len(held[least]) + 2:
                 return
             number = held[most].pop()
             held[least].append(number)
-            del self._homes[number]
+            self._homes[number] = least
             self._positions.pop(number, None)
-            self._moved.setdefault(most, set()).add(number)
-
-    def _settle(self, client: Client, numbers: Sequence[int], lost: Sequence[str]) -> None:
-        """Find homes for shards, at the workers that have the fewest, but not at those just lost."""
-        if not numbers:
-            return
-        workers = _workers(client, lost)
-        load = Counter(self._homes.values())
-        for number in numbers:
-            home = min(workers, key=lambda worker: (load[worker], worker))
-            self._homes[number] = home
-            load[home] += 1
 
 
-def _workers(client: Client, lost: Sequence[str] = ()) -> set[str]:
-    """Addresses of the workers there are; waits for one that was not just lost, unless those stay there."""
+def _workers(client: Client, lost: Collection[str] = ()) -> set[str]:
+    """Return the addresses of the present workers without those just lost; wait for one if there is none.
+
+    Lost workers that stay known to the scheduler are returned after a while: the message was lost, not the worker.
+    """
     stop = time.monotonic() + LINGER_SECONDS
     while True:
         known = set(client.nthreads())
         if not known:
             await_worker(client)
-            continue
-        if fresh := known - set(lost):
+        elif fresh := known.difference(lost):
             return fresh
-        if time.monotonic() > stop:  # the message was lost rather than the worker
+        elif time.monotonic() > stop:
             return known
-        time.sleep(0.05)
+        else:
+            time.sleep(0.05)
 
 
-def _kept(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments that stay what they are: lists are copied."""
+def _copied(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copy the lists among arguments, which the caller may change later."""
     return tuple(list(each) if isinstance(each, list) else each for each in arguments)
 
 
 def _same(expected: Call, call: Call) -> bool:
-    """Whether two calls are one; arrays are not looked into."""
-    if any(isinstance(each, np.ndarray | dict) for each in (*expected.arguments, *call.arguments)):
-        return False
-    return expected == call
+    """Return whether two calls are the same; False if arguments are arrays, which are not compared."""
+    arguments = (*expected.arguments, *call.arguments)
+    return not any(isinstance(each, np.ndarray | dict) for each in arguments) and expected == call

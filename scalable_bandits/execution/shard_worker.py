@@ -1,15 +1,15 @@
-"""What one run has on one worker: the Dask actor that holds shards there, and the messages it answers.
+"""The Dask actor that holds a run's shards on one worker, and the messages it answers.
 
-A shard on a worker is a cache. Every request names the log position that the shard must have reached; a shard that is
-elsewhere in the log, or not there at all, is reported missing, and made again from what the next request brings. A
-shard in which a call raises is dropped.
+The shards on a worker are a cache. Every request names the log position that the shard must have reached. A shard that
+is missing, or is at another position, is reported and made again from the next request. A shard in which a call raises
+an exception is dropped.
 """
 
 from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -23,109 +23,108 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
 
     def on(self, shard: Any) -> Any:
-        """The answer of a shard."""
+        """Return the answer of a shard."""
         return getattr(shard, self.method)(*self.arguments)
 
 
 class Entry(NamedTuple):
-    """A call that changed shards, as the log keeps it."""
+    """A log entry: a call that changed shards."""
 
     call: Call
-    numbers: frozenset[int] | None  # of the shards; None for all
+    numbers: frozenset[int] | None  # numbers of the changed shards; None for all
 
     def concerns(self, number: int) -> bool:
-        """Whether a shard has to repeat the call."""
+        """Return whether the call changed a shard."""
         return self.numbers is None or number in self.numbers
 
 
-class Rebuild(NamedTuple):
-    """How a shard is made again."""
-
-    maker: bytes  # pickled function
-    state: bytes | None  # pickled snapshot to restore after it is made, if there is one
-    position: int  # of that state in the log
+Question = tuple[frozenset[int], Call]  # numbers of the shards that are asked, and the call
 
 
 class Request(NamedTuple):
-    """What one shard is asked to do, after it has caught up with the log."""
+    """The part of a message for one shard."""
 
     number: int
-    position: int  # in the log, that the shard must have reached
-    rebuild: Rebuild | None
-    ahead: bool  # whether the prefetched question is for this shard too
+    position: int  # log position of the shard
+    maker: bytes | None = None  # pickled function that makes the shard anew; None for the shard on the worker
+    state: bytes | None = None  # pickled state to restore in a new shard
+
+    def shard(self) -> Any:
+        """Make the shard."""
+        assert self.maker is not None
+        shard = pickle.loads(self.maker)()
+        if self.state is not None:
+            shard.restore(pickle.loads(self.state))
+        return shard
 
 
 class Message(NamedTuple):
-    """What a worker is sent at once."""
+    """All requests to one worker for one question."""
 
-    first: int  # position of the first of the entries
-    entries: Sequence[Entry]  # those that some shard here has not seen
+    first: int  # lowest log position of the requests
+    entries: Sequence[Entry]  # log entries from there on
     requests: Sequence[Request]
     call: Call
-    ahead: Call | None  # the question that is likely to come next
-    gone: Sequence[int]  # shards that live elsewhere now
+    expected: Question | None  # the question that is likely to come next
+    held: Collection[int]  # numbers of the worker's shards; it drops all others
 
 
 class Reply(NamedTuple):
-    """What came of a request; the shard is missing if it has neither an answer nor an error."""
+    """Answer to a request."""
 
-    number: int
-    there: bool = False
-    changed: bool = False  # whether the call belongs in the log
     answer: Any = None
-    ahead: Any = None
-    error: Exception | None = None
-    seconds: float = 0.0  # of work that would have to be repeated if the shard were lost
+    changed: bool = False  # whether the call changed the shard
+    prefetched: Any = None  # answer to the expected question; None if there is none
+    seconds: float = 0.0  # time of the work to repeat if the shard were lost
+    error: Exception | None = None  # exception raised by the shard
 
 
 class ShardWorker:
     """Dask actor with the shards that a run has on a worker."""
 
     def __init__(self) -> None:
-        self._held: dict[int, tuple[Any, int]] = {}  # shard and its position in the log, by number
+        self._held: dict[int, tuple[Any, int]] = {}  # shard and its log position, by number
 
     def perform(self, packed_message: bytes) -> bytes:
-        """Answer a pickled `Message` by pickled replies."""
+        """Answer a pickled `Message` with a pickled list of replies, None for a missing shard."""
         message: Message = pickle.loads(packed_message)
-        for number in message.gone:
-            self._held.pop(number, None)
+        self._held = {number: held for number, held in self._held.items() if number in message.held}
         return packed([self._reply(message, request) for request in message.requests])
 
-    def _reply(self, message: Message, request: Request) -> Reply:
-        number, end = request.number, message.first + len(message.entries)
-        held = self._held.pop(number, None)
+    def _reply(self, message: Message, request: Request) -> Reply | None:
+        number = request.number
+        shard, position = self._held.pop(number, (None, -1))
+        if request.maker is None and position != request.position:
+            return None
+        missed = message.entries[request.position - message.first :]
         try:
-            if request.rebuild is not None:
-                shard, position = _made(request.rebuild), request.rebuild.position
-            elif held is not None and held[1] == request.position:
-                shard, position = held
-            else:
-                return Reply(number)
+            if request.maker is not None:
+                shard = request.shard()
             started = time.perf_counter()
-            for entry in message.entries[position - message.first :]:
+            for entry in missed:
                 if entry.concerns(number):
                     entry.call.on(shard)
             answer = message.call.on(shard)
         except Exception as error:
-            return Reply(number, error=_portable(error))
-        changed = changes(shard, message.call.method)
-        seconds = time.perf_counter() - started if changed or end > position else 0.0
-        self._held[number] = shard, end + changed
-        ahead, guess = message.ahead, None
-        if ahead and request.ahead and not changes(shard, ahead.method):  # it may never be asked: it leaves no trace
-            with suppress(Exception):  # nor an error, before it is asked
-                guess = ahead.on(shard)
-        return Reply(number, True, changed, answer, guess, seconds=seconds)
-
-
-def changes(shard: Any, method: str) -> bool:
-    """Whether a call changes what a shard answers later."""
-    return method in shard.CHANGING or (method in shard.ASKING and shard.ask_is_stateful)
+            return Reply(error=_portable(error))
+        changed = message.call.method in shard.changing
+        seconds = time.perf_counter() - started if changed or missed else 0.0
+        self._held[number] = shard, message.first + len(message.entries) + changed
+        numbers, expected = message.expected or ((), message.call)
+        prefetched = None
+        if number in numbers and expected.method not in shard.changing:
+            with suppress(Exception):  # the question may never be asked; if it is, it raises the exception again
+                prefetched = expected.on(shard)
+        return Reply(answer, changed, prefetched, seconds)
 
 
 def packed(message: Any) -> bytes:
-    """Pickled; by cloudpickle, which takes three times as long, where another process could not import a part of it."""
-    if cloudpickle.list_registry_pickle_by_value():  # modules that the user declared to be unknown elsewhere
+    """Pickle a message.
+
+    cloudpickle takes three times as long as pickle and is used only where another process could not import a part of
+    the message.
+    """
+    if cloudpickle.list_registry_pickle_by_value():  # modules that the user registered as missing on workers
         return bytes(cloudpickle.dumps(message))
     try:
         plain = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
@@ -134,15 +133,8 @@ def packed(message: Any) -> bytes:
     return bytes(cloudpickle.dumps(message)) if b"__main__" in plain else plain
 
 
-def _made(rebuild: Rebuild) -> Any:
-    shard = pickle.loads(rebuild.maker)()
-    if rebuild.state is not None:
-        shard.restore(pickle.loads(rebuild.state))
-    return shard
-
-
 def _portable(error: Exception) -> Exception:
-    """The error, or one with the same text where it cannot be pickled."""
+    """Return the error, or one with the same text if it cannot be pickled."""
     try:
         pickle.loads(cloudpickle.dumps(error))
     except Exception:

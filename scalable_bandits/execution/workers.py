@@ -1,8 +1,8 @@
-"""Tasks on the workers of a Dask cluster.
+"""The executor of tasks on the workers of a Dask cluster.
 
-The function goes to every worker once, also to those that come later, as a plugin (in the tasks' graph it would be
-sent with every one of them). A task says when it starts; one that starts a second time was lost with its worker. A
-number (float) that it returns comes with the news that it is done: asking for it would take several times as long.
+A plugin brings the function to every worker once, also to those that come later; in the tasks' graph it would be sent
+with every task. A task reports its start; a second start means that the first was lost with its worker. A number
+(float) that a task returns is sent with the report of its end, as fetching the result would take several times as long.
 """
 
 from __future__ import annotations
@@ -10,189 +10,186 @@ from __future__ import annotations
 import math
 import os
 import queue
-import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import cloudpickle
 from distributed import Client, Future, KilledWorker, WorkerPlugin, get_worker
 
 from scalable_bandits.execution.base import ClusterError, Event, Execution, drained, failed
+from scalable_bandits.execution.clusters import connection_lost
 
-LOOK_SECONDS = 2.0  # between two looks at how many tasks the workers have room for
-ANEW = 3  # submissions of a task whose workers die before it starts
-_ON_WORKER = object()  # value of a task whose result is still where it ran
+LOOK_SECONDS = 2.0  # time after which the threads of the workers are counted again
+ANEW = 3  # most submissions of a task whose workers die before it starts
+_ON_WORKER = object()  # value of a task whose result has to be fetched
 
 
-class Held(WorkerPlugin):
-    """Brings a function to a worker.
+class FunctionPlugin(WorkerPlugin):
+    """Plugin that brings a function to a worker.
 
     Parameters
     ----------
     name
-        Of the plugin.
+        Name of the plugin.
     function
-        Pickled.
+        The pickled function.
     """
 
     def __init__(self, name: str, function: bytes):
         self.name, self._pickled = name, function
 
-    def setup(self, worker: Any) -> None:
-        """Nothing yet: the function is loaded by the first task, whose error is then the task's."""
-        self._guard, self._loaded = threading.Lock(), False
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Call the function."""
-        with self._guard:
-            if not self._loaded:
-                self._function: Callable[..., Any] = cloudpickle.loads(self._pickled)
-                self._loaded = True
-        try:
-            return self._function(*arguments)
-        except Exception:
-            raise
-        except BaseException as error:  # SystemExit, say, which would end the client's loop where it is raised again
-            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+    @cached_property
+    def function(self) -> Any:
+        """The function, loaded by the first task, which fails if that raises an error."""
+        return cloudpickle.loads(self._pickled)
 
 
 def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
-    """What a task does on its worker."""
+    """Run a task on its worker.
+
+    Parameters
+    ----------
+    name
+        Name of the plugin with the function, and of the topic of reports.
+    key
+        Key of the task.
+    arguments
+        Arguments of the function.
+    """
     worker = get_worker()
-    worker.log_event(name, {"key": key, "where": f"{worker.address} (process {os.getpid()})"})
-    held: Any = worker.plugins[name]
-    result = held(*arguments)
+    start = {"kind": "started", "key": key, "where": f"{worker.address} (process {os.getpid()})"}
+    worker.log_event(name, {"event": start})
+    plugin: Any = worker.plugins[name]
+    try:
+        result = plugin.function(*arguments)
+    except Exception:
+        raise
+    except BaseException as error:  # such as SystemExit, which would end the client's loop when raised again there
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
     if isinstance(result, float):
-        worker.log_event(name, {"key": key, "value": float(result)})
+        worker.log_event(name, {"event": {"kind": "done", "key": key, "value": float(result)}})
     return result
 
 
+@dataclass
+class Task:
+    """A task that has not ended."""
+
+    arguments: tuple[Any, ...]
+    future: Future[Any]
+    again: int  # number of its submissions after the first
+    where: str = ""  # worker on which it started
+
+
 class Workers(Execution):
-    """Tasks of one function on the workers of a client's cluster.
+    """Executor of tasks on the workers of a client's cluster.
 
     Parameters
     ----------
     client
-        Used, and never closed.
+        The client, which is not closed.
     function
-        Called with the arguments of every task.
+        Function that is called with the arguments of every task.
     name
-        Of the work, for Dask's dashboard.
+        Name of the tasks for Dask's dashboard.
     """
 
     def __init__(self, client: Client, function: Callable[..., Any], name: str):
         self._client = client
         self._name = f"scalable-bandits {name} {uuid.uuid4().hex}"
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._futures: dict[str, Future[Any]] = {}
-        self._arguments: dict[str, tuple[Any, ...]] = {}
-        self._again: Counter[str] = Counter()  # how often a task had to be submitted anew
-        self._started: dict[str, str] = {}  # key to worker
+        self._tasks: dict[str, Task] = {}
         self._looked = -math.inf
         self._count()
-        self.dashboard = client.dashboard_link if _has_dashboard(client) else ""
+        with suppress(KeyError):  # of a scheduler without a dashboard
+            self.dashboard = client.dashboard_link or ""
         try:
             pickled = cloudpickle.dumps(function)
         except Exception as error:
-            text = f"on: {name} cannot be sent to other processes: {error}"
-            raise ClusterError(text) from error
-        client.register_plugin(Held(self._name, pickled), name=self._name)
-        client.subscribe_topic(self._name, self._noted)
+            raise ClusterError(f"on: {name} cannot be sent to other processes: {error}") from error
+        client.register_plugin(FunctionPlugin(self._name, pickled), name=self._name)
+        client.subscribe_topic(self._name, self._report)
 
     def submit(self, key: str, *arguments: Any) -> None:
+        self._submit(key, arguments, 0)
+
+    def _submit(self, key: str, arguments: tuple[Any, ...], again: int) -> None:
         if self._client.status != "running":
             raise self._lost()
-        unique = f"{key}-{self._again[key]}-{self._name[-8:]}"
+        unique = f"{key}-{again}-{self._name[-8:]}"
         future = self._client.submit(perform, self._name, key, arguments, key=unique, pure=False, retries=0)
-        self._futures[key], self._arguments[key] = future, arguments
+        self._tasks[key] = Task(arguments, future, again)
         future.add_done_callback(lambda _: self._events.put(Event("done", key, _ON_WORKER)))
 
-    def _noted(self, event: Any) -> None:
-        """Called by the client, in its own thread, as tasks start, and as they return numbers."""
-        said = event[1]
-        if "value" in said:
-            self._events.put(Event("done", said["key"], said["value"]))
-        else:
-            self._events.put(Event("started", said["key"], where=said["where"]))
+    def _report(self, event: Any) -> None:
+        """Take the report of a task, in the client's thread: it started, or returned a number."""
+        self._events.put(Event(**event[1]["event"]))
 
     def _count(self) -> None:
-        """See, now and then, how much room there is: workers come late, and go."""
+        """Count the threads of the workers now and then: workers come late, and leave."""
         now = time.monotonic()
         if now > self._looked + LOOK_SECONDS and self._client.status == "running":
             self._looked = now
-            with suppress(OSError):  # of a connection that is lost the tasks tell
+            with suppress(OSError):  # if the connection is lost, so are the tasks, which raise an error
                 self.slots = max(sum(self._client.nthreads().values()), 1)
 
     def events(self, seconds: float | None = None) -> list[Event]:
         self._count()
         found: list[Event] = []
         for event in drained(self._events, seconds):
-            if event.key not in self._futures:
+            task = self._tasks.get(event.key)
+            if task is None:
                 continue
             if event.kind == "started":
-                before = self._started.get(event.key)
-                self._started[event.key] = event.where
-                found += [Event("lost", event.key, where=before)] if before else []
+                found += [Event("lost", event.key, where=task.where)] if task.where else []
                 found.append(event)
-                continue
-            future, started = self._futures.pop(event.key), self._started.pop(event.key, "")
-            arguments = self._arguments.pop(event.key)
-            if event.value is not _ON_WORKER:
-                future.release()
-                found.append(event)
-            elif self._innocent(event.key, future, started):
-                self._again[event.key] += 1
-                self.submit(event.key, *arguments)
+                task.where = event.where
+            elif event.value is _ON_WORKER and self._innocent(task):
+                self._submit(event.key, task.arguments, task.again + 1)
             else:
-                found.append(self._end(event.key, future))
+                del self._tasks[event.key]
+                found.append(self._end(event, task.future))
         return found
 
-    def _innocent(self, key: str, future: Future[Any], started: str) -> bool:
-        """Whether a task is given up because workers died on which it only waited, and may be submitted anew."""
-        if future.status != "error" or self._again[key] >= ANEW or self._client.status != "running":
+    def _innocent(self, task: Task) -> bool:
+        """Return whether a task failed only because workers died on which it waited, and may be submitted again."""
+        if task.future.status != "error" or task.again >= ANEW or self._client.status != "running":
             return False
-        error = future.exception()
-        return isinstance(error, KilledWorker) and not started.startswith(f"{error.last_worker.address} ")
+        error = task.future.exception()
+        return isinstance(error, KilledWorker) and not task.where.startswith(f"{error.last_worker.address} ")
 
-    def _end(self, key: str, future: Future[Any]) -> Event:
-        if future.status not in ("finished", "error"):
+    def _end(self, event: Event, future: Future[Any]) -> Event:
+        """Return the event of a task's end, with its result or error."""
+        fetch = event.value is _ON_WORKER
+        if fetch and future.status not in ("finished", "error"):
             raise self._lost()
         try:
-            return Event("done", key, future.result())
+            return Event("done", event.key, future.result()) if fetch else event
         except KilledWorker as error:
-            return failed(key, error, final=True)  # Dask tried it as often as it is told to
+            return failed(event.key, error, final=True)  # Dask has repeated it as often as configured
         except Exception as error:
             if self._client.status != "running":
                 raise self._lost() from error
-            return failed(key, error)
+            return failed(event.key, error)
         finally:
-            future.release()  # the client keeps its error, whose traceback keeps this frame, which keeps the future
+            future.release()  # the client keeps the error, whose traceback refers to this frame and so to the future
 
     def _lost(self) -> ClusterError:
-        address = self._client.scheduler.address if self._client.scheduler else "its address"
-        return ClusterError(
-            f"on: the connection to the scheduler at {address} was lost; what came to its end until then stands, "
-            "and with a store the same call goes on from there"
-        )
+        kept = "tasks that ended before are kept, and with a store the same call continues from there"
+        return connection_lost(self._client, kept)
 
     def close(self) -> None:
-        """Take back what was submitted; the client is as it was."""
-        futures, self._futures = list(self._futures.values()), {}
+        """Cancel the tasks that have not ended, and remove the plugin."""
+        futures, self._tasks = [task.future for task in self._tasks.values()], {}
         if self._client.status != "running":
             return
-        try:
+        with suppress(OSError, TimeoutError, RuntimeError):  # the cluster may be ending
             if futures:
                 self._client.cancel(futures, force=True)
             self._client.unsubscribe_topic(self._name)
             self._client.unregister_worker_plugin(self._name)
-        except (OSError, TimeoutError, RuntimeError):
-            pass  # the cluster is going away, and all of this with it
-
-
-def _has_dashboard(client: Client) -> bool:
-    services = client.scheduler_info(n_workers=0).get("services", {})
-    return "dashboard" in services

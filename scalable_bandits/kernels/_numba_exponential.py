@@ -30,7 +30,7 @@ def exponential(x):
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def bounded_exponential(x):
-    """Compute exp(x) for x <= 0, but exp(LEAST) below LEAST: for loops that set a whole product to 0 there."""
+    """Compute exp(max(x, LEAST)) for x <= 0; for loops that set a whole product to 0 below LEAST."""
     within = LEAST if x < LEAST else x  # keeps NaN
     shifted = within * _PER_LOG2 + _ROUND
     k = shifted - _ROUND

@@ -21,7 +21,7 @@ def slope_of_squared_distances(X, Z, inverse_lengthscale, weights, out):
                 sums[k, j] += weights[i, j] * (columns[k, j] - X[i, k])
     for j in range(Z.shape[0]):
         for k in range(X.shape[1]):
-            if sums[k, j] != 0.0:  # the square of a large inverse lengthscale may be infinite
+            if sums[k, j] != 0.0:  # 0 times an infinite square of the inverse lengthscale would be NaN
                 out[j, k] += 2.0 * inverse_lengthscale[k] * inverse_lengthscale[k] * sums[k, j]
 
 
@@ -54,7 +54,7 @@ def squared_distances_by_dimension(X, inverse_lengthscale, weights, out):
         for k in range(X.shape[1]):
             for j in range(i):
                 difference = (X[i, k] - columns[k, j]) * inverse_lengthscale[k]
-                sums[k, j] += weights[i, j] * min(difference * difference, LARGEST)  # infinite times weight 0: NaN
+                sums[k, j] += weights[i, j] * min(difference * difference, LARGEST)  # infinity times 0 would be NaN
     for k in range(X.shape[1]):
         out[k] += 2.0 * sums[k].sum()
 
@@ -118,7 +118,7 @@ def matern52(block):
         for j in range(block.shape[1]):
             a = math.sqrt(5.0 * block[i, j])
             slope = -5.0 / 6.0 * (1.0 + a) * bounded_exponential(-a)
-            block[i, j] = -0.0 if -a < LEAST else slope  # infinite times 0 would be NaN
+            block[i, j] = -0.0 if -a < LEAST else slope  # infinity times 0 would be NaN
 
 
 @njit(cache=True, nogil=True)

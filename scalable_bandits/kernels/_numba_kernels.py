@@ -92,7 +92,7 @@ def matern32(block):
         for j in range(block.shape[1]):
             a = math.sqrt(3.0 * block[i, j])
             value = (1.0 + a) * bounded_exponential(-a)
-            block[i, j] = 0.0 if -a < LEAST else value  # infinite times 0 would be NaN
+            block[i, j] = 0.0 if -a < LEAST else value  # infinity times 0 would be NaN
 
 
 @njit(cache=True, nogil=True)
@@ -102,7 +102,7 @@ def matern52(block):
         for j in range(block.shape[1]):
             a = math.sqrt(5.0 * block[i, j])
             value = (1.0 + a + a * a / 3.0) * bounded_exponential(-a)
-            block[i, j] = 0.0 if -a < LEAST else value  # infinite times 0 would be NaN
+            block[i, j] = 0.0 if -a < LEAST else value  # infinity times 0 would be NaN
 
 
 @njit(cache=True, nogil=True)

@@ -121,7 +121,7 @@ class Matern(Stationary):
             block[:] = _matern_slope(self._argument(block), self.nu)
 
     def _argument(self, block: Floats) -> Floats:
-        """a = sqrt(2 nu) r of squared distances r^2, at most a value where the kernel is 0 and K_nu is still finite."""
+        """Return a = sqrt(2 nu) r for squared distances r^2, bounded to keep K_nu finite (the kernel is 0 there)."""
         with np.errstate(over="ignore"):
             return np.minimum(np.sqrt(2.0 * self.nu * block), 1e6 * max(self.nu, 1.0))
 

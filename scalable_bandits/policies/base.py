@@ -28,16 +28,16 @@ from scalable_bandits.specification import Specification
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class Policy(Stateful, AbstractContextManager[Any], Specification):
-    """A bandit algorithm: `ask` returns the next point, `tell` takes its value.
+    """Bandit algorithm: `ask` returns the next point, `tell` takes its value.
 
     Parameters
     ----------
     space
         Domain D of the function.
     noise
-        R, the sub-Gaussian constant of the noise, in units of y.
+        Sub-Gaussian constant R of the noise, in units of y.
     regularization
-        lambda, the variance of the noise in the posterior, in squared units of y.
+        Noise variance lambda of the posterior, in squared units of y.
     delta
         Failure probability of the guarantees.
     horizon
@@ -45,32 +45,32 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
     seed
         Seed of the policy's draws, ties and candidate sets.
     candidates
-        Number of Sobol points through which a box is played. If not given, policies that maximise an index maximise it
-        over the whole box, `GPTS` a sample path, and the others take 1024. Not used on a finite space.
+        Number of Sobol points that stand for a box. If not given, policies that maximise an index (or `GPTS` a sample
+        path) search the whole box, and the others use 1024 points. Not used on a finite space.
     on
         Executor of the policy's shards: None (this process), "threads:4" (threads of this process), "local:4" (worker
-        processes on this machine), the address of a Dask scheduler, a `distributed.Client`, or a recipe. The numbers
-        are the same for all. A cluster that was started for the policy ends with it, or with `close`. A copy of the
-        policy, also by pickle, has the address of a client's scheduler.
+        processes on this machine), the address of a Dask scheduler, a `distributed.Client`, or a recipe. All compute
+        the same numbers. A cluster that was started for the policy ends with it, or with `close`. A copy of a policy
+        with a client, also a pickled one, has the address of the client's scheduler instead.
 
     Attributes
     ----------
     rounds : int
         Number of observations told so far; read only.
     continuous : bool
-        Whether policies of this very class play a whole box; a subclass, whose posterior may differ, says so itself.
+        Whether policies of this class can play a whole box; a subclass has to set it again.
     sharded : bool
-        Whether an executor can hold shards of the policy (`on`).
+        Whether policies of this class have shards that an executor (`on`) can hold.
 
     Raises
     ------
     ValueError
-        If a number is not finite or not in its range; the message names the argument, what was given, what is allowed.
+        If a number is not finite or not in its range.
     TypeError
         If the space is not a space, or the kernel not a kernel.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (  # pending points are no part of it
+    STATE: ClassVar[tuple[Field, ...]] = (  # without the pending points
         number("rounds", int),
         Field("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
     )
@@ -110,12 +110,12 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
 
     @abstractmethod
     def choose(self, allowed: Mask | None = None) -> int | Floats:
-        """Choose what to play next, given the observations and the pending points.
+        """Choose the next point, given the observations and the pending points.
 
         Parameters
         ----------
         allowed
-            (size,) candidates to choose from; all if not given.
+            Mask (size,) of the candidates to choose from; all if not given.
 
         Returns
         -------
@@ -125,21 +125,21 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
 
     @abstractmethod
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        """Take in an observation of a candidate; `noise_variance` in the posterior's terms (lambda)."""
+        """Add an observation of a candidate, with a noise variance in squared units of y, to the model."""
 
     @abstractmethod
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        """Posterior mean and variance of f at points (k, d) of the space's box, two (k,) arrays."""
+        """Return posterior mean and variance of f at points (k, d) of the space's box, two (k,) arrays."""
 
     @abstractmethod
     def best(self) -> Best:
-        """Recommendation after the observations so far."""
+        """Return the recommendation after the observations so far."""
 
     def precheck(self, count: int) -> None:
-        """Evaluate the user's functions for the next `count` rounds: one that fails does so before anything changes."""
+        """Evaluate the user's functions for the next `count` rounds, so that their errors come before any change."""
 
     def extend(self, grown: Domain) -> None:
-        """Prepare for the domain with more points of a box, or for the one before an `ask` that failed; may raise."""
+        """Adapt to a domain with more points, or (after an `ask` that failed) to the previous one; may raise."""
 
     @property
     def width(self) -> float:
@@ -153,16 +153,16 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
 
     @property
     def round(self) -> int:
-        """t of the next round: 1 plus the numbers of points told and pending."""
+        """Number t of the next round: 1 plus the numbers of points told and pending."""
         return self.rounds + len(self._pending.numbers) + 1
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
-        """Posterior mean and standard deviation of f at x; before the first `tell`, the prior's.
+        """Return posterior mean and standard deviation of f at x; before the first `tell`, those of the prior.
 
         Parameters
         ----------
         x
-            (d,) or (k, d), anywhere, not only at candidates; for `Arms` an arm number or (k,) of them.
+            Point (d,) or points (k, d), not only candidates; for `Arms` an arm number or (k,) arm numbers.
 
         Returns
         -------
@@ -172,12 +172,12 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
         Raises
         ------
         ValueError
-            If x is not finite, not of the space's dimension, or not an arm.
+            If x is not finite, has another dimension than the space, or is not an arm.
         """
         return self._described(x, self.moments)
 
     def _described(self, x: ArrayLike, moments: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Any, Any]:
-        """Return mean and standard deviation at x, in its shape, from mean and variance at points (k, d)."""
+        """Return mean and standard deviation in the shape of x, given a function from points (k, d) to moments."""
         points, single = self.space.parse(x)
         if not self.space.has_coordinates:
             self.space.check(x)
@@ -187,7 +187,7 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
 
     @property
     def observations(self) -> Observations | None:
-        """Observations that the posterior is made of; None if the policy keeps no list of them or forgets gradually."""
+        """Observations in the posterior; None if the policy keeps no list of them or forgets gradually."""
         return None
 
     # ---- ask and tell
@@ -209,11 +209,11 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
 
     @property
     def recorded(self) -> bool:
-        """Whether a recorder records what is asked and told."""
+        """Whether a recorder is attached."""
         return self._recorder is not None
 
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
-        """Mask (size,) of the candidates that may be chosen, None if all may; arguments and ValueError as of `ask`."""
+        """Return the mask (size,) of the candidates that may be chosen, or None for all; arguments as in `ask`."""
         return self._domain.allowed(available, context)
 
     @property
@@ -224,28 +224,27 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
     def ask(
         self, n: int | None = None, *, available: ArrayLike | None = None, context: Mapping[int, float] | None = None
     ) -> Any:
-        """Choose the next point, or the next `n` points. They stay pending until told.
+        """Choose the next point, or the next `n` points, which stay pending until told.
 
         Parameters
         ----------
         n
             Number of points; one point, without a leading axis, if not given.
         available
-            X_t, the candidates that may be chosen: a mask (size,) or candidates' numbers.
+            Candidates X_t that may be chosen: a mask (size,) or their numbers.
         context
-            Coordinates that are given in this round, not chosen, by dimension from 0: ``{1: 0.5}`` chooses among the
-            candidates whose second coordinate is 0.5 (contextual bandits, Krause & Ong 2011). On a grid or points.
+            Fixed coordinates of this round by dimension, counted from 0: ``{1: 0.5}`` chooses among the candidates
+            whose second coordinate is 0.5 (contextual bandits, Krause & Ong 2011). For grids and points.
 
         Returns
         -------
         ndarray or int
-            A point (d,) float64, or (n, d); for `Arms` an arm number, or (n,) of them.
+            Point (d,) or points (n, d), float64; for `Arms` an arm number or (n,) arm numbers.
 
         Raises
         ------
         ValueError
-            If n < 1, or the availability set is empty or not of the space, or no candidate has the context. Nothing
-            has changed then.
+            If n < 1, or no candidate is available or has the context; the policy is unchanged then.
         """
         count = 1 if n is None else checks.integer("n", n, 1)
         allowed = self.allowed(available, context)
@@ -263,36 +262,35 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
         except BaseException:
             self._pending = pending
             if self._domain is not domain:
-                self._enter(domain)
+                self._replace_domain(domain)
             raise
         points = [self._domain.value(candidate) for candidate in asked]
         return points[0] if n is None else np.array(points)
 
     def propose(self, allowed: Mask | None = None) -> int:
-        """Return the number of what `choose` chooses from a mask (size,), or from all: the step of a simulation."""
+        """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
         chosen = self.choose(allowed)
         if isinstance(chosen, np.ndarray):
             return int(self._locate(chosen[None])[0])
         return self._domain.canonical(int(chosen))
 
     def tell(self, x: ArrayLike, y: ArrayLike, *, noise: ArrayLike | None = None) -> None:
-        """Report one observation or many, of asked points in any order or of any other points.
+        """Add one observation or several, of pending points in any order or of any other points.
 
         Parameters
         ----------
         x
-            (d,) or (k, d); for `Arms` an arm number or (k,) of them.
+            Point (d,) or points (k, d); for `Arms` an arm number or (k,) arm numbers.
         y
-            A number, or (k,), in units of y.
+            Value, or values (k,), in units of y.
         noise
-            Standard deviation of each measurement's own noise, in units of y, where it is known; a number or (k,). A
-            measurement of noise s counts with variance lambda (s / R)^2.
+            Standard deviation of each measurement's noise, in units of y, if known; a number or (k,). A measurement of
+            noise s has the variance lambda (s / R)^2 in the posterior.
 
         Raises
         ------
         ValueError
-            If a point is not in the space, a value not finite, a noise not positive, or the lengths differ. Nothing has
-            changed then.
+            If a point, a value or a noise is invalid, or the lengths differ; the policy is unchanged then.
         """
         usual = Noise(self.noise, self.regularization, self._noise_floor)
         points, values, own, variances = measured(self.space, x, y, noise, usual)
@@ -303,7 +301,7 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
             if self._recorder is not None:
                 self._recorder.tells(candidates, points, values, own)
         except BaseException:
-            self.__dict__.update(before)  # without the points that were added to a box
+            self.__dict__.update(before)  # the points that `_locate` added to a box are removed
             raise
         for candidate, value, variance in zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True):
             self.observe(candidate, value, variance)
@@ -311,26 +309,26 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
             self._recorder.told()
 
     def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
-        """`tell` by a candidate's number, unchecked: the step of a simulation; noise variance lambda if not given."""
+        """Add an observation without checks, of noise variance lambda by default; simulations call it, not `tell`."""
         pending = None
         if candidate in self._pending.numbers:
             pending = self._pending.copy()
             self._pending.settle(candidate)
         try:
             self.learn(candidate, y, self.regularization if noise_variance is None else noise_variance)
-        except BaseException:  # workers are gone, or somebody pressed Ctrl-C: the value can be told again
+        except BaseException:  # lost workers or Ctrl-C: the point stays pending, its value can be told again
             if pending is not None:
                 self._pending = pending
             raise
         self.rounds += 1
 
     def abandon(self, x: ArrayLike | None = None) -> None:
-        """Give up on pending points: all of them, or those at `x`; ValueError, and no change, if one is not pending.
+        """Remove pending points: all, or those at `x`; if one of these is not pending, ValueError and no change.
 
         Parameters
         ----------
         x
-            (d,) or (k, d); for `Arms` an arm number or (k,) of them. A point pending twice is to be named twice.
+            Point (d,) or points (k, d); for `Arms` an arm number or (k,) arm numbers. Each occurrence removes one.
         """
         left: list[int] = []
         if x is not None:
@@ -340,37 +338,37 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
                 checks.refuse("x", x, f"a pending point; pending: {self.pending}")
         if self._recorder is not None:
             self._recorder.asked(left)
-        self._pending.keep(left)
+        self._pending.restrict_to(left)
 
     def _locate(self, points: Floats) -> Indices:
-        """Return the numbers (k,) of points (k, d); points of a box that have none get the next ones."""
+        """Return the numbers (k,) of points (k, d); new points of a box get the next numbers."""
         found = self._domain.find(points)
         if (found >= 0).all():
             return found
-        self._enter(self._domain.grown(np.unique(points[found < 0], axis=0)))
+        self._replace_domain(self._domain.grown(np.unique(points[found < 0], axis=0)))
         return self._domain.find(points)
 
-    def _enter(self, domain: Domain) -> None:
+    def _replace_domain(self, domain: Domain) -> None:
         self.extend(domain)
         self._domain = domain
 
     # ---- recorded, resumed, copied
 
     def record_to(self, recorder: Recorder | None) -> None:
-        """Pass everything asked and told from now on to a recorder; None ends it."""
+        """Report every `ask` and `tell` from now on to a recorder; None stops it."""
         self._recorder = recorder
 
     def __getstate__(self) -> dict[str, Any]:
-        """State of copies, which no recorder records: a store has one writer."""
+        """Return the state of a copy, without the recorder: a store has one writer."""
         return {**vars(self), "_recorder": None, "on": self._executor.portable}
 
     def parameters(self) -> dict[str, Any]:
         return {name: value for name, value in super().parameters().items() if name != "on"}
 
     def close(self) -> None:
-        """Delete what workers hold for this policy, and end a cluster that was started for it.
+        """Delete the policy's shards on workers, and stop a cluster that was started for it.
 
-        If the policy goes on, both are made again. ``with sb.PEGPUCB(..., on="local:4") as policy:`` closes it at the
+        The next `ask` or `tell` makes both again. ``with sb.PEGPUCB(..., on="local:4") as policy:`` closes it at the
         end. Your own client stays open.
         """
         self._executor.close()
@@ -379,22 +377,22 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
         self.close()
 
     def introduce(self, candidates: Indices, points: Floats) -> None:
-        """Give points (k, d) of a whole box the numbers (k,) of an earlier process; other domains have their own."""
+        """Give points (k, d) of a whole box the numbers (k,) of an earlier process; other domains do not change."""
         placed = self._domain.placed(candidates, points)
         if placed is not self._domain:
-            self._enter(placed)
+            self._replace_domain(placed)
 
     def untold(self) -> Indices:
-        """Numbers (k,) of a whole box's points that were asked for and not told; none on other domains."""
+        """Return the numbers (k,) of points of a whole box that were asked for and not told; empty on other domains."""
         return np.empty(0, dtype=np.int64)
 
     @property
     def ask_is_stateful(self) -> bool:
-        """Whether asking leaves traces in later rounding, so that an exact replay has to ask too."""
+        """Whether `ask` changes the rounding of later results, so that an exact replay has to ask too."""
         return False
 
     def _restore_added(self, points: Floats) -> None:
-        """Replace the points (k, d) that were told beside the candidates."""
+        """Replace the points (k, d) that were told and are not candidates."""
         if self._domain.size > self._domain.choosable:
             self._domain = make_domain(self.space, self.candidates, self.seed)
         if len(points):

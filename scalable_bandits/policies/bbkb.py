@@ -7,16 +7,17 @@
         play x_t = argmax of mu_fb(x) + beta_fb sqrt(ratio) s_{t-1}(x)                                (3)
         if ratio > C: observe the batch, redraw the dictionary, begin a new batch                     (4)
 
-s_fb, mu_fb, beta_fb are those at the last feedback. Since s_fb(x)^2 <= ratio s_{t-1}(x)^2 for every x, the index is an
-upper bound wherever mu_fb + beta_fb s_fb is.
+s_fb, mu_fb and beta_fb are the values at the last feedback. Since s_fb(x)^2 <= ratio s_{t-1}(x)^2 for every x, the
+index is an upper bound wherever mu_fb + beta_fb s_fb is.
 
-Differs from the paper in: as `BKB`; and the deviation is scaled by the root of the ratio so far, where the paper widens
-beta by its limit C. Values that are told within a batch wait for its end, and `posterior` and `best` wait with them;
-pending points belong to the batch. Since values wait, neither the kernel nor B is learned from them as they come.
+Differs from the paper in: the points listed at `BKB`; and the deviation is scaled by the root of the present ratio,
+where the paper widens beta by the limit C of the ratio. Values told within a batch change the posterior (and with it
+`best`) only at the end of the batch; pending points belong to the batch. Because of this delay neither the kernel nor
+B can be learned.
 
-Checked against the authors' program (`bkb_lib.py` of batch-bkb, `Batch_BKB`): the rule (2), (4), by Lemma 1, with the
-point that goes beyond C still in the batch. There C is 2, stands inside beta's root, and the gain is the sum of
-log(1 + s_fb^2 / lambda) over the points played. The paper itself was not at hand.
+Checked against the authors' program (`bkb_lib.py` of batch-bkb, `Batch_BKB`): the rule (2), (4), by Lemma 1, where the
+point that exceeds C still belongs to the batch. In that program C is 2 and a factor under beta's root, and the gain is
+the sum of log(1 + s_fb^2 / lambda) over the points played. The paper itself was not compared.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from scalable_bandits.spaces import Domain
 
 @attrs.define
 class Feedback:
-    """What is fixed from one feedback to the next."""
+    """Quantities that are constant from one feedback to the next."""
 
     variance: Floats  # (n,) posterior variances, in squared units of y
     width: float
@@ -46,19 +47,19 @@ class Feedback:
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class BBKB(ConfidencePolicy):
-    """Batch budgeted kernelised bandit: batches that grow as the posterior variances shrink.
+    """Batch budgeted kernelised bandit, whose batches grow as the posterior variances shrink.
 
     Parameters
     ----------
     threshold
-        C > 1, the accumulated variance ratio beyond which a batch ends.
+        Accumulated variance ratio C > 1 beyond which a batch ends.
 
-    Other parameters are those of `BKB`, whose defaults they have.
+    Other parameters and their defaults are those of `BKB`.
 
     Raises
     ------
     ValueError
-        If the function changes over rounds, the kernel or B is to be learned, or `on` names workers.
+        If the function changes over rounds, the kernel or B is to be learned, or `on` is given.
 
     Examples
     --------
@@ -72,8 +73,8 @@ class BBKB(ConfidencePolicy):
         number("batches", int),
         number("_ratio", float),
         value(
-            "late", "(k, 3)", float, lambda policy: np.array(policy._late, dtype=np.float64).reshape(-1, 3),
-            lambda policy, rows: policy._restore_late(rows),
+            "late", "(k, 3)", float, lambda policy: np.array(policy._batch, dtype=np.float64).reshape(-1, 3),
+            lambda policy, rows: policy._restore_batch(rows),
         ),
         value(
             "feedback", "(n,)", float, lambda policy: policy._at_feedback().variance,
@@ -93,17 +94,17 @@ class BBKB(ConfidencePolicy):
     engine: str = attrs.field(default="sketched")
     threshold: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.above_one)
     batches: int = attrs.field(default=0, init=False)
-    _ratio: float = attrs.field(default=1.0, init=False, repr=False)  # of the points told
-    _late: list[tuple[int, float, float]] = attrs.field(init=False, factory=list, repr=False)  # values not yet learned
+    _ratio: float = attrs.field(default=1.0, init=False, repr=False)  # of the points observed
+    _batch: list[tuple[int, float, float]] = attrs.field(init=False, factory=list, repr=False)  # of the batch
     _feedback: Feedback | None = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if self.rkhs_norm == "double":
             checks.refuse("rkhs_norm", "double", "a number: values wait for the end of a batch")
-        if self.refit is not None:  # before it is warned about
+        if self.refit is not None:  # before the base class warns about it
             checks.refuse("refit", self.refit, "None: values wait for the end of a batch")
         if self.on is not None:
-            checks.refuse("on", self.on, "None: values wait for the end of a batch, and are then put in all at once")
+            checks.refuse("on", self.on, "None: values wait for the end of a batch, and are then learned all at once")
         super().__attrs_post_init__()
         if self.kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: values wait for the end of a batch")
@@ -112,26 +113,26 @@ class BBKB(ConfidencePolicy):
         engine = self.posterior_engine
         before = self._at_feedback().variance[candidate] / noise_variance
         mean, _ = engine.at(np.array([candidate]))
-        super().learn(candidate, float(mean[0]), noise_variance)  # takes its variance off, and moves no mean
+        super().learn(candidate, float(mean[0]), noise_variance)  # lowers variances, changes no mean
         self.model.observations.revise([candidate], [(y - float(mean[0])) / noise_variance])
-        self._late.append((candidate, y - float(mean[0]), noise_variance))
+        self._batch.append((candidate, y - float(mean[0]), noise_variance))
         self._ratio += float(before)  # (2)
         if self._ratio > self.threshold:
             self._close()
 
     def _close(self) -> None:
-        """Feedback: the values of the batch take the place of the means they were thought to be."""
-        candidates, changes, noise_variances = zip(*self._late, strict=True)
+        """End the batch: replace the means that stood for its values by the values."""
+        candidates, changes, noise_variances = zip(*self._batch, strict=True)
         self.posterior_engine.revise(np.array(candidates), np.array(changes), np.array(noise_variances))
         self._begin()
 
     def _begin(self) -> None:
-        """A new batch."""
-        self.batches += len(self._late) > 0  # (4)
-        self._late, self._feedback, self._ratio = [], None, 1.0
+        """Begin a batch."""
+        self.batches += len(self._batch) > 0  # (4)
+        self._batch, self._feedback, self._ratio = [], None, 1.0
 
     def extend(self, grown: Domain) -> None:
-        self._begin()  # the new engine has the values of the batch too
+        self._begin()  # since the new engine has the values of the batch, too
         super().extend(grown)
 
     def _width_for(self, gain: float, delta: float) -> float:
@@ -145,7 +146,7 @@ class BBKB(ConfidencePolicy):
 
     @property
     def width(self) -> float:
-        """beta_fb sqrt(ratio) of the next round."""
+        """Confidence width beta_fb sqrt(ratio) of the next round."""
         feedback = self._at_feedback()
         pending = float(feedback.variance[self._pending.numbers].sum()) / self.regularization
         return feedback.width * math.sqrt(self._ratio + pending)  # (3)
@@ -156,7 +157,7 @@ class BBKB(ConfidencePolicy):
         return self._at_feedback().gain
 
     def _restore_feedback(self, variance: Floats) -> None:
-        self._feedback = Feedback(variance.copy(), 0.0, 0.0)  # two numbers follow
+        self._feedback = Feedback(variance.copy(), 0.0, 0.0)  # `restore` sets width and gain next
 
-    def _restore_late(self, rows: Floats) -> None:
-        self._late = [(int(candidate), change, noise) for candidate, change, noise in rows.tolist()]
+    def _restore_batch(self, rows: Floats) -> None:
+        self._batch = [(int(candidate), change, noise) for candidate, change, noise in rows.tolist()]

@@ -1,4 +1,4 @@
-"""What a policy reports: its recommendation, and what it was told."""
+"""Results that a policy returns: its recommendation and its observations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scalable_bandits.checks import Floats
 
 
 class Best(NamedTuple):
-    """A policy's recommendation."""
+    """Recommendation of a policy."""
 
     x: Any  # point (d,), or an arm number
     mean: float  # estimate of f at x, in units of y
@@ -16,8 +16,8 @@ class Best(NamedTuple):
 
 
 class Observations(NamedTuple):
-    """Observations of a policy, those of one point collapsed into one."""
+    """Observations of a policy, averaged at each distinct point."""
 
     x: Floats  # (m, d) distinct points; for `Arms` (m, 1) arm numbers
     y: Floats  # (m,) precision-weighted averages, in units of y
-    noise_variance: Floats  # (m,) of the averages, in squared units of y
+    noise_variance: Floats  # (m,) in squared units of y, noise variances of the averages

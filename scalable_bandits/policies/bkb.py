@@ -10,17 +10,17 @@
         redraw S_t: each queried point with probability min(1, qbar s^2)                   (5)
 
 Differs from the paper in: the width is that of IGP-UCB with the sketched posterior's realised information gain, unless
-`confidence="budgeted"` asks for (2), which is ten times wider; S is redrawn when what came since has outgrown it, and
-what came since counts exactly (see `posteriors/engine.py`); qbar is 1.5, where Theorem 1 asks for 72 log(4 T /
-delta) with e = 1/2. Variances are not divided by lambda here, as they are there: the widths are theirs over
-sqrt(lambda). In (2) the variances are bounds from above where the engine has not looked since.
+`confidence="budgeted"` selects (2), which is ten times wider; S is redrawn only when the observations since the last
+redraw outnumber it, and those observations count exactly (see `posteriors/sketched/engine.py`); qbar is 1.5, where
+Theorem 1 requires 72 log(4 T / delta) with e = 1/2. The paper divides variances by lambda, this package does not, so
+that its widths are the paper's over sqrt(lambda). The variances in (2) may be upper bounds of the present ones.
 
 Checked against the authors' program (`bkb_lib.py` of batch-bkb): (1), (3), (5), and the sum in (2), which is over the
-points played with their variances now. Its constants were not compared with the printed theorem; they are those of
-e = 1/2, 3 = (1 + e) / (1 - e) and sqrt(2) = 1 / sqrt(1 - e), and they suffice: the noise takes
-R / sqrt(lambda) sqrt(log det(I + K / lambda) + 2 log(1 / delta)), where with v = kappa^2 t / lambda the determinant's
-logarithm is at most (1 + log(1 + v)) times the exact sum, and that less than 3 times the sketched one (Theorem 1);
-under its root (2) has no less from v = 1.7 on, and up to 4 times as much.
+points played with their present variances. The constants of (2) were not compared with the printed theorem. They are
+those of e = 1/2, 3 = (1 + e) / (1 - e) and sqrt(2) = 1 / sqrt(1 - e), and they are large enough: the noise requires
+R / sqrt(lambda) sqrt(log det(I + K / lambda) + 2 log(1 / delta)); with v = kappa^2 t / lambda, the log determinant is
+at most (1 + log(1 + v)) times the exact sum, and the exact sum less than 3 times the sketched one (Theorem 1). The
+term under the root of (2) is at least as large for v >= 1.7, and up to 4 times larger.
 """
 
 from __future__ import annotations
@@ -52,14 +52,15 @@ def budgeted_width(policy: ConfidencePolicy, delta: float) -> float:
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class BKB(ConfidencePolicy):
-    """Budgeted kernelised bandit: an upper confidence bound on a sketched posterior.
+    """Budgeted kernelised bandit, an upper confidence bound on a sketched posterior.
 
     Parameters
     ----------
     oversampling
-        qbar: larger is nearer to the exact posterior and slower; infinite is exact.
+        Factor qbar of the sampling probabilities: larger values are slower and closer to the exact posterior, infinity
+        is exact.
     confidence
-        As for `ConfidencePolicy`, or "budgeted": Theorem 2 of the source.
+        Name of the width: one of `ConfidencePolicy`, or "budgeted" for Theorem 2 of the source.
 
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
 
@@ -78,7 +79,7 @@ class BKB(ConfidencePolicy):
 
     @property
     def width(self) -> float:
-        """beta_t of the round to come."""
+        """Confidence width beta_t of the next round."""
         return self._width_for(self.information_gain, self.delta)
 
     def _width_for(self, gain: float, delta: float) -> float:

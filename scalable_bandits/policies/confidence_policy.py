@@ -1,4 +1,4 @@
-"""Policies whose index has a confidence width that depends on B and on the information gain."""
+"""Base class of the policies with a confidence width that depends on B and on the information gain."""
 
 from __future__ import annotations
 
@@ -45,41 +45,40 @@ def _gain(value: Any) -> GainGiven:
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class ConfidencePolicy(GaussianProcessPolicy):
-    """An upper confidence bound (or a scaled draw) whose width depends on B and on the information gain.
+    """Base class of policies whose confidence width depends on B and on the information gain.
 
     Parameters
     ----------
     rkhs_norm
-        B, a bound on the RKHS norm of f. "double": 1 at first, doubled whenever the observations contradict it
-        (Srinivas et al. 2010, section 4: "guess-and-doubling"; here by `confidence.largest_loss`); it may end below the
-        norm, which makes the width narrower than the theorems'.
+        Bound B on the RKHS norm of f. "double": 1 at first, doubled whenever the observations contradict it (Srinivas
+        et al. 2010, section 4: "guess-and-doubling"; here by `confidence.largest_loss`). The last value may be smaller
+        than the norm, and the width then narrower than the theorem's.
     information_gain
-        "realised" (of the points played), "greedy" (upper bound over the space, Srinivas et al. 2010, section
-        5.1), a number, or a function of the number of observations that the posterior is made of, in nats.
+        Information gain in the width, in nats: "realised" (of the points played), "greedy" (upper bound over the
+        space, Srinivas et al. 2010, section 5.1), a number, or a function of the number of observations in the
+        posterior.
     confidence
-        Whose width: "improved" (Chowdhury & Gopalan 2017, proven for lambda >= 1), "whitehouse" (Whitehouse et al.
-        2023) or "flynn-reeb" (Flynn & Reeb 2024, the narrowest), for any lambda. Policies with a width of their own
-        (`GPUCB`; `SWGPUCB` by its theorem) have that one.
+        Name of the width: "improved" (Chowdhury & Gopalan 2017, proven for lambda >= 1), "whitehouse" (Whitehouse et
+        al. 2023) or "flynn-reeb" (Flynn & Reeb 2024, the narrowest), the last two for any lambda. Not used by `GPUCB`,
+        or by `SWGPUCB` with width="theorem".
 
     Attributes
     ----------
     norm : float
-        B as it is now: `rkhs_norm`, or as often doubled as it was contradicted.
+        Present value of B: `rkhs_norm`, or the last of the doubled ones.
 
     Raises
     ------
     ValueError
-        If B is to be doubled or the gain to be bounded greedily where the function changes over rounds, or B is to be
-        doubled where the kernel is learned.
+        If rkhs_norm="double" or information_gain="greedy" where the function changes over rounds, or rkhs_norm="double"
+        where the kernel is learned.
     """
 
     STATE: ClassVar[tuple[Field, ...]] = (
         value("norm", "()", float, lambda policy: policy.norm, lambda policy, norm: policy._restore_norm(norm), np.nan),
         number("_loss", float, default=0.0),
     )
-    own_widths: ClassVar[
-        tuple[str, ...]
-    ] = ()  # names of widths beside those of `confidence.WIDTHS`
+    own_widths: ClassVar[tuple[str, ...]] = ()  # in addition to `confidence.WIDTHS`
 
     rkhs_norm: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)
     _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
@@ -94,7 +93,7 @@ class ConfidencePolicy(GaussianProcessPolicy):
             checks.refuse("information_gain", self._gain, allowed)
         if self.rkhs_norm == "double" and (self.engines or self.kernel.epsilon):
             checks.refuse("rkhs_norm", "double", "a number where the function changes over rounds")
-        self.norm: float = 1.0 if self.rkhs_norm == "double" else self.rkhs_norm  # B as it is now
+        self.norm: float = 1.0 if self.rkhs_norm == "double" else self.rkhs_norm
         if self.refit is not None:
             if self.rkhs_norm == "double":
                 checks.refuse(
@@ -115,21 +114,21 @@ class ConfidencePolicy(GaussianProcessPolicy):
         super().learn(candidate, y, noise_variance)
 
     def _restore_norm(self, norm: float) -> None:
-        if not np.isnan(norm):  # an older state has none
+        if not np.isnan(norm):  # NaN in states of older versions
             self.norm = float(norm)
 
     @property
     @abstractmethod
     def width(self) -> float:
-        """Confidence width of the round to come."""
+        """Confidence width of the next round."""
 
     def _width_for(self, gain: float, delta: float) -> float:
-        """The width that `confidence` names."""
+        """Return the width named by `confidence`."""
         return width(self.confidence, gain, delta, self.norm, self.noise, self.regularization)
 
     @property
     def information_gain(self) -> float:
-        """Information gain (nats) that the width of the next round uses."""
+        """Information gain (nats) in the width of the next round."""
         if self._gain == "realised":
             return super().information_gain
         if self._gain == "greedy":
@@ -141,11 +140,11 @@ class ConfidencePolicy(GaussianProcessPolicy):
 
     @property
     def gain_source(self) -> GainGiven:
-        """The parameter `information_gain` as it was given."""
+        """Value of the parameter `information_gain`."""
         return self._gain
 
     def given_gain(self, count: int) -> float:
-        """Return the information gain of `count` observations (nats) that was given as a number or a function."""
+        """Return the given information gain (nats) for `count` observations; ValueError if it is invalid."""
         gain = checks.to_float(self._gain(count) if callable(self._gain) else self._gain)
         if not isinstance(gain, float) or not 0.0 <= gain < np.inf:
             checks.refuse("information_gain", f"{gain} for {count} observations", "a function with values >= 0, finite")

@@ -1,4 +1,4 @@
-"""Fully Bayesian GP-UCB: all priors play, by their probabilities. Source: Ziomek et al. 2025, section 7 (a baseline).
+"""Fully Bayesian GP-UCB, which averages over all priors. Source: Ziomek et al. 2025, section 7 (a baseline).
 
     for t = 1, 2, ...:
         P(p) proportional to the marginal likelihood of all data under p (a uniform hyperprior)     (1)
@@ -21,20 +21,20 @@ from scalable_bandits.spaces import Mask
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class FullyBayesianGPUCB(UnknownPriorPolicy):
-    """Mean of the priors' upper confidence bounds, weighted by their posterior probabilities.
+    """Upper confidence bound averaged over the priors by their posterior probabilities.
 
-    Parameters are those of `UnknownPriorPolicy` and `Policy`. `posterior` and `best` are those of the mixture.
+    Parameters are those of `UnknownPriorPolicy` and `Policy`. `posterior` and `best` use the mixture of all priors.
     """
 
     def belief(self) -> Floats:
-        """Posterior probability of each prior, (|U|,)."""
+        """Return the posterior probabilities (|U|,) of the priors."""
         weights = np.exp(self._evidence - self._evidence.max())  # (1), without underflow
         result: Floats = weights / weights.sum()
         return result
 
     @property
     def plays(self) -> dict[str, float]:
-        """Observations credited to each prior: sums of its probabilities."""
+        """Observations credited to each prior: the sum of its probabilities."""
         return {prior.name: float(count) for prior, count in zip(self.priors, self._counts, strict=True)}
 
     def choose(self, allowed: Mask | None = None) -> int:
@@ -46,5 +46,5 @@ class FullyBayesianGPUCB(UnknownPriorPolicy):
     def prefetch_next(self) -> None:
         self._prefetch(self._playing, "upper", self._pending.numbers)
 
-    def credit(self, told: Outcome) -> None:
+    def credit(self, outcome: Outcome) -> None:
         self._counts += self.belief()

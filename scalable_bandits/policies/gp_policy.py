@@ -1,4 +1,4 @@
-"""Policies that have a Gaussian-process model."""
+"""Base class of the policies with a Gaussian-process model."""
 
 from __future__ import annotations
 
@@ -37,50 +37,50 @@ def _prior(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class GaussianProcessPolicy(Policy):
-    """A policy with a posterior.
+    """Base class of policies with a Gaussian-process model.
 
     Parameters
     ----------
     kernel
         Prior covariance, in squared units of y.
     prior_mean
-        A number, one for each candidate of a finite space (size,), or a function from points (k, d)
-        to means (k,), in units of y.
+        Prior mean, in units of y: a number, one for each candidate of a finite space (size,), or a function from points
+        (k, d) to means (k,).
     engine
-        "dense" (n x n covariance), "blocked" (rows and tiles, for large spaces), "autoregressive" (for a kernel times
-        `TemporalDecay`), or "auto": by kernel and size. These are exact, and so is the engine that a whole box has of
-        its own. "sketched": approximate, for long runs on large spaces (Calandriello et al. 2019); it plays a box
-        through a candidate set.
+        Name of the engine: "dense" (n x n covariance), "blocked" (tiles, for large spaces), "autoregressive" (for a
+        kernel times `TemporalDecay`), or "auto", by kernel and size. These are exact, and so is the engine of a whole
+        box. "sketched" is approximate, for long runs on large spaces (Calandriello et al. 2019), and replaces a box by
+        a candidate set.
     oversampling
-        qbar of the sketched engine: a queried point enters the dictionary with probability qbar s^2 / noise variance.
-        Infinite: all enter, and the posterior is exact.
+        Factor qbar of the sketched engine: a queried point enters the dictionary with probability qbar s^2 / noise
+        variance. If infinite, all enter, and the posterior is exact.
     refit
-        None: the kernel is what was given. k: its hyperparameters are learned from the observations every k rounds, by
-        maximum likelihood from several starts, and so is the prior mean, if it is a number. The height is learned if
-        the kernel has a factor, as ``1.0 * Matern(0.3)`` has, and stays 1 in ``Matern(0.3)``. A factor is held near the
-        variance of the observations over the space (log-normal, spread 0.5; where many are near each other, each counts
-        less). Guarantees assume a known kernel.
+        Number of rounds between two fits of the kernel's hyperparameters, and of a constant prior mean, to the
+        observations by maximum likelihood from several starts; None: the given kernel is kept. The output scale is
+        learned only if the kernel has a factor, as ``1.0 * Matern(0.3)`` has; its prior is log-normal with spread 0.5
+        around the variance of the observations over the space (observations near each other count less). Guarantees
+        assume a known kernel.
     lengthscale_prior
-        Prior on the lengthscales as they are learned: a `LogNormal`; None: flat; "auto": one of spread 1 around
-        lengthscales that go with the space's sides (the median of `LogNormal.of_sides`).
+        Prior on learned lengthscales: a `LogNormal`; None for a flat one; "auto" for one of spread 1 around
+        lengthscales in proportion to the space's sides (the median of `LogNormal.of_sides`).
 
     Other parameters are those of `Policy` (`on`: executor of the tiles of the blocked engine).
 
     Raises
     ------
     ValueError
-        If the kernel does not take the space's points, the prior mean does not fit the space, the engine is unknown or
-        not made for the kernel or so many candidates, the regularization is lost in rounding beside the prior variance,
-        or `refit` is asked for where the function changes over rounds.
+        If the kernel or the prior mean does not fit the space, the engine is unknown or does not fit the kernel or the
+        number of candidates, the regularization is lost in the rounding of the prior variance, or `refit` is given
+        where the function changes over rounds.
 
     Notes
     -----
-    Where the function changes over rounds (`TemporalDecay`), each observation told is a round: the i-th is of round i,
-    and the posterior is that of the round to come. Pending points count as measured in the present round.
+    Where the function changes over rounds (`TemporalDecay`), the i-th observation told is of round i, and the posterior
+    is that of the next round. Pending points count as measured in the next round.
     """
 
     sharded: ClassVar[bool] = True
-    engines: ClassVar[tuple[str, ...]] = ()  # of a policy with one of its own
+    engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
 
     kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
     prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=0.0)
@@ -101,14 +101,13 @@ class GaussianProcessPolicy(Policy):
             means = checks.finite("prior_mean", self.prior_mean)
             sizes = [()] if self.space.finite is None else [(), (self._domain.size,)]
             if means.shape not in sizes:
-                allowed = "a number, or a function; on a finite space also one number a candidate"
+                allowed = "a number, or a function; on a finite space also one number for each candidate"
                 checks.refuse("prior_mean", f"shape {means.shape}", allowed)
             self.prior_mean = checks.frozen(means) if means.ndim else float(means)
         some = self._domain.sample(self.seed)
         self.prior_mean_at(some[:1])
-        self._noise_floor = noise_floor(
-            self.regularization, float(self.kernel.diagonal(some).max())
-        )  # a covariance of too few arms is refused here
+        largest = float(self.kernel.diagonal(some).max())  # ValueError if a covariance has too few arms
+        self._noise_floor = noise_floor(self.regularization, largest)
         constant = self.prior_mean if isinstance(self.prior_mean, float) else None
         self._model = self.make_model(self._schedule(constant))
 
@@ -133,13 +132,13 @@ class GaussianProcessPolicy(Policy):
         return not self.engines and engine is not None and engine.sharded
 
     def _checked_engine(self) -> str:
-        """Name of the engine that was asked for, "auto" resolved."""
+        """Return the name of the engine, "auto" resolved."""
         if not self.engines:
             return check_engine(self.engine, self._domain.size, self.kernel.epsilon)
         if self.engine not in ("auto", *self.engines):
             checks.refuse("engine", self.engine, " or ".join(map(repr, ("auto", *self.engines))))
         if self.kernel.epsilon:
-            checks.refuse("kernel", self.kernel, "one without TemporalDecay: the policy forgets in a way of its own")
+            checks.refuse("kernel", self.kernel, "one without TemporalDecay: the policy has its own way of forgetting")
         check_size(self.engines[0], self._domain.size, Engine.limit)
         return self.engines[0]
 
@@ -156,7 +155,7 @@ class GaussianProcessPolicy(Policy):
         Parameters
         ----------
         schedule
-            Hyperparameters that the model learns; None keeps the kernel as it was given.
+            Schedule of learning hyperparameters; None keeps the given kernel.
         """
         constant = self.prior_mean if isinstance(self.prior_mean, float) else None
         prior = ModelPrior(self.kernel, self.prior_mean_at, constant)
@@ -170,9 +169,9 @@ class GaussianProcessPolicy(Policy):
         kernel
             Prior covariance.
         points
-            (n, d) candidates.
+            Coordinates (n, d) of the candidates, in units of x.
         prior_mean
-            (n,) prior mean at the candidates, in units of y.
+            Prior mean (n,) at the candidates, in units of y.
         """
         executor = None if self.on is None else self._executor
         space = self._domain.numbered if self._domain.size == len(points) else Points(points)
@@ -181,7 +180,7 @@ class GaussianProcessPolicy(Policy):
         )
 
     def prior_mean_at(self, points: Floats) -> Floats:
-        """Prior mean (k,) as it was given, at points (k, d), in units of y; ValueError if its shape is invalid."""
+        """Return the given prior mean (k,) at points (k, d), in units of y; ValueError if its shape is invalid."""
         if not len(points):
             return np.zeros(0)
         if callable(self.prior_mean):
@@ -190,17 +189,17 @@ class GaussianProcessPolicy(Policy):
             given = np.asarray(self.prior_mean)
             means = given[self._domain.find(points)] if given.ndim else given
         if means.shape not in ((), (len(points),)):
-            checks.refuse("prior_mean", f"values of shape {means.shape}", f"({len(points)},), one a point")
+            checks.refuse("prior_mean", f"values of shape {means.shape}", f"({len(points)},), one for each point")
         return np.broadcast_to(means, (len(points),)).astype(np.float64)
 
     @property
     def model(self) -> Model:
-        """Prior, engine and observations."""
+        """Model of the policy: prior, engine and observations."""
         return self._model
 
     @property
     def present_kernel(self) -> Kernel:
-        """Kernel of the posterior: `kernel`, or what was learned last."""
+        """Kernel of the posterior: `kernel`, or the last one that was learned."""
         return self._model.kernel
 
     @property
@@ -217,7 +216,7 @@ class GaussianProcessPolicy(Policy):
 
     @property
     def queried(self) -> Mask:
-        """Candidates with observations that still count, (n,)."""
+        """Mask (n,) of the candidates with observations that are not forgotten."""
         return self._model.queried
 
     @property
@@ -236,12 +235,12 @@ class GaussianProcessPolicy(Policy):
     # ---- the algorithm
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
-        """Index that the next round maximises, where a mask (size,) says what may be chosen; None if all may."""
+        """Return the index that the next round maximises over a mask (size,), or over all candidates for None."""
         raise NotImplementedError(f"{type(self).__name__} maximises no index")
 
     @property
     def maximizes_index(self) -> bool:
-        """Whether the policy plays where `acquisition` is largest."""
+        """Whether the policy plays the maximum of `acquisition`."""
         return type(self).choose is GaussianProcessPolicy.choose
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
@@ -253,14 +252,14 @@ class GaussianProcessPolicy(Policy):
         self._model.learn_hyperparameters(self.rounds + 1)
 
     def best(self) -> Best:
-        """Queried point of largest posterior mean; where nothing is known, the candidate of largest prior mean."""
+        """Return the queried point of largest posterior mean; without observations, of largest prior mean."""
         found, _ = self._model.best_mean(self._salt, self.queried, None, (self.seed, self.round))
         if isinstance(found, np.ndarray):
             return Best(found, *self.posterior(found))
         mean, variance = self.posterior_engine.at(np.array([found]))
         return Best(self._domain.value(found), float(mean[0]), float(np.sqrt(variance[0])))
 
-    # ---- extended, recorded, resumed
+    # ---- state
 
     def extend(self, grown: Domain) -> None:
         self._model = self._model.extended(grown)

@@ -6,7 +6,7 @@
         observe y_t, update mu_t and s_t                                      (3)
 
 Differs from the source in: the incumbent is the best posterior mean at a queried point, not the best
-observation, which noise would flatter (`incumbent="observation"` takes that).
+observation, which the noise biases upwards (`incumbent="observation"` selects it).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scalable_bandits.spaces import Mask
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class GPEI(ImprovementPolicy):
-    """Expected improvement over the best posterior mean at a queried point.
+    """Policy that maximises the expected improvement over the best posterior mean at a queried point.
 
     Parameters are those of `ImprovementPolicy`, `GaussianProcessPolicy` and `Policy`.
     """

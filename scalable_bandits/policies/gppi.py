@@ -6,7 +6,7 @@
         observe y_t, update mu_t and s_t                                      (3)
 
 Differs from the source in: the incumbent is the best posterior mean at a queried point, not the best
-observation, which noise would flatter (`incumbent="observation"` takes that).
+observation, which the noise biases upwards (`incumbent="observation"` selects it).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from scalable_bandits.spaces import Mask
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class GPPI(ImprovementPolicy):
-    """Probability of improvement over the best posterior mean at a queried point.
+    """Policy that maximises the probability of improvement over the best posterior mean at a queried point.
 
     Parameters are those of `ImprovementPolicy`, `GaussianProcessPolicy` and `Policy`.
     """
 
     continuous: ClassVar[bool] = True
-    # With xi = 0 the incumbent itself has probability 1/2 for ever, and the policy stays where it is.
+    # With xi = 0 the incumbent itself always has probability 1/2, and the policy plays it again and again.
     xi: float = attrs.field(default=0.01, converter=checks.to_float, validator=checks.nonnegative)
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:

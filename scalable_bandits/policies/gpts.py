@@ -7,12 +7,12 @@
         play x_t = argmax of f_t over D_t                                     (3)
         observe y_t, update mu_t and k_t                                      (4)
 
-Differs from the paper in: D_t is the finite space (or what of it is available), or the whole box, not a
-discretisation that grows with t; g is the realised information gain unless asked otherwise (`confidence` has sharper
-widths). On a whole box and on more than 20,000 candidates the draw is pathwise (Wilson et al. 2020): of finite features
-before the data, exact in what the data add. Its maximum is looked for in the most promising parts of a finite space
-(`posteriors/sampling/pathwise.py`), and from the best of many points of a box by exact gradients
-(`posteriors/box/paths.py`).
+Differs from the paper in: D_t is the available part of a finite space, or the whole box, not a discretisation that
+grows with t; g is the realised information gain unless `information_gain` says otherwise (`confidence` has sharper
+widths). On a whole box and on more than 20,000 candidates the draw is pathwise (Wilson et al. 2020): the prior is drawn
+by finitely many features, the update by the data is exact. The maximum of a path is searched in the most promising
+parts of a finite space (`posteriors/sampling/pathwise.py`), or on a box by exact gradients from the best of many points
+(`posteriors/box/search.py`).
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ class GPTS(ConfidencePolicy):
     Parameters
     ----------
     samples
-        "exact": joint draws of all candidates, up to 20,000 of them. "pathwise": sample paths of stationary kernels,
-        for millions of candidates and for whole boxes. "auto": by space and size. A box is played through 1024 Sobol
-        points, or as many as `candidates` says, where draws are to be exact or the kernel is not stationary.
+        Kind of draws: "exact" for joint draws of all candidates, up to 20,000 of them; "pathwise" for sample paths of
+        stationary kernels, for millions of candidates and for whole boxes; "auto" by space and size. Exact draws and
+        kernels that are not stationary replace a box by `candidates` Sobol points (1024 by default).
     features
-        Frequencies of a sample path.
+        Number of frequencies of a sample path.
     basis
-        "fourier": random frequencies, any stationary kernel. "quadrature": Gauss-Hermite ones, RBF in few dimensions,
-        exact to rounding once each dimension has enough (Mutny & Krause 2018).
+        Frequencies: "fourier" for random ones, with any stationary kernel; "quadrature" for Gauss-Hermite ones, with
+        RBF in few dimensions, exact to rounding if each dimension has enough of them (Mutny & Krause 2018).
 
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
     ValueError
-        If the engine, the samples or the basis are not made for each other, the kernel or so many candidates.
+        If engine, samples and basis do not fit each other, the kernel or the number of candidates.
     """
 
     continuous: ClassVar[bool] = True
@@ -82,7 +82,7 @@ class GPTS(ConfidencePolicy):
         allowed = ("auto", "autoregressive") if forgets else ("auto", "dense", "pathwise")
         if self.engine not in allowed:
             names = f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
-            checks.refuse("engine", self.engine, f"{names}: what draws need")
+            checks.refuse("engine", self.engine, f"{names}, which can draw samples")
         if self.samples == "pathwise" and (forgets or self.engine == "dense"):
             checks.refuse("samples", self.samples, "'auto' or 'exact' with TemporalDecay or the dense engine")
         if self.samples == "exact" and self.engine == "pathwise":
@@ -111,31 +111,31 @@ class GPTS(ConfidencePolicy):
 
     @property
     def width(self) -> float:
-        """v_t of the next round."""
+        """Confidence width v_t of the next round."""
         return self._width_for(self.information_gain, self.delta / 2.0)  # (1)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
-        engine, waiting = self.posterior_engine, self._pending.numbers
+        engine, numbers = self.posterior_engine, self._pending.numbers
         rng = generator(self.seed, "draws", self.round)
         if isinstance(engine, BoxEngine):
             return self._choose_on_box(engine, rng)
         if isinstance(engine, PathwiseEngine):
-            path = engine.path(rng, self.width, np.array(waiting, dtype=np.int64), self.regularization)  # (2)
+            path = engine.path(rng, self.width, np.array(numbers, dtype=np.int64), self.regularization)  # (2)
             return engine.highest(path, self._salt, allowed)  # (3)
         assert isinstance(engine, DenseEngine | KalmanEngine)
         deviation = engine.draw(rng)
-        if waiting:
-            columns, covariance = self._model.pending_covariance(waiting)
-            points, counts = pending.distinct(waiting)
+        if numbers:
+            columns, covariance = self._model.pending_covariance(numbers)
+            points, counts = pending.distinct(numbers)
             noise = rng.standard_normal(len(points)) * np.sqrt(self.regularization / counts)
             deviation = deviation - np.linalg.solve(covariance, deviation[points] + noise) @ columns
         return choose(engine.mean() + self.width * deviation, self._salt, allowed)[0]  # (2), (3)
 
     def _choose_on_box(self, engine: BoxEngine, rng: np.random.Generator) -> Floats:
         assert self.space.box is not None
-        known, awaited = (
-            self._domain.points(numbers) for numbers in (self.queried.nonzero()[0], self._pending.numbers)
-        )
+        observed = self._domain.points(self.queried.nonzero()[0])
+        pending_points = self._domain.points(self._pending.numbers)
         features = self._prior_features(self.present_kernel)
-        path = draw_path(engine, features, self.width, awaited, self.regularization, rng)  # (2)
-        return top_of_path(path, self.space.box, np.concatenate([known, awaited]), (self.seed, self.round)).x  # (3)
+        path = draw_path(engine, features, self.width, pending_points, self.regularization, rng)  # (2)
+        near = np.concatenate([observed, pending_points])
+        return top_of_path(path, self.space.box, near, (self.seed, self.round)).x  # (3)

@@ -6,7 +6,8 @@
         play x_t = argmax of mu_{t-1}(x) + sqrt(beta_t) s_{t-1}(x)                           (2)
         observe y_t, update mu_t and s_t                                                     (3)
 
-Differs from the paper in: gamma_{t-1} of Theorem 3 is the realised information gain unless asked otherwise.
+Differs from the paper in: gamma_{t-1} in Theorem 3 is the realised information gain unless `information_gain` says
+otherwise.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class GPUCB(ConfidencePolicy):
-    """GP-UCB with the width of one of its three theorems.
+    """GP-UCB, with the width of one of its three theorems.
 
     Parameters
     ----------
     theorem
-        1: f drawn from the prior, finite space. 2: f drawn from the prior on a box or grid, with `constants`.
-        3: f of RKHS norm at most `rkhs_norm`. If not given, 2 on a whole box and 1 elsewhere.
+        Number of the theorem: 1 for f drawn from the prior on a finite space, 2 for f drawn from the prior on a box or
+        grid, with `constants`, 3 for f of RKHS norm at most `rkhs_norm`. None: 2 on a whole box and 1 elsewhere.
     scale
-        Divides beta_t; the paper's experiments use 5.
+        Divisor of beta_t; 5 in the paper's experiments.
     constants
-        (a, b) of Theorem 2: partial derivatives of f exceed L with probability at most a exp(-(L / b)^2).
+        Pair (a, b) in Theorem 2: partial derivatives of f exceed L with probability at most a exp(-(L / b)^2).
 
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
     ValueError
-        If the theorem is not one for the space, or the constants are not positive, a above delta / (4 d).
+        If the theorem does not hold for the space, or the constants are not positive with a > delta / (4 d).
     """
 
     continuous: ClassVar[bool] = True
@@ -54,29 +55,30 @@ class GPUCB(ConfidencePolicy):
 
     @property
     def width(self) -> float:
-        """sqrt(beta_t / scale) of the next round."""
+        """Confidence width sqrt(beta_t / scale) of the next round."""
         return theorem_width(self, self.theorem, self.scale, self.constants)
 
 
 def checked_theorem(policy: ConfidencePolicy, theorem: int | None, constants: tuple[float, float]) -> int:
-    """Return the theorem of a policy's width: as given, or the usual one of its space.
+    """Return the number of the theorem of a policy's width, None resolved.
 
     Parameters
     ----------
     policy
-        Policy, whose space and delta the theorem has to suit.
+        Policy with the space and delta that the theorem has to hold for.
     theorem, constants
-        As of `GPUCB`.
+        Parameters of `GPUCB`.
 
     Raises
     ------
     ValueError
-        If the theorem does not hold for the space, or the constants are not positive, a above delta / (4 d).
+        If the theorem does not hold for the space, or the constants are not positive with a > delta / (4 d).
+
     """
     if theorem is None:
         theorem = 2 if policy.domain.whole_box else 1
     if theorem == 1 and policy.domain.whole_box:
-        checks.refuse("theorem", 1, "2 or 3 on a whole box (1 is for finite spaces, of `candidates` points, say)")
+        checks.refuse("theorem", 1, "2 or 3 on a whole box (1 is for finite spaces, such as `candidates` points)")
     if theorem == 2 and policy.space.box is None:
         checks.refuse("theorem", 2, "1 or 3 on a space without bounds (2 is for boxes and grids)")
     pair = checks.finite("constants", constants)
@@ -94,9 +96,9 @@ def theorem_width(policy: ConfidencePolicy, theorem: int | None, scale: float, c
     Parameters
     ----------
     policy
-        Policy that plays.
+        Policy with the width.
     theorem, scale, constants
-        As of `GPUCB`.
+        Parameters of `GPUCB`.
     """
     t, delta = policy.round, policy.delta
     if theorem == 1:

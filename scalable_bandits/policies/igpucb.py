@@ -6,8 +6,8 @@
         play x_t = argmax of mu_{t-1}(x) + beta_t s_{t-1}(x)                  (2)
         observe y_t, update mu_t and s_t                                      (3)
 
-Differs from the paper in: g is the realised information gain unless asked otherwise (as in the
-paper's experiments), and lambda is free (the paper has 1 + 2 / T in the theorem); `confidence` has sharper widths.
+Differs from the paper in: g is the realised information gain unless `information_gain` says otherwise
+(as in the paper's experiments); lambda is free (1 + 2 / T in the theorem); `confidence` has sharper widths.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class IGPUCB(ConfidencePolicy):
-    """Improved GP-UCB.
+    """Improved GP-UCB, with the width of Chowdhury & Gopalan 2017.
 
     Parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
 
@@ -39,5 +39,5 @@ class IGPUCB(ConfidencePolicy):
 
     @property
     def width(self) -> float:
-        """beta_t of the round to come."""
+        """Confidence width beta_t of the next round."""
         return self._width_for(self.information_gain, self.delta)  # (1)

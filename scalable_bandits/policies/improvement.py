@@ -1,4 +1,4 @@
-"""Policies whose index is an improvement over an incumbent."""
+"""Base class of the policies that maximise an improvement over an incumbent."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from scalable_bandits.spaces import Mask
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class ImprovementPolicy(GaussianProcessPolicy):
-    """An index over an incumbent.
+    """Base class of policies that maximise an improvement over an incumbent.
 
     Parameters
     ----------
     xi
-        Improvement asked beyond the incumbent, in units of y. Where measurements are noisy, R keeps the policy from
-        staying at the first top that it finds; 0 is the sources'.
+        Smallest improvement that counts, in units of y; 0 in the sources. With noisy measurements, R keeps the policy
+        from staying at the first local maximum that it finds.
     incumbent
-        "mean": the largest posterior mean at a point queried or pending, which noise does not flatter.
-        "observation": the largest y told, the sources' noise-free definition taken at its word.
+        Value to be improved. "mean": largest posterior mean at a point queried or pending, which the noise does not
+        bias. "observation": largest y observed, the definition of the sources for functions without noise.
     """
 
     STATE: ClassVar[tuple[Field, ...]] = (number("_largest", float),)
@@ -38,7 +38,7 @@ class ImprovementPolicy(GaussianProcessPolicy):
         self._largest = max(self._largest, y)
 
     def best_so_far(self, allowed: Mask | None) -> float:
-        """Value of the incumbent, in units of y; before there is one, the largest prior mean of a mask (size,)."""
+        """Return the incumbent's value, in units of y; before there is one, the largest prior mean of a mask (n,)."""
         if self.incumbent == "observation" and np.isfinite(self._largest):
             return self._largest
         queried = self.queried

@@ -1,4 +1,4 @@
-"""How long to remember: the length of a memory, given or from a variation budget."""
+"""Number of observations that a policy of limited memory keeps, given or computed from a variation budget."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 
 
 def memory_length(horizon: int, gain: float, variation_budget: float | None = None) -> int:
-    """Rounds to remember: ceil(g_T^(1/4) sqrt(T / P_T)), at least 1 and at most T; P_T = 1 where it is not known.
+    """Return ceil(g_T^(1/4) sqrt(T / P_T)), the number of rounds to remember, between 1 and T.
 
     Source: Zhou & Shroff 2021, remark after Theorem 2.
 
     Parameters
     ----------
     horizon
-        T.
+        Number of rounds T.
     gain
-        g_T, the largest information gain of T observations, in nats.
+        Largest information gain g_T of T observations, in nats.
     variation_budget
-        P_T, the sum over rounds of the RKHS norm of f_{t+1} - f_t.
+        Sum P_T over rounds of the RKHS norm of f_{t+1} - f_t; 1 if not given.
 
     Examples
     --------
@@ -66,7 +66,8 @@ def check_memory(policy: ConfidencePolicy, memory: int | str) -> None:
     Raises
     ------
     ValueError
-        If "auto" lacks its horizon or a gain of a kernel that forgets, or B is to be learned.
+        If memory="auto" without a horizon, or without a given information gain where the kernel forgets, or if
+        rkhs_norm="double".
     """
     if policy.rkhs_norm == "double":
         checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
@@ -78,14 +79,14 @@ def check_memory(policy: ConfidencePolicy, memory: int | str) -> None:
 
 
 def resolved_memory(policy: ConfidencePolicy, memory: int | str, variation_budget: float | None) -> int:
-    """Return the number of observations to remember: as given, or as "auto" says.
+    """Return the number of observations to remember, resolving "auto".
 
     Parameters
     ----------
     policy
         Policy of limited memory.
     memory, variation_budget
-        Parameters of the policy.
+        Parameters of the policy, as in `memory_length`.
     """
     if memory != "auto":
         return int(memory)

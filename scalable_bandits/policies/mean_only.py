@@ -1,4 +1,4 @@
-"""Mean only: pure exploitation. Source: Srinivas et al. 2010, section 6 (a baseline there).
+"""Mean only (pure exploitation). Source: Srinivas et al. 2010, section 6 (a baseline there).
 
 for t = 1, 2, ...:
     play x_t = argmax of mu_{t-1}(x)
@@ -19,7 +19,7 @@ from scalable_bandits.spaces import Mask
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class MeanOnly(GaussianProcessPolicy):
-    """Play the largest posterior mean.
+    """Policy that plays the largest posterior mean.
 
     Parameters are those of `GaussianProcessPolicy` and `Policy`.
     """

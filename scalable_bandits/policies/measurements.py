@@ -1,4 +1,4 @@
-"""What `tell` is given: checked before anything changes."""
+"""Measurements: the arguments of `Policy.tell`, checked before any state changes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Space
 
-LARGEST = 1e100  # of y
+LARGEST = 1e100  # absolute value of y
 ROUNDING = 1e-14  # smallest noise variance, as a fraction of the prior variance
-SMALLEST = 1e-200  # noise variance, and one over the largest: y over it is a number
+SMALLEST = 1e-200  # noise variance, so that y over it is finite; one over it is the largest noise variance
 
 
 class Noise(NamedTuple):
-    """What a policy takes the noise to be."""
+    """Assumptions of a policy about the noise."""
 
     scale: float  # R, in units of y
-    variance: float  # lambda, of a measurement with noise R, in squared units of y
-    floor: float  # smallest variance that is not lost in the rounding of the prior's
+    variance: float  # lambda, noise variance of a measurement with noise R, in squared units of y
+    floor: float  # smallest noise variance that is not lost in the rounding of the prior variance
 
 
 def noise_floor(regularization: float, prior_variance: float) -> float:
@@ -30,14 +30,14 @@ def noise_floor(regularization: float, prior_variance: float) -> float:
     Parameters
     ----------
     regularization
-        lambda, in squared units of y.
+        Noise variance lambda, in squared units of y.
     prior_variance
         Largest prior variance in the space, in squared units of y.
 
     Raises
     ------
     ValueError
-        If lambda is smaller.
+        If lambda is below that.
     """
     floor = ROUNDING * prior_variance
     if regularization < floor:
@@ -47,16 +47,16 @@ def noise_floor(regularization: float, prior_variance: float) -> float:
 
 
 class Measured(NamedTuple):
-    """Measurements as a policy learns them."""
+    """Checked measurements."""
 
     points: Floats  # (k, d)
     values: Floats  # (k,) in units of y
-    noise: Floats | None  # (k,) their own, in units of y; None if it was not given
-    variances: Floats  # (k,) that the posterior takes the noise to have
+    noise: Floats | None  # (k,) standard deviations, in units of y; None if not given
+    variances: Floats  # (k,) noise variances in the posterior
 
 
 def measured(space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, usual: Noise) -> Measured:
-    """Measurements, as `Policy.tell` is given them; ValueError for what is none."""
+    """Return the measurements that `Policy.tell` was called with; ValueError if they are invalid."""
     points, single = space.parse(x)
     values = checks.finite("y", y)
     if values.shape not in ((len(points),), ()) or (values.ndim == 0 and not single):

@@ -1,11 +1,11 @@
-"""MLE-GP-UCB: the likeliest prior plays. Source: Ziomek et al. 2025, section 7 (a baseline there).
+"""MLE-GP-UCB, which plays the likeliest prior. Source: Ziomek et al. 2025, section 7 (a baseline there).
 
     for t = 1, 2, ...:
         p_t = argmax over p in U of the marginal likelihood of all data under p     (1)
         play x_t = argmax of mu_p(x, t) + beta_t s_p(x, t), p = p_t                 (2)
         observe y_t, update all priors                                              (3)
 
-The marginal likelihood is kept by its factors, the density of each y_i under N(mu_{i-1}(x_i), s^2_{i-1}(x_i) + lambda).
+The marginal likelihood is the product of the densities of y_i under N(mu_{i-1}(x_i), s^2_{i-1}(x_i) + lambda).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scalable_bandits.spaces import Mask
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class MLEGPUCB(UnknownPriorPolicy):
-    """Upper confidence bound of the prior of highest marginal likelihood.
+    """Upper confidence bound under the prior of highest marginal likelihood.
 
     Parameters are those of `UnknownPriorPolicy` and `Policy`.
     """
@@ -27,7 +27,7 @@ class MLEGPUCB(UnknownPriorPolicy):
         return self.largest(self.proposals([self.pick(self._evidence)], allowed))  # (1), (2)
 
     def prefetch_next(self) -> None:
-        self._prefetch([self.pick(self._evidence)], "propose", None, self._pending)
+        self._prefetch([self.pick(self._evidence)], "propose", None, self._pending.numbers)
 
-    def credit(self, told: Outcome) -> None:
-        self.book(self.pick(self._evidence), told.y, 0.0, told.share)
+    def credit(self, outcome: Outcome) -> None:
+        self.add_play(self.pick(self._evidence), outcome.y, 0.0, outcome.share)

@@ -10,9 +10,9 @@
         if |sum over S of eta_i| > sqrt(xi_t |S|) + sum over S of beta_i s_{i-1}(x_i):      (line 12)
             take p_t out of U                                                               (line 13)
 
-Differs from the paper in: line 12 has s_i there, where the proof has s_{i-1}, as here; p_t is the prior of largest
-upper confidence bound at x_t as its value comes, which is the one that proposed x_t where each point is told before
-the next is asked for; measurements with a noise of their own count in |S| by their variance.
+Differs from the paper in: line 12 has s_{i-1}, as in the paper's proof (the algorithm there has s_i); p_t is the prior
+of largest upper confidence bound at x_t when y_t is told, which is the prior that proposed x_t if each point is told
+before the next `ask`; a measurement with its own noise counts in |S| by its noise variance over lambda.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from scalable_bandits.spaces import Mask
 
 
 class PriorsExhausted(RuntimeError):
-    """Every prior has been rejected: none of them explains what was observed."""
+    """Every prior has been rejected: none of them explains the observations."""
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class PEGPUCB(UnknownPriorPolicy):
-    """Prior elimination GP-UCB: optimistic over candidates and priors, until a prior's errors are too large.
+    """Prior elimination GP-UCB: optimistic over candidates and priors, rejecting priors with too large errors.
 
     Parameters
     ----------
     on_exhaustion
-        What happens when the next point is asked for once every prior has been rejected: "raise" `PriorsExhausted`, or
-        "warn" (once) and go on with the last one.
+        Action of `ask` once every prior has been rejected: "raise" `PriorsExhausted`, or "warn" (once) and continue
+        with the prior that was rejected last.
 
     Other parameters are those of `UnknownPriorPolicy` and `Policy`.
 
@@ -60,25 +60,25 @@ class PEGPUCB(UnknownPriorPolicy):
             self._report_exhaustion()
         return self.largest(self.proposals(self._playing, allowed))  # line 7
 
-    def credit(self, told: Outcome) -> None:
-        t, width = told.round, self.width_of(told.round)
-        p = self.pick(told.mean + width * told.std)
-        self.book(p, told.y - told.mean[p], width * told.std[p], told.share)  # lines 8, 11
+    def credit(self, outcome: Outcome) -> None:
+        t, width = outcome.round, self.width_of(outcome.round)
+        p = self.pick(outcome.mean + width * outcome.std)
+        self.add_play(p, outcome.y - outcome.mean[p], width * outcome.std[p], outcome.share)  # lines 8, 11
         errors = abs(self._sums[p])
         bound = math.sqrt(self.allowance(t) * self._weights[p]) + self._slacks[p]
         if errors > bound and p not in self._rejected:  # line 12
             self.reject(p, Rejection(t, float(errors), float(bound)))  # line 13
 
     def _report_exhaustion(self) -> None:
-        """Raise or warn that no prior is left: here, and not in `tell`, since a warning may be an error to the user."""
+        """Raise or warn that no prior is left; not called by `tell`, which must not fail where warnings are errors."""
         if self.on_exhaustion == "raise":
             raise PriorsExhausted(
-                f"{self._rejections_text()}. Give other priors, or on_exhaustion='warn' to go on with the last"
+                f"{self._rejections_text()}. Give other priors, or on_exhaustion='warn' to continue with the last"
             )
         if not self._warned:
             self._warned = True
             last = self.priors[self._playing[0]].name
-            checks.warn(f"{self._rejections_text()}; going on with {last!r}")
+            checks.warn(f"{self._rejections_text()}; continuing with {last!r}")
 
     @property
     def exhausted(self) -> bool:

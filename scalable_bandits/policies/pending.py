@@ -10,11 +10,11 @@ from scalable_bandits.spaces import Mask
 
 
 class PointNotPending(ValueError):
-    """A candidate is not pending, or not as often as it is named."""
+    """A candidate is not pending, or not as often as it is given."""
 
 
 class PendingPoints:
-    """Candidates that are pending, by number, in the order of asking; a number may be pending several times.
+    """Numbers of the pending candidates, in the order of asking; a number may be pending several times.
 
     Attributes
     ----------
@@ -24,27 +24,27 @@ class PendingPoints:
 
     def __init__(self, numbers: Sequence[int] = (), reissue: Sequence[int] = (), excluded: Sequence[int] = ()):
         self.numbers = list(numbers)
-        self._reissue = list(reissue)  # pending since an earlier process: `ask` returns these first
-        self._excluded = list(excluded)  # policies choose around these as if they were pending
+        self._reissue = list(reissue)  # pending since an earlier process; `ask` returns these first
+        self._excluded = list(excluded)  # treated as pending when the next point is chosen
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def copy(self) -> Self:
-        """Return a copy that stays as it is."""
+        """Return an independent copy."""
         return type(self)(self.numbers, self._reissue, self._excluded)
 
-    def take_up(self, numbers: Sequence[int], again: bool) -> None:
-        """Replace the pending candidates by those of an earlier process; `again`: `next_reissue` returns these."""
+    def replace(self, numbers: Sequence[int], reissue: bool) -> None:
+        """Replace the pending candidates by those of an earlier process, which `ask` returns again if `reissue`."""
         self.numbers = list(numbers)
-        self._reissue = list(numbers) if again else []
+        self._reissue = list(numbers) if reissue else []
 
     def exclude(self, numbers: Sequence[int]) -> None:
-        """Replace the candidates that are chosen around as if they were pending."""
+        """Replace the candidates that are treated as pending when the next point is chosen."""
         self._excluded = list(numbers)
 
     def next_reissue(self, allowed: Mask | None) -> int | None:
-        """Return, once, the next candidate of an earlier process that a mask (size,) allows; None if there is none."""
+        """Remove and return the first candidate to be asked again that a mask (size,) allows, or None."""
         found = next((number for number in self._reissue if allowed is None or allowed[number]), None)
         if found is not None:
             self._reissue.remove(found)
@@ -52,26 +52,26 @@ class PendingPoints:
 
     @contextmanager
     def choosing(self) -> Iterator[None]:
-        """Count the excluded candidates as pending while the next point is chosen."""
-        held = self.numbers
-        self.numbers = held + self._excluded if self._excluded else held
+        """Treat the excluded candidates as pending while the next point is chosen."""
+        pending = self.numbers
+        self.numbers = pending + self._excluded if self._excluded else pending
         try:
             yield
         finally:
-            self.numbers = held
+            self.numbers = pending
 
     def add(self, number: int) -> None:
         """Add a candidate that was asked for."""
         self.numbers.append(number)
 
     def settle(self, number: int) -> None:
-        """Take off a candidate whose value has come."""
+        """Remove a candidate that was observed."""
         self.numbers.remove(number)
         if self._reissue.count(number) > self.numbers.count(number):
             self._reissue.remove(number)
 
     def without(self, numbers: Sequence[int]) -> list[int]:
-        """Return the pending candidates without some, each as often as it is named; or raise `PointNotPending`."""
+        """Return the pending candidates without some, each as often as it is given; or raise `PointNotPending`."""
         left = self.numbers.copy()
         for number in numbers:
             if number not in left:
@@ -79,8 +79,8 @@ class PendingPoints:
             left.remove(number)
         return left
 
-    def keep(self, numbers: Sequence[int]) -> None:
-        """Replace the pending candidates by some of them."""
+    def restrict_to(self, numbers: Sequence[int]) -> None:
+        """Remove all pending candidates but these."""
         self.numbers = list(numbers)
-        again = self._reissue
-        self._reissue = [c for i, c in enumerate(again) if again[: i + 1].count(c) <= self.numbers.count(c)]
+        before = self._reissue
+        self._reissue = [c for i, c in enumerate(before) if before[: i + 1].count(c) <= self.numbers.count(c)]

@@ -10,8 +10,8 @@
         observe y_t
         split every A with side(A)^(-1 / b) < |D_A| + 1 into 2^d halves       (5)
 
-Differs from the paper in: alpha is 1, as in the paper's experiments, unless `theory` asks for the theorem's 1 + 2 / T;
-g_A is realised; with `tightening` the index of a child never exceeds, at any x, its parent's as that split.
+Differs from the paper in: alpha is 1, as in the paper's experiments, unless `theory` selects the theorem's 1 + 2 / T;
+g_A is realised; with `tightening` the index of a cell nowhere exceeds the index that its parent had when it split.
 """
 
 from __future__ import annotations
@@ -45,46 +45,46 @@ from scalable_bandits.spaces import Box, Domain, Indices, Mask
 
 
 class CoverElement(NamedTuple):
-    """One cell, for whoever asks about the cover."""
+    """Description of one cell of the cover."""
 
     number: int  # from 0, in the order in which cells were made
-    depth: int  # splits that made it
+    depth: int  # number of splits that led to it
     lower: Floats  # (d,) corner, in the space's coordinates
     upper: Floats  # (d,) the opposite corner
-    observations: int  # that fell into it
-    born: int  # observations told when it was made
-    split: int | None  # observations told when it split; None if it has not
+    observations: int  # number of observations in it
+    born: int  # number of observations told when it was made
+    split: int | None  # number of observations told when it split; None if it has not
     parent: int | None  # number of the cell it came from
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class PiGPUCB(Policy):
-    """Partitioned improved GP-UCB.
+    """Partitioned improved GP-UCB, with one Gaussian process in each cell of a cover of the space.
 
     Parameters
     ----------
     kernel
         Prior covariance, in squared units of y. The guarantee is for Matern kernels with nu > 1.
     rkhs_norm
-        B, a bound on the RKHS norm of f.
+        Bound B on the RKHS norm of f.
     prior_mean
-        A number, in units of y.
+        Constant prior mean, in units of y.
     theory
-        Regularization 1 + 2 / T, as in the theorem; needs the horizon.
+        Whether the regularization is 1 + 2 / T, as in the theorem; needs the horizon.
     tightening
-        Children stay under their parent's index.
+        Whether the index of a cell is bounded by the index that its parent had when it split.
     nu
-        Smoothness that b and q are computed with; the kernel's, if it is a Matern kernel.
+        Smoothness in b and q; if not given, that of a Matern kernel, and 2.5 for other kernels.
 
     Other parameters are those of `Policy` (`on`: executor of the cells); without a horizon the first cover is one
-    cube. On a box each cell maximises its index over its own cube: a scrambled Sobol set, refined by exact gradients;
-    `evaluations` is the number of points that this took.
+    cube. On a box each cell maximises its index over its own cube by a scrambled Sobol set and exact gradients;
+    `evaluations` counts the points at which an index was computed.
 
     Raises
     ------
     ValueError
-        If the space has no coordinates, the kernel forgets, nu is not positive, `theory` lacks its horizon or comes
-        with another regularization, or that is lost in rounding beside the prior variance.
+        If the space has no coordinates, the kernel forgets, nu is not positive, `theory` comes without a horizon or
+        with another regularization, or the regularization is lost in the rounding of the prior variance.
 
     Examples
     --------
@@ -110,9 +110,7 @@ class PiGPUCB(Policy):
     theory: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     tightening: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     nu: float | None = attrs.field(default=None)
-    _known: ObservationLog = attrs.field(
-        init=False, factory=ObservationLog, repr=False
-    )  # of which the cells are made again
+    _replayed: ObservationLog = attrs.field(init=False, factory=ObservationLog, repr=False)  # by `_partition`
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -134,7 +132,7 @@ class PiGPUCB(Policy):
             self.regularization, float(self.kernel.diagonal(self._domain.sample(self.seed)).max())
         )
         self._smoothness = self._checked_nu()
-        self._partition = self._fresh_partition()
+        self._partition = self._empty_partition()
 
     def _checked_nu(self) -> float:
         own = self.kernel.nu if isinstance(self.kernel, Matern) else None
@@ -147,7 +145,7 @@ class PiGPUCB(Policy):
             checks.warn(f"PiGPUCB's guarantee is for Matern kernels with nu > 1; the kernel is {self.kernel}")
         return min(nu, 1e6)  # an RBF kernel is the limit
 
-    def _fresh_partition(self, remote: bool = True) -> Partition:
+    def _empty_partition(self, remote: bool = True) -> Partition:
         d, nu = self.space.dimension, self._smoothness
         self._b = (d + 1) / (d + 2 * nu)
         self._log_delta, self._growth = math.log(4.0 / self.delta), self._b * d
@@ -176,25 +174,25 @@ class PiGPUCB(Policy):
 
     def extend(self, grown: Domain) -> None:
         if not grown.whole_box:
-            self._discard(self._partition)  # the cover is made again on all points, and told again
+            self._discard(self._partition)  # the next one covers all points and replays the observations
         elif grown.size < self._domain.size:  # after an ask that failed
             self._partition.forget_candidates(grown.size)
 
     @functools.cached_property
     def _partition(self) -> Partition:
-        """Cells with all observations."""
-        return self._observed_again(self._known)
+        """Partition with all observations."""
+        return self._replay(self._replayed)
 
-    def _observed_again(self, known: ObservationLog, remote: bool = True) -> Partition:
-        """Return new cells with the observations of a log."""
-        partition = self._fresh_partition(remote)
+    def _replay(self, log: ObservationLog, remote: bool = True) -> Partition:
+        """Return a new partition with the observations of a log."""
+        partition = self._empty_partition(remote)
         for i in range(self.rounds):
-            partition.observe(*known.at(i), self._log_term(i + 1))
+            partition.observe(*log.at(i), self._log_term(i + 1))
         return partition
 
     def _discard(self, partition: Partition) -> None:
-        """Have the cells made again when they are needed next."""
-        self._known = partition.log
+        """Discard a partition, so that a new one is made when it is next needed."""
+        self._replayed = partition.log
         del self.__dict__["_partition"]
 
     def untold(self) -> Indices:
@@ -206,14 +204,14 @@ class PiGPUCB(Policy):
         return self._domain.unobserved(observed)
 
     def _room(self, divisions: int) -> float:
-        """Observations, plus one, beyond which a cell of side 1 / `divisions` splits."""
+        """Return the number of observations plus one beyond which a cell of side 1 / `divisions` splits."""
         try:
-            return float(divisions ** (1.0 / self._b))  # (5); exact where it is whole, as side ** (-1 / b) is not
+            return float(divisions ** (1.0 / self._b))  # (5); exact for integers, unlike side ** (-1 / b)
         except OverflowError:  # of a very smooth kernel
             return math.inf
 
     def _log_term(self, t: int) -> float:
-        """log(N_t / delta)."""
+        """Return log(N_t / delta)."""
         return self._log_delta + self._growth * math.log(t + 1)  # (3)
 
     # ---- the algorithm
@@ -222,31 +220,31 @@ class PiGPUCB(Policy):
         partition, log_term, pending = self._partition, self._log_term(self.round), self._pending.numbers
         if allowed is not None:
             return partition.maximize_among(np.flatnonzero(allowed), log_term, pending)[0]
-        held = partition.winner(pending)
-        return (partition.maximize(log_term, pending) if held is None else held).candidate  # (4)
+        winner = partition.winner(pending)
+        return (partition.maximize(log_term, pending) if winner is None else winner).candidate  # (4)
 
     def _winner(self) -> Winner:
-        """Return the cell that is played next; where it has not been chosen yet, from cells made aside.
+        """Return the cell that is played next, chosen in a copy of the partition if it has not been chosen yet.
 
-        Choosing evaluates cells, which leaves traces in later rounding: what is only asked about changes nothing.
+        Choosing changes the rounding of later results, which a property must not do.
         """
-        pending, held = self._pending.numbers, self._partition.winner(self._pending.numbers)
-        if held is not None:
-            return held
-        aside = copy.deepcopy(self._partition) if self.on is None else self._observed_again(self._partition.log, False)
-        return aside.maximize(self._log_term(self.round), pending)
+        pending, winner = self._pending.numbers, self._partition.winner(self._pending.numbers)
+        if winner is not None:
+            return winner
+        copied = copy.deepcopy(self._partition) if self.on is None else self._replay(self._partition.log, False)
+        return copied.maximize(self._log_term(self.round), pending)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         partition = self._partition
         try:
             partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
-        except BaseException:  # the executor may lose its workers in the middle
+        except BaseException:  # such as lost workers: some cells may have the observation, others not
             self._discard(partition)
             raise
 
     @property
     def width(self) -> float:
-        """Width of the cell that is played next."""
+        """Confidence width of the cell that is played next."""
         return self._winner().width
 
     @property
@@ -256,10 +254,10 @@ class PiGPUCB(Policy):
 
     @property
     def evaluations(self) -> int:
-        """Points of a box at which an index was computed so far; 0 on a finite space."""
+        """Number of points of a box at which an index was computed so far; 0 on a finite space."""
         return self._partition.evaluations
 
-    # ---- what it knows
+    # ---- results
 
     @property
     def observations(self) -> Observations:
@@ -269,7 +267,7 @@ class PiGPUCB(Policy):
 
     @property
     def cover(self) -> list[CoverElement]:
-        """All cells that were ever made; cubes that nothing fell into are not among them."""
+        """All cells that were ever made; cubes without observations have none."""
         return [self._element(cell) for cell in self._partition.cells]
 
     def _element(self, cell: Cell) -> CoverElement:
@@ -279,7 +277,7 @@ class PiGPUCB(Policy):
         return CoverElement(cell.number, cell.depth, lower, upper, cell.held, cell.born, split, parent)
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
-        """As `Policy.posterior`, at a point or (k, d), in the cell of largest index; outside the space the nearest."""
+        """Return mean and standard deviation at x, (d,) or (k, d), in the cell of largest index there, or nearest."""
         return super().posterior(x)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
@@ -298,7 +296,7 @@ class PiGPUCB(Policy):
         return best[1:]
 
     def best(self) -> Best:
-        """Queried point of largest posterior mean in a cell; before the first `tell`, the first candidate played."""
+        """Return the queried point of largest posterior mean; before the first `tell`, the first point to be played."""
         candidate, mean, std = self._partition.best_queried()
         if candidate < 0:
             found = self._winner().candidate
@@ -306,12 +304,12 @@ class PiGPUCB(Policy):
             return Best(x, self.prior_mean, self._partition.prior_std)
         return Best(self._domain.value(candidate), mean, std)
 
-    # ---- kept and taken up again
+    # ---- state
 
     @property
     def ask_is_stateful(self) -> bool:
         return True
 
     def _restore_partition(self, state: State) -> None:
-        self._partition = self._fresh_partition()
+        self._partition = self._empty_partition()
         self._partition.restore(state)

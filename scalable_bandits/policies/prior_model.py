@@ -1,14 +1,14 @@
-"""The model of one candidate prior: a shard of policies with several priors.
+"""The model of one candidate prior, a shard of policies with several priors.
 
-A shard is a plain object, made from its specification and given observations. Its answers do not depend on which other
-shards there are, nor on the executor that holds them.
+A shard is a plain object, made from its specification and given observations. Its results depend neither on the other
+shards nor on the executor that holds it.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,16 +22,19 @@ from scalable_bandits.spaces import FiniteSpace, Mask, make_domain
 
 
 class Proposal(NamedTuple):
-    """The candidate that a prior would play."""
+    """Candidate that a prior would play."""
 
     candidate: int
     upper: float  # upper confidence bound of the candidate
 
 
-class PriorModel:
-    """Posterior of one prior on the candidates, whose mean may change from round to round.
+QUESTIONS = ("propose", "upper", "moments")  # methods of `PriorModel` that may change the rounding of later results
 
-    An engine has a mean that stays. A mean that changes is taken off y, and added again for the round it is due.
+
+class PriorModel:
+    """Model of one prior on the candidates, whose prior mean may change from round to round.
+
+    The prior mean of an engine is constant. A mean that changes is subtracted from y and added to the posterior mean.
 
     Parameters
     ----------
@@ -42,20 +45,10 @@ class PriorModel:
     engine
         Name of the engine, as in `GaussianProcessPolicy`.
     regularization
-        lambda, the noise variance of a pending point, in squared units of y.
+        Noise variance lambda of a pending point, in squared units of y.
     salt
         Seed of the tie-breaking hash.
-
-    Attributes
-    ----------
-    CHANGING : frozenset
-        Methods that change what is answered later.
-    ASKING : frozenset
-        Methods that do where `ask_is_stateful`.
     """
-
-    CHANGING: ClassVar[frozenset[str]] = frozenset({"observe", "take"})
-    ASKING: ClassVar[frozenset[str]] = frozenset({"propose", "upper", "moments"})
 
     def __init__(self, prior: Prior, space: FiniteSpace, engine: str, regularization: float, salt: int):
         self._prior, self._space, self._salt = prior, space, salt
@@ -63,13 +56,13 @@ class PriorModel:
         lasting = ModelPrior(prior.kernel, functools.partial(prior.mean_at, t=1, space=space), constant)
         domain = make_domain(space, None, 0)
         self._model = Model(lasting, domain, functools.partial(make_engine, engine), regularization)
-        self._model.batched_columns = False  # the last bits of columns would depend on which are computed together
+        self._model.batched_columns = False  # the last bits of a column would depend on the others of its batch
         self._one = np.zeros(1, dtype=np.int64)
-        self._moving_mean: tuple[int, Floats] = (0, np.zeros(0))  # round, and the mean (n,) in it
-        _ = self._model.engine  # a space that is too large is refused here
+        self._moving_mean: tuple[int, Floats] = (0, np.zeros(0))  # round, and its mean (n,)
+        _ = self._model.engine  # raises ValueError if the space is too large
 
     def _shift(self, t: int) -> Floats | None:
-        """Return the mean of round t at all candidates, (n,), if it changes from round to round; else None."""
+        """Return the prior mean (n,) of round t at all candidates if it changes from round to round, else None."""
         if not self._prior.moving:
             return None
         if self._moving_mean[0] != t:
@@ -77,11 +70,11 @@ class PriorModel:
         return self._moving_mean[1]
 
     def prepare(self, t: int) -> None:
-        """Evaluate the mean of round t, which may raise."""
+        """Evaluate the prior mean of round t, which may raise."""
         self._shift(t)
 
     def observe(self, candidate: int, y: float, noise_variance: float, t: int) -> tuple[float, float, float]:
-        """Take in round t; return the candidate's mean and variance before, and the information gain (nats) after."""
+        """Add the observation of round t; return mean and variance before it, and the information gain (nats) after."""
         self._one[0] = candidate
         (mean,), (variance,) = self._model.engine.at(self._one)
         means = self._shift(t)
@@ -110,22 +103,22 @@ class PriorModel:
         return mean if shift is None else mean + shift, self._model.engine.variance()
 
     def predict(self, points: Floats, t: int) -> tuple[Floats, Floats]:
-        """Return posterior mean and variance at any points (k, d) in round t, two (k,) arrays."""
+        """Return posterior mean and variance at points (k, d), not only candidates, in round t, two (k,) arrays."""
         mean, variance = self._model.deviation(points)
         return mean + self._prior.mean_at(points, t, self._space), variance
 
     def take(self, state: State, size: int) -> None:
-        """Take the state of a shard of the same prior on the first `size` candidates."""
+        """Restore from the state of a shard of the same prior on the first `size` candidates."""
         self._model.take(state, size)
 
     @property
-    def ask_is_stateful(self) -> bool:
-        """Whether asking leaves traces in later rounding; see `Engine`."""
-        return self._model.engine.ask_is_stateful
+    def changing(self) -> frozenset[str]:
+        """Names of the methods that change later results; questions do if the engine's `ask_is_stateful`."""
+        return frozenset({"observe", "take", *(QUESTIONS if self._model.engine.ask_is_stateful else ())})
 
     def report(self) -> tuple[float, bool]:
-        """Return the realised information gain in nats, and `ask_is_stateful`."""
-        return self._model.information_gain, self.ask_is_stateful
+        """Return the realised information gain in nats, and whether `ask` changes the rounding of later results."""
+        return self._model.information_gain, self._model.engine.ask_is_stateful
 
     def state(self) -> State:
         """Return the arrays of the state by name."""

@@ -1,7 +1,7 @@
-"""Random search: uniform play. The baseline that every regret is a fraction of.
+"""Random search (uniform play), the baseline to which regrets are compared.
 
 for t = 1, 2, ...:
-    play x_t uniform on the space (on what of it is available)
+    play x_t uniform on the available part of the space
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from scalable_bandits.spaces import Mask
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class RandomSearch(Policy):
-    """Uniform play; keeps averages of what it observed and no model, so that any space will do.
+    """Uniform play on any space, with averages of the observations instead of a model.
 
     Parameters
     ----------
     kernel
-        Accepted, as by every policy, and not used.
+        Not used; accepted so that all policies take a kernel.
 
     Other parameters are those of `Policy`.
     """
@@ -50,7 +50,7 @@ class RandomSearch(Policy):
         return Observations(self._domain.points(candidates), averages, noise_variances)
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
-        """As `Policy.posterior`, at a point or (k, d): average and standard error; NaN, infinity where is none."""
+        """Return average and standard error at x, (d,) or (k, d); NaN and infinity without observations there."""
         return super().posterior(x)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
@@ -60,14 +60,14 @@ class RandomSearch(Policy):
     def _average_at(self, point: Floats) -> tuple[float, float]:
         try:
             candidate = int(self._domain.find(point[None])[0])
-        except ValueError:  # it is none
+        except ValueError:  # not a candidate
             candidate = -1
         return self._observed.at(candidate)
 
     def best(self) -> Best:
-        """Point of largest average; ValueError before the first `tell`."""
+        """Return the point of largest average; ValueError before the first `tell`."""
         if not len(self._observed):
-            raise ValueError("best: nothing has been told yet; random search has no prior to go by")
+            raise ValueError("best: nothing has been told yet, and random search has no prior")
         candidates, averages, variances = self._observed.collapsed()
         i = int(np.argmax(averages))
         return Best(self._domain.value(int(candidates[i])), float(averages[i]), float(variances[i] ** 0.5))

@@ -1,4 +1,4 @@
-"""What a policy asks of whoever keeps its record."""
+"""Interface of a recorder of a policy's points and observations."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from scalable_bandits.spaces import Indices
 
 
 class Recorder(Protocol):
-    """Who keeps what a policy was asked and told (a store); what it raises leaves the policy as it was."""
+    """Object that records a policy's pending points and observations; its errors leave the policy unchanged."""
 
     def asked(self, pending: Sequence[int]) -> None:
-        """Points were asked for; all candidates now pending."""
+        """Record the candidates that are pending after an `ask`."""
 
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
-        """Values are about to be learned."""
+        """Record observations, before the policy learns them."""
 
     def told(self) -> None:
-        """They have been."""
+        """Note that the policy has learned the observations of the last `tells`."""

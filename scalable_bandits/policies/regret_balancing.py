@@ -8,8 +8,9 @@
             L_p = mean over S_p of y_i - sqrt(xi_t / |S_p|)                                     (line 10)
             keep p if L_p + mean over S_p of beta_i s_{i-1}(x_i) >= max over U of L             (line 11)
 
-Differs from the paper in: priors with as few plays take turns in a seeded order; measurements with a noise of their own
-count in the width of L_p by their variance. Where the function or the candidates change, nothing is guaranteed.
+Differs from the paper in: a seeded hash decides between priors with equally few plays; a measurement with its own
+noise counts in the width of L_p by its noise variance over lambda. There is no guarantee where the function or the
+candidates change.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from scalable_bandits.spaces import Mask
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class RegretBalancing(UnknownPriorPolicy):
-    """The prior with the fewest plays plays; one whose values fall behind is dropped.
+    """Regret balancing: play the prior with the fewest plays, and reject priors whose values are too low.
 
-    Parameters are those of `UnknownPriorPolicy` and `Policy`. A pending point is taken for a play of the prior whose
-    turn it will be.
+    Parameters are those of `UnknownPriorPolicy` and `Policy`. A pending point counts as a play of the prior that
+    its observation will be credited to.
     """
 
     def _turn(self, counts: Floats) -> int:
@@ -41,20 +42,20 @@ class RegretBalancing(UnknownPriorPolicy):
 
     def prefetch_next(self) -> None:
         counts = self._counts.copy()
-        for _ in range(len(self._pending.numbers) + 1):  # the present play, and those pending
+        for _ in range(len(self._pending.numbers) + 1):  # this play and the pending ones
             counts[self._turn(counts)] += 1.0
         self._prefetch([self._turn(counts)], "propose", None, self._pending.numbers)
 
-    def credit(self, told: Outcome) -> None:
+    def credit(self, outcome: Outcome) -> None:
         p = self._turn(self._counts)
-        self.book(p, told.y, self.width_of(told.round) * told.std[p], told.share)  # line 7
+        self.add_play(p, outcome.y, self.width_of(outcome.round) * outcome.std[p], outcome.share)  # line 7
         playing = np.array(self._playing)
         counts = self._counts[playing]
         if (counts == 0).any():  # line 9
             return
-        lower = (self._sums[playing] - np.sqrt(self.allowance(told.round) * self._weights[playing])) / counts  # line 10
+        margins = np.sqrt(self.allowance(outcome.round) * self._weights[playing])
+        lower = (self._sums[playing] - margins) / counts  # line 10
         upper = lower + self._slacks[playing] / counts
-        for number, bound in zip(
-            playing[upper < lower.max()].tolist(), upper[upper < lower.max()].tolist(), strict=True
-        ):
-            self.reject(number, Rejection(told.round, float(lower.max()), bound))  # line 11
+        worse = upper < lower.max()
+        for number, bound in zip(playing[worse].tolist(), upper[worse].tolist(), strict=True):
+            self.reject(number, Rejection(outcome.round, float(lower.max()), bound))  # line 11

@@ -2,13 +2,13 @@
 
     input: prior GP(m, k), parameters B, R, lambda, delta, reset interval H
     for t = 1, 2, ...:
-        if t mod H = 1 (for H = 1 always): forget everything, t0 = t          (1)
+        if t mod H = 1 (always if H = 1): forget everything, t0 = t           (1)
         beta_t = B + R sqrt(2 (g_{t-t0} + 1 + log(1 / delta)))                (2)
         play x_t = argmax of mu_{t-1}(x) + beta_t s_{t-1}(x)                  (3)
         observe y_t, update mu_t and s_t with the observations since t0       (4)
 
-Differs from the paper in: g is the realised information gain since the restart unless asked otherwise. Rounds are
-counted in values told.
+Differs from the paper in: g is the realised information gain since the restart unless `information_gain` says
+otherwise; rounds are counted in observations.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from scalable_bandits.policies.limited_memory import budget_field, check_memory,
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class RGPUCB(ConfidencePolicy):
-    """Restarting GP-UCB: improved GP-UCB that begins anew every `memory` rounds.
+    """Restarting GP-UCB: improved GP-UCB that forgets all observations every `memory` rounds.
 
     Parameters
     ----------
     memory
-        Number of observations that are remembered; "auto": ceil(g_T^(1/4) sqrt(T / P_T)), which needs the horizon T.
-        g_T is the number or the function given as `information_gain`, and otherwise the greedy bound, which costs T
-        rounds once.
+        Number of rounds between restarts; "auto": ceil(g_T^(1/4) sqrt(T / P_T)), which needs the horizon T. g_T is the
+        number or function given as `information_gain`, else the greedy bound, which costs as much as T rounds.
     variation_budget
-        P_T, for "auto": the sum over rounds of the RKHS norm of f_{t+1} - f_t; 1 if not given.
+        Sum P_T over rounds of the RKHS norm of f_{t+1} - f_t, for "auto"; 1 if not given.
 
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`. After a restart the
-    posterior is the prior, and `best()` is its best.
+    posterior is the prior, and `best()` the best point under it.
 
     Raises
     ------
     ValueError
-        If `memory="auto"` lacks its horizon or a gain of a kernel that forgets, or B is to be learned.
+        If memory="auto" without a horizon, or without a given information gain where the kernel forgets, or if
+        rkhs_norm="double".
 
     Examples
     --------
@@ -60,7 +60,7 @@ class RGPUCB(ConfidencePolicy):
 
     @functools.cached_property
     def memory_length(self) -> int:
-        """H, the number of rounds between restarts, as given or as "auto" says."""
+        """Number H of rounds between restarts, "auto" resolved."""
         return resolved_memory(self, self.memory, self.variation_budget)
 
     @property
@@ -69,10 +69,10 @@ class RGPUCB(ConfidencePolicy):
 
     @property
     def width(self) -> float:
-        """beta_t of the round to come."""
+        """Confidence width beta_t of the next round."""
         return self._width_for(self.information_gain, self.delta)  # (2)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         super().learn(candidate, y, noise_variance)
-        if (self.rounds + 1) % self.memory_length == 0:  # the round to come is rounds + 2
+        if (self.rounds + 1) % self.memory_length == 0:  # `rounds` still lacks this observation
             self._model.forget()  # (1)

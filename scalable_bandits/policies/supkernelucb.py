@@ -8,12 +8,14 @@
             else if w_s(x) <= 2^-s for all x in A_s:
                 A_{s+1} = {x in A_s: mu_s(x) + w_s(x) >= max over A_s of mu_s + w_s - 2^(1-s)}, s = s + 1    (2)
             else play x in A_s with w_s(x) > 2^-s                                                       (3)
-        the observation joins the first stage with w_s(x_t) > 2^-s                                      (4)
+        add the observation to the first stage with w_s(x_t) > 2^-s                                     (4)
 
-Nothing that joins a stage was chosen by the values in it, so that the noise there is independent given the points, and
-beta need not grow with the information gain. Differs from the paper in: rewards are in [0, 1] there, here beta
-states B and R, and `scale` multiplies the thresholds; of the points that (3) leaves open, the one of largest
-deviation is played; after (3) the paper's stage is that of (4), after (1) it has none, where (4) takes a later one.
+The points of a stage were chosen independently of the values in it. Hence the noise of a stage is independent given its
+points, and beta need not grow with the information gain.
+
+Differs from the paper in: rewards there are in [0, 1]; here beta depends on B and R, and `scale` multiplies the
+thresholds; (3) plays the point of largest deviation; (4) is the paper's stage after (3), but after (1), where the paper
+adds the observation to no stage, (4) may add it to a later one.
 """
 
 from __future__ import annotations
@@ -35,33 +37,33 @@ from scalable_bandits.spaces import Domain, Mask
 
 
 class Phase(NamedTuple):
-    """Where a round's elimination stops."""
+    """Stage at which the elimination of a round stops."""
 
     stage: int  # s, from 1
-    left: Mask | None  # A_s; None if everything is
-    explores: bool  # (3), not (1)
+    remaining: Mask | None  # (n,) A_s; None for all candidates
+    explores: bool  # whether (3) applies, not (1)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class SupKernelUCB(GaussianProcessPolicy):
-    """Phased elimination. Needs the horizon.
+    """Phased elimination, for a known horizon.
 
-    A pending point narrows the choice of the next exploring point in the stage it would join, and nothing else: stages
-    are left on values told. `posterior`, `best` and `information_gain` know all observations.
+    A pending point lowers the deviations in the stage that its observation will be added to, for the choice (3) only.
+    Elimination uses observations alone. `posterior`, `best` and `information_gain` use all observations.
 
     Parameters
     ----------
     rkhs_norm
-        B, a bound on the RKHS norm of f.
+        Bound B on the RKHS norm of f.
     scale
-        Of f, in units of y: the thresholds are scale 2^-s and scale / sqrt(T).
+        Scale of f, in units of y: the thresholds are scale 2^-s and scale / sqrt(T).
 
-    Other parameters are those of `GaussianProcessPolicy` and `Policy`. Each stage in use holds an engine.
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`. Each stage has an engine of its own.
 
     Raises
     ------
     ValueError
-        If there is no horizon, the kernel forgets, or the engine is not an exact one.
+        If there is no horizon, the kernel forgets, or the engine is not exact.
 
     Examples
     --------
@@ -79,9 +81,9 @@ class SupKernelUCB(GaussianProcessPolicy):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if self.kernel.epsilon:
-            checks.refuse("kernel", self.kernel, "one without TemporalDecay: what a stage learned stays")
+            checks.refuse("kernel", self.kernel, "one without TemporalDecay: stages do not forget")
         if self.engine == "sketched":
-            checks.refuse("engine", self.engine, "'auto', 'dense' or 'blocked': exact ones")
+            checks.refuse("engine", self.engine, "'auto', 'dense' or 'blocked', which are exact")
         if self.horizon is None:
             checks.refuse("horizon", None, "a number of rounds: the thresholds and the width depend on it")
         intervals = self.domain.choosable * self.horizon * max(1, math.ceil(math.log(self.horizon)))
@@ -92,30 +94,30 @@ class SupKernelUCB(GaussianProcessPolicy):
 
     @property
     def width(self) -> float:
-        """beta, of all rounds and stages."""
+        """Confidence width beta of all rounds and stages."""
         return self._width
 
     @property
     def stage(self) -> int:
-        """Stage s that the next round is played in, if everything is available."""
+        """Stage s of the next round if all candidates are available."""
         return self._phase(self.allowed(None)).stage
 
     def _threshold(self, stage: int) -> float:
         return self.scale * 2.0**-stage
 
     def _phase(self, allowed: Mask | None) -> Phase:
-        """Eliminate until a stage has something to play."""
-        left, s = allowed, 1
+        """Eliminate candidates until a stage has a point to play."""
+        remaining, s = allowed, 1
         while True:
-            engine = self._at(s).engine
-            widest = self._width * engine.maximize(DEVIATION, self._salt, left)[1]
-            if widest <= self._finest or widest > self._threshold(s):  # where 2^-s <= 1 / sqrt(T) at the latest
-                return Phase(s, left, widest > self._finest)
-            left, s = self._surviving(engine, left, 2.0 * self._threshold(s)), s + 1
+            engine = self._stage_model(s).engine
+            widest = self._width * engine.maximize(DEVIATION, self._salt, remaining)[1]
+            if widest <= self._finest or widest > self._threshold(s):  # ends when 2^-s <= 1 / sqrt(T)
+                return Phase(s, remaining, widest > self._finest)
+            remaining, s = self._surviving(engine, remaining, 2.0 * self._threshold(s)), s + 1
 
-    def _surviving(self, engine: Engine, left: Mask | None, margin: float) -> Mask:
-        """Candidates whose upper bound reaches, within a margin, the largest."""
-        numbers = np.arange(engine.size) if left is None else np.flatnonzero(left)
+    def _surviving(self, engine: Engine, remaining: Mask | None, margin: float) -> Mask:
+        """Return the mask (n,) of candidates whose upper bound is within a margin of the largest one."""
+        numbers = np.arange(engine.size) if remaining is None else np.flatnonzero(remaining)
         upper = UpperConfidence(self._width)(*engine.at(numbers))
         mask = np.zeros(engine.size, dtype=np.bool_)
         mask[numbers[upper >= upper.max() - margin]] = True  # (2)
@@ -123,20 +125,20 @@ class SupKernelUCB(GaussianProcessPolicy):
 
     def choose(self, allowed: Mask | None = None) -> int:
         phase = self._phase(allowed)
-        engine, left = self._at(phase.stage).engine, phase.left
+        engine, remaining = self._stage_model(phase.stage).engine, phase.remaining
         if not phase.explores:
-            return engine.maximize(UpperConfidence(self._width), self._salt, left)[0]  # (1)
-        taken = self._taken(phase.stage)
-        if taken is not None:
-            open_ = self._width * np.sqrt(engine.variance()) > self._threshold(phase.stage)
-            left = open_ if left is None else left & open_
-        return engine.maximize(DEVIATION, self._salt, left, taken)[0]  # (3)
+            return engine.maximize(UpperConfidence(self._width), self._salt, remaining)[0]  # (1)
+        reduction = self._pending_reduction(phase.stage)
+        if reduction is not None:
+            exploring = self._width * np.sqrt(engine.variance()) > self._threshold(phase.stage)
+            remaining = exploring if remaining is None else remaining & exploring
+        return engine.maximize(DEVIATION, self._salt, remaining, reduction)[0]  # (3)
 
-    def _joins(self, candidate: int) -> int:
-        """Stage that an observation of a candidate joins; 0 if all know it well enough."""
+    def _stage_of(self, candidate: int) -> int:
+        """Return the stage that observations of a candidate are added to; 0 if its deviation is small in all stages."""
         s = 1
         while True:
-            _, variance = self._at(s).engine.at(np.array([candidate]))
+            _, variance = self._stage_model(s).engine.at(np.array([candidate]))
             if self._width * math.sqrt(variance[0]) > self._threshold(s):
                 return s
             if self._threshold(s) <= self._finest:
@@ -144,19 +146,19 @@ class SupKernelUCB(GaussianProcessPolicy):
             s += 1
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        stage = self._joins(candidate)  # (4)
+        stage = self._stage_of(candidate)  # (4)
         super().learn(candidate, y, noise_variance)
         if stage:
-            self._at(stage).observe(candidate, y, noise_variance)
+            self._stage_model(stage).observe(candidate, y, noise_variance)
 
-    def _taken(self, stage: int) -> Floats | None:
-        """Return the variance (n,) that pending points take off a stage's; None if none will."""
-        return self._at(stage).reduction([c for c in self._pending.numbers if self._joins(c) == stage])
+    def _pending_reduction(self, stage: int) -> Floats | None:
+        """Return the reduction (n,) of a stage's variances by pending points; None if there is none."""
+        return self._stage_model(stage).reduction([c for c in self._pending.numbers if self._stage_of(c) == stage])
 
     # ---- the stages
 
-    def _at(self, stage: int) -> Model:
-        """Return the model of a stage, from its own observations alone; made when the stage is first reached."""
+    def _stage_model(self, stage: int) -> Model:
+        """Return the model of a stage, made when the stage is first reached."""
         while len(self._stages) < stage:
             self._stages.append(self.make_model())
         return self._stages[stage - 1]
@@ -167,9 +169,9 @@ class SupKernelUCB(GaussianProcessPolicy):
 
     def state(self) -> State:
         stages = {
-            name.replace(".", f"{s}.", 1): held  # engine0.mean, observed0.points, ...
+            name.replace(".", f"{s}.", 1): values  # engine0.mean, observed0.points, ...
             for s, stage in enumerate(self._stages)
-            for name, held in stage.state().items()
+            for name, values in stage.state().items()
         }
         return {**super().state(), **arrays(stages=len(self._stages)), **stages}
 
@@ -177,5 +179,5 @@ class SupKernelUCB(GaussianProcessPolicy):
         super().restore(state)
         self._stages = []
         for s in range(int(state["stages"])):
-            held = {name: part(state, f"{name}{s}") for name in ("engine", "observed")}
-            self._at(s + 1).restore(nested(**held))
+            parts = {name: part(state, f"{name}{s}") for name in ("engine", "observed")}
+            self._stage_model(s + 1).restore(nested(**parts))

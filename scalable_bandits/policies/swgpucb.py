@@ -3,11 +3,12 @@
     input: prior GP(m, k), parameters B, R, lambda, delta, window size w
     for t = 1, 2, ...:
         beta_t = B + R sqrt(2 (g_{min(t, w)} + 1 + log(1 / delta)))                       (1)
-            or, of the theorem, B + R / sqrt(lambda) sqrt(2 g + 2 log(T / delta))         (1')
+            or, in the theorem, B + R / sqrt(lambda) sqrt(2 g + 2 log(T / delta))         (1')
         play x_t = argmax of mu_{t-1}(x) + beta_t s_{t-1}(x)                              (2)
         observe y_t, update mu_t and s_t with the last w observations                     (3)
 
-Differs from the paper in: g is the realised information gain of the observations in the window unless asked otherwise.
+Differs from the paper in: g is the realised information gain of the observations in the window unless
+`information_gain` says otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, resolved_memory
 from scalable_bandits.posteriors import Engine, SlidingWindowEngine
 
-LARGEST_WINDOW = 1e9  # numbers held: 8 GB
+LARGEST_WINDOW = 1e9  # numbers in memory: 8 GB
 
 
 def _kind(value: Any) -> str:
@@ -41,21 +42,21 @@ class SWGPUCB(ConfidencePolicy):
     Parameters
     ----------
     memory
-        Number of observations that are remembered; "auto": ceil(g_T^(1/4) sqrt(T / P_T)), which needs the horizon T.
-        g_T is the number or the function given as `information_gain`, and otherwise the greedy bound, which costs T
-        rounds once.
+        Number w of observations in the window; "auto": ceil(g_T^(1/4) sqrt(T / P_T)), which needs the horizon T. g_T is
+        the number or function given as `information_gain`, else the greedy bound, which costs as much as T rounds.
     variation_budget
-        P_T, for "auto": the sum over rounds of the RKHS norm of f_{t+1} - f_t; 1 if not given.
+        Sum P_T over rounds of the RKHS norm of f_{t+1} - f_t, for "auto"; 1 if not given.
     width
-        "algorithm": the width of Algorithm 2. "theorem": that of Theorem 2, which needs the horizon.
+        Confidence width: "algorithm" for the one in Algorithm 2, "theorem" for the one in Theorem 2, which needs the
+        horizon.
 
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
     ValueError
-        If the theorem's width or `memory="auto"` lacks its horizon, B is to be learned, or the
-        window on so many candidates would take more than 8 GB.
+        If width="theorem" or memory="auto" without a horizon, if rkhs_norm="double", or if the window would need more
+        than 8 GB for so many candidates.
 
     Examples
     --------
@@ -84,12 +85,12 @@ class SWGPUCB(ConfidencePolicy):
         w = self.memory_length
         if w * (w + self._domain.size) > LARGEST_WINDOW:
             checks.refuse(
-                "memory", w, f"w with w (w + candidates) up to {LARGEST_WINDOW:.0e}: so many numbers are held"
+                "memory", w, f"w with w (w + candidates) up to {LARGEST_WINDOW:.0e}: so many numbers are stored"
             )
 
     @functools.cached_property
     def memory_length(self) -> int:
-        """w, the number of observations in the window, as given or as "auto" says."""
+        """Number w of observations in the window, "auto" resolved."""
         return resolved_memory(self, self.memory, self.variation_budget)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
@@ -102,7 +103,7 @@ class SWGPUCB(ConfidencePolicy):
 
     @property
     def width(self) -> float:
-        """beta_t of the round to come."""
+        """Confidence width beta_t of the next round."""
         gain = self.information_gain
         if self._width == "theorem":
             assert self.horizon is not None

@@ -7,8 +7,8 @@
             under the covariance k(x, x') (1 - epsilon)^(|t - t'| / 2)
         observe y_t = f_t(x_t) + noise, update mu~ and s~                                     (3)
 
-Differs from the paper in: beta_t is that of a finite space, as in Srinivas et al. 2010, unless `theorem` says otherwise
-(the paper's is for a box). The posterior is exactly the paper's, by a Kalman filter: its rounds cost the same for ever.
+Differs from the paper in: beta_t is that of Srinivas et al. 2010 for a finite space, unless `theorem` says otherwise
+(the paper's is for a box). A Kalman filter computes exactly the paper's posterior, at the same cost in every round.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scalable_bandits.policies.gpucb import checked_theorem, theorem_width
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class TVGPUCB(ConfidencePolicy):
-    """Time-varying GP-UCB: what was observed counts less, and is less sure, as time goes by.
+    """Time-varying GP-UCB: GP-UCB whose observations lose weight with every round.
 
     Parameters
     ----------
@@ -30,21 +30,21 @@ class TVGPUCB(ConfidencePolicy):
         Prior covariance times ``TemporalDecay(epsilon)``.
 
     theorem, scale, constants
-        As of `GPUCB`.
+        Theorem of the width and its parameters, described at `GPUCB`.
 
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
     ValueError
-        If the kernel does not forget, or the theorem or its constants are not for the space.
+        If the kernel does not forget, or the theorem does not hold for the space or the constants.
 
     Examples
     --------
     >>> import scalable_bandits as sb
     >>> policy = sb.TVGPUCB(sb.Arms(2), sb.Covariance([[1, 0], [0, 1]]) * sb.TemporalDecay(0.19))
     >>> policy.tell(0, 1.0)
-    >>> mean, std = policy.posterior(0)  # of the next round
+    >>> mean, std = policy.posterior(0)  # in the next round
     >>> round(mean, 3)  # 1 / (1 + lambda), and sqrt(1 - 0.19) of it
     0.45
     """
@@ -61,5 +61,5 @@ class TVGPUCB(ConfidencePolicy):
 
     @property
     def width(self) -> float:
-        """sqrt(beta_t / scale) of the next round."""
+        """Confidence width sqrt(beta_t / scale) of the next round."""
         return theorem_width(self, self.theorem, self.scale, self.constants)  # (1)

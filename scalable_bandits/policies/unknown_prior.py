@@ -1,4 +1,4 @@
-"""Policies with several priors, of which nobody knows which is right."""
+"""Base class of the policies with several candidate priors."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from scalable_bandits.spaces import Domain, FiniteSpace, Mask
 
 
 class Rejection(NamedTuple):
-    """When a prior was rejected, and by how much."""
+    """Rejection of a prior."""
 
-    round: int  # whose observation decided it
-    statistic: float  # what was compared, in units of y
-    bound: float  # what it should not have exceeded, in units of y
+    round: int  # round whose observation led to the rejection
+    statistic: float  # test statistic, in units of y
+    bound: float  # bound that the statistic exceeded, in units of y
 
     @property
     def excess(self) -> float:
-        """By how much the bound was exceeded, in units of y."""
+        """Statistic minus bound, in units of y."""
         return self.statistic - self.bound
 
 
 class Outcome(NamedTuple):
-    """An observation, and what the priors still in play had thought of it."""
+    """Observation with the predictions of the priors in play."""
 
     round: int
     y: float
-    share: float  # noise variance over lambda: 1, but for measurements with a noise of their own
-    mean: Floats  # (|U|,) posterior means of the candidate before it; NaN for a prior that is out of play
-    std: Floats  # (|U|,)
+    share: float  # noise variance over lambda: 1 except for measurements with their own noise
+    mean: Floats  # (|U|,) posterior means of the candidate before the observation; NaN for a prior not in play
+    std: Floats  # (|U|,) posterior standard deviations, as the means
 
 
 def _priors(value: Any) -> tuple[Prior, ...]:
@@ -60,36 +60,36 @@ def _priors(value: Any) -> tuple[Prior, ...]:
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class UnknownPriorPolicy(Policy):
-    """A policy whose priors all learn every observation; subclasses say which of them plays.
+    """Base class of policies with several priors, which all learn every observation; subclasses choose which one plays.
 
-    An observation is credited to the prior whose turn it was, whether or not its point was asked for: what a policy
-    knows is a function of what it was told.
+    An observation counts as a play of the prior whose turn it is when the value is told, whether or not that prior
+    proposed the point: the policy's state is a function of the observations alone.
 
     Parameters
     ----------
     priors
-        U, the candidate priors.
+        Candidate priors U.
     engine
-        As in `GaussianProcessPolicy`, without "sketched".
+        Name of the priors' engine, one of `GaussianProcessPolicy` except "sketched".
 
     Other parameters are those of `Policy` (`on`: executor of the priors' models).
 
     Raises
     ------
     ValueError
-        If two priors have one name, a prior does not fit the space, the engine is not one for it, or the regularization
-        is lost in rounding beside the prior variance.
+        If two priors have the same name, a prior or the engine does not fit the space, or the regularization is lost in
+        the rounding of the prior variance.
 
     Attributes
     ----------
     plays : dict
-        Name of each prior to the number of observations credited to it (`FullyBayesianGPUCB`: by probability).
+        Number of observations credited to each prior (`FullyBayesianGPUCB`: sum of its probabilities), by name.
     surviving : tuple
         Names of the priors that have not been rejected.
     rejections : dict
-        Name of each rejected prior to its `Rejection`.
+        `Rejection` of each rejected prior, by name.
     log_likelihoods : dict
-        Name of each prior to the logarithm of its marginal likelihood, of a rejected one as it was then.
+        Logarithm of the marginal likelihood of each prior, by name; of a rejected one as of its rejection.
     """
 
     sharded: ClassVar[bool] = True
@@ -97,7 +97,7 @@ class UnknownPriorPolicy(Policy):
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
     engine: str = attrs.field(default="auto")
     _shards: Shards = attrs.field(init=False, repr=False)
-    _playing: list[int] = attrs.field(init=False, repr=False)  # priors that learn and may play
+    _playing: list[int] = attrs.field(init=False, repr=False)  # numbers of the priors in play
     _rejected: dict[int, Rejection] = attrs.field(init=False, factory=dict, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -113,10 +113,10 @@ class UnknownPriorPolicy(Policy):
         count = len(self.priors)
         self._playing = list(range(count))
         self._queried = np.zeros(self._domain.numbered.size, dtype=np.bool_)
-        # Of each prior: log marginal likelihood; and over its plays how many there were, the sum of the errors (or of
-        # y), of beta s, and of the shares.
+        # (|U|,) log marginal likelihoods, and over the plays of each prior: their number, the sums of the errors (or
+        # of y), of beta s, and of the shares.
         self._evidence, self._counts, self._sums, self._slacks, self._weights = np.zeros((5, count))
-        self._asked = 0  # round whose means all priors in play have evaluated
+        self._prepared_round = 0  # round whose prior means all priors in play have evaluated
         self._shards = self._make_shards(self._domain.numbered)
         self._reports: dict[int, tuple[float, bool]] = {}
 
@@ -129,68 +129,71 @@ class UnknownPriorPolicy(Policy):
             f"priors of {type(self).__name__}",
         )
 
+    def _moving(self) -> list[int]:
+        return [number for number in self._playing if self.priors[number].moving]
+
     def _prepare(self, shards: Shards) -> None:
-        """Have the means that move evaluated for the present round: one that fails does so before anything changes."""
-        moving = [number for number in self._playing if self.priors[number].moving]
-        if moving and (shards is not self._shards or self._asked != self.rounds + 1):
+        """Evaluate the changing prior means of this round, so that their errors come before any change."""
+        moving = self._moving()
+        if moving and (shards is not self._shards or self._prepared_round != self.rounds + 1):
             shards.ask(moving, "prepare", self.rounds + 1)
-        self._asked = self.rounds + 1
+        self._prepared_round = self.rounds + 1
 
     def precheck(self, count: int) -> None:
-        moving = [number for number in self._playing if self.priors[number].moving]
+        moving = self._moving()
         if moving and count > 1:
-            for t in range(self.rounds + count, self.rounds + 1, -1):  # the present round last: its means are kept
+            for t in range(self.rounds + count, self.rounds + 1, -1):  # this round last, since models cache one round
                 self._shards.ask(moving, "prepare", t)
-            self._asked = 0
+            self._prepared_round = 0
         self._prepare(self._shards)
 
     # ---- for subclasses
 
     @abstractmethod
-    def credit(self, told: Outcome) -> None:
-        """Book an observation on the prior whose turn it was, and reject what it speaks against."""
+    def credit(self, outcome: Outcome) -> None:
+        """Credit an observation to the prior whose turn it is, and reject priors that it contradicts."""
 
     def width_of(self, t: int) -> float:
-        """beta_t of a round, in standard deviations; the same for all priors."""
+        """Return the confidence width beta_t of a round, which is the same for all priors."""
         return unknown_prior_finite(t, self.domain.choosable, self.delta)
 
     def allowance(self, t: int) -> float:
-        """xi_t of a round, in squared units of y; see `confidence.error_allowance`."""
+        """Return xi_t of a round, in squared units of y; see `confidence.error_allowance`."""
         return error_allowance(t, len(self.priors), self.delta, self.noise)
 
     def proposals(self, priors: Sequence[int], allowed: Mask | None) -> list[Proposal]:
-        """What some priors would play in the round to come, of a mask (size,) or of all."""
+        """Return the proposals of some priors for the next round, from a mask (size,) or all candidates."""
         found: list[Proposal] = self._ask(priors, "propose", allowed, self._pending.numbers)
         return found
 
     def _ask(self, priors: Sequence[int], method: str, *arguments: Any) -> list[Any]:
-        """Ask priors about the round to come, given its width."""
+        """Call a method of some priors' models with the width and the number of the next round."""
         answers = self._shards.ask(priors, method, self.width, self.rounds + 1, *arguments)
         if set(priors) >= set(self._playing):
-            self._asked = self.rounds + 1
+            self._prepared_round = self.rounds + 1
         return answers
 
     def prefetch_next(self) -> None:
-        """Say what will be asked of the priors once the present round is told, as far as that is known before."""
+        """Announce the question that `choose` will probably ask after this round, to save a message to workers."""
         self._prefetch(self._playing, "propose", None, self._pending.numbers)
 
     def _prefetch(self, priors: Sequence[int], method: str, *arguments: Any) -> None:
         t = self.rounds + 2
         self._shards.prefetch(priors, method, self.width_of(t + len(self._pending.numbers)), t, *arguments)
 
-    def book(self, prior: int, amount: float, slack: float, share: float) -> None:
-        """Credit a prior with a play.
+    def add_play(self, prior: int, amount: float, slack: float, share: float) -> None:
+        """Add a play to the sums of a prior.
 
         Parameters
         ----------
         prior
-            Its number.
+            Number of the prior.
         amount
-            Added to its sum, in units of y.
+            Summand of the errors (or of y), in units of y.
         slack
-            Added to its sum of beta s, in units of y.
+            Summand of beta s, in units of y.
         share
-            Of an observation that it counts for: its noise variance over lambda.
+            Weight of the observation: its noise variance over lambda.
         """
         self._counts[prior] += 1.0
         self._sums[prior] += amount
@@ -198,26 +201,26 @@ class UnknownPriorPolicy(Policy):
         self._weights[prior] += share
 
     def reject(self, prior: int, rejection: Rejection) -> None:
-        """Take a prior out of play; the last one stays, for whoever goes on regardless."""
+        """Reject a prior, and take it out of play unless it is the last one."""
         self._rejected[prior] = rejection
         if len(self._playing) > 1:
             self._playing.remove(prior)
 
     def pick(self, scores: Floats) -> int:
-        """Of the priors in play the one of largest score (|U|,), ties broken by the seeded hash."""
+        """Return the prior in play of largest score (|U|,), ties broken by the seeded hash."""
         playing = np.array(self._playing)
         return self._playing[choose(scores[playing], self._salt, numbers=playing)[0]]
 
     def largest(self, proposals: Sequence[Proposal]) -> int:
-        """Candidate of the proposal of largest index, ties broken by the seeded hash of the candidates."""
+        """Return the candidate of the proposal of largest index, ties broken by the seeded hash of the candidates."""
         candidates, indices = zip(*proposals, strict=True)
         return candidates[choose(np.array(indices), self._salt, numbers=np.array(candidates))[0]]
 
-    # ---- what is known
+    # ---- results
 
     @property
     def width(self) -> float:
-        """beta_t of the round to come."""
+        """Confidence width beta_t of the next round."""
         return self.width_of(self.round)
 
     @property
@@ -232,16 +235,16 @@ class UnknownPriorPolicy(Policy):
 
     @property
     def rejections(self) -> dict[str, Rejection]:
-        """When each rejected prior was, in that order, and by how much."""
+        """Rejections by name of the prior, in their order."""
         return {self.priors[number].name: rejection for number, rejection in self._rejected.items()}
 
     @property
     def log_likelihoods(self) -> dict[str, float]:
-        """Log marginal likelihood of each prior; a rejected one's as it was then."""
+        """Log marginal likelihood of each prior; of a rejected one as of its rejection."""
         return {prior.name: float(value) for prior, value in zip(self.priors, self._evidence, strict=True)}
 
     def belief(self) -> Floats:
-        """Weights (|U|,) of the priors in `posterior` and `best`: all on the likeliest of those in play."""
+        """Return the weights (|U|,) of the priors in `posterior` and `best`: 1 for the likeliest in play, else 0."""
         weights = np.zeros(len(self.priors))
         weights[self._playing[int(np.argmax(self._evidence[self._playing]))]] = 1.0
         return weights
@@ -253,13 +256,13 @@ class UnknownPriorPolicy(Policy):
         return self._report(leader)[0]
 
     def _report(self, number: int) -> tuple[float, bool]:
-        """Information gain of a prior in play, and whether its asks matter; it is asked if it did not say."""
+        """Return information gain and `ask_is_stateful` of a prior in play, from its model if not known yet."""
         if number not in self._reports:
             self._reports.update(zip(self._playing, self._shards.ask(self._playing, "report"), strict=True))
         return self._reports[number]
 
     def _mixture(self, method: str, weights: Floats, *arguments: Any) -> tuple[Floats, Floats]:
-        """Mean and variance of the mixture of the priors' posteriors."""
+        """Return mean and variance of the mixture of the priors' posteriors, arrays of shape (k,)."""
         numbers = np.flatnonzero(weights).tolist()
         parts = self._shards.ask(numbers, method, *arguments)
         if len(numbers) == 1:
@@ -271,12 +274,12 @@ class UnknownPriorPolicy(Policy):
         return mean, share @ (variances + (means - mean) ** 2)
 
     def posterior(self, x: ArrayLike, prior: str | None = None) -> tuple[Any, Any]:
-        """Posterior mean and standard deviation of f at x in the round to come; before the first `tell`, the prior's.
+        """Return posterior mean and standard deviation of f at x in the next round.
 
         Parameters
         ----------
         x
-            (d,) or (k, d), anywhere, not only at candidates; for `Arms` an arm number or (k,) of them.
+            Point (d,) or points (k, d), not only candidates; for `Arms` an arm number or (k,) arm numbers.
         prior
             Name of a prior in play; if not given, the likeliest (`FullyBayesianGPUCB`: all, by their probabilities).
 
@@ -288,7 +291,7 @@ class UnknownPriorPolicy(Policy):
         Raises
         ------
         ValueError
-            If x is not finite, not of the space's dimension, or not an arm; if the prior is not in play.
+            If x is not finite, has another dimension than the space, or is not an arm, or the prior is not in play.
         """
         if prior is None:
             return super().posterior(x)
@@ -302,29 +305,29 @@ class UnknownPriorPolicy(Policy):
         return self._mixture("predict", self.belief() if weights is None else weights, points, self.rounds + 1)
 
     def best(self) -> Best:
-        """Queried point of largest posterior mean; before the first `tell`, the candidate of largest prior mean."""
+        """Return the queried point of largest posterior mean; before the first `tell`, of largest prior mean."""
         mean, variance = self._mixture("moments", self.belief(), self.rounds + 1)
         candidate, _ = choose(mean, self._salt, self._queried if self._queried.any() else self.allowed(None))
         return Best(self._domain.value(candidate), float(mean[candidate]), float(np.sqrt(variance[candidate])))
 
-    # ---- what is told
+    # ---- observations
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         t, playing = self.rounds + 1, list(self._playing)
         self._prepare(self._shards)
-        matter = {number: self._report(number)[1] for number in playing}
+        stateful = {number: self._report(number)[1] for number in playing}
         self.prefetch_next()
         before = self._shards.ask(playing, "observe", candidate, y, noise_variance, t)
         means, variances = np.full((2, len(self.priors)), np.nan)
         means[playing], variances[playing], gains = np.array(before).T
-        self._reports = {n: (gain, matter[n]) for n, gain in zip(playing, gains.tolist(), strict=True)}
+        self._reports = {n: (gain, stateful[n]) for n, gain in zip(playing, gains.tolist(), strict=True)}
         self.credit(Outcome(t, y, noise_variance / self.regularization, means, np.sqrt(variances)))
         mean, total = means[playing], variances[playing] + noise_variance
         self._evidence[playing] -= 0.5 * (np.log(2.0 * math.pi * total) + (y - mean) ** 2 / total)
         self._queried[candidate] = True
 
     def extend(self, grown: Domain) -> None:
-        """Make the shards again on the larger candidate set."""
+        """Replace the shards by shards on the larger candidate set."""
         rebuilt = self._make_shards(grown.numbered)
         self._prepare(rebuilt)
         for number, state in zip(self._playing, self._shards.ask(self._playing, "state"), strict=True):
@@ -338,11 +341,11 @@ class UnknownPriorPolicy(Policy):
 
     def state(self) -> State:
         shards = self._shards.ask(self._playing, "state")
-        held = {str(number): state for number, state in zip(self._playing, shards, strict=True)}
+        states = {str(number): state for number, state in zip(self._playing, shards, strict=True)}
         rejected = np.array([(number, *rejection) for number, rejection in self._rejected.items()]).reshape(-1, 4)
         sums = np.array([self._evidence, self._counts, self._sums, self._slacks, self._weights])
         own = arrays(playing=np.array(self._playing), rejected=rejected, sums=sums, queried=self._queried)
-        return {**super().state(), **own, **nested(shards=nested(**held))}
+        return {**super().state(), **own, **nested(shards=nested(**states))}
 
     def restore(self, state: State) -> None:
         super().restore(state)
@@ -353,6 +356,6 @@ class UnknownPriorPolicy(Policy):
         }
         self._evidence, self._counts, self._sums, self._slacks, self._weights = state["sums"].copy()
         self._queried = state["queried"].copy()
-        self._shards, self._reports, self._asked = self._make_shards(self._domain.numbered), {}, 0
-        held = part(state, "shards")
-        self._shards.restore({number: part(held, str(number)) for number in self._playing})
+        self._shards, self._reports, self._prepared_round = self._make_shards(self._domain.numbered), {}, 0
+        states = part(state, "shards")
+        self._shards.restore({number: part(states, str(number)) for number in self._playing})

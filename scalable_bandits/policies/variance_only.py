@@ -1,4 +1,4 @@
-"""Variance only: pure exploration. Source: Srinivas et al. 2010, sections 2.2 and 6.
+"""Variance only (pure exploration). Source: Srinivas et al. 2010, sections 2.2 and 6.
 
 for t = 1, 2, ...:
     play x_t = argmax of s_{t-1}(x), the greedy choice for the information gain
@@ -19,7 +19,7 @@ from scalable_bandits.spaces import Mask
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class VarianceOnly(GaussianProcessPolicy):
-    """Play the largest posterior standard deviation (uncertainty sampling, greedy experimental design).
+    """Policy that plays the largest posterior standard deviation (uncertainty sampling, greedy experimental design).
 
     Parameters are those of `GaussianProcessPolicy` and `Policy`.
     """

@@ -7,8 +7,8 @@
         observe y_t; mu_t and s_t are the posterior with noise variance lambda eta^-(t-i)
             of observation i                                                                (3)
 
-Differs from the paper in: the width is that of improved GP-UCB, g being the realised information gain of the weighted
-observations, where the paper has one of its own; and the posterior is exact, not by random features.
+Differs from the paper in: the width is that of improved GP-UCB, with the realised information gain g of the weighted
+observations; and the posterior is exact, where the paper uses random features.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from scalable_bandits.posteriors import Engine, WeightedEngine
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class WGPUCB(ConfidencePolicy):
-    """Weighted GP-UCB: an observation counts less by a factor `eta` with every round.
+    """Weighted GP-UCB: GP-UCB whose observations lose weight by a factor `eta` in every round.
 
     Parameters
     ----------
     eta
-        Between 0 and 1; some 1 / (1 - eta) rounds are remembered.
+        Factor between 0 and 1; about 1 / (1 - eta) rounds are remembered.
 
     Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`. A round costs O(m^2 n) on
-    n candidates, of which m have weights that show.
+    n candidates, m of which have observations of a weight that is not lost in rounding.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class WGPUCB(ConfidencePolicy):
 
     @property
     def width(self) -> float:
-        """beta_t of the next round."""
+        """Confidence width beta_t of the next round."""
         return self._width_for(self.information_gain, self.delta)  # (1)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:

@@ -6,7 +6,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def tie_hash(candidate, salt):
-    """32-bit hash of a candidate's number; no product leaves 64 bits (constants of Wellons' lowbias32)."""
+    """Return a 32-bit hash of a candidate's number (Wellons' lowbias32); no product exceeds 64 bits."""
     h = np.uint64(candidate) ^ np.uint64(salt)
     h = (h ^ (h >> np.uint64(32))) & np.uint64(0xFFFFFFFF)
     h = ((h ^ (h >> np.uint64(16))) * np.uint64(0x7FEB352D)) & np.uint64(0xFFFFFFFF)
@@ -16,7 +16,7 @@ def tie_hash(candidate, salt):
 
 @njit(cache=True, nogil=True)
 def largest(index, allowed):
-    """Largest allowed index; an empty `allowed` allows all. -inf if nothing is allowed."""
+    """Return the largest allowed index, -inf if nothing is allowed; an empty `allowed` allows all."""
     best = -np.inf
     for i in range(index.shape[0]):
         if index[i] > best and (allowed.shape[0] == 0 or allowed[i]):
@@ -26,7 +26,7 @@ def largest(index, allowed):
 
 @njit(cache=True, nogil=True)
 def first_of_ties(index, allowed, floor, numbers, salt):
-    """Position of the candidate of smallest hash (then number) among the allowed ones with index >= floor."""
+    """Return the position of the candidate of smallest hash, then number, among those allowed with index >= floor."""
     chosen = -1
     smallest = np.uint64(0)
     first = 0
@@ -43,9 +43,9 @@ def first_of_ties(index, allowed, floor, numbers, salt):
 
 @njit(cache=True, nogil=True)
 def finalists(index, floor, numbers, salt):
-    """Positions of those with index >= floor whom nobody of smaller hash (then number) reaches in index.
+    """Return the positions of candidates with index >= floor, and above that of all of smaller hash, then number.
 
-    Whatever floor is put above this one later, the candidate of smallest hash among those that reach it is here.
+    For every higher floor, the candidate of smallest hash among those that reach it is one of them.
     """
     chosen = np.empty(16, dtype=np.int64)
     count = 0

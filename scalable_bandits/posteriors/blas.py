@@ -1,8 +1,8 @@
-"""Matrix products and triangular solves by BLAS, in place, while other threads run.
+"""Matrix products and triangular solves by BLAS, in place and without the interpreter's lock, and its threads.
 
-SciPy's wrappers (`scipy.linalg.blas`) hold the interpreter's lock while they compute. The functions here call the same
-library at the addresses that SciPy gives (`scipy.linalg.cython_blas`), through `ctypes`, which releases the lock. Every
-number is the one that the wrapper gives, to the last bit.
+SciPy's wrappers (`scipy.linalg.blas`) hold the lock while they compute. The functions here call the same library at the
+addresses that SciPy gives (`scipy.linalg.cython_blas`), through `ctypes`, which releases the lock. Every number equals
+the wrapper's, to the last bit.
 
 All arrays are float64 and row-major. To BLAS, a row-major array is the transposed column-major one.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -20,12 +21,14 @@ from scipy.linalg import cython_blas
 
 from scalable_bandits.checks import Floats
 
+NAMES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")  # variables with a number of threads
+
 
 class Limited:
-    """Context in which BLAS uses so many threads.
+    """Context in which BLAS uses a given number of threads.
 
-    BLAS has one number of threads for the whole process. It is set when the first thread enters the context, and set
-    back when the last one leaves.
+    BLAS has one number of threads for the whole process. It is set when the first thread enters the context, and reset
+    when the last one leaves.
 
     Parameters
     ----------
@@ -57,23 +60,32 @@ def _libraries() -> Any:
     return ThreadpoolController()
 
 
-limited = functools.cache(Limited)  # one context for each number, by which all threads are counted
-one_thread = limited(1)  # for threads of this process that work side by side: one core each
+limited = functools.cache(Limited)  # one context a number, which all threads share
+one_thread = limited(1)  # for threads of this process that work side by side, one on each core
 
-LETTERS = {"dgemm": 2, "dtrmm": 4, "dtrsm": 4}  # arguments of one letter, which come first
-OTHERS = {"dgemm": 11, "dtrmm": 7, "dtrsm": 7}  # addresses of numbers and arrays
+
+def blas_threads() -> Limited:
+    """Return the context in which BLAS has as many threads as the environment asks for (`NAMES`), or one.
+
+    The last bits of a matrix product depend on that number, and so would a study's results on its executor.
+    """
+    return limited(int(next((os.environ[name] for name in NAMES if os.environ.get(name, "").isdecimal()), "1")))
+
+
+LETTERS = {"dgemm": 2, "dtrmm": 4, "dtrsm": 4}  # number of arguments of one letter, which come first
+OTHERS = {"dgemm": 11, "dtrmm": 7, "dtrsm": 7}  # number of addresses of numbers and arrays
 
 
 def _routine(name: str) -> tuple[Callable[..., None], Any]:
-    """Routine of BLAS, and the type of its integers."""
+    """Return a routine of BLAS and the type of its integers."""
     capsule = vars(cython_blas)["__pyx_capi__"][name]
     signature, address = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
     address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     arguments = [ctypes.c_char_p] * LETTERS[name] + [ctypes.c_void_p] * OTHERS[name]
-    held = signature(capsule)
-    integer = ctypes.c_int if b" int *" in held else ctypes.c_int64
-    return ctypes.CFUNCTYPE(None, *arguments)(address(capsule, held)), integer
+    text = signature(capsule)
+    integer = ctypes.c_int if b" int *" in text else ctypes.c_int64
+    return ctypes.CFUNCTYPE(None, *arguments)(address(capsule, text)), integer
 
 
 _dgemm, _integer = _routine("dgemm")
@@ -83,7 +95,7 @@ _ONE, _MINUS_ONE = (ctypes.byref(ctypes.c_double(value)) for value in (1.0, -1.0
 
 
 def _address(array: Floats, *shape: int) -> int:
-    """Address of an array's first number. The array must be row-major, of float64 and of this shape."""
+    """Return the address of an array's first number; refuse an array that is not row-major float64 of this shape."""
     if not (array.flags.c_contiguous and array.dtype == np.float64 and array.shape == shape):
         raise ValueError(f"array: got {array.dtype} {array.shape}; allowed: row-major float64 of shape {shape}")
     return array.ctypes.data
@@ -94,14 +106,14 @@ def _numbers(*values: int) -> list[Any]:
 
 
 def subtract_product(out: Floats, left: Floats, right: Floats) -> None:
-    """out -= left @ right, in place.
+    """Compute out -= left @ right in place.
 
     Parameters
     ----------
     out
-        (k, n).
+        (k, n) array to change.
     left, right
-        (k, m) and (m, n).
+        (k, m) and (m, n) factors.
     """
     (k, m), n = left.shape, right.shape[1]
     if not (k and m and n):
@@ -114,27 +126,27 @@ def subtract_product(out: Floats, left: Floats, right: Floats) -> None:
 
 
 def multiply_upper(upper: Floats, rows: Floats) -> None:
-    """rows = upper @ rows, in place.
+    """Compute rows = upper @ rows in place.
 
     Parameters
     ----------
     upper
-        (r, r) upper triangular; what is below the diagonal is not read.
+        (r, r) upper triangular matrix; its entries below the diagonal are not read.
     rows
-        (r, n).
+        (r, n) array to change.
     """
     _triangular(_dtrmm, b"L", upper, rows)
 
 
 def solve_lower(lower: Floats, rows: Floats) -> None:
-    """rows = lower^-1 @ rows, in place.
+    """Compute rows = lower^-1 @ rows in place.
 
     Parameters
     ----------
     lower
-        (r, r) lower triangular; what is above the diagonal is not read.
+        (r, r) lower triangular matrix; its entries above the diagonal are not read.
     rows
-        (r, n).
+        (r, n) array to change.
     """
     _triangular(_dtrsm, b"U", lower, rows)
 

@@ -1,4 +1,4 @@
-"""What an engine is: the exact posterior on the candidates of a finite space, kept up to date."""
+"""Interface of engines: the posterior on the candidates of a finite space, kept up to date."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_choice as numba_choice
 from scalable_bandits.posteriors.placement import Executor
-from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.state import Field, Stateful, number
 from scalable_bandits.spaces import FiniteSpace
 
-# Candidates whose index is this near the largest, relatively, are tied. Rounding differs between engines and
-# block sizes by less, so that all of them see the same ties (a symmetric grid has many).
+# Relative distance from the largest index within which candidates are tied. Rounding differs by less between engines
+# and between block sizes, so that all of them find the same ties (a symmetric grid has many).
 TIE_TOLERANCE = 1e-10
 
-FAR = 1e20  # times the noise variance: an observation of so much noise moves a mean, but no variance
+FAR = 1e20  # factor of the noise variance: an observation with so much noise changes the mean, but no variance
 
 _ALL = np.zeros(0, dtype=np.bool_)
 _SAME = np.zeros(0, dtype=np.int64)
@@ -30,19 +30,19 @@ class Acquisition(Protocol):
     """Index of candidates from mean and variance, elementwise."""
 
     def __call__(self, mean: Floats, variance: Floats) -> Floats:
-        """Index (k,) at means (k,) and variances (k,)."""
+        """Return the index (k,) at means (k,) and variances (k,)."""
 
 
 class EngineOptions(NamedTuple):
     """Settings that a policy passes to the engine that it makes; each engine uses those that concern it."""
 
-    oversampling: float = 1.5  # qbar of the sketched engine; infinite: keep every queried point
+    oversampling: float = 1.5  # qbar of the sketched engine; infinite: keep every observed point
     seed: int = 0  # seed of the random dictionary of the sketched engine
     executor: Executor | None = None  # executor that holds the tiles of a tiled engine; None: this thread
     space: FiniteSpace | None = None  # space of the candidates, a short description of them for workers
 
 
-class Engine(ABC):
+class Engine(Stateful, ABC):
     """Posterior of a Gaussian process on n numbered candidates, kept up to date.
 
     Parameters
@@ -66,10 +66,8 @@ class Engine(ABC):
         Whether an executor can hold the engine's tiles (`EngineOptions`).
     predicts : bool
         Whether the engine has a `predict` of its own; else predictions are refitted from the observations.
-    floored : int
-        How often rounding pushed a variance below zero and it was set to zero.
     ask_is_stateful : bool
-        Whether `maximize` leaves traces in later rounding: what is computed ahead follows what was asked.
+        Whether calls of `maximize` change the last digits of later results.
     """
 
     limit: ClassVar[int] = 2_000_000
@@ -79,6 +77,11 @@ class Engine(ABC):
     predicts: ClassVar[bool] = False
     ask_is_stateful: ClassVar[bool] = False
 
+    STATE: ClassVar[tuple[Field, ...]] = (
+        number("information_gain", float, stored="_information_gain"),
+        number("floored", int, stored="_floored"),
+    )
+
     @classmethod
     def build(cls, kernel: Kernel, points: Floats, prior_mean: Floats, options: EngineOptions) -> Self:
         """Make an engine without observations from a policy's options.
@@ -86,9 +89,9 @@ class Engine(ABC):
         Parameters
         ----------
         kernel, points, prior_mean
-            Prior covariance, (n, d) candidates and their (n,) prior means, as of `Engine`.
+            Prior covariance, (n, d) candidates and their (n,) prior means, as for `Engine`.
         options
-            Settings, of which an engine uses those that concern it.
+            Settings; an engine uses those that concern it.
         """
         return cls(kernel, points, prior_mean)
 
@@ -97,7 +100,7 @@ class Engine(ABC):
         self.points = points
         self.size = len(points)
         self._information_gain = 0.0
-        self.floored = 0
+        self._floored = 0
         self._mean = prior_mean.copy()
         self._variance = kernel.diagonal(points).astype(np.float64)
 
@@ -106,34 +109,34 @@ class Engine(ABC):
         """Condition on y observed at a candidate with Gaussian noise of this variance."""
 
     def observe_all(self, candidates: NDArray[np.int64], ys: Floats, noise_variances: Floats) -> None:
-        """Condition on observations (k,), with their noise variances (k,), at distinct candidates (k,), in turn."""
+        """Condition on values (k,) observed at distinct candidates (k,) with noise variances (k,), in this order."""
         for candidate, y, noise in zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True):
             self.observe(candidate, y, noise)
 
     def revise(self, candidates: NDArray[np.int64], changes: Floats, noise_variances: Floats) -> None:
-        """Change values observed before, each with its noise variance, all (k,): mean += K(., x) change / noise."""
+        """Change observed values by `changes` (k,), at candidates and with noise variances as observed, both (k,)."""
         for x, change, noise in zip(candidates.tolist(), changes.tolist(), noise_variances.tolist(), strict=True):
             mean, _ = self.at(np.array([x]))
             self.observe(x, float(mean[0]) + FAR * change, FAR * noise)
 
     @abstractmethod
     def mean(self) -> Floats:
-        """Posterior mean of every candidate, (n,), in units of y; read only."""
+        """Return the posterior mean of every candidate, (n,), in units of y; read only."""
 
     @abstractmethod
     def variance(self) -> Floats:
-        """Posterior variance of every candidate, (n,); read only."""
+        """Return the posterior variance of every candidate, (n,); read only."""
 
     def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Posterior mean and variance of some candidates, two (k,) arrays."""
+        """Return posterior mean and variance of some candidates, two (k,) arrays."""
         return self.mean()[candidates], self.variance()[candidates]
 
     @abstractmethod
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
-        """Posterior covariances of some candidates with all, (k, n)."""
+        """Return the posterior covariances of some candidates with all, (k, n)."""
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        """Posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
+        """Return posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
         raise NotImplementedError(f"{type(self).__name__} does not predict")
 
     def maximize(
@@ -143,57 +146,54 @@ class Engine(ABC):
         allowed: NDArray[np.bool_] | None = None,
         reduction: Floats | None = None,
     ) -> tuple[int, float]:
-        """Candidate of largest index.
+        """Find the candidate of largest index.
 
         Parameters
         ----------
         acquisition
-            The index.
+            Index as a function of mean and variance.
         salt
             Seed of the tie-breaking hash.
         allowed
-            (n,) candidates to choose from; all if not given.
+            (n,) mask of the candidates to choose from; all if not given.
         reduction
-            (n,) taken off the variances first (what pending points will teach).
+            (n,) amount that is subtracted from the variances first, for pending points.
 
         Returns
         -------
         candidate : int
+            Number of the candidate.
         index : float
-            The largest index; the candidate's own is within a relative 1e-10 of it.
+            Largest index; the candidate's own is within a relative 1e-10 of it.
         """
         mean, variance = self.mean(), self.variance()
         if reduction is not None:
             variance = np.maximum(variance - reduction, 0.0)
         return choose(acquisition(mean, variance), salt, allowed)
 
-    def advance(self, rounds: int = 1) -> None:  # noqa: B027 - most engines have nothing to do
-        """Move on in time; what was learned stays true unless the engine is one that forgets."""
+    def advance(self, rounds: int = 1) -> None:
+        """Move the time forward by some rounds; only engines that forget change."""
 
     @property
     def information_gain(self) -> float:
         """Realised gain, sum of 1/2 log(1 + s^2 / noise) over the observations that count, in nats."""
         return self._information_gain
 
-    def state(self) -> State:
-        """The posterior as arrays, from which `restore` goes on to the last bit as this engine would."""
-        return arrays(information_gain=self.information_gain, floored=self.floored)
-
-    def restore(self, state: State) -> None:
-        """Be as the engine was whose `state` is given; of the same kernel, points and prior mean."""
-        self._information_gain = float(state["information_gain"])
-        self.floored = int(state["floored"])
+    @property
+    def floored(self) -> int:
+        """Number of times that rounding pushed a variance below zero and it was set to zero."""
+        return self._floored
 
     def _gain(self, variance_before: float, noise_variance: float) -> None:
         self._information_gain += 0.5 * math.log1p(variance_before / noise_variance)
 
 
 class OnDemandEngine(Engine):
-    """An engine that computes the posterior where it is asked for it, and keeps it nowhere."""
+    """Engine that computes the posterior of the candidates it is asked for, and stores none."""
 
     @abstractmethod
     def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Posterior mean and variance of some candidates, two (k,) arrays."""
+        """Return posterior mean and variance of some candidates, two (k,) arrays."""
 
     def mean(self) -> Floats:
         return self.at(np.arange(len(self.points)))[0]
@@ -217,9 +217,10 @@ class OnDemandEngine(Engine):
 
 
 class ForgettingEngine(Engine):
-    """An engine in which what was learned counts less as time goes by: it alone knows the posterior.
+    """Engine in which observations count less as time passes.
 
-    The time is 1 at first and moves on by `advance`; the posterior is that of the function of the present time.
+    The time is 1 at first and is moved forward by `advance`. The posterior is that of the function at the present time;
+    it cannot be computed from collapsed observations, only by the engine.
     """
 
     forgets: ClassVar[bool] = True
@@ -228,31 +229,31 @@ class ForgettingEngine(Engine):
     @property
     @abstractmethod
     def observed(self) -> NDArray[np.bool_]:
-        """Which candidates have observations that still count, (n,)."""
+        """Mask (n,) of the candidates with observations that still count."""
 
     @abstractmethod
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        """Posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
+        """Return posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
 
     @abstractmethod
     def extended(self, points: Floats, prior_mean: Floats) -> Engine:
-        """Engine of the same posterior over more candidates (n, d), these and then some; their prior means (n,)."""
+        """Return an engine with the same posterior on points (n, d), the present candidates first; prior means (n,)."""
 
 
 def choose(
     index: Floats, salt: int, allowed: NDArray[np.bool_] | None = None, numbers: NDArray[np.int64] = _SAME
 ) -> tuple[int, float]:
-    """Position of the largest index, ties broken by a hash of the candidates' numbers, and the index."""
+    """Return the position of the largest index, ties broken by a hash of the candidates' numbers, and the index."""
     mask = _ALL if allowed is None else allowed
     best = numba_choice.largest(index, mask)
     return numba_choice.first_of_ties(index, mask, _floor(best), numbers, np.uint64(salt)), best
 
 
 def finalists(index: Floats, salt: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Positions (k,) of the candidates that `choose` could choose if there were others beside them, of any index."""
+    """Return the positions (k,) of the candidates that `choose` could return if more candidates were added."""
     return numba_choice.finalists(index, _floor(float(index.max(initial=-np.inf))), numbers, np.uint64(salt))
 
 
 def _floor(best: float) -> float:
-    """Index from which on candidates are tied with the best."""
+    """Return the smallest index that is tied with the best."""
     return best - TIE_TOLERANCE * abs(best) if math.isfinite(best) else best

@@ -1,7 +1,7 @@
-"""The Gaussian-process model of a policy, of one of its priors or of one of its stages.
+"""The Gaussian-process model of a policy, of one of its priors, or of one of its stages.
 
-A model has a prior (a kernel and a mean), an engine that keeps the posterior on the candidates up to date, the
-observations, and, where hyperparameters are learned, their schedule.
+A model has a prior (kernel and mean), an engine with the posterior on the candidates, the observations, and, where
+hyperparameters are learned, a schedule.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scalable_bandits.spaces import Domain, Mask
 MEAN = UpperConfidence(width=0.0)
 DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
 
-MakeEngine = Callable[[Kernel, Floats, Floats], Engine]  # from kernel, candidates (n, d) and their prior means (n,)
+MakeEngine = Callable[[Kernel, Floats, Floats], Engine]  # arguments: kernel, candidates (n, d), prior means (n,)
 
 
 class ModelPrior(NamedTuple):
@@ -37,7 +37,7 @@ class ModelPrior(NamedTuple):
 
     kernel: Kernel
     mean: Callable[[Floats], Floats]  # prior mean (k,) at points (k, d), in units of y
-    constant: float | None = None  # the mean where it is the same everywhere
+    constant: float | None = None  # value of a constant mean, in units of y
 
 
 class Model(Stateful):
@@ -48,18 +48,18 @@ class Model(Stateful):
     prior
         Kernel and mean.
     domain
-        Numbered points.
+        Numbered points of the space.
     make_engine
-        Makes an engine without observations.
+        Function that makes an engine without observations.
     regularization
-        lambda, the noise variance of a pending point, in squared units of y.
+        Noise variance lambda of a pending point, in squared units of y.
     schedule
-        Hyperparameters that are learned, and when; None keeps those of the prior.
+        Schedule of learning hyperparameters; None keeps those of the prior.
 
     Attributes
     ----------
     observations : CollapsedObservations
-        Observations by point; empty where the engine forgets, since it alone has the posterior then.
+        Observations by point; empty if the engine forgets, since such an engine has its own observations.
     """
 
     STATE: ClassVar[tuple[Field, ...]] = (
@@ -81,23 +81,23 @@ class Model(Stateful):
         self._engine: Engine | None = None
         self._queried = np.zeros(domain.size, dtype=np.bool_)
         self._regression: Regression | None = None
-        self._columns: dict[int, Floats] = {}  # posterior covariances of pending points with all
+        self._columns: dict[int, Floats] = {}  # (n,) posterior covariances of a pending point with all candidates
 
     # ---- the prior
 
     @property
     def kernel(self) -> Kernel:
-        """Kernel of the posterior: that of the prior, or the one learned last."""
+        """Kernel of the posterior: that of the prior, or the last one that was learned."""
         return self.prior.kernel if self.schedule is None else self.schedule.kernel
 
     @property
     def constant_mean(self) -> float | None:
-        """Prior mean where it is the same everywhere, given or learned, in units of y; None elsewhere."""
+        """Constant prior mean, given or learned, in units of y; None if the mean is not constant."""
         learned = None if self.schedule is None else self.schedule.mean
         return self.prior.constant if learned is None else learned
 
     def prior_mean(self, points: Floats) -> Floats:
-        """Return the prior mean at points (k, d), shape (k,), in units of y."""
+        """Return the prior mean (k,) at points (k, d), in units of y."""
         constant = self.constant_mean
         return self.prior.mean(points) if constant is None else np.full(len(points), constant)
 
@@ -107,27 +107,27 @@ class Model(Stateful):
     def engine(self) -> Engine:
         """Engine of the candidates, made at its first use."""
         if self._engine is None:
-            self._engine = self._fresh_engine()
+            self._engine = self._empty_engine()
         return self._engine
 
-    def _fresh_engine(self) -> Engine:
+    def _empty_engine(self) -> Engine:
         points = self.domain.points()
         return self._make_engine(self.kernel, points, self.prior_mean(points))
 
-    def _known(self) -> Engine:
-        """Return a new engine that has the collapsed observations."""
-        engine = self._fresh_engine()
+    def _rebuilt_engine(self) -> Engine:
+        """Return a new engine with the observations."""
+        engine = self._empty_engine()
         engine.observe_all(*self.observations.collapsed())
         return engine
 
     @property
     def queried(self) -> Mask:
-        """Candidates with observations that still count, (n,)."""
+        """Mask (n,) of the candidates with observations that are not forgotten."""
         return self._engine.observed if isinstance(self._engine, ForgettingEngine) else self._queried
 
     @property
     def forgets(self) -> bool:
-        """Whether the engine forgets, and has the observations alone."""
+        """Whether the engine forgets and has its own observations."""
         return isinstance(self._engine, ForgettingEngine)
 
     @property
@@ -138,7 +138,7 @@ class Model(Stateful):
     # ---- observations
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        """Condition on an observation y of a candidate, and move on by a round."""
+        """Condition on an observation y of a candidate, and advance the engine by a round."""
         engine = self.engine
         engine.observe(candidate, y, noise_variance)
         engine.advance()
@@ -150,7 +150,7 @@ class Model(Stateful):
             self._columns.clear()
 
     def learn_hyperparameters(self, rounds: int) -> None:
-        """Learn the hyperparameters again if they are due after so many rounds."""
+        """Learn the hyperparameters if the schedule has a fit after so many rounds."""
         schedule = self.schedule
         if schedule is None or not schedule.due(rounds):
             return
@@ -158,67 +158,67 @@ class Model(Stateful):
         points = self.domain.points(queried)
         prior = 0.0 if schedule.mean is not None else self.prior.mean(points)
         schedule.learn(points, averages - prior, noise_variances)
-        self._engine = self._known()
+        self._engine = self._rebuilt_engine()
 
     def forget(self) -> None:
-        """Drop all observations."""
+        """Forget all observations."""
         self._engine, self._regression, self.observations = None, None, CollapsedObservations()
         self._queried[:] = False
         self._columns.clear()
 
     def extended(self, domain: Domain) -> Model:
         """Return the model on a larger domain, with the same observations."""
-        grown = self._on(domain)
+        grown = self._without_engine(domain)
         engine = self.engine
         if isinstance(engine, ForgettingEngine):
             points = domain.points()
             grown._engine = engine.extended(points, self.prior_mean(points))
         else:
-            grown._engine = grown._known()
+            grown._engine = grown._rebuilt_engine()
         return grown
 
     def take(self, state: State, size: int) -> None:
-        """Take the state of a model of the same prior on the first `size` candidates."""
+        """Restore from the state of a model of the same prior on the first `size` candidates."""
         self.observations.restore(part(state, "observed"))
         if not isinstance(self.engine, ForgettingEngine):
-            self._engine = self._known()
+            self._engine = self._rebuilt_engine()
             return
         points = self.domain.points()
-        held = self._make_engine(self.kernel, points[:size], self.prior_mean(points[:size]))
-        held.restore(part(state, "engine"))
-        assert isinstance(held, ForgettingEngine)
-        self._engine = held.extended(points, self.prior_mean(points))
+        smaller = self._make_engine(self.kernel, points[:size], self.prior_mean(points[:size]))
+        smaller.restore(part(state, "engine"))
+        assert isinstance(smaller, ForgettingEngine)
+        self._engine = smaller.extended(points, self.prior_mean(points))
 
-    def _on(self, domain: Domain) -> Model:
-        """Return a model of the same observations on another domain, without its engine."""
-        moved = type(self)(self.prior, domain, self._make_engine, self.regularization, self.schedule)
-        moved.observations = self.observations
+    def _without_engine(self, domain: Domain) -> Model:
+        """Return a model with the same observations on another domain, whose engine is not yet made."""
+        model = type(self)(self.prior, domain, self._make_engine, self.regularization, self.schedule)
+        model.observations = self.observations
         shared = min(domain.size, len(self._queried))
-        moved._queried[:shared] = self._queried[:shared]
-        return moved
+        model._queried[:shared] = self._queried[:shared]
+        return model
 
     # ---- pending points
 
     def reduction(self, pending: Sequence[int]) -> Floats | None:
-        """Return the variance (n,), in squared units of y, that pending points take off; None if none is pending."""
+        """Return the reduction (n,) of the variances by pending points, in squared units of y; None without any."""
         return pending_values.reduction(*self.pending_covariance(pending)) if pending else None
 
     def pending_covariance(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
-        """Return posterior covariances of the distinct pending points with all (q, n), and of their values (q, q)."""
-        held = self._columns
+        """Return covariances of the distinct pending points with all candidates (q, n), and of their values (q, q)."""
+        cache = self._columns
         points, counts = pending_values.distinct(pending)
-        missing = [c for c in points.tolist() if c not in held]
+        missing = [c for c in points.tolist() if c not in cache]
         for some in [missing] if self.batched_columns and missing else [[c] for c in missing]:
-            held.update(zip(some, self.engine.columns(np.array(some)), strict=True))
-        columns = np.array([held[c] for c in points.tolist()])
+            cache.update(zip(some, self.engine.columns(np.array(some)), strict=True))
+        columns = np.array([cache[c] for c in points.tolist()])
         return columns, pending_values.covariance_of_values(columns, points, self.regularization / counts)
 
-    # ---- maximised, predicted
+    # ---- maximisation, prediction
 
     def maximize(
         self, index: Acquisition, salt: int, allowed: Mask | None, pending: Sequence[int], key: tuple[int, int]
     ) -> int | Floats:
-        """Return the candidate of largest index; on a whole box the point (d,).
+        """Return the candidate of largest index; on a whole box the point (d,) of largest index.
 
         Parameters
         ----------
@@ -227,53 +227,55 @@ class Model(Stateful):
         salt
             Seed of the tie-breaking hash.
         allowed
-            (n,) candidates to choose from; None for all.
+            Mask (n,) of the candidates to choose from; None for all.
         pending
-            Pending candidates.
+            Numbers of the pending candidates.
         key
-            Seed and round, for what is drawn in a search.
+            Seed of the search on a box: the policy's seed and the round.
         """
         return self.engine.maximize(index, salt, allowed, self.reduction(pending))[0]
 
     def best_mean(self, salt: int, queried: Mask, otherwise: Mask | None, key: tuple[int, int]) -> tuple[Any, float]:
-        """Return candidate (or point) and value of the largest posterior mean.
+        """Return the candidate (or the point of a box) of largest posterior mean, and that mean.
 
         Parameters
         ----------
-        salt, key
-            As of `maximize`.
+        salt
+            Seed of the tie-breaking hash.
         queried
-            (n,) candidates to choose from, unless there are none.
+            Mask (n,) of the candidates to choose from.
         otherwise
-            (n,) candidates to choose from where `queried` is empty; None for all.
+            Mask (n,) of the candidates to choose from if `queried` is empty; None for all.
+        key
+            Seed of the search on a box: the policy's seed and the round.
         """
         return self.engine.maximize(MEAN, salt, queried if queried.any() else otherwise)
 
     def predict(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return posterior mean and variance at points (k, d), anywhere: two (k,) arrays."""
+        """Return posterior mean and variance at points (k, d), not only candidates: two (k,) arrays."""
         mean, variance = self.deviation(points)
         return mean + self.prior_mean(points), variance
 
     def deviation(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return posterior mean minus prior mean, and variance, at points (k, d), anywhere: two (k,) arrays."""
+        """Return posterior mean minus prior mean, and variance, at points (k, d): two (k,) arrays."""
         engine = self.engine
-        return engine.predict(points) if engine.predicts else self._refitted().predict(points)
+        return engine.predict(points) if engine.predicts else self._fitted_regression().predict(points)
 
-    def _refitted(self) -> Regression:
+    def _fitted_regression(self) -> Regression:
         if self._regression is None:
             queried, averages, noise_variances = self.observations.collapsed()
-            where = self.domain.points(queried)
-            self._regression = Regression(self.kernel, where, noise_variances, averages - self.prior_mean(where))
+            x = self.domain.points(queried)
+            self._regression = Regression(self.kernel, x, noise_variances, averages - self.prior_mean(x))
         return self._regression
 
     # ---- state
 
     def before_restore(self, state: State) -> None:
-        """Let the engine be made anew, by the hyperparameters of the state."""
+        """Drop the engine, so that a new one is made with the hyperparameters of the state."""
         self._engine = None
 
     def after_restore(self) -> None:
-        """Mark the candidates that were observed."""
+        """Recompute what follows from the observations."""
         self._queried = np.zeros(self.domain.size, dtype=np.bool_)
         self._queried[self.observations.collapsed()[0]] = True
         self._regression = None
@@ -281,9 +283,9 @@ class Model(Stateful):
 
 
 class BoxModel(Model):
-    """The model of a whole box: its index is maximised over all points, not over candidates."""
+    """Model of a whole box, which maximises indices over all points, not over candidates."""
 
-    def _fresh_engine(self) -> BoxEngine:
+    def _empty_engine(self) -> BoxEngine:
         constant, bounds = self.constant_mean, self._bounds
         mean = differenced(self.prior_mean, bounds) if constant is None else constant_mean(constant)
         engine = BoxEngine(self.kernel, len(bounds), mean)
@@ -297,8 +299,8 @@ class BoxModel(Model):
         return bounds
 
     def extended(self, domain: Domain) -> Model:
-        grown = self._on(domain)
-        if self.prior.constant is None:  # a function, which may refuse the new points
+        grown = self._without_engine(domain)
+        if self.prior.constant is None:  # the function may raise at new points
             added = domain.points(np.arange(self.domain.size, domain.size))
             self.prior_mean(added[~np.isnan(added[:, 0])])
         engine = self.engine
@@ -318,17 +320,18 @@ class BoxModel(Model):
         return found.x, found.value
 
     def top(self, index: Acquisition, pending: Sequence[int], key: tuple[int, int]) -> Top:
-        """Return where an index is largest over the box, given pending points; `key` as of `maximize`."""
+        """Return the maximum of an index over the box, given pending points; `key` as in `maximize`."""
         engine = self.engine
         assert isinstance(engine, BoxEngine)
-        known, awaited = self.domain.points(np.flatnonzero(self._queried)), self.domain.points(list(pending))
-        return top_of_box(engine, self._bounds, cast(SmoothIndex, index), known, awaited, self.regularization, key)
+        observed, pending_points = self.domain.points(np.flatnonzero(self._queried)), self.domain.points(list(pending))
+        smooth = cast(SmoothIndex, index)
+        return top_of_box(engine, self._bounds, smooth, observed, pending_points, self.regularization, key)
 
 
 def make_model(
     prior: ModelPrior, domain: Domain, make_engine: MakeEngine, regularization: float,
     schedule: HyperparameterSchedule | None = None,
 ) -> Model:  # fmt: skip
-    """Make the model of a domain: that of a whole box, or one on candidates; parameters as of `Model`."""
+    """Make the model of a domain: a `BoxModel` for a whole box, else a `Model`; parameters as in `Model`."""
     kind = BoxModel if domain.whole_box else Model
     return kind(prior, domain, make_engine, regularization, schedule)

@@ -1,244 +1,159 @@
-"""Where the shards of a posterior or a policy are: in this process, on its threads, or wherever an executor has them.
+"""Executors that hold the shards of a posterior or a policy, and those that use this process alone.
 
-A shard is an object that computes a part of a posterior: some tiles, some cells, or one prior's model. It is made by
-a function, is told what changes it (`tell`, in the same order everywhere) and answers questions (`ask`).
+A shard is an object that computes a part of a posterior: some tiles, some cells, or one prior's model. It is made by a
+function, receives the changes that concern it (`tell`, in the same order in every executor) and answers questions
+(`ask`). A tell and a question are calls of the shard's own methods. For executors in other processes it also has
+
+    changing         names (frozenset of str) of the methods that change later answers; if a shard is lost, their calls
+                     are repeated in a new one
+    state()          arrays from which a new shard of the same maker continues; not needed if the caller has the states
+    restore(state)   restores a shard from such arrays
 """
 
 from __future__ import annotations
 
 import os
 import re
-import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
-from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.state import State
+from scalable_bandits.posteriors.threads import Threads
 
 Maker = Callable[[], Any]
 
 
-class Shard(Protocol):
-    """What is asked of a shard.
-
-    Attributes
-    ----------
-    CHANGING : frozenset
-        Names of the methods whose calls change later answers. A shard that is lost is made again by repeating them.
-    ASKING : frozenset
-        Names of those that do so where `ask_is_stateful`.
-    """
-
-    CHANGING: ClassVar[frozenset[str]]
-    ASKING: ClassVar[frozenset[str]]
-
-    @property
-    def ask_is_stateful(self) -> bool:
-        """Whether questions change the last digits of later answers."""
-
-    def state(self) -> State:
-        """Everything that a shard fresh from its maker needs to go on in the place of this one."""
-
-    def restore(self, state: State) -> None:
-        """Take the state of another shard of the same maker."""
-
-
-class Shards(Protocol):
+class Shards(ABC):
     """The shards of one posterior, numbered from 0."""
 
+    @abstractmethod
     def tell(self, numbers: Sequence[int] | None, method: str, *arguments: Any) -> None:
-        """Have some shards (all for None) call a method that changes them, before they answer their next question."""
+        """Have some shards (all for None) call a method that changes them before they answer their next question."""
 
+    @abstractmethod
     def ask(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
-        """Call a method of some shards with the same arguments; the answers, in the order of the numbers."""
+        """Call a method of some shards with the same arguments; return the answers in the order of the numbers."""
 
-    def prefetch(self, numbers: Sequence[int], method: str, *arguments: Any) -> None:
-        """Name the question that is likely to follow the next one, so that one message can carry both answers."""
-
+    @abstractmethod
     def restore(self, states: Mapping[int, State]) -> None:
-        """Take states of shards, by number."""
+        """Restore shards from their states by number."""
 
-    def close(self) -> None:
-        """Release what is held for the shards elsewhere; it is made again where they are asked again."""
+    def prefetch(self, numbers: Sequence[int], method: str, *arguments: Any) -> None:  # noqa: B027 - a hint
+        """Announce the question that is likely to follow the next one, so that one message can bring both answers."""
+
+    def close(self) -> None:  # noqa: B027 - shards of this process end with their owner
+        """Delete the shards in other processes; later questions make them again."""
 
 
 class Executor(Protocol):
-    """Where shards live.
+    """Holder of shards.
 
     Attributes
     ----------
     threads : int
-        Threads of this process that may work at the same time.
+        Number of threads of this process that work at the same time.
     remote : bool
-        Whether shards live in other processes.
+        Whether the shards are in other processes.
     """
 
     threads: int
     remote: bool
 
     def shards(self, makers: Sequence[Maker], name: str, source: Callable[[int], State] | None = None) -> Shards:
-        """Shards by the functions that make them.
+        """Return the shards that some functions make.
 
         Parameters
         ----------
         makers
             One function a shard.
         name
-            Name of what they compute, for a dashboard.
+            Name of the shards, for a dashboard.
         source
-            State of a shard by its number, where the caller knows it; shards are asked for theirs otherwise.
+            Function that returns the state of a shard by its number, if the caller has the states; the shards are asked
+            for them otherwise.
         """
 
     def close(self) -> None:
-        """Release what was started; it is started again where it is needed again."""
+        """Release the resources; later questions start them again."""
 
     @property
     def portable(self) -> Any:
-        """What `executor` makes such an executor of in another process."""
+        """Value of `on` from which `executor` makes such an executor in another process."""
 
 
-class LocalShards:
-    """Shards of this process, one after the other.
+class LocalShards(Shards):
+    """Shards of this process.
 
     Parameters
     ----------
     makers
-        One function a shard, that makes it.
+        One function a shard, which makes it.
+    threads
+        Threads that share the shards asked; one after the other is asked if not given.
     """
 
-    def __init__(self, makers: Sequence[Maker]):
+    def __init__(self, makers: Sequence[Maker], threads: Threads | None = None):
         self._shards = [make() for make in makers]
+        self._threads = Threads() if threads is None else threads
 
     def tell(self, numbers: Sequence[int] | None, method: str, *arguments: Any) -> None:
-        """Call a method of some shards."""
         self.ask(range(len(self._shards)) if numbers is None else numbers, method, *arguments)
 
     def ask(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
-        """Call a method of some shards with the same arguments."""
-        return [getattr(self._shards[number], method)(*arguments) for number in numbers]
+        def answers(first: int, stop: int) -> list[Any]:
+            return [getattr(self._shards[number], method)(*arguments) for number in numbers[first:stop]]
 
-    def prefetch(self, numbers: Sequence[int], method: str, *arguments: Any) -> None:
-        """Nothing is saved here."""
+        return [answer for run in self._threads.each(answers, 0, len(numbers)) for answer in run]
 
     def restore(self, states: Mapping[int, State]) -> None:
-        """Restore some shards."""
         for number, state in states.items():
             self._shards[number].restore(state)
 
-    def close(self) -> None:
-        """Nothing is held elsewhere."""
-
-
-class ThreadedShards(LocalShards):
-    """Shards of this process, several at a time.
-
-    Parameters
-    ----------
-    makers
-        One function a shard, that makes it.
-    pool
-        Threads that call them.
-    """
-
-    def __init__(self, makers: Sequence[Maker], pool: InThreads):
-        self._threads = pool
-        super().__init__(makers)
-
-    def ask(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
-        calls = [getattr(self._shards[number], method) for number in numbers]
-        if len(calls) == 1:
-            return [calls[0](*arguments)]
-        with one_thread:
-            running = [self._threads.pool.submit(call, *arguments) for call in calls]
-            failures = [future.exception() for future in running]  # of all: none may run on when an error is raised
-        for failure in failures:
-            if failure is not None:
-                raise failure
-        return [future.result() for future in running]
-
 
 class InProcess:
-    """Executor that works on one shard after the other, in the calling thread."""
-
-    threads = 1
-    remote = False
-    portable = None
-
-    def shards(self, makers: Sequence[Maker], name: str, source: Callable[[int], State] | None = None) -> LocalShards:
-        """Shards, one after the other."""
-        return LocalShards(makers)
-
-    def close(self) -> None:
-        """Nothing was started."""
-
-
-class InThreads:
-    """Executor that works on shards in threads of this process: no copies and no messages.
+    """Executor of this process, without copies and messages.
 
     Parameters
     ----------
-    count
-        Number of threads.
+    threads
+        Number of threads that work on the shards; the calling thread alone if not given.
     """
 
     remote = False
 
-    def __init__(self, count: int):
-        self.threads = count
-        self._pool: ThreadPoolExecutor | None = None
-        self._guard = threading.Lock()
+    def __init__(self, threads: int | None = None):
+        self.threads = threads or 1
+        self.portable = None if threads is None else f"threads:{threads}"
+        self._threads = Threads(self.threads)
 
-    def __reduce__(self) -> Any:
-        return type(self), (self.threads,)
-
-    @property
-    def portable(self) -> str:
-        """Its name."""
-        return f"threads:{self.threads}"
-
-    @property
-    def pool(self) -> ThreadPoolExecutor:
-        """The threads, started when they are first needed."""
-        with self._guard:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="shards")
-            return self._pool
-
-    def shards(
-        self, makers: Sequence[Maker], name: str, source: Callable[[int], State] | None = None
-    ) -> ThreadedShards:
-        """Shards, several at a time."""
-        return ThreadedShards(makers, self)
+    def shards(self, makers: Sequence[Maker], name: str, source: Callable[[int], State] | None = None) -> LocalShards:
+        """Return the shards that some functions make."""
+        return LocalShards(makers, self._threads)
 
     def close(self) -> None:
         """End the threads."""
-        with self._guard:
-            if self._pool is not None:
-                self._pool.shutdown()
-            self._pool = None
+        self._threads.close()
 
 
-_elsewhere: list[Callable[[Any], Executor]] = []
+_factories: list[Callable[[Any], Executor]] = []
 
 
 def register(factory: Callable[[Any], Executor]) -> None:
-    """Name the function that makes the executors of other processes, from what `on` says."""
-    _elsewhere[:] = [factory]
+    """Register the function that makes the executors of other processes from `on`."""
+    _factories[:] = [factory]
 
 
 def executor(on: Any) -> Executor:
-    """Executor that `on` names: this process for None, its threads for "threads:4", a cluster for all others.
+    """Return the executor that `on` names: this process for None, its threads for "threads:4", a cluster otherwise.
 
     Raises
     ------
     ValueError
-        If it names nothing.
+        If `on` has no meaning.
     """
-    if on is None:
-        return InProcess()
-    count = threads_of(on)
-    return _elsewhere[0](on) if count is None else InThreads(count)
+    threads = threads_of(on)
+    return InProcess(threads) if on is None or threads is not None else _factories[0](on)
 
 
 def cores() -> int:

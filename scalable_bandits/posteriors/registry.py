@@ -1,4 +1,4 @@
-"""The engines by name: what each can do, up to which size, and which one is the default for a space and a kernel."""
+"""Registry of engines by name, and choice of the default engine for a space and a kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scalable_bandits.posteriors.tiled.engine import TiledEngine
 from scalable_bandits.specification import nearest
 
 AUTO = "auto"
-DENSE_LIMIT = 6_000  # candidates; at 4,900 the full covariance was still twice as fast (benchmarks, "engines")
+DENSE_LIMIT = 6_000  # number of candidates; at 4,900 the dense engine was still twice as fast (benchmarks, "engines")
 
 _engines: dict[str, type[Engine]] = {}
 
@@ -26,9 +26,9 @@ def register_engine(name: str, engine: type[Engine]) -> None:
     Parameters
     ----------
     name
-        Name of the engine. A name that is registered already is replaced.
+        Name of the engine; an engine registered under this name before is replaced.
     engine
-        Class of the engine. Its class attributes say what it can do (`Engine`).
+        Class of the engine, whose class attributes describe its abilities (`Engine`).
 
     Raises
     ------
@@ -51,7 +51,7 @@ register_engine("autoregressive", KalmanEngine)
 
 
 def find_engine(name: str) -> type[Engine] | None:
-    """Return the class of a registered engine; None if no engine has this name, as of "auto".
+    """Return the class of a registered engine; None if no engine has this name, also for "auto".
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def find_engine(name: str) -> type[Engine] | None:
 
 
 def engine_class(name: str) -> type[Engine]:
-    """Class of a registered engine.
+    """Return the class of a registered engine.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def engine_class(name: str) -> type[Engine]:
     Raises
     ------
     ValueError
-        If no engine has this name; the message suggests the nearest.
+        If no engine has this name; the message suggests the nearest one.
     """
     if name not in _engines:
         checks.refuse("engine", name, nearest(str(name), (AUTO, *_engines)))
@@ -85,7 +85,7 @@ def check_engine(name: str, size: int, epsilon: float = 0.0, exact: bool = False
     Parameters
     ----------
     name
-        Name of a registered engine, or "auto": by kernel and size.
+        Name of a registered engine, or "auto" for the default by kernel and size.
     size
         Number of candidates.
     epsilon
@@ -96,13 +96,13 @@ def check_engine(name: str, size: int, epsilon: float = 0.0, exact: bool = False
     Returns
     -------
     str
-        Name of the engine: `name`, or the default if that is "auto".
+        Name of the engine, "auto" resolved.
 
     Raises
     ------
     ValueError
-        If the name is unknown, or the engine cannot take so many candidates, cannot forget where the kernel does, or is
-        not exact where that is asked for.
+        If the name is unknown, the space too large for the engine, or the engine cannot forget or is not exact as
+        required.
     """
     if name == AUTO:
         name = "autoregressive" if epsilon else "dense" if size <= DENSE_LIMIT else "blocked"
@@ -110,7 +110,7 @@ def check_engine(name: str, size: int, epsilon: float = 0.0, exact: bool = False
     if epsilon and not engine.forgets:
         checks.refuse("engine", name, f"{_names(lambda each: each.forgets)} for a kernel with TemporalDecay")
     if exact and not engine.exact:
-        checks.refuse("engine", name, f"{_names(lambda each: each.exact)}: exact ones")
+        checks.refuse("engine", name, f"{_names(lambda each: each.exact)}, which are exact")
     check_size(name, size, engine.limit)
     return name
 
@@ -153,16 +153,16 @@ def make_engine(
     kernel
         Prior covariance.
     points
-        (n, d) coordinates of the candidates.
+        Coordinates (n, d) of the candidates, in units of x.
     prior_mean
-        (n,) prior mean at the candidates, in units of y.
+        Prior mean (n,) at the candidates, in units of y.
     options
-        Settings of single engines; the defaults if not given.
+        Settings of the engine; the defaults if not given.
 
     Raises
     ------
     ValueError
-        If `check_engine` refuses the name.
+        If `check_engine` raises it.
     """
     kind = engine_class(check_engine(name, len(points), kernel.epsilon))
     return kind.build(kernel, points, prior_mean, options or EngineOptions())

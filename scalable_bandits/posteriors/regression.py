@@ -1,4 +1,4 @@
-"""Posterior at any points, refitted from scratch: one Cholesky factor of the distinct observed points."""
+"""Posterior at any points, computed from scratch by one Cholesky factor of the distinct observed points."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 
-JITTER = (0.0, 1e-14, 1e-12, 1e-10)  # times the largest prior variance
+JITTER = (0.0, 1e-14, 1e-12, 1e-10)  # tried in turn, in units of the largest prior variance
 
 
 def covariances(kernel: Kernel, X: Floats, Z: Floats) -> Floats:
@@ -20,12 +20,12 @@ def covariances(kernel: Kernel, X: Floats, Z: Floats) -> Floats:
 
 
 def positive_factor(matrix: Floats, noise_variance: Floats) -> tuple[Floats, float]:
-    """Lower Cholesky factor of a covariance (m, m) plus noise variances (m,), and the jitter that it took.
+    """Return the lower Cholesky factor of a covariance (m, m) plus noise variances (m,), and the jitter added to these.
 
     Raises
     ------
     scipy.linalg.LinAlgError
-        If even a jitter of 1e-10 of the largest variance leaves the matrix indefinite.
+        If the matrix is indefinite even with a jitter of 1e-10 of the largest variance.
     """
     scale = float(matrix.diagonal().max(initial=0.0))
     for step in JITTER:
@@ -38,7 +38,7 @@ def positive_factor(matrix: Floats, noise_variance: Floats) -> tuple[Floats, flo
 
 
 class Regression:
-    """Gaussian-process regression (Rasmussen & Williams 2006, Algorithm 2.1) with a noise a point.
+    """Gaussian-process regression (Rasmussen & Williams 2006, Algorithm 2.1) with a noise variance for each point.
 
     Parameters
     ----------
@@ -47,19 +47,19 @@ class Regression:
     points
         (m, d) distinct observed points.
     noise_variance
-        (m,) variance of the (averaged) observation at each, in squared units of y.
+        (m,) noise variance of the averaged observation at each point, in squared units of y.
     residuals
         (m,) averaged observations minus the prior mean, in units of y.
 
     Attributes
     ----------
     jitter : float
-        Added to the noise variances because rounding had made the matrix indefinite; 0 almost always.
+        Amount added to the noise variances where rounding made the matrix indefinite; 0 almost always.
 
     Raises
     ------
     scipy.linalg.LinAlgError
-        If even a jitter of 1e-10 of the prior variance leaves the matrix indefinite.
+        If the matrix is indefinite even with a jitter of 1e-10 of the largest prior variance.
     """
 
     def __init__(self, kernel: Kernel, points: Floats, noise_variance: Floats, residuals: Floats):
@@ -69,7 +69,7 @@ class Regression:
         self._alpha = cho_solve((self._factor, True), residuals)
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        """Posterior mean minus prior mean, and variance, at points x (k, d): two (k,) arrays."""
+        """Return posterior mean minus prior mean, and variance, at points x (k, d): two (k,) arrays."""
         variance = self._kernel.diagonal(x)
         if not len(self._points):
             return np.zeros(len(x)), variance

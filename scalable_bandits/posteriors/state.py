@@ -1,39 +1,48 @@
-"""State as named arrays: what a posterior or a policy is at one moment, to be kept and put back bit for bit.
+"""State as named arrays: what a posterior or a policy is at one moment, to be saved and restored bit for bit.
 
-A class that derives from `Stateful` declares once what its state is made of. Checkpoints, restoring, copies and sizes
-follow from the declaration:
+A class that derives from `Stateful` declares once what its state is made of. Checkpoints, restoring and sizes follow
+from the declaration:
 
     class Window(Stateful):
         STATE = (array("gram", "(r, r)"), array("shift", "(r,)"), number("rank", int))
 
-`state` returns arrays by name; `restore`, on an object made from the same specification, puts them back. Numbers are
-arrays without dimensions. The names are those in checkpoints on disk: renaming one makes older checkpoints unreadable.
+`state` returns arrays by name; `restore` puts them into an object made from the same specification. Numbers are arrays
+without dimensions. The names are those in checkpoints on disk: renaming one makes older checkpoints unreadable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from scalable_bandits import checks
+
 State = dict[str, NDArray[Any]]
 
 
 class Field(NamedTuple):
-    """One entry of a state."""
+    """One entry of a state, or a group of entries."""
 
-    name: str  # name in the state
-    shape: str  # such as "(n, d)"; "" for parts that have a state of their own
-    dtype: DTypeLike | None  # None: that of the array, or a part
-    read: Callable[[Any], Any]  # value of an object: an array, a number, or the state of a part
-    write: Callable[[Any, Any], None]  # puts such a value back
-    default: Any = None  # value where an older state has no such entry; None: it has one
+    name: str  # name in the state; of a group the prefix of its names, "" for none
+    shape: str  # such as "(n, d)"; "" for a group
+    dtype: DTypeLike | None  # None: as `read` returns it
+    read: Callable[[Any], Any]  # returns the value of an object: an array, a number, or the state of a group
+    write: Callable[[Any, Any], None]  # restores such a value
+    default: Any = None  # value for older states without this entry; None: every state has it
 
 
 def array(
-    attribute: str, shape: str, dtype: DTypeLike = np.float64, *, name: str = "", used: str = "", default: Any = None
+    attribute: str,
+    shape: str,
+    dtype: DTypeLike = np.float64,
+    *,
+    name: str = "",
+    used: str | tuple[str, ...] = (),
+    default: Any = None,
 ) -> Field:
     """Declare an array, which is filled in place when it is restored.
 
@@ -42,29 +51,34 @@ def array(
     attribute
         Attribute that holds the array.
     shape
-        Shape, such as "(n, d)".
+        Shape of the part in use, such as "(n, d)".
     dtype
         Data type.
     name
         Name in the state; the attribute's, without underscores in front, if not given.
     used
-        Attribute with the number of rows that are in use; the array has room for more. All rows, if not given.
+        Attributes with the lengths in use of the leading axes, for an array that has room for more; dotted names reach
+        into members. All of the array if not given.
     default
-        Value where an older state has no such entry.
+        Value for older states without this entry; of an array a number that fills it, or an array.
     """
+    lengths = [attrgetter(length) for length in ((used,) if isinstance(used, str) else used)]
+    entry = name or attribute.lstrip("_")
 
     def read(owner: Any) -> Any:
-        held = getattr(owner, attribute)
-        return held[: getattr(owner, used)] if used else held
+        return getattr(owner, attribute)[tuple(slice(length(owner)) for length in lengths)]
 
     def write(owner: Any, value: Any) -> None:
-        held = getattr(owner, attribute)
-        (held[: len(value)] if used else held)[...] = value
+        held, value = getattr(owner, attribute), np.asarray(value)
+        held = held[tuple(map(slice, value.shape))] if used else held
+        if value.shape not in ((), held.shape):
+            checks.refuse(f"state: {entry}", f"shape {value.shape}", f"{held.shape}, {shape}")
+        held[...] = value
 
-    return Field(name or attribute.lstrip("_"), shape, dtype, read, write, default)
+    return Field(entry, shape, dtype, read, write, default)
 
 
-def number(attribute: str, kind: type, *, name: str = "", default: Any = None) -> Field:
+def number(attribute: str, kind: type, *, name: str = "", stored: str = "", default: Any = None) -> Field:
     """Declare a number or a truth value.
 
     Parameters
@@ -72,46 +86,52 @@ def number(attribute: str, kind: type, *, name: str = "", default: Any = None) -
     attribute
         Attribute that holds the number.
     kind
-        float, int or bool.
+        Type: float, int or bool.
     name, default
-        As of `array`.
+        As for `array`.
+    stored
+        Attribute that is restored, where `attribute` is a property.
     """
 
     def write(owner: Any, value: Any) -> None:
-        setattr(owner, attribute, kind(value))
+        setattr(owner, stored or attribute, kind(value))
 
-    return Field(name or attribute.lstrip("_"), "()", kind, lambda owner: getattr(owner, attribute), write, default)
+    return Field(name or attribute.lstrip("_"), "()", kind, attrgetter(attribute), write, default)
 
 
 def value(
-    name: str, shape: str, dtype: DTypeLike, read: Callable[[Any], ArrayLike], write: Callable[[Any, Any], None],
+    name: str, shape: str, dtype: DTypeLike | None, read: Callable[[Any], ArrayLike], write: Callable[[Any, Any], None],
     default: Any = None,
 ) -> Field:  # fmt: skip
-    """Declare what is no array in the object, such as a dict or a list: how it becomes an array, and back.
+    """Declare a value that is not an array in the object, such as a dict or a list.
 
     Parameters
     ----------
     name
         Name in the state.
-    shape, dtype, default
-        As of `array`.
+    shape, default
+        As for `array`.
+    dtype
+        Data type; None: as `read` returns it.
     read
-        Returns the array (...,) of an object.
+        Function that returns the array (...,) of an object.
     write
-        Puts such an array back.
+        Function that restores such an array.
     """
     return Field(name, shape, dtype, read, write, default)
 
 
-def member(attribute: str, *, name: str = "") -> Field:
-    """Declare an attribute that has a state of its own; its entries come under ``name.``.
+def member(attribute: str, *, name: str = "", prefix: bool = True) -> Field:
+    """Declare an attribute that has a state of its own.
 
     Parameters
     ----------
     attribute
-        Attribute that holds the object, or None where there is none.
+        Attribute that holds the object; None where there is no object.
     name
-        As of `array`.
+        As for `array`.
+    prefix
+        Whether the names of its entries begin with ``name.``; if not, they stand among those of the owner.
     """
 
     def read(owner: Any) -> State:
@@ -123,7 +143,22 @@ def member(attribute: str, *, name: str = "") -> Field:
         if held is not None:
             held.restore(state)
 
-    return Field(name or attribute.lstrip("_"), "", None, read, write)
+    return group((name or attribute.lstrip("_")) if prefix else "", read, write)
+
+
+def group(name: str, read: Callable[[Any], State], write: Callable[[Any, State], None]) -> Field:
+    """Declare entries whose names or number differ between objects of the class.
+
+    Parameters
+    ----------
+    name
+        Prefix: the names of the entries begin with ``name.``; "": they stand among those of the owner.
+    read
+        Function that returns the arrays (...,) of an object by name, without the prefix.
+    write
+        Function that restores such arrays; without a prefix it receives the owner's whole state.
+    """
+    return Field(name, "", None, read, write)
 
 
 class Stateful:
@@ -139,45 +174,55 @@ class Stateful:
 
     @classmethod
     def state_fields(cls) -> tuple[Field, ...]:
-        """All entries of the state, those of base classes first."""
+        """Return all entries of the state, those of base classes first."""
         return tuple(field for kind in reversed(cls.__mro__) for field in vars(kind).get("STATE", ()))
 
     def state(self) -> State:
-        """Return the arrays (...,) of the state by name; they may be the object's own, which change as it goes on."""
+        """Return the arrays (...,) of the state by name; they may be views of arrays that the object changes later."""
         found: State = {}
         for field in self.state_fields():
             held = field.read(self)
             if field.shape:
                 found[field.name] = np.asarray(held, dtype=field.dtype)
             else:
-                found.update(nested(**{field.name: held}))
+                found.update(nested(**{field.name: held}) if field.name else held)
         return found
 
     def restore(self, state: State) -> None:
-        """Put back arrays (...,) that `state` returned, on an object of the same specification."""
+        """Restore from arrays (...,) that `state` returned, of an object of the same specification.
+
+        Entries that the class does not declare are ignored: older versions had some.
+
+        Raises
+        ------
+        ValueError
+            If an entry is missing, which is noticed before the object's own entries change, or has another shape.
+        """
+        fields = self.state_fields()
+        missing = [f.name for f in fields if f.shape and f.default is None and f.name not in state]
+        if missing:
+            checks.refuse("state", sorted(state), f"a state of {type(self).__name__}, which has {', '.join(missing)}")
         self.before_restore(state)
-        for field in self.state_fields():
-            if not field.shape:
-                field.write(self, part(state, field.name))
-            elif field.name in state or field.default is None:
-                field.write(self, state[field.name])
+        for field in fields:
+            if field.shape:
+                field.write(self, state.get(field.name, field.default))
             else:
-                field.write(self, field.default)
+                field.write(self, part(state, field.name) if field.name else state)
         self.after_restore()
 
     def before_restore(self, state: State) -> None:
-        """Make room for the arrays (...,) of a state, or refuse it, before any entry is put back."""
+        """Make room for the arrays (...,) of a state, or refuse it, before any entry is restored."""
 
     def after_restore(self) -> None:
-        """Compute again what follows from the state."""
+        """Recompute what follows from the state."""
 
     def nbytes(self) -> int:
-        """Size of the state in bytes."""
+        """Return the size of the state in bytes."""
         return sum(held.nbytes for held in self.state().values())
 
 
 def copied(state: Mapping[str, NDArray[Any]]) -> State:
-    """Copy a state, so that it stays as it is while its object goes on.
+    """Copy a state, so that it stays as it is when its object changes.
 
     Parameters
     ----------
@@ -188,7 +233,7 @@ def copied(state: Mapping[str, NDArray[Any]]) -> State:
 
 
 def arrays(**values: ArrayLike) -> State:
-    """State of some numbers and arrays.
+    """Return the state of some numbers and arrays.
 
     Parameters
     ----------
@@ -199,18 +244,18 @@ def arrays(**values: ArrayLike) -> State:
 
 
 def nested(**parts: Mapping[str, NDArray[Any]]) -> State:
-    """State of an object's parts, each under its name.
+    """Return the state of an object's parts, each under its name.
 
     Parameters
     ----------
     parts
-        States by name of the part; their arrays (...,) stay as they are.
+        States by name of the part; their arrays (...,) are not copied.
     """
     return {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
 
 
 def part(state: Mapping[str, NDArray[Any]], name: str) -> State:
-    """State of one part of what `nested` put together; empty if the part had none.
+    """Return the state of one part of what `nested` put together; empty if there is no such part.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Threads of this process among which runs of tiles are shared out."""
+"""Threads of this process that share a piece of work."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ Result = TypeVar("Result")
 
 
 class Threads:
-    """Threads that do a piece of work on consecutive numbers, each on a run of its own.
+    """Threads that each work on a run of consecutive numbers.
 
-    The threads are started when they are first needed. They end when this object is deleted. Copies, pickled or not,
-    and processes that are forked start threads of their own.
+    They start when they are first needed, and end when this object is deleted. Copies, also by pickle, and forked
+    processes start their own.
 
     Parameters
     ----------
     count
-        Number of threads, with the calling one.
+        Number of threads, including the calling one.
     """
 
     def __init__(self, count: int = 1):
         self.count = count
         self._pool: ThreadPoolExecutor | None = None
-        self._process = 0  # whose threads those of the pool are
+        self._process = 0  # process of the pool's threads
 
     def each(self, work: Callable[[int, int], Result], first: int, stop: int, least: int = 1) -> list[Result]:
-        """Results of `work(start, end)` on runs that make up the numbers from `first` to `stop`, in their order.
+        """Divide a range of numbers into runs and return `work(start, end)` of each, in order.
 
         The calling thread takes the first run. An exception is raised after all runs have ended.
 
@@ -40,9 +40,9 @@ class Threads:
         work
             Function of the first number of a run and the one after its last.
         first, stop
-            First number, and the one after the last.
+            First number of the range, and the one after the last.
         least
-            Numbers in a run, at the least: with fewer than twice as many all are done in the calling thread.
+            Least number of numbers in a run; with fewer than twice as many there is one run.
         """
         runs = min(self.count, (stop - first) // least)
         if runs <= 1:
@@ -56,6 +56,10 @@ class Threads:
             finally:
                 wait(others)
         return [own, *(other.result() for other in others)]
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool = None
 
     def _started(self) -> ThreadPoolExecutor:
         if self._pool is None or self._process != os.getpid():

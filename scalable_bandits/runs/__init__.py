@@ -1,1 +1,1 @@
-"""Runs of a policy: simulated, maximising a function, recorded in a store, resumed from it."""
+"""Runs of a policy: simulation, maximisation of a function, recording in a store, resuming from it."""

@@ -1,13 +1,13 @@
-"""Evaluations in flight: several at a time, the next one asked for as soon as any returns, the others pending.
+"""Several evaluations at a time: as soon as one returns, the next point is asked for, with the others pending.
 
-Every evaluation has a ticket: five pulls of one arm are five tickets, five measurements. What becomes of a ticket:
+Every evaluation has a ticket, so that five pulls of one arm are five measurements. States of a ticket:
 
     proposed -> running -> done
-                        -> lost (its worker died; it runs again)
-                        -> failed -> running (tried again)
-                                  -> failed for good: its point is pending no longer
+                        -> lost (its worker died) -> running
+                        -> failed -> running (a retry)
+                        -> failed, final (its point is no longer pending)
 
-An answer to a ticket that has its answer changes nothing.
+A second result for a ticket is ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -30,34 +30,34 @@ from scalable_bandits.policies.measurements import LARGEST
 if TYPE_CHECKING:
     from scalable_bandits.store.tickets import Change, TicketLog
 
-ROOM_SECONDS = 2.0  # between two looks at whether there is room for more evaluations, where none comes to its end
-LEAVE = 2  # evaluations of a point that fail for good, one after the other, before the point is left out
+SLOT_CHECK_SECONDS = 2.0  # between two checks for new slots of the executor while no evaluation ends
+MOST_FAILURES = 2  # final failures of a point in succession before it is excluded
 
 
 @attrs.define
 class Ticket:
-    """One evaluation.
+    """Evaluation of the function at one point.
 
     Attributes
     ----------
     number
-        From 0, in the order in which the points were asked for.
+        Position, from 0, in the order in which the points were asked for.
     candidate
-        Number of the policy's candidate that is evaluated.
+        Number of the evaluated candidate.
     state
         "proposed", "running", "done", "failed" or "lost".
     final
-        Whether this is its last state; otherwise the evaluation is tried (again).
+        Whether the state is the last one; otherwise the evaluation will run (again).
     starts
-        How often the function was called.
+        Number of calls of the function.
     failures
-        How often it failed.
+        Number of calls that failed.
     where
-        Worker that it ran on last.
+        Worker of the last call.
     error
-        Of the last failure, in one line.
+        Error of the last failure, in one line.
     proposed, changed
-        When it was asked for, and when its state changed last; seconds since 1970.
+        Times of the proposal and of the last change of state, in seconds since 1970.
     """
 
     number: int
@@ -72,14 +72,14 @@ class Ticket:
     changed: float = attrs.field(factory=time.time)
 
     def become(self, state: str, **fields: Any) -> None:
-        """Change the state, and other fields with it."""
+        """Change the state and other fields."""
         self.state, self.changed = state, time.time()
         for name, value in fields.items():
             setattr(self, name, value)
 
 
 def tickets_of(changes: Iterable[Change]) -> dict[int, Ticket]:
-    """Tickets as their journal leaves them."""
+    """Return the tickets, by number, after the changes of a log."""
     found: dict[int, Ticket] = {}
     for change in changes:
         ticket = found.setdefault(change.number, Ticket(change.number, -1, proposed=change.time))
@@ -89,14 +89,14 @@ def tickets_of(changes: Iterable[Change]) -> dict[int, Ticket]:
 
 
 def parse_value(result: Any, x: Any) -> float:
-    """What a function returned at x, as a number that can be told.
+    """Convert a function's result at x to a number that can be told.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If the result is not a number, not finite, or too large.
     """
-    y = float(result) if isinstance(result, bool | np.bool_) else checks.to_float(result)  # success counts 1
+    y = float(result) if isinstance(result, bool | np.bool_) else checks.to_float(result)  # success is 1
     if not isinstance(y, float):
         checks.refuse("function", f"{result!r} at {x}", "a function that returns a number")
     if not math.isfinite(y) or abs(y) > LARGEST:
@@ -105,16 +105,16 @@ def parse_value(result: Any, x: Any) -> float:
 
 
 def evaluate(function: Callable[[Any], Any], x: Any, number: int) -> float:
-    """Value of a function at x, as a number that can be told; what it raises goes on, with a note where it was raised.
+    """Return the value of a function at x; a note with evaluation and x is added to any exception.
 
     Parameters
     ----------
     function
-        From a point (d,), or an arm number, to a number, in units of y.
+        Function from a point (d,), or an arm number, to a number, in units of y.
     x
-        Where.
+        Point (d,) or arm number.
     number
-        Of the evaluation, from 1: for the note.
+        Number of the evaluation, from 1, for the note.
     """
     try:
         return parse_value(function(x), x)
@@ -124,125 +124,137 @@ def evaluate(function: Callable[[Any], Any], x: Any, number: int) -> float:
 
 
 def trace_of(error: BaseException) -> str | None:
-    """Traceback of what `evaluate` let through, from the user's function on; None of any other exception."""
+    """Return the traceback of an exception from the user's function on; None if `evaluate` did not raise it."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code is not evaluate.__code__:
         frames = frames.tb_next
     if frames is None:
         return None
     inner = frames.tb_next
-    if inner is not None and inner.tb_frame.f_code is parse_value.__code__:  # it returned, but no number
+    if inner is not None and inner.tb_frame.f_code is parse_value.__code__:  # the function returned an invalid value
         inner = None
     return "".join(traceback.format_exception(type(error), error, inner))
 
 
-class Flight:
-    """Keeps evaluations in flight until a policy has had its budget.
+class EvaluationPlan(NamedTuple):
+    """Limits of an `EvaluationLoop`."""
+
+    budget: int  # number of evaluations that end (values and final failures), those of earlier processes included
+    told: int = 0  # number of values told by earlier processes
+    parallel: int | None = None  # number of evaluations in flight; None for the executor's slots, which may change
+    retries: int = 1  # number of times that a failed evaluation is tried again
+    seconds: float | None = None  # time after which no evaluation begins; None for no limit
+
+
+class EvaluationLoop:
+    """Loop that keeps evaluations in flight until the budget or the time is used up.
 
     Parameters
     ----------
     policy
-        Asked, told, and pending what is in flight. Points that it owes from an earlier process come first.
-    execution
-        Calls the function.
+        Policy that chooses the points. Its pending points of earlier processes are evaluated first.
+    executor
+        Executor that calls the function.
     name
-        Of the function, for the tasks' names.
-    budget
-        Evaluations that come to an end, be it by failing for good; earlier ones included.
-    told
-        How many were told by earlier processes.
-    parallel
-        How many in flight; as many as the execution has slots, which may change, if not given.
-    retries
-        How often a failed one is tried again.
-    seconds
-        No evaluation begins after so long; those that run are waited for.
+        Name of the function, for the names of tasks.
+    plan
+        Limits of the loop.
     log
-        Where the tickets are kept.
-    keep
-        Called with every point and its value, when the policy has been told.
+        Log of the tickets in the run's store, if there is one.
+    on_value
+        Function that is called with a point and its value after the policy was told.
+    advance
+        Function that is called with 1 when an evaluation has ended, for a progress bar.
+
+    Attributes
+    ----------
+    tickets : dict
+        Tickets by number, those of earlier processes included.
+    trace : str
+        Traceback of the last failure.
     """
 
     def __init__(
-        self, policy: Policy, execution: Execution, name: str, *, budget: int, told: int = 0,
-        parallel: int | None = None, retries: int = 1, seconds: float | None = None, log: TicketLog | None = None,
-        keep: Callable[[Any, float], None] = lambda x, y: None, advance: Callable[[int], None] = lambda count: None,
+        self, policy: Policy, executor: Execution, name: str, plan: EvaluationPlan, *, log: TicketLog | None = None,
+        on_value: Callable[[Any, float], None] = lambda x, y: None, advance: Callable[[int], None] = lambda count: None,
     ):  # fmt: skip
-        self._policy, self._execution, self._name = policy, execution, name
-        self._budget, self._parallel, self._retries = budget, parallel, retries
-        self._stop = math.inf if seconds is None else time.monotonic() + seconds
-        self._log, self._keep, self._advance = log, keep, advance
+        self._policy, self._executor, self._name, self._plan = policy, executor, name, plan
+        self._deadline = math.inf if plan.seconds is None else time.monotonic() + plan.seconds
+        self._log, self._on_value, self._advance = log, on_value, advance
         self.tickets = {} if log is None else tickets_of(log.changes)
-        self.trace = ""  # of the last failure
-        self._open: dict[str, Ticket] = {}  # by the key of its present task
-        self._held: dict[int, deque[Ticket]] = {}  # of an earlier process, by candidate: to be begun again
-        self._ended = told + sum(t.state == "failed" and t.final for t in self.tickets.values())
-        self._in_a_row: Counter[int] = Counter()  # failures for good by candidate, since its last success
-        self._take_up()
+        self.trace = ""
+        self._in_flight: dict[str, Ticket] = {}  # by the key of the present task
+        self._interrupted: dict[int, deque[Ticket]] = {}  # tickets of earlier processes to be run again, by candidate
+        self._ended = plan.told + sum(t.state == "failed" and t.final for t in self.tickets.values())
+        self._final_failures: Counter[int] = Counter()  # by candidate, since its last success
+        self._resume_tickets()
 
-    def _take_up(self) -> None:
-        """Sort out the tickets of earlier processes: those whose point is pending go on, the others were told."""
-        waiting = Counter(int(self._policy.finite_space.index(x)[0]) for x in self._policy.pending)
+    def _resume_tickets(self) -> None:
+        """Sort the tickets of earlier processes: those of pending points run again, the others were told."""
+        pending = Counter(self._policy.pending_points.numbers)
         for ticket in sorted(self.tickets.values(), key=lambda t: t.number):
+            candidate = ticket.candidate
             if ticket.final:
-                self._in_a_row[ticket.candidate] = (ticket.state == "failed") * (self._in_a_row[ticket.candidate] + 1)
-            elif waiting[ticket.candidate]:
-                waiting[ticket.candidate] -= 1
-                self._held.setdefault(ticket.candidate, deque()).append(ticket)
-                if ticket.state == "running":  # with the process that waited for it
+                self._final_failures[candidate] = (ticket.state == "failed") * (self._final_failures[candidate] + 1)
+            elif pending[candidate]:
+                pending[candidate] -= 1
+                self._interrupted.setdefault(candidate, deque()).append(ticket)
+                if ticket.state == "running":  # when its process ended
                     self._change(ticket, "lost")
             else:
                 self._change(ticket, "done", final=True)
 
     def run(self) -> None:
-        """Play until the budget or the time is used up and nothing is in flight."""
+        """Evaluate until the budget or the time is used up and nothing is in flight."""
         while True:
             self._fill()
-            if not self._open:
+            if not self._in_flight:
                 return
-            for event in self._execution.events(ROOM_SECONDS if self._parallel is None else None):
-                ticket = self._open.get(event.key)
+            for event in self._executor.events(SLOT_CHECK_SECONDS if self._plan.parallel is None else None):
+                ticket = self._in_flight.get(event.key)
                 if ticket is not None:
-                    self._take(ticket, event)
+                    self._handle(ticket, event)
 
     def _fill(self) -> None:
-        """Begin evaluations until as many are in flight as may be."""
-        most = self._execution.slots if self._parallel is None else self._parallel
-        while len(self._open) < most and self._ended + len(self._open) < self._budget and not self._late():
-            self._begin(self._propose())
+        """Start evaluations until the limit of those in flight, the budget or the deadline is reached."""
+        most = self._executor.slots if self._plan.parallel is None else self._plan.parallel
+        while len(self._in_flight) < min(most, self._plan.budget - self._ended) and not self._out_of_time():
+            self._start(self._propose())
 
-    def _late(self) -> bool:
-        return time.monotonic() >= self._stop
+    def _out_of_time(self) -> bool:
+        return time.monotonic() >= self._deadline
 
     def _propose(self) -> Ticket:
-        bad = [c for c, failures in self._in_a_row.items() if failures >= LEAVE]
+        """Ask the policy for a point, and return its interrupted ticket or a new one."""
+        excluded = [c for c, failures in self._final_failures.items() if failures >= MOST_FAILURES]
         space = self._policy.finite_space
-        if self._policy.domain.whole_box:  # of an earlier process the points may be known no more
+        if self._policy.domain.whole_box:  # points of an earlier process may be lost
             self._policy.pending_points.exclude(
-                [c for c in bad if c < space.size and np.isfinite(space.points([c])).all()]
+                [c for c in excluded if c < space.size and np.isfinite(space.points([c])).all()]
             )
             x = self._policy.ask()
         else:
-            left_out = np.concatenate([space.equal_to(c) for c in bad]) if bad else None
-            available = None if left_out is None else np.setdiff1d(np.arange(space.size), left_out)
-            if available is not None and not len(available):
-                raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}")
+            available = None
+            if excluded:
+                available = np.setdiff1d(np.arange(space.size), np.concatenate([space.equal_to(c) for c in excluded]))
+                if not len(available):
+                    raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}")
             x = self._policy.ask(available=available)
-        candidate = int(self._policy.finite_space.index(x)[0])
-        if self._held.get(candidate):
-            return self._held[candidate].popleft()
+        candidate = int(self._policy.domain.find(self._policy.space.parse(x)[0])[0])
+        if self._interrupted.get(candidate):
+            return self._interrupted[candidate].popleft()
         ticket = Ticket(len(self.tickets), candidate)
         self.tickets[ticket.number] = ticket
         self._change(ticket, "proposed")
         return ticket
 
-    def _begin(self, ticket: Ticket) -> None:
+    def _start(self, ticket: Ticket) -> None:
         key = f"evaluate {self._name}-{ticket.number}-{ticket.failures}"
-        self._open[key] = ticket
-        self._execution.submit(key, self._policy.finite_space.value(ticket.candidate))
+        self._in_flight[key] = ticket
+        self._executor.submit(key, self._policy.finite_space.value(ticket.candidate))
 
-    def _take(self, ticket: Ticket, event: Event) -> None:
-        """What became of a ticket."""
+    def _handle(self, ticket: Ticket, event: Event) -> None:
+        """Update a ticket by an event of its task."""
         if event.kind == "started":
             self._change(ticket, "running", where=event.where, starts=ticket.starts + 1)
         elif event.kind == "lost":
@@ -257,29 +269,32 @@ class Flight:
                 self._fail(ticket, event._replace(error=str(error), trace=f"{error}\n"))
                 return
             self._policy.tell(x, y)
-            del self._open[event.key]
-            self._in_a_row[ticket.candidate] = 0
+            del self._in_flight[event.key]
+            self._final_failures[ticket.candidate] = 0
             self._change(ticket, "done", final=True)
-            self._keep(x, y)
+            self._on_value(x, y)
             self._end()
 
     def _fail(self, ticket: Ticket, event: Event) -> None:
-        del self._open[event.key]
+        """Retry a failed evaluation, or abandon its point."""
+        del self._in_flight[event.key]
         self.trace = event.trace
-        final = event.final or ticket.failures >= self._retries
+        final = event.final or ticket.failures >= self._plan.retries
         self._change(ticket, "failed", failures=ticket.failures + 1, error=event.error, final=final)
         if final:
             self._policy.abandon(self._policy.finite_space.value(ticket.candidate))
-            self._in_a_row[ticket.candidate] += 1
+            self._final_failures[ticket.candidate] += 1
             self._end()
-        elif not self._late():
-            self._begin(ticket)
+        elif not self._out_of_time():
+            self._start(ticket)
 
     def _end(self) -> None:
+        """Count an evaluation that has ended."""
         self._ended += 1
         self._advance(1)
 
     def _change(self, ticket: Ticket, state: str, **fields: Any) -> None:
+        """Change a ticket, also in the log."""
         ticket.become(state, **fields)
         if self._log is not None:
             first = {"candidate": ticket.candidate} if state == "proposed" else {}

@@ -13,7 +13,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.policies import Best, Policy
 from scalable_bandits.progress import progress_bar
-from scalable_bandits.runs.evaluations import Flight, Ticket, evaluate
+from scalable_bandits.runs.evaluations import EvaluationLoop, EvaluationPlan, Ticket, evaluate
 from scalable_bandits.runs.preconditions import check_fresh
 from scalable_bandits.specification import function_name
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class Maximum:
-    """What `maximize` found.
+    """Result of `maximize`.
 
     Attributes
     ----------
     best : Best
-        Point of largest posterior mean among those evaluated, with the mean and its standard deviation.
+        Evaluated point of largest posterior mean, with the mean and its standard deviation.
     x
-        (n, d) points evaluated, in order; (n,) arm numbers for `Arms`.
+        Evaluated points (n, d) in order; for `Arms` arm numbers (n,).
     y
-        (n,) their values.
+        Values (n,), in units of y.
     tickets
-        Of evaluations in flight (`parallel`): what became of each, in the order in which they were asked for.
+        Tickets of the evaluations, in the order of asking; empty without `parallel` and `on`.
     """
 
     best: Best
@@ -50,11 +50,11 @@ class Maximum:
 
     @property
     def failed(self) -> list[Ticket]:
-        """Evaluations that failed for good."""
+        """Tickets of the evaluations that failed in all their attempts."""
         return [ticket for ticket in self.tickets if ticket.final and ticket.state == "failed"]
 
     def dataset(self) -> xarray.Dataset:
-        """The evaluations as an xarray dataset over ``round``."""
+        """Return the evaluations as an xarray dataset over ``round``."""
         import xarray
 
         dimensions = ("round", "dimension")[: self.x.ndim]
@@ -75,48 +75,49 @@ def maximize(
     durability: Durability = "round",
     progress: bool = False,
 ) -> Maximum:
-    """Evaluate a function where a policy says, `budget` times.
+    """Evaluate a function `budget` times, at the points that a policy chooses.
 
     Parameters
     ----------
     function
-        From a point (d,) (an arm number, for `Arms`) to a number, in units of y; larger is better. It may be noisy.
+        Function from a point (d,) (for `Arms` an arm number) to a number, in units of y; larger is better. Noise is
+        allowed.
     policy
-        Fresh: neither asked nor told.
+        Fresh policy, neither asked nor told.
     budget
-        Evaluations; with a store, those that the run has in the end.
+        Number of evaluations; with a store, the total number of its run.
     parallel
-        Evaluations in flight: when one returns the next point is asked for, the others pending. If not given: one, or
-        with `on` as many as its workers have room for, those that come later too.
+        Number of evaluations in flight: when one returns, the next point is asked for, with the others pending. If not
+        given, one, or with `on` the number of slots of its workers, which may change.
     on
-        Where they run: None (this process; with `parallel` on threads), "threads:4" (this process, four threads),
-        "local:4" (worker processes), the address of a Dask scheduler, a `distributed.Client`, or a recipe file
-        (``cluster/``).
+        Executor of the evaluations: None (this process; with `parallel` on threads), "threads:4" (four threads of this
+        process), "local:4" (worker processes), the address of a Dask scheduler, a `distributed.Client`, or a recipe
+        file (``cluster/``).
     retries
-        In flight: how often a failed evaluation (it raised, or returned no finite number) is tried again. If it still
-        fails it is given up, as one of the budget; a point where that happens twice in a row is left out from then on.
-        Without `parallel` and `on` the first failure is raised.
+        Number of times that a failed evaluation (an exception, or a value that is not a finite number) is tried again.
+        If the last attempt fails, it counts against the budget, and its point is excluded if that happens twice in
+        succession. Without `parallel` and `on` the first failure is raised.
     seconds
-        No evaluation begins after so long; those that run are waited for.
+        Time after which no evaluation begins; running ones are waited for.
     store
-        Where the evaluations are kept: a folder, a URL that zarr knows, a zarr store, or an icechunk repository. If it
-        has some already, the run goes on after them, exactly as if it had never stopped.
+        Store of the run: a folder, a URL that zarr can open, a zarr store, or an icechunk repository. A run that is in
+        the store already is continued exactly as if it had never stopped.
     durability
-        "round": every value is on disk before the next point is chosen. "block": a crash may cost the last second's.
+        Guarantee of the store: "round" writes every value to disk before the next point is chosen, "block" may lose the
+        values of the last second in a crash.
     progress
-        Show a progress bar.
+        Whether to show a progress bar.
 
     Raises
     ------
     ValueError
-        If the budget is not positive, the policy not fresh, or the function returns what is no finite number (the
-        evaluations before it stand).
+        If the budget is not positive, the policy not fresh, or a value not a finite number (earlier values are kept).
     RuntimeError
-        If all evaluations in flight failed, or the cluster cannot be had or is lost (what returned before stands).
+        If all evaluations failed, or the cluster is unavailable or lost (earlier values are kept).
     SpecificationDiffers
-        If the store holds a run of another policy or function; the message shows the fields that differ.
+        If the store contains a run of another policy or function; the message lists the differences.
     StoreLocked
-        If another process is writing it.
+        If another process is writing to the store.
 
     Examples
     --------
@@ -127,12 +128,12 @@ def maximize(
     True
     """
     run = _Run(function, policy, budget, parallel, on, retries, seconds, progress)
-    return run.play() if store is None else run.play_on(store, durability)
+    return run.play() if store is None else run.play_recorded(store, durability)
 
 
 @attrs.define
 class _Run:
-    """What `maximize` was asked for."""
+    """Arguments of `maximize`, checked."""
 
     function: Callable[[Any], float]
     policy: Policy
@@ -156,10 +157,10 @@ class _Run:
         if self.on is not None:
             from scalable_bandits.execution import resolve
 
-            resolve(self.on)  # refused before a store is made
+            resolve(self.on)  # raises ValueError before a store is created
 
-    def play_on(self, store: Any, durability: Durability) -> Maximum:
-        """Play, and keep it in a store."""
+    def play_recorded(self, store: Any, durability: Durability) -> Maximum:
+        """Start or continue the run of a store."""
         from scalable_bandits.runs.recording import record
 
         parts = {"function": self.function}
@@ -169,7 +170,7 @@ class _Run:
             return self.play(recording)
 
     def play(self, recording: Recording | None = None) -> Maximum:
-        """Play on what a store has, or from the beginning."""
+        """Evaluate from the beginning, or from the last evaluation of a recording."""
         xs: list[Any] = []
         ys: list[float] = []
         if recording is not None:
@@ -184,7 +185,7 @@ class _Run:
         with progress_bar(self.progress, type(policy).__name__, self.budget, len(ys)) as advance:
             while len(ys) < self.budget and (self.seconds is None or time.monotonic() < began + self.seconds):
                 x = policy.ask()
-                y = evaluate(self.function, copy.copy(x), len(ys) + 1)  # which may work in place: x is what was asked
+                y = evaluate(self.function, copy.copy(x), len(ys) + 1)  # it may change x
                 policy.tell(x, y)
                 xs.append(x)
                 ys.append(y)
@@ -199,25 +200,25 @@ class _Run:
             from scalable_bandits.store.tickets import TicketLog
 
             log = TicketLog(recording.store)
-            policy.pending_points.take_up(recording.store.pending, again=True)
+            policy.pending_points.replace(recording.store.pending, reissue=True)
         name = function_name(self.function).rpartition(":")[2].rpartition(".")[2]
 
-        def keep(x: Any, y: float) -> None:
+        def collect(x: Any, y: float) -> None:
             xs.append(x)
             ys.append(y)
 
+        plan = EvaluationPlan(self.budget, len(ys), self.parallel, self.retries, self.seconds)
         with (
-            executing(self.on, self.function, name, threads=self.parallel) as execution,
-            progress_bar(self.progress, type(policy).__name__, self.budget, len(ys), execution.dashboard) as advance,
+            executing(self.on, self.function, name, threads=self.parallel) as executor,
+            progress_bar(self.progress, type(policy).__name__, self.budget, len(ys), executor.dashboard) as advance,
         ):
-            flight = Flight(
-                policy, execution, name, budget=self.budget, told=len(ys), parallel=self.parallel,
-                retries=self.retries, seconds=self.seconds, log=log, keep=keep, advance=advance,
-            )  # fmt: skip
-            flight.run()
-        tickets = tuple(flight.tickets[number] for number in sorted(flight.tickets))
-        failed = [ticket.error for ticket in tickets if ticket.failures]  # none: there was no time for any
+            loop = EvaluationLoop(policy, executor, name, plan, log=log, on_value=collect, advance=advance)
+            loop.run()
+        tickets = tuple(loop.tickets[number] for number in sorted(loop.tickets))
+        failed = [ticket.error for ticket in tickets if ticket.failures]  # empty if there was no time for any
         if failed and not ys:
-            last = flight.trace or f"{failed[-1]}\nThat was before; a larger budget would evaluate it again"
+            last = (
+                loop.trace or f"{failed[-1]}\nThat was in an earlier process; a larger budget would evaluate it again"
+            )
             raise RuntimeError(f"function: all {len(tickets)} evaluations failed; the last one:\n{last}")
         return Maximum(policy.best(), np.array(xs), np.array(ys), tickets)

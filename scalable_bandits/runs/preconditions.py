@@ -1,4 +1,4 @@
-"""The policies that a run takes."""
+"""Checks of the policy that a run is called with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scalable_bandits.policies import Policy
 
 
 def check_fresh(policy: Policy) -> None:
-    """Raise ValueError unless a policy was neither asked nor told: a run brings it up to date itself."""
+    """Raise ValueError unless a policy was neither asked nor told."""
     checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
     if policy.rounds or policy.pending:
         given = f"one that was told {policy.rounds} rounds and has {len(policy.pending)} pending"
@@ -15,6 +15,6 @@ def check_fresh(policy: Policy) -> None:
 
 
 def check_unrecorded(policy: Policy) -> None:
-    """Raise ValueError if a recording of a policy is open, which would miss what a run plays."""
+    """Raise ValueError if a recording of a policy is open, since it would not record the run."""
     if policy.recorded:
         checks.refuse("policy", "one that an open recording keeps", "one without: close the recording first")

@@ -35,28 +35,28 @@ REPLAY_BLOCK = 16_384  # rounds read at a time
 
 
 def policy_of(run: StoredRun) -> Policy:
-    """Make a run's policy anew, fresh.
+    """Make a fresh policy from the specification of a run.
 
     Raises
     ------
     ValueError
-        If it is no policy, or holds a function or an object that is no specification: code is not kept in a store.
+        If the specification is not that of a policy, or contains a function or another object that a store cannot keep.
     """
-    return Policy.from_dict(_plain(run, "policy"))
+    return Policy.from_dict(_specified(run, "policy"))
 
 
 def environment_of(run: StoredRun) -> Environment:
-    """Make a simulated run's environment anew; ValueError as of `policy_of`."""
-    return Environment.from_dict(_plain(run, "environment"))
+    """Make the environment of a simulated run from its specification; ValueError as in `policy_of`."""
+    return Environment.from_dict(_specified(run, "environment"))
 
 
-def _plain(run: StoredRun, name: str) -> Any:
-    """One part of a run's specification, with the arrays that it speaks of."""
+def _specified(run: StoredRun, name: str) -> Any:
+    """Return one part of a run's specification, with its arrays filled in."""
 
     def fill(value: Any, place: str) -> Any:
         if isinstance(value, Mapping):
             if "function" in value and "type" not in value:
-                allowed = "plain data: run the script that made this run again, and it will go on"
+                allowed = "plain data: run the script that made this run again, which continues it"
                 checks.refuse(place, value["function"], allowed)
             if "array" in value and "type" not in value:
                 return run.input(value)
@@ -67,7 +67,7 @@ def _plain(run: StoredRun, name: str) -> Any:
 
 
 def point_fields(space: Space) -> tuple[Field, Field]:
-    """Fields of the candidate's number and of its point; an arm is its number."""
+    """Return the fields of a round's candidate number and of its x, which for arms is the number."""
     if not space.has_coordinates:
         return Field("candidate", "int64"), Field("x", "int64")
     return Field("candidate", "int64"), Field("x", shape=(space.dimension,), dimensions=("dimension",))
@@ -82,12 +82,12 @@ def open_run(
     durability: Durability,
     chunk: int = CHUNK,
 ) -> ObservationStore:
-    """Open the run of a specification for writing, or make it.
+    """Open a run for writing, or create it.
 
     Raises
     ------
     SpecificationDiffers
-        If the store holds a run that something else made; the message shows the fields that differ.
+        If the store contains a run of another specification; the message lists the differences.
     """
     from scalable_bandits import __version__
 
@@ -97,7 +97,7 @@ def open_run(
     except FileNotFoundError:
         return ObservationStore.create(
             place, fields, specification=given, planned=planned, durability=durability, inputs=inputs, chunk=chunk,
-            attributes={"kind": kind, "version": __version__, **_of_whole_boxes(parts["policy"])},
+            attributes={"kind": kind, "version": __version__, **_proposal_attributes(parts["policy"])},
         )  # fmt: skip
     try:
         _check_same(store, kind, fields, given)
@@ -109,8 +109,8 @@ def open_run(
     return store
 
 
-def _of_whole_boxes(policy: Policy) -> dict[str, int]:
-    """Dimension of the points that a policy makes itself, which are kept with what is pending."""
+def _proposal_attributes(policy: Policy) -> dict[str, int]:
+    """Return the attribute of runs on whole boxes, whose pending points are stored with their coordinates."""
     return {"proposals": policy.space.dimension} if policy.domain.whole_box else {}
 
 
@@ -118,29 +118,29 @@ def _check_same(store: ObservationStore, kind: str, fields: Sequence[Field], giv
     found = store.attributes.get("kind")
     lines = [] if found == kind else [f"kind: stored {found!r}, given {kind!r}"]
     differing = specification.differences(store.specification, given)
-    if "upgraded_from" in store.attributes:  # its specification is not complete
+    if "upgraded_from" in store.attributes:  # old specifications are not complete
         differing = [line for line in differing if ": stored nothing, " not in line]
     lines += differing
     if not lines and store.fields != tuple(fields):
         lines = [f"fields: stored {[f.name for f in store.fields]}, given {[f.name for f in fields]}"]
     if lines:
         listed = "\n  ".join(lines)
-        hint = "it holds a run that something else made: go on with what made it, or name another store. What differs:"
+        hint = "it contains a run of another specification; use that or another store. Differences:"
         raise SpecificationDiffers(f"store {store.location.name}: {hint}\n  {listed}")
 
 
 class Checkpoints:
-    """When to keep a policy's state, and going back to it.
+    """Checkpoints of a policy's state in its run's store.
 
-    A state is worth keeping when learning all rounds again would cost more than a tenth of the run. Between two of
-    them lie at least a second, ten times what writing one takes, and a twentieth of the policy's work so far.
+    A checkpoint is saved when replaying all rounds would take more than a tenth of the run's time. The time between
+    two checkpoints is at least a second, ten times the time of saving, and a twentieth of the policy's work so far.
 
     Parameters
     ----------
     policy
-        Policy whose state is kept.
+        Policy of the run.
     store
-        Store of the policy's run.
+        Store of the run.
     """
 
     LEAST_SECONDS = 1.0
@@ -152,8 +152,8 @@ class Checkpoints:
         self._began = time.perf_counter()
         self._spent = self._since = self._cost = 0.0
 
-    def spent(self, seconds: float) -> None:
-        """The policy worked so long on rounds that are now in the store."""
+    def add_work(self, seconds: float) -> None:
+        """Count the policy's time on rounds that are now in the store, and save a checkpoint if one is due."""
         self._spent += seconds
         self._since += seconds
         wait = max(self.LEAST_SECONDS, 10.0 * self._cost, self._spent / 20.0)
@@ -161,7 +161,7 @@ class Checkpoints:
             self._try()
 
     def save(self) -> None:
-        """Keep the state as it is now."""
+        """Save the present state."""
         started = time.perf_counter()
         self.store.flush()
         run = self.store.attributes["id"]
@@ -169,20 +169,20 @@ class Checkpoints:
         self._cost, self._since = time.perf_counter() - started, 0.0
 
     def finish(self) -> None:
-        """Keep the last state, if what came since the last one kept is worth it."""
+        """Save the last state, unless replaying the rounds since the last checkpoint is fast."""
         if self._since > self.LEAST_SECONDS:
             self._try()
 
     def _try(self) -> None:
-        """Keep the state, if there is room: a run does not fail for want of a checkpoint."""
+        """Save the state; an OSError, such as a full disk, becomes a warning."""
         self._since = 0.0
         try:
             self.save()
         except OSError as error:
-            warnings.warn(f"store {self.store.location.name}: no checkpoint was kept ({error})", stacklevel=5)
+            warnings.warn(f"store {self.store.location.name}: no checkpoint was saved ({error})", stacklevel=5)
 
     def restore(self) -> int:
-        """Bring a fresh policy to the latest state kept; tells after how many rounds that was."""
+        """Restore a fresh policy from the latest checkpoint; return its number of rounds."""
         location, run = self.store.location, self.store.attributes["id"]
         return checkpoints.restore(location, len(self.store), self._stamp, run, self.policy)
 
@@ -190,74 +190,73 @@ class Checkpoints:
 def replay(
     policy: Policy, store: ObservationStore, start: int, allowed: Callable[[int], Mask | None] | None = None
 ) -> None:
-    """Tell a policy the rounds of a simulation from `start` on; asks too, where that leaves traces."""
-    other = 0
+    """Replay a simulation's rounds from `start` on, with `propose` where that changes later rounding."""
+    differing = 0
     for first in range(start, len(store), REPLAY_BLOCK):
         rows = store.read(first, first + REPLAY_BLOCK, ["candidate", "y", "x"])
         policy.introduce(rows["candidate"], rows["x"])
         for t, (candidate, y) in enumerate(zip(rows["candidate"].tolist(), rows["y"].tolist(), strict=True), first + 1):
             if policy.ask_is_stateful:
                 proposed = policy.propose(None if allowed is None else allowed(t))
-                other += proposed != candidate
+                differing += proposed != candidate
             policy.observe(candidate, y)
-    if other:
+    if differing:
         warnings.warn(
-            f"store {store.location.name}: in {other} of its rounds this machine would have played another point "
-            "(its arithmetic rounds differently); the run goes on from what is stored",
+            f"store {store.location.name}: in {differing} of its rounds this machine would have played another point "
+            "(its arithmetic rounds differently); the run continues from the stored rounds",
             stacklevel=3,
         )
 
 
 class Recording:
-    """A policy whose observations are kept; made by `record`. A context manager.
+    """Recording of a policy in a store, made by `record`; a context manager.
 
     Attributes
     ----------
     policy
-        Asked and told as ever.
+        Recorded policy, used as any other.
     store : ObservationStore
-        Where it is kept.
+        Store of the recording.
     """
 
     def __init__(self, policy: Policy, store: ObservationStore):
         self.policy, self.store = policy, store
         self._calls = 0
-        self._open = False  # whether what was stored last is being learned
+        self._unlearned = False  # whether the policy still has to learn the last stored observations
         self._checkpoints = Checkpoints(policy, store)
         self._started = 0.0
-        self._catch_up()
+        self._replay()
         policy.record_to(self)
 
-    def _catch_up(self) -> None:
-        """Tell the policy what the store holds, call by call as it was told."""
+    def _replay(self) -> None:
+        """Tell the policy the stored observations, in the calls of the recording."""
         policy, store = self.policy, self.store
-        known = self._checkpoints.restore()
-        if known:
-            self._calls = int(store.read(known - 1, known, ["call"])["call"][0])
+        done = self._checkpoints.restore()
+        if done:
+            self._calls = int(store.read(done - 1, done, ["call"])["call"][0])
         started = time.perf_counter()
-        while known < len(store):
-            known += self._tell(store.read(known, known + REPLAY_BLOCK), known + REPLAY_BLOCK < len(store))
-        self._checkpoints.spent(time.perf_counter() - started)
+        while done < len(store):
+            done += self._tell_calls(store.read(done, done + REPLAY_BLOCK), done + REPLAY_BLOCK < len(store))
+        self._checkpoints.add_work(time.perf_counter() - started)
         self._introduce_pending()
         if policy.ask_is_stateful:
             for i in range(len(store.pending)):
-                policy.pending_points.take_up(store.pending[:i], again=False)
+                policy.pending_points.replace(store.pending[:i], reissue=False)
                 policy.propose(policy.allowed(None))
-        policy.pending_points.take_up(store.pending, again=not store.orderly)
+        policy.pending_points.replace(store.pending, reissue=not store.orderly)
 
     def _introduce_pending(self) -> None:
-        """Give the points that no round has their numbers, and count those that are lost."""
+        """Number the pending points of a whole box as before, with NaN for lost ones."""
         visited, (points, given) = self.policy.finite_space, self.store.proposals
         if self.policy.domain.whole_box:
-            unknown = (
-                {} if given - 1 in points or given <= visited.size else {given - 1: np.full(visited.dimension, np.nan)}
-            )
-            rows = {**points, **unknown}
-            numbers, where = np.array(list(rows), dtype=np.int64), np.array(list(rows.values()))
-            self.policy.introduce(numbers, where.reshape(-1, visited.dimension))
+            rows = dict(points)
+            if given > visited.size:
+                rows.setdefault(given - 1, np.full(visited.dimension, np.nan))
+            numbers, coordinates = np.array(list(rows), dtype=np.int64), np.array(list(rows.values()))
+            self.policy.introduce(numbers, coordinates.reshape(-1, visited.dimension))
 
-    def _tell(self, rows: Mapping[str, NDArray[Any]], more: bool) -> int:
-        """Tell a block of rounds, and say how many: where more follow, not its last call, which may go on in these."""
+    def _tell_calls(self, rows: Mapping[str, NDArray[Any]], more: bool) -> int:
+        """Tell the calls of a block of rounds, without the last call if more rounds follow; return how many rounds."""
         self.policy.introduce(rows["candidate"], rows["x"])
         bounds = [0, *(np.flatnonzero(np.diff(rows["call"])) + 1).tolist(), len(rows["call"])]
         if more and len(bounds) > 2:
@@ -281,10 +280,10 @@ class Recording:
         self.store.note_pending(pending, Proposals(points, visited.size))
 
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
-        if self._open:
+        if self._unlearned:
             raise StoreError(
-                f"store {self.store.location.name}: it holds a measurement that the policy did not come to learn; "
-                "end this recording and make another, with a policy of the same making, which is told all of it"
+                f"store {self.store.location.name}: it contains an observation that the policy has not learned; "
+                "close this recording and record another policy of the same specification, which learns all of them"
             )
         count = len(values)
         space = self.policy.space
@@ -299,22 +298,22 @@ class Recording:
             }
         )
         self._calls += 1
-        self._open = True
+        self._unlearned = True
         self._started = time.perf_counter()
 
     def told(self) -> None:
-        self._open = False
-        self._checkpoints.spent(time.perf_counter() - self._started)
+        self._unlearned = False
+        self._checkpoints.add_work(time.perf_counter() - self._started)
 
     def flush(self) -> None:
-        """Make everything told so far durable."""
+        """Write all observations so far to disk."""
         self.store.flush()
 
     def close(self, orderly: bool = True) -> None:
-        """End the recording; the policy can be used on, unrecorded."""
+        """Close the recording; the policy can be used afterwards, unrecorded."""
         self.policy.record_to(None)
         try:
-            if self.store.writable and not self._open:  # a state that was left half-way is not kept
+            if self.store.writable and not self._unlearned:  # otherwise the state is incomplete
                 self._checkpoints.finish()
         finally:
             self.store.close(orderly)
@@ -337,45 +336,44 @@ def record(
     parts: Mapping[str, Any] | None = None,
     kind: str = "record",
 ) -> Recording:
-    """Keep everything a policy is asked and told in a store, and take up what is there already.
+    """Record every `ask` and `tell` of a policy in a store, after replaying the observations in it.
 
-    A fresh policy comes to know every observation in the store. Points that an earlier process asked for and did not
-    tell are pending again: if that process closed the recording they stay so, and if it died `ask` gives them once more
-    before it chooses new ones.
+    Points that an earlier process asked for and did not tell are pending again. If that process closed the recording,
+    they remain pending; if it died, `ask` returns them again before it chooses new points.
 
     Parameters
     ----------
     policy
-        Fresh: neither asked nor told, nor recorded elsewhere. Copies of it are not recorded.
+        Fresh policy, neither asked nor told, nor recorded elsewhere. Copies of it are not recorded.
     store
-        A folder, a URL that zarr knows, a zarr store, or an icechunk repository.
+        Store of the recording: a folder, a URL that zarr can open, a zarr store, or an icechunk repository.
     durability
-        "round": an observation is on disk when `tell` returns, whatever happens then. "block": at most a second's
-        observations, or those since the last `flush`, can be lost.
+        Guarantee of the store: "round" writes an observation to disk before `tell` returns, "block" may lose the
+        observations of the last second, or since the last `flush`, in a crash.
     planned
-        Rounds that the run is to have, for `scalable-bandits status`.
+        Number of rounds that the run will have, for `scalable-bandits status`.
     parts
-        More of the specification, which the run must have been made by.
+        Additional parts of the run's specification.
     kind
-        Kind of the run, kept in its attributes.
+        Kind of the run, stored in its attributes.
 
     Raises
     ------
     ValueError
-        If the policy was asked or told before, is recorded already, or is no policy.
+        If the policy was asked or told before, is recorded already, or is not a policy.
     SpecificationDiffers
-        If the store holds a run of something else.
+        If the store contains a run of another specification.
     StoreLocked
-        If another process is writing it.
+        If another process is writing to the store.
     StoreDamaged
-        If what it holds cannot be read.
+        If the store cannot be read.
 
     Examples
     --------
     >>> import tempfile
     >>> import scalable_bandits as sb
     >>> folder = tempfile.mkdtemp() + "/run.zarr"
-    >>> for _ in range(2):  # the second time, where the first one stopped
+    >>> for _ in range(2):  # the second policy continues the run
     ...     policy = sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.2))
     ...     with sb.record(policy, folder):
     ...         x = policy.ask()
@@ -388,9 +386,9 @@ def record(
     planned = None if planned is None else checks.integer("planned", planned, 1)
     candidate, x = point_fields(policy.space)
     fields = (Field("call", "int64"), candidate, x, Field("y"), Field("noise"), Field("time"))
-    held = open_run(store, kind, fields, {"policy": policy, **(parts or {})}, planned, durability)
+    opened = open_run(store, kind, fields, {"policy": policy, **(parts or {})}, planned, durability)
     try:
-        return Recording(policy, held)
+        return Recording(policy, opened)
     except BaseException:
-        held.close(orderly=held.orderly)
+        opened.close(orderly=opened.orderly)
         raise

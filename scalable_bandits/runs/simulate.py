@@ -1,4 +1,4 @@
-"""Play a policy in an environment, and keep what happened."""
+"""Simulation of a policy in an environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Available = Callable[[int], ArrayLike]
 
-BLOCK_ROUNDS, BLOCK_SECONDS = 16_384, 0.25  # between two writes to a store, whichever is reached first
+BLOCK_ROUNDS, BLOCK_SECONDS = 16_384, 0.25  # at most, between two writes to a store
 
 
 def simulate(
@@ -40,40 +40,41 @@ def simulate(
     store: Any = None,
     durability: Durability = "block",
 ) -> Trajectory:
-    """Play `horizon` rounds.
+    """Play `horizon` rounds of a policy in an environment.
 
-    The same trajectory as an `ask`, `observe`, `tell` loop, with the checks of every call done once: what is
-    observed is the environment's `evaluate` plus its `noise_at` the round.
+    The trajectory is that of a loop over `ask`, `observe` and `tell`, but arguments are checked only once. An
+    observation is the environment's `evaluate` plus its `noise_at` the round.
 
     Parameters
     ----------
     policy
-        Asked and told. One that was told before goes on from there; with a store it is to be fresh.
+        Policy that plays. It may have observations; with a store it has to be fresh.
     environment
-        Answers, on the policy's space. Where it changes over rounds, the regret is dynamic: against the optimum of
+        Environment on the policy's space. If it changes over rounds, the regret is dynamic: relative to the optimum of
         each round.
     horizon
-        T, number of rounds to play; with a store, the number that the run has in the end.
+        Number T of rounds to play; with a store, the total number of its run.
     available
-        From the round t to the availability set X_t (a mask or candidates' numbers), of the candidates that the
-        environment has in that round; regret is then measured against the best of X_t.
+        Function from the round t to the availability set X_t (a mask or candidates' numbers), a part of the
+        environment's own in that round; the regret is then relative to the best candidate in X_t.
     progress
-        Show a progress bar.
+        Whether to show a progress bar.
     store
-        Where the run is kept: a folder, a URL that zarr knows, a zarr store, or an icechunk repository. If it has
-        rounds already, the run goes on after them, exactly as if it had never stopped.
+        Store of the run: a folder, a URL that zarr can open, a zarr store, or an icechunk repository. A run that is in
+        the store already is continued exactly as if it had never stopped.
     durability
-        "block": a crash costs about a second's rounds at the most (which are played again). "round": none.
+        Guarantee of the store: "block" may lose the rounds of about the last second in a crash (they are played again),
+        "round" loses none.
 
     Raises
     ------
     ValueError
-        If the spaces differ, the horizon is not positive, points are pending, the policy is recorded, availability is
-        asked for on a box, or the environment answers what is no finite number (the rounds before it stand).
+        If the spaces differ, the horizon is not positive, points are pending, the policy is recorded, `available` is
+        given on a box, or an observation is not a finite number (earlier rounds are kept).
     SpecificationDiffers
-        If the store holds a run of another policy or environment; the message shows the fields that differ.
+        If the store contains a run of another policy or environment; the message lists the differences.
     StoreLocked
-        If another process is writing it.
+        If another process is writing to the store.
 
     Examples
     --------
@@ -107,26 +108,26 @@ def _check(policy: Policy, environment: Environment, available: Available | None
     if available is not None and not callable(available):
         checks.refuse("available", available, "a function from the round to an availability set")
     if available is not None and environment.space.finite is None:
-        checks.refuse("available", available, "None on a box: what is available of it has no known optimum")
+        checks.refuse("available", available, "None on a box, where the optimum of an availability set is unknown")
 
 
 class Play:
-    """A policy in an environment.
+    """Simulation of a policy in an environment, a block of rounds at a time.
 
     Parameters
     ----------
     policy, environment, available
-        As in `simulate`.
+        Arguments of `simulate`.
     """
 
     def __init__(self, policy: Policy, environment: Environment, available: Available | None):
         self.policy, self.environment, self.available = policy, environment, available
         self._unrestricted = available is None and type(environment).available is Environment.available
-        self._value_of = self._values()
+        self._value_of = self._make_value_function()
         self._optimum = math.nan if environment.changing else environment.optimum()
 
-    def _values(self) -> Callable[[int, int], float]:
-        """f of a candidate by number in a round: looked up, or evaluated where there is no table."""
+    def _make_value_function(self) -> Callable[[int, int], float]:
+        """Return the function from candidate and round to f, by a table where there is one."""
         policy, environment = self.policy, self.environment
         space = policy.finite_space
         if policy.domain.whole_box:
@@ -139,23 +140,31 @@ class Play:
         return lambda candidate, t: table.item(candidate)
 
     def given(self, t: int) -> ArrayLike | None:
-        """Availability set of round t; None if everything may be played."""
+        """Return the availability set of round t; None if all candidates are available."""
         return self.environment.restricted(None if self.available is None else self.available(t), t)
 
     def allowed(self, t: int) -> Any:
-        """Mask of what may be played in round t; None if everything may."""
+        """Return the mask of candidates available in round t; None for all."""
         return self.policy.allowed(self.given(t))
 
     def rounds(
         self, first: int, count: int, seconds: float = math.inf, advance: Callable[[int], None] = lambda _: None,
-        keep: Callable[[dict[str, Any]], None] | None = None,
+        on_end: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """Play rounds from t = `first` on: `count` of them, or as many as begin within so many seconds.
+        """Play rounds from t = `first` on: `count` of them, or fewer if the time is over; return their columns.
 
         Parameters
         ----------
-        keep
-            Takes the rounds that were played also where one of them raises.
+        first
+            Number t of the first round.
+        count
+            Number of rounds.
+        seconds
+            Time after which no round begins.
+        advance
+            Function that is called with 1 after every round, for a progress bar.
+        on_end
+            Function that is called with the columns at the end, also if a round raises.
         """
         policy, environment = self.policy, self.environment
         ys, values, regrets, widths, gains = np.empty((5, count))
@@ -177,7 +186,7 @@ class Play:
                 width, gain = policy.width, policy.information_gain
                 value = self._value_of(candidate, t)
                 y = value + environment.noise_at(t)
-                if not abs(y) <= LARGEST:  # nor NaN
+                if not abs(y) <= LARGEST:  # also for NaN
                     allowed = f"finite numbers, up to {LARGEST:.0e} in size"
                     checks.refuse("environment", f"y = {y} in round {t}", allowed)
                 best = environment.optimum(t, given) if moving or given is not None else self._optimum
@@ -189,22 +198,22 @@ class Play:
                 if time.perf_counter() > stop:
                     break
         except BaseException:
-            if keep is not None and done == policy.rounds - first + 1:
-                keep(columns())
+            if on_end is not None and done == policy.rounds - first + 1:
+                on_end(columns())
             raise
-        if keep is not None:
-            keep(columns())
+        if on_end is not None:
+            on_end(columns())
         return columns()
 
 
 def _parts(play: Play) -> dict[str, Any]:
-    """What makes the run."""
+    """Return the parts of the run's specification."""
     available = {} if play.available is None else {"available": play.available}
     return {"policy": play.policy, "environment": play.environment, **available}
 
 
 def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Durability) -> Trajectory:
-    """Play what a store does not have yet."""
+    """Play the rounds that a store does not have yet."""
     from scalable_bandits.runs import recording
     from scalable_bandits.store import Field, ObservationStore
 
@@ -216,14 +225,12 @@ def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Du
         checkpoints = recording.Checkpoints(policy, store)
         started = time.perf_counter()
         recording.replay(policy, store, checkpoints.restore(), play.allowed)
-        checkpoints.spent(time.perf_counter() - started)
-        total = (
-            float(store.read(len(store) - 1, names=["cumulative_regret"])["cumulative_regret"][0])
-            if len(store)
-            else 0.0
-        )
+        checkpoints.add_work(time.perf_counter() - started)
+        total = 0.0
+        if len(store):
+            total = float(store.read(len(store) - 1, names=["cumulative_regret"])["cumulative_regret"][0])
 
-        def keep(columns: dict[str, Any]) -> None:
+        def append(columns: dict[str, Any]) -> None:
             nonlocal total
             cumulative = _running_sum(total, columns["regret"])
             x = policy.finite_space.x_of(columns["candidate"])
@@ -234,14 +241,14 @@ def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Du
             while len(store) < horizon:
                 started = time.perf_counter()
                 count = 1 if durability == "round" else min(horizon - len(store), BLOCK_ROUNDS)
-                play.rounds(len(store) + 1, count, BLOCK_SECONDS, advance, keep)
-                checkpoints.spent(time.perf_counter() - started)
+                play.rounds(len(store) + 1, count, BLOCK_SECONDS, advance, append)
+                checkpoints.add_work(time.perf_counter() - started)
         checkpoints.finish()
     return Trajectory(policy.finite_space, 1, ObservationStore.open(place), store.specification)
 
 
 def _running_sum(start: float, values: Floats) -> Floats:
-    """Cumulative sum that goes on from `start`: the numbers are those of one sum over everything."""
+    """Return the cumulative sums from `start` on, with the rounding of a single sum over all rounds."""
     if not start:
         return np.cumsum(values)
     return np.fromiter(itertools.islice(itertools.accumulate(values.tolist(), initial=start), 1, None), np.float64)

@@ -1,4 +1,4 @@
-"""What stores hold, at a glance, and going on with a run from its store alone."""
+"""Status of stored runs, their check and recovery, and resuming a run from its store alone."""
 
 from __future__ import annotations
 
@@ -23,53 +23,58 @@ from scalable_bandits.store.locations import COMMITTED
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.studies import study_record
 
-_ASIDE = re.compile(r"\.(damaged|earlier|recovering|upgrading)\d*$")  # names of what was put aside
+_ASIDE = re.compile(r"\.(damaged|earlier|recovering|upgrading)\d*$")  # names of files set aside
 
 
 class Status(NamedTuple):
-    """One run, as far as it has come."""
+    """Status of one run."""
 
-    name: str  # of the store
-    policy: str  # its class
-    environment: str  # or the user's function
-    rounds: int  # committed
-    planned: int | None  # rounds that it is to have, where that is known
+    name: str  # name of the store
+    policy: str  # class of the policy
+    environment: str  # class of the environment, or name of the user's function
+    rounds: int  # number of committed rounds
+    planned: int | None  # number of rounds that the run will have, if known
     state: str  # "running (process)", "interrupted", "closed", "complete", or why it cannot be read
-    last_write: float  # seconds since 1970; NaN if unknown
-    size: int | None  # bytes
-    regret: float  # cumulative, in units of y; NaN for a run without
-    largest: float  # largest y, in units of y; NaN before the first
+    last_write: float  # time of the last write, in seconds since 1970; NaN if unknown
+    size: int | None  # size of the store in bytes
+    regret: float  # cumulative regret, in units of y; NaN for a run without regret
+    largest: float  # largest observation, in units of y; NaN before the first
 
 
 def runs_in(place: Any) -> Iterator[Any]:
-    """Places of the runs in a folder and below, itself included; a URL or a zarr store is one run. None of a new study.
+    """Find the runs in a folder and below, the folder included; a URL or a zarr store is one run.
 
     Parameters
     ----------
     place
-        A folder, a URL that zarr knows, or a zarr store.
+        Folder, URL that zarr can open, or zarr store.
+
+    Returns
+    -------
+    iterator
+        Places of the runs; none for a study without runs.
 
     Raises
     ------
     FileNotFoundError
-        If there is no run.
+        If there is neither a run nor a study.
     """
     if not isinstance(place, str | Path) or "://" in str(place):
         yield place
         return
     marks = (f"{COMMITTED}/{file}" for file in ("zarr.json", "record.json", "writer.lock"))
-    there = {file.parent.parent for mark in marks for file in Path(place).rglob(mark)}
-    found = sorted(run for run in there if run == Path(place) or not _ASIDE.search(run.name))
+    folders = {file.parent.parent for mark in marks for file in Path(place).rglob(mark)}
+    found = sorted(run for run in folders if run == Path(place) or not _ASIDE.search(run.name))
     if not found and study_record(place) is not None:
         return
     if not found:
-        ObservationStore.open(place)  # raises what is the matter, or it is a run of an earlier version
+        ObservationStore.open(place)  # raises an error, except for a run of an earlier version
         found = [Path(place)]
     yield from found
 
 
 def status(place: Any) -> Status:
-    """Look at one run without disturbing its writer; `state` says why a run cannot be read.
+    """Return the status of one run, without disturbing its writer; `state` says why a run cannot be read.
 
     Parameters
     ----------
@@ -78,7 +83,7 @@ def status(place: Any) -> Status:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # the state says it
+            warnings.simplefilter("ignore", UserWarning)  # since `state` says the same
             run = ObservationStore.open(place)
         series = {field.name for field in run.fields}
         last = run.read(max(len(run) - 1, 0), names=["cumulative_regret"]) if "cumulative_regret" in series else {}
@@ -95,7 +100,7 @@ def status(place: Any) -> Status:
 
 
 def _largest(run: StoredRun, block: int = 2**20) -> float:
-    """Largest y, read a block at a time."""
+    """Return the largest y, reading a block at a time."""
     largest = -math.inf
     for first in range(0, len(run), block):
         largest = max(largest, float(np.max(run.read(first, first + block, ["y"])["y"])))
@@ -117,9 +122,9 @@ def _state(run: StoredRun) -> str:
 
 
 class Check(NamedTuple):
-    """What reading a store found."""
+    """Result of checking a store."""
 
-    name: str  # of the run's store, or the study's
+    name: str  # name of the run's or the study's store
     parts: list[Part]
 
     @property
@@ -129,17 +134,17 @@ class Check(NamedTuple):
 
 
 def check(place: Any) -> list[Check]:
-    """Read everything in a store and say what of it is whole, and what is not. Nothing is changed.
+    """Read everything in a store and report damaged parts, without changing anything.
 
     Parameters
     ----------
     place
-        A run's store, or a folder with several, a study's among them.
+        Store of a run, or folder with several runs, such as a study.
 
     Returns
     -------
     list of Check
-        One for each run, and one for the study.
+        Result for the study, if the folder is one, and for each run.
 
     Raises
     ------
@@ -168,12 +173,12 @@ def _name_of(place: Any) -> str:
 
 
 def function_of(name: str) -> Callable[[Any], float]:
-    """The user's function, imported.
+    """Import the user's function.
 
     Parameters
     ----------
     name
-        "module:name"; a name with dots is looked for inside what comes before them.
+        Module and name, "module:name"; the name may have dots.
 
     Raises
     ------
@@ -193,25 +198,25 @@ def function_of(name: str) -> Callable[[Any], float]:
 
 
 def recover(place: Any) -> list[str]:
-    """Put new runs with everything that can be read in the place of the damaged ones; says what became of each.
+    """Replace damaged runs by new ones with everything that can be read; return messages on what was done.
 
     Parameters
     ----------
     place
-        A run's store, or a folder with several; what was there is kept beside each.
+        Store of a run, or folder with several; a copy of each damaged run is kept beside it.
 
     Raises
     ------
     StoreDamaged
-        If not even its attributes can be read.
+        If not even the attributes of a run can be read.
     """
-    said = []
+    messages = []
     for run in runs_in(place):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             ObservationStore.open(run, "a", recover=True).close()
-        said += [str(warning.message) for warning in caught]
-    return said
+        messages += [str(warning.message) for warning in caught]
+    return messages
 
 
 def resume(
@@ -225,27 +230,27 @@ def resume(
     on: Any = None,
     parallel: int | None = None,
 ) -> Trajectory | Maximum:
-    """Go on with a run from its store alone, to the rounds that it was planned to have.
+    """Continue a run from its store alone, up to its planned number of rounds.
 
     Parameters
     ----------
     place
         Place of the store.
     rounds
-        Rounds that the run is to have in the end, if not the planned number.
+        Total number of rounds of the run; the planned number if not given.
     function
-        "module:name" of the user's function that a `maximize` run evaluates. Nothing is imported unless it is given.
+        Module and name, "module:name", of the function that a `maximize` run evaluates. Nothing is imported without it.
     recover, takeover
-        Explained at `ObservationStore.open`.
+        Arguments of `ObservationStore.open`.
     progress
-        Show a progress bar.
+        Whether to show a progress bar.
     on, parallel
-        Where the evaluations of a `maximize` run are made, and how many at a time.
+        Arguments of `maximize`: executor and number of the evaluations in flight.
 
     Raises
     ------
     ValueError
-        If the store alone does not say how the run goes on: it holds a function, or was asked and told by hand.
+        If the store alone cannot continue the run, since it was made by `record` or its specification has a function.
     """
     if recover or takeover:
         with ObservationStore.open(place, "a", recover=recover, takeover=takeover):
@@ -253,18 +258,18 @@ def resume(
     run = ObservationStore.open(place)
     kind, target = run.attributes["kind"], run.planned if rounds is None else checks.integer("rounds", rounds, 1)
     if kind not in ("simulate", "maximize"):
-        allowed = "a run of `simulate` or `maximize`; go on with this one by the program that asks and tells"
+        allowed = "a run of `simulate` or `maximize`; continue this one by the program that calls `ask` and `tell`"
         checks.refuse("store", f"{run.location.name}, of kind {kind!r}", allowed)
     if target is None:
-        checks.refuse("rounds", None, "how many rounds the run is to have: the store does not say")
+        checks.refuse("rounds", None, "a number of rounds, since the store has no planned number")
     policy = policy_of(run)
     if kind == "maximize":
-        known = run.specification["function"].get("function", "")
+        stored = run.specification["function"].get("function", "")
         if function is None:
-            checks.refuse("function", None, f"module:name of the function that the run evaluates ({known})")
+            checks.refuse("function", None, f"module:name of the function that the run evaluates ({stored})")
         return maximize(function_of(function), policy, target, store=place, progress=progress, on=on, parallel=parallel)
     if on is not None or parallel is not None:
         checks.refuse("on, parallel", (on, parallel), "None: a simulation runs in this process")
     if "available" in run.specification:
-        checks.refuse("store", "availability sets by a function", "a run without: run the script that made it again")
+        checks.refuse("store", "availability sets by a function", "a run without; run its script again")
     return simulate(policy, environment_of(run), target, store=place, progress=progress)

@@ -1,4 +1,4 @@
-"""One run: what was played, what came of it."""
+"""Trajectory of a simulation: candidates, observations and regrets of its rounds."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ SERIES = ("y", "value", "regret", "cumulative_regret", "width", "information_gai
 
 
 class Curve(NamedTuple):
-    """A downsampled curve."""
+    """Cumulative regret at some rounds."""
 
-    round: Indices  # (k,)
-    cumulative_regret: Floats  # (k,), in units of y
+    round: Indices  # (k,) numbers t of the rounds
+    cumulative_regret: Floats  # (k,) in units of y
 
 
 class Trajectory:
-    """One run. Arrays are over rounds, (T,); those of a stored run are read when they are asked for.
+    """Trajectory of a simulation, with arrays (T,) over rounds; those of a stored run are read at each access.
 
     Parameters
     ----------
     series
-        (T,) arrays by their names ("candidate" and `SERIES`), or the stored run that has them.
+        Arrays (T,) by name ("candidate" and `SERIES`), or the stored run that has them.
 
     Attributes
     ----------
     space
-        Whose candidates were played.
+        Space of the candidates.
     first_round
-        t of the first row.
+        Number t of the first round.
     specification
         Policy and environment, as plain data.
     """
@@ -79,38 +79,38 @@ class Trajectory:
 
     @property
     def value(self) -> Floats:
-        """Noise-free values (T,) of what was played, in units of y."""
+        """Noise-free values (T,) of the points played, in units of y."""
         return self._read("value")
 
     @property
     def regret(self) -> Floats:
-        """Optimum minus value, (T,), in units of y."""
+        """Regrets (T,), optimum minus value, in units of y."""
         return self._read("regret")
 
     @property
     def cumulative_regret(self) -> Floats:
-        """Sum of the regret up to each round, (T,), in units of y."""
+        """Sums (T,) of the regrets up to each round, in units of y."""
         return self._read("cumulative_regret")
 
     @property
     def width(self) -> Floats:
-        """Confidence widths (T,) of the policy as it chose, in standard deviations; NaN for one without."""
+        """Confidence widths (T,) of the policy in each round; NaN for a policy without."""
         return self._read("width")
 
     @property
     def information_gain(self) -> Floats:
-        """Information gain (T,), in nats, of the policy as it chose; NaN for one without."""
+        """Information gains (T,) in the width of each round, in nats; NaN for a policy without."""
         return self._read("information_gain")
 
     def curve(self, points: int = 500, log: bool = False) -> Curve:
-        """Cumulative regret at some rounds, the last one included, without loading the run.
+        """Return the cumulative regret at some rounds, the last one included, without loading the run.
 
         Parameters
         ----------
         points
-            How many rounds, at the most.
+            Largest number of rounds.
         log
-            Space them evenly on a logarithmic axis.
+            Whether the rounds are spaced evenly on a logarithmic axis.
         """
         points, last = checks.integer("points", points, 1), len(self)
         spaced = np.geomspace(1, last, points) if log else np.linspace(1, last, points)
@@ -120,9 +120,9 @@ class Trajectory:
         return Curve(rounds, self._series.sample("cumulative_regret", rounds))
 
     def dataset(self) -> xarray.Dataset:
-        """The run as an xarray dataset over ``round``; attributes hold the specification as JSON.
+        """Return the run as an xarray dataset over ``round``, with the specification (JSON) in its attributes.
 
-        That of a stored run is lazy: dask arrays, read a chunk at a time as they are computed.
+        The dataset of a stored run has dask arrays, which are read a chunk at a time when they are computed.
         """
         import xarray
 

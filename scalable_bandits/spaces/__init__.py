@@ -1,4 +1,4 @@
-"""Spaces: what x may be."""
+"""Spaces: the domains of the function."""
 
 from scalable_bandits.spaces.arms import Arms
 from scalable_bandits.spaces.base import FiniteSpace, Indices, Space, availability

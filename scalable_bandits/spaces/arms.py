@@ -1,4 +1,4 @@
-"""Arms without coordinates."""
+"""Finite space of arms without coordinates."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from scalable_bandits.spaces.base import FiniteSpace, Indices
 
 @attrs.frozen
 class Arms(FiniteSpace):
-    """Arms without coordinates (sensors, say): x is an arm number, the kernel a `Covariance`.
+    """Finite space of arms without coordinates, such as sensors: x is an arm number, the kernel a `Covariance`.
 
     Parameters
     ----------
     count
-        How many; they are numbered from 0.
+        Number of arms, which are numbered from 0.
 
     Raises
     ------
     ValueError
-        If it is not a positive whole number.
+        If the number is not a positive integer.
     """
 
     has_coordinates: ClassVar[bool] = False
@@ -54,7 +54,7 @@ class Arms(FiniteSpace):
         return arms.astype(np.int64)
 
     def matching(self, context: Mapping[int, float]) -> NDArray[np.bool_]:
-        """Raise ValueError: arms have no coordinates, and a mask (size,) cannot be made from any."""
+        """Raise ValueError, since arms have no coordinates from which to make a mask (size,)."""
         checks.refuse("context", context, "none on arms: they have no coordinates")
 
     def value(self, candidate: int) -> int:

@@ -1,8 +1,8 @@
 """The interface of spaces.
 
-A finite space numbers its candidates 0 .. size-1. Engines work on those numbers and ask for coordinates a block at a
-time, so that a grid is arithmetic and never an array of all its points. Other parts of the package ask a space what
-they need to know, and never for its class.
+A finite space numbers its candidates 0 .. size-1. Engines work on these numbers and request coordinates a block at a
+time, so that a grid never needs an array of all its points. Other parts of the package use this interface alone and
+never depend on the class of a space.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ Indices = NDArray[np.int64]
 
 
 def availability(available: ArrayLike, size: int) -> NDArray[np.bool_]:
-    """Mask of an availability set.
+    """Return the mask of an availability set.
 
     Parameters
     ----------
     available
-        A mask (size,), or candidates' numbers.
+        Mask (size,), or numbers (k,) of candidates.
     size
         Number of candidates.
 
     Returns
     -------
     ndarray
-        (size,), with a True in it.
+        Mask (size,) with at least one True.
 
     Raises
     ------
     ValueError
-        If it is empty, or no set of the candidates.
+        If the set is empty, or has other elements than candidates.
     """
     given = np.asarray(available)
     if given.dtype == np.bool_ and given.shape == (size,) and given.any():
@@ -65,7 +65,7 @@ def frozen_bounds(value: ArrayLike) -> Bounds:
 
 
 class Space(Specification):
-    """The domain D of the function.
+    """Domain D of the function.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Space(Specification):
 
     @abstractmethod
     def candidate_set(self, count: int, seed: int) -> FiniteSpace:
-        """Return the space itself if it is finite, else `count` points spread over it, by a seed."""
+        """Return the space itself if it is finite, else `count` points spread over it; a seed selects them."""
 
     @abstractmethod
     def check(self, x: ArrayLike) -> Floats:
@@ -97,11 +97,11 @@ class Space(Specification):
 
     @abstractmethod
     def sample(self, seed: int) -> Floats:
-        """Return some points (k, d) of the space, all of a small finite one."""
+        """Return some points (k, d) of the space, or all points of a small finite one."""
 
     @property
     def box(self) -> NDArray[np.float64] | None:
-        """Bounds (d, 2) of a space that fills a box, evenly or continuously; None for others."""
+        """Bounds (d, 2) of a box or a regular grid; None for other spaces."""
         return None
 
     @property
@@ -110,7 +110,7 @@ class Space(Specification):
         return None if self.box is None else self.box[:, 1] - self.box[:, 0]
 
     def drawn(self, side: int) -> FiniteSpace:
-        """Return the candidates at which to draw a function: those of a finite space, a grid of `side`^d on a box."""
+        """Return the points at which to draw a function: the space itself if finite, on a box a grid of `side`^d."""
         return self.candidate_set(side**self.dimension, 0)
 
     def argument(self, point: Floats) -> Any:
@@ -118,19 +118,19 @@ class Space(Specification):
         return point
 
     def parse(self, x: ArrayLike) -> tuple[Floats, bool]:
-        """Check the shape of one point or many.
+        """Check the shape of one point or several.
 
         Parameters
         ----------
         x
-            (d,) or (k, d); where d = 1 also a number, or (k,) of them.
+            Point (d,) or points (k, d); if d = 1, also a number or numbers (k,).
 
         Returns
         -------
         points : ndarray
-            (k, d).
+            Points (k, d).
         single : bool
-            Whether `x` was one point: (d,), or a number where d = 1.
+            Whether `x` is one point: (d,), or a number if d = 1.
 
         Raises
         ------
@@ -148,11 +148,11 @@ class Space(Specification):
         return points, single
 
 
-SAMPLE = 100_000  # candidates at most in a sample
+SAMPLE = 100_000  # largest number of candidates in a sample
 
 
 class FiniteSpace(Space):
-    """A space of numbered candidates."""
+    """Space of numbered candidates."""
 
     __slots__ = ()
 
@@ -173,7 +173,7 @@ class FiniteSpace(Space):
 
     @property
     def lattice(self) -> tuple[int, ...] | None:
-        """Number of points along each dimension of a regular grid; None for other spaces."""
+        """Numbers of points along each dimension of a regular grid; None for other spaces."""
         return None
 
     def x_of(self, candidates: ArrayLike | None = None) -> NDArray[Any]:
@@ -187,29 +187,29 @@ class FiniteSpace(Space):
 
     @abstractmethod
     def points(self, candidates: ArrayLike | None = None) -> Floats:
-        """Coordinates of some candidates (of all, if none are named), (k, d) float64, in units of x."""
+        """Return the coordinates (k, d), float64, of some candidates, or of all, in units of x."""
 
     @abstractmethod
     def index(self, x: ArrayLike) -> Indices:
-        """Numbers (k,) of the candidates at points x; ValueError for a point that is none."""
+        """Return the numbers (k,) of the candidates at points x; ValueError for a point that is not a candidate."""
 
     def matching(self, context: Mapping[int, float]) -> NDArray[np.bool_]:
-        """Candidates whose coordinates are the given ones in some dimensions: what a given context leaves to choose.
+        """Return the mask of the candidates that have given coordinates in some dimensions.
 
         Parameters
         ----------
         context
-            From a dimension's number, from 0, to the coordinate there.
+            Coordinates by dimension, counted from 0.
 
         Returns
         -------
         ndarray
-            Mask (size,), an availability set.
+            Mask (size,) of the matching candidates.
 
         Raises
         ------
         ValueError
-            If a dimension is not one of the space's, or no candidate has these coordinates.
+            If a dimension does not exist, or no candidate has these coordinates.
 
         Examples
         --------
@@ -230,17 +230,17 @@ class FiniteSpace(Space):
         return mask
 
     def _coordinate(self, dimension: int, coordinate: float) -> NDArray[np.bool_]:
-        """Candidates (size,) with this coordinate in one dimension."""
+        """Return the mask (size,) of the candidates with this coordinate in one dimension."""
         return self.points()[:, dimension] == coordinate
 
     def value(self, candidate: int) -> Any:
-        """What `ask` gives for a candidate: its point (d,); for arms the arm number."""
+        """Return the value of `ask` for a candidate: its point (d,); for arms the arm number."""
         return self.points([candidate])[0]
 
     def canonical(self, candidate: int) -> int:
-        """The candidate, or the first one at the same point."""
+        """Return the first candidate at the same point as a candidate."""
         return candidate
 
     def equal_to(self, candidate: int) -> Indices:
-        """Numbers (k,) of the candidates at the same point, the candidate among them."""
+        """Return the numbers (k,) of all candidates at the same point as a candidate."""
         return np.array([candidate])

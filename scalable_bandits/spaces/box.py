@@ -13,20 +13,20 @@ from scalable_bandits.spaces.base import Bounds, FiniteSpace, Space, frozen_boun
 from scalable_bandits.spaces.grid import Grid
 from scalable_bandits.spaces.points import Points
 
-SAMPLE = 256  # points of a sample
+SAMPLE = 256  # number of points in a sample
 
 
 @attrs.frozen
 class Box(Space):
-    """A continuous box.
+    """Continuous box.
 
-    Policies that maximise an index maximise it over the whole box; others, and all if asked to (`candidates=`), play a
-    box through a set of candidates. Observations anywhere in the box are welcome.
+    Policies that maximise an index maximise it over the whole box. Others, and all policies with `candidates=`, choose
+    from a finite set of candidates. Observations anywhere in the box can be told.
 
     Parameters
     ----------
     bounds
-        (d, 2), lower and upper end of each dimension, in units of x.
+        Lower and upper ends (d, 2) of the dimensions, in units of x.
 
     Raises
     ------
@@ -66,21 +66,21 @@ class Box(Space):
         return points
 
     def candidates(self, count: int, seed: int = 0) -> Points:
-        """Points of a scrambled Sobol sequence, spread evenly over the box.
+        """Return points of a scrambled Sobol sequence, spread evenly over the box.
 
         Source: Owen 1998 (scrambling), by `scipy.stats.qmc`.
 
         Parameters
         ----------
         count
-            How many; a power of two is spread best.
+            Number of points; a power of two is spread best.
         seed
-            Of the scrambling.
+            Seed of the scrambling.
 
         Raises
         ------
         ValueError
-            If the count is not a positive whole number, or the seed negative.
+            If the count is not a positive integer, or the seed is negative.
         """
         from scipy.stats import qmc
 

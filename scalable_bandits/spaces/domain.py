@@ -1,7 +1,7 @@
-"""What a policy plays: numbered candidates of a finite space, of a candidate set, or the points of a whole box.
+"""Domains: the numbered points of a policy's space.
 
-To a policy, a point is a number. A finite space has numbers for its candidates; a box is played through a finite set
-of candidates, or as a whole, where every point that is asked for or told gets the next number.
+Policies refer to points by number. A finite space numbers its candidates. For a box, the numbered points are a finite
+set of candidates, or, on a whole box, all points asked for or told, in this order.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ CANDIDATES = 1024  # size of the candidate set of a box
 
 
 class VisitedPoints:
-    """Points that were asked for or told, numbered in that order.
+    """Points of a whole box that were asked for or told, numbered in this order.
 
     Parameters
     ----------
     array
-        (n, d) points, in units of x. A row of NaN stands for a number whose point is lost.
+        Points (n, d), in units of x. A row of NaN is the number of a lost point.
     rows
-        Number of each point by its bytes; shared with the lists that `placed` returns.
+        Numbers of the points by their bytes; shared with the objects that `placed` returns.
     """
+
+    has_coordinates: ClassVar[bool] = True
 
     def __init__(self, array: Floats, rows: dict[bytes, int] | None = None):
         self.array = array
@@ -51,11 +53,11 @@ class VisitedPoints:
 
     @property
     def known(self) -> Mask:
-        """Whether the point of a number is known, (n,)."""
+        """Mask (n,) of the numbers whose point is not lost."""
         return ~np.isnan(self.array[:, 0])
 
     def points(self, candidates: ArrayLike | None = None) -> Floats:
-        """Return some points, or all, (k, d), in units of x."""
+        """Return the points (k, d) of some numbers, or of all, in units of x."""
         return self.array if candidates is None else self.array[np.asarray(candidates, dtype=np.int64)]
 
     x_of = points
@@ -65,16 +67,24 @@ class VisitedPoints:
         return np.array(self.array[candidate])
 
     def find(self, points: Floats) -> Indices:
-        """Return the numbers (k,) of points (k, d); -1 for those without one."""
+        """Return the numbers (k,) of points (k, d); -1 for points without a number."""
         rows = points + 0.0  # -0.0 becomes 0.0: rows compare by their bytes
         found = np.array([self._rows.get(row.tobytes(), -1) for row in rows], dtype=np.int64)
-        for i, number in enumerate(found.tolist()):  # a number may belong to another list with the same `rows`
+        for i, number in enumerate(found.tolist()):  # a number may be that of another object with the same `rows`
             if number >= self.size or (number >= 0 and (self.array[number] != rows[i]).any()):
                 found[i] = -1
         return found
 
+    def index(self, x: ArrayLike) -> Indices:
+        """Return the numbers (k,) of points (d,) or (k, d); ValueError for a point without one."""
+        points = np.asarray(x, dtype=np.float64).reshape(-1, self.dimension)
+        found = self.find(points)
+        if (found < 0).any():
+            checks.refuse("x", points[found < 0][0].tolist(), f"one of the {self.size} points visited, exactly")
+        return found
+
     def placed(self, numbers: Indices, points: Floats) -> VisitedPoints:
-        """Return these points, and points (k, d) with given numbers (k,); numbers left out are rows of NaN."""
+        """Return these points and points (k, d) with given numbers (k,); unused numbers get rows of NaN."""
         array = np.full((max(self.size, int(np.max(numbers, initial=-1)) + 1), self.dimension), np.nan)
         array[: self.size] = self.array
         array[numbers] = points + 0.0
@@ -85,7 +95,7 @@ class VisitedPoints:
 
 
 class Domain(ABC):
-    """Numbered points of a space, of which the first may be chosen. A domain never changes: `grown` makes another.
+    """Numbered points of a space: candidates, followed by points that were told only. Immutable.
 
     Parameters
     ----------
@@ -94,7 +104,7 @@ class Domain(ABC):
     numbered
         Points by number.
     choosable
-        Number of candidates: the points of lower number may be chosen, the others are told only.
+        Number of candidates, which may be chosen; points with larger numbers were told only.
 
     Attributes
     ----------
@@ -109,7 +119,7 @@ class Domain(ABC):
 
     @property
     def size(self) -> int:
-        """Number of points that have a number."""
+        """Number of points."""
         return int(self.numbered.size)
 
     def points(self, candidates: ArrayLike | None = None) -> Floats:
@@ -118,36 +128,36 @@ class Domain(ABC):
         return found
 
     def value(self, candidate: int) -> Any:
-        """Return what `ask` returns for a number: a point (d,), or an arm number."""
+        """Return the value of `ask` for a number: a point (d,), or an arm number."""
         return self.numbered.value(candidate)
 
     def sample(self, seed: int) -> Floats:
-        """Return some points (k, d), all of a small finite set; a seed chooses those of a box."""
+        """Return some points (k, d), or all of a small finite set; a seed selects those of a box."""
         found: Floats = self.numbered.sample(seed)
         return found
 
     def added(self) -> Floats:
-        """Points (k, d) that were told and are not candidates, by number."""
+        """Return the points (k, d) that were told and are not candidates, in the order of their numbers."""
         return self.points(np.arange(self.choosable, self.size))
 
     @abstractmethod
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
-        """Return a mask (size,) of what may be chosen, None if everything may; `available`, `context` as in `ask`."""
+        """Return the mask (size,) of the candidates that may be chosen, or None for all; arguments as in `ask`."""
 
     @abstractmethod
     def find(self, points: Floats) -> Indices:
-        """Return the numbers (k,) of points (k, d), -1 for points without; ValueError outside of the space."""
+        """Return the numbers (k,) of points (k, d), -1 for points without a number; ValueError outside the space."""
 
     @abstractmethod
     def grown(self, points: Floats) -> Domain:
         """Return the domain with more points (k, d), which get the next numbers."""
 
     def placed(self, candidates: Indices, points: Floats) -> Domain:
-        """Return the domain in which points (k, d) have given numbers (k,), those of an earlier process."""
+        """Return the domain in which points (k, d) have the numbers (k,) of an earlier process."""
         return self
 
     def unobserved(self, observed: Mask) -> Indices:
-        """Return the numbers (k,) of known points of a whole box that are not in a mask (size,); elsewhere none."""
+        """Return the numbers (k,) of points of a whole box outside a mask (size,), without lost ones; else none."""
         return np.empty(0, dtype=np.int64)
 
     def canonical(self, candidate: int) -> int:
@@ -164,7 +174,7 @@ class Domain(ABC):
 
 
 class FiniteDomain(Domain):
-    """All candidates of a finite space."""
+    """Domain of a finite space."""
 
     numbered: FiniteSpace
 
@@ -195,7 +205,7 @@ class FiniteDomain(Domain):
 
 
 class CandidateSet(FiniteDomain):
-    """A finite set of candidates of a box, and the points told beside them."""
+    """Domain of a box with a finite set of candidates, followed by other points that were told."""
 
     numbered: Points
 
@@ -211,7 +221,7 @@ class CandidateSet(FiniteDomain):
 
 
 class WholeBox(Domain):
-    """A box of which every point may be chosen; numbers are those of the points visited."""
+    """Domain of a box of which every point may be chosen; numbered points are those visited."""
 
     whole_box = True
     numbered: VisitedPoints
@@ -219,7 +229,7 @@ class WholeBox(Domain):
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> None:
         _refuse_context(context)
         if available is not None:
-            checks.refuse("available", available, "None on a whole box; candidates= plays one through a finite set")
+            checks.refuse("available", available, "None on a whole box; candidates= chooses from a finite set")
 
     def find(self, points: Floats) -> Indices:
         return self.numbered.find(self.space.check(points))
@@ -243,18 +253,18 @@ class WholeBox(Domain):
 
 def _refuse_context(context: Mapping[int, float] | None) -> None:
     if context is not None:
-        checks.refuse("context", context, "none on a box, whose candidates share no coordinates: take a Grid")
+        checks.refuse("context", context, "none on a box, whose candidates have no coordinates in common; use a Grid")
 
 
 def make_domain(space: Space, candidates: int | None, seed: int) -> Domain:
-    """Make the domain of a policy that has been asked and told nothing.
+    """Make the domain of a fresh policy.
 
     Parameters
     ----------
     space
         The policy's space.
     candidates
-        Size of the candidate set of a box; None plays the box as a whole. Not used on a finite space.
+        Number of candidates of a box; None for a whole box. Not used on a finite space.
     seed
         Seed of the candidate set.
     """

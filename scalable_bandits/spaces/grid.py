@@ -1,4 +1,4 @@
-"""Regular grids: arithmetic, never an array of all points."""
+"""Regular grids, computed from bounds and shape without an array of all points."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.base import Bounds, FiniteSpace, Indices, frozen_bounds
 
-ROUNDING = 4.0 * float(np.finfo(float).eps)  # relative, of a coordinate
-MOST_COORDINATES = 2**16  # along the sides of a grid, up to which they are kept at hand
+ROUNDING = 4.0 * float(np.finfo(float).eps)  # relative error of a coordinate
+MOST_COORDINATES = 2**16  # largest number of coordinates along all sides of a grid that are cached
 
 
 def _frozen_shape(value: Any) -> int | tuple[int, ...]:
     numbers = np.asarray(value)
     if numbers.ndim > 1 or not numbers.size or not np.issubdtype(numbers.dtype, np.integer) or (numbers < 1).any():
-        checks.refuse("shape", value, "a positive integer, or one a dimension")
+        checks.refuse("shape", value, "a positive integer, or one for each dimension")
     return int(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
 
 
 def _along(bounds: tuple[float, float], side: int, steps: Indices) -> Floats:
-    """Coordinates of points by their number along a side; the last is the upper end itself, whatever rounding says."""
+    """Return the coordinates of points by number along a side; the last one is exactly the upper end."""
     low, high = bounds
     coordinates = low + steps * ((high - low) / max(side - 1, 1))
     return np.where((steps == side - 1) & (side > 1), high, coordinates)
@@ -34,13 +34,13 @@ def _along(bounds: tuple[float, float], side: int, steps: Indices) -> Floats:
 
 @functools.lru_cache(maxsize=256)
 def _side(bounds: tuple[float, float], side: int) -> Floats:
-    """Coordinates of all points along a side, (side,)."""
+    """Return the coordinates (side,) of all points along a side."""
     return _along(bounds, side, np.arange(side))
 
 
 @functools.lru_cache(maxsize=256)
 def _frame(bounds: tuple[tuple[float, float], ...], sides: tuple[int, ...]) -> tuple[Floats, Floats, Floats]:
-    """First point, steps and numbers of the last points along each dimension, three (d,) arrays."""
+    """Return first coordinates, steps and largest numbers along the dimensions, three (d,) arrays."""
     low, high = np.array(bounds).T
     last = np.array(sides) - 1.0
     return low, (high - low) / np.maximum(last, 1.0), last
@@ -48,22 +48,22 @@ def _frame(bounds: tuple[tuple[float, float], ...], sides: tuple[int, ...]) -> t
 
 @attrs.frozen
 class Grid(FiniteSpace):
-    """Regular grid, both ends included; candidates are numbered with the last dimension fastest.
+    """Regular grid that includes both ends; candidates are numbered with the last dimension fastest.
 
-    Nothing is stored but bounds and shape: a 30^6 grid costs as much as one of two points.
+    Only bounds and shape are stored: a grid of 30^6 points takes no more memory than a grid of two.
 
     Parameters
     ----------
     bounds
-        (d, 2), lower and upper end of each dimension.
+        Lower and upper ends (d, 2) of the dimensions, in units of x.
     shape
-        Points along each dimension: one number, or one a dimension. A dimension of one point
-        stands at its lower end.
+        Number of points along each dimension: one integer for all, or one for each. In a dimension of one point, that
+        is the lower end.
 
     Raises
     ------
     ValueError
-        If a lower end is not below its upper end, the numbers of `bounds` and `shape` differ, or there would be 2^62
+        If a lower end is not below its upper end, `bounds` and `shape` have different dimensions, or the grid has 2^62
         points or more.
 
     Examples
@@ -80,7 +80,7 @@ class Grid(FiniteSpace):
         if isinstance(self.shape, tuple) and len(self.shape) != len(self.bounds):
             checks.refuse("shape", self.shape, f"one number, or {len(self.bounds)} (the number of bounds)")
         if len(set(self.sides)) == 1:
-            object.__setattr__(self, "shape", self.sides[0])  # equal grids compare equal however they were written
+            object.__setattr__(self, "shape", self.sides[0])  # so that equal grids compare equal
         if self.size >= 2**62:
             checks.refuse("shape", self.shape, "fewer than 2^62 points")
 
@@ -90,7 +90,7 @@ class Grid(FiniteSpace):
 
     @property
     def sides(self) -> tuple[int, ...]:
-        """Points along each dimension."""
+        """Number of points along each dimension."""
         return self.shape if isinstance(self.shape, tuple) else (self.shape,) * len(self.bounds)
 
     @property
@@ -129,7 +129,7 @@ class Grid(FiniteSpace):
     def index(self, x: ArrayLike) -> Indices:
         points, _ = self.parse(x)
         low, step, last = _frame(self.bounds, self.sides)
-        with np.errstate(over="ignore", invalid="ignore"):  # of points far beyond
+        with np.errstate(over="ignore", invalid="ignore"):  # of points far outside
             steps = (points - low) / step
             nearest = np.rint(steps)
             rounding = ROUNDING * np.abs(points) / step

@@ -1,4 +1,4 @@
-"""Spaces that are a list of points."""
+"""Finite spaces given by a list of points."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ def _frozen_points(value: ArrayLike) -> Floats:
 
 @attrs.frozen(eq=False, slots=False)
 class Points(FiniteSpace):
-    """Explicit candidates.
+    """Finite space given by a list of candidates.
 
     Parameters
     ----------
     array
-        (n, d) coordinates; (n,) is n points of dimension 1. Equal rows are one and the same point.
+        Coordinates (n, d) of the candidates, in units of x; (n,) for dimension 1. Candidates with equal rows are the
+        same point.
 
     Raises
     ------
     ValueError
-        If the array is empty, not finite, or not of one or two dimensions.
+        If the array is empty, not finite, or has neither one nor two dimensions.
     """
 
     array: Floats = attrs.field(converter=_frozen_points, repr=False)
@@ -49,7 +50,7 @@ class Points(FiniteSpace):
         return hash((self.array.shape, self.array.tobytes()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.array,)  # unpickled arrays would be writable
+        return type(self), (self.array,)  # since unpickled arrays would be writable
 
     def __repr__(self) -> str:
         return f"Points(size={self.size}, dimension={self.dimension})"
@@ -88,7 +89,7 @@ class Points(FiniteSpace):
         return np.asarray(lengths)
 
     def grown(self, points: Floats) -> Points:
-        """Return these candidates, and more points (k, d) after them."""
+        """Return the space with more points (k, d) after the candidates."""
         return Points(np.concatenate([self.array, points]))
 
     def canonical(self, candidate: int) -> int:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalable_bandits.environments import Environment
 from scalable_bandits.execution import Execution
-from scalable_bandits.execution.threads import blas_threads
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
+from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.store import StoreError, StoreLocked

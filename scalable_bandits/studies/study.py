@@ -13,8 +13,8 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.execution import executing, resolve
-from scalable_bandits.execution.threads import blas_threads
 from scalable_bandits.policies import Policy
+from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.progress import progress_bar
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.specification import nearest

@@ -71,10 +71,10 @@ def flip(data, position, bit=0):
 
 
 class Disk:
-    """`os` as the journal's module sees it, with room for so many writes; power does not fail here."""
+    """`os` as the journal's module sees it, with room for so many writes, of `most` bytes; power does not fail here."""
 
     def __init__(self, room=math.inf, call="write", number=errno.ENOSPC):
-        self.room, self.call, self.number = room, call, number
+        self.room, self.call, self.number, self.most = room, call, number, None
 
     def __getattr__(self, name):
         if name == self.call:
@@ -87,6 +87,8 @@ class Disk:
             if self.call == "write":
                 os.write(descriptor, given[0][: len(given[0]) // 2])
             raise OSError(self.number, os.strerror(self.number))
+        if self.most is not None:
+            given = (given[0][: self.most],)
         return getattr(os, self.call)(descriptor, *given)
 
 

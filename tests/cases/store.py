@@ -14,7 +14,7 @@ import zarr
 
 from scalable_bandits.runs import recording
 from scalable_bandits.specification import array_digest
-from scalable_bandits.store import Field, ObservationStore
+from scalable_bandits.store import Field, ObservationStore, array_journal
 from scalable_bandits.store.record import sign
 
 CHUNK = 16
@@ -88,6 +88,11 @@ def shrink(patch):
 def save_often(patch):
     """Save a checkpoint at every occasion."""
     patch.setattr(recording.Checkpoints, "spent", lambda self, seconds: self.save())
+
+
+def segments(patch, size):
+    """Let journals on object stores have segments of so many bytes."""
+    patch.setattr(array_journal, "SEGMENT", size)
 
 
 def crash(store):

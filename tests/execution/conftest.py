@@ -6,7 +6,7 @@ import pickle
 import pytest
 import threadpoolctl
 
-from scalable_bandits.execution import shard_log
+from scalable_bandits.execution import clusters, shard_log
 from scalable_bandits.execution.actors import Actors
 
 
@@ -73,6 +73,12 @@ def entries_of_logs(monkeypatch):
 
 
 @pytest.fixture
+def connect_seconds(monkeypatch):
+    """Set how long a scheduler is waited for."""
+    return functools.partial(monkeypatch.setattr, clusters, "CONNECT_SECONDS")
+
+
+@pytest.fixture
 def held_by(monkeypatch):
     """Make an executor hold the shards of policies, whatever their `on` is."""
-    return functools.partial(monkeypatch.setattr, "scalable_bandits.policies.sharded.executor")
+    return functools.partial(monkeypatch.setattr, "scalable_bandits.policies.base.executor")

@@ -1,4 +1,4 @@
-"""`on=`: what it names, who gets in, what is left behind; recipes; compiled code on workers."""
+"""The values of `on=`, access to clusters and their end; recipes; compiled code on workers."""
 
 import gc
 import json
@@ -18,7 +18,8 @@ from cases.paths import ROOT
 
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, connect, executing, recipes
-from scalable_bandits.execution.connect import _given, await_worker
+from scalable_bandits.execution.clusters import await_worker
+from scalable_bandits.execution.connect import _given
 
 CLUSTER = ROOT / "cluster"
 MANIFEST = CLUSTER / "kubernetes" / "daskcluster.yaml"
@@ -38,7 +39,7 @@ def leave(code):
 
 
 def square_elsewhere(x, on):
-    """From within a task: on workers of their own, or for None on those that it is one of."""
+    """Run a task from within a task: on the cluster that `on` names, on its own for None."""
     from distributed import worker_client
 
     try:
@@ -50,7 +51,7 @@ def square_elsewhere(x, on):
 
 
 def gathered(execution, count):
-    """Events until so many tasks came to their end."""
+    """Return all events until a number of tasks have ended."""
     found = []
     while sum(event.kind in ("done", "failed") for event in found) < count:
         found += execution.events()
@@ -58,7 +59,7 @@ def gathered(execution, count):
 
 
 class TestExecutions:
-    """All of them do the same."""
+    """Tests that every executor of tasks has to pass."""
 
     @pytest.fixture(params=["in turn", "threads", "threads:2", "workers"])
     def execution(self, request, client):
@@ -67,7 +68,7 @@ class TestExecutions:
             yield found
 
     def test_every_call_is_made_once(self, execution):
-        """Also of equal arguments."""
+        """Also calls with equal arguments."""
         for number in range(6):
             execution.submit(f"square-{number}", 2)
         found = gathered(execution, 6)
@@ -87,7 +88,7 @@ class TestExecutions:
 
     @pytest.mark.parametrize("on", ["threads", "workers"])
     def test_a_function_that_ends_its_process(self, on, client):
-        """It fails, like any other."""
+        """SystemExit fails the task."""
         with executing(*((client, leave, "leave") if on == "workers" else (None, leave, "leave", 2))) as execution:
             execution.submit("leave-1", 3)
             (end,) = [event for event in gathered(execution, 1) if event.kind != "started"]
@@ -102,7 +103,7 @@ class TestExecutions:
             assert gathered(execution, 1)[-1].value[1] != os.getpid()
 
 
-class TestPlaces:
+class TestValues:
     @pytest.mark.parametrize(
         "on",
         ["threads:0", "local:0", "local:-1", "local:x", "locale", "127.0.0.1:8786", "", 3, object, {"tcp": 1}],
@@ -112,8 +113,8 @@ class TestPlaces:
         with pytest.raises(ValueError, match=r"^on: got .*; allowed: None, 'local', 'local:4'"), connect(on):
             pass
 
-    def test_nobody_there(self, monkeypatch):
-        monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.5)
+    def test_nobody_there(self, connect_seconds):
+        connect_seconds(1.0)
         with pytest.raises(ClusterError, match=r"no scheduler can be reached at tcp://127.0.0.1:9"):
             sb.maximize(parabola, make_policy(), 3, on="tcp://127.0.0.1:9")
 
@@ -132,7 +133,7 @@ class TestPlaces:
 
     @pytest.mark.parametrize("processes", [False, True])
     def test_an_adaptive_cluster(self, processes):
-        """Has no worker until it is asked for one, and none again when there is nothing to do."""
+        """It starts a worker when asked, and ends it when there is nothing to do."""
         from distributed import Client, LocalCluster
 
         with (
@@ -153,7 +154,7 @@ class TestPlaces:
             until(lambda: not own.futures and not own.nthreads())
 
     def test_a_cluster_that_never_gets_a_worker(self):
-        """The error comes after the given seconds, and nothing is left at the scheduler."""
+        """The error is raised after the given seconds, and no task is left at the scheduler."""
         from distributed import Client, LocalCluster
 
         with (
@@ -174,7 +175,7 @@ class TestPlaces:
             pass
 
     def test_own_cluster(self, monkeypatch):
-        """On loopback alone, one thread of BLAS and numba a worker; afterwards nothing is left."""
+        """It listens on loopback only, has one thread of BLAS and numba a worker, and leaves nothing."""
         for name in clusters.THREADS:
             monkeypatch.delenv(name, raising=False)
         me = psutil.Process()
@@ -195,14 +196,14 @@ class TestPlaces:
         assert listening([me]) <= before[1]
 
     def test_within_a_worker(self, client):
-        """Which may not have children: said so, with what to do instead, which is done."""
+        """A worker may not start processes; the error names the alternative, which works."""
         assert client.submit(square_elsewhere, 2, "local:1").result().startswith("on: a worker process cannot start")
         assert client.submit(square_elsewhere, 2, None).result() == 4
 
     def test_own_client(self, client):
-        """Used, and left as it was."""
+        """The user's client is used and left unchanged."""
         gc.collect()
-        until(lambda: not client.futures)  # those of earlier tests
+        until(lambda: not client.futures)  # from earlier tests
         before = client.status, client.run(plugins)
         with executing(client, square, "square") as execution:
             execution.submit("square-1", 2)
@@ -233,7 +234,7 @@ def plugins(dask_worker):
 
 
 def listening(processes):
-    """Addresses and ports that processes listen on."""
+    """Return the addresses and ports that processes listen on."""
     return {
         tuple(connection.laddr)
         for process in processes
@@ -245,7 +246,7 @@ def listening(processes):
 class TestTLS:
     @pytest.fixture
     def authority(self, tmp_path):
-        """Certificates by the script that users are told to run."""
+        """Make certificates by the documented script."""
         folder = tmp_path / "tls"
         folder.mkdir()
         done = subprocess.run(
@@ -259,7 +260,7 @@ class TestTLS:
         return folder
 
     @pytest.mark.slow
-    def test_certificates(self, authority, tmp_path, monkeypatch):
+    def test_certificates(self, authority, tmp_path, connect_seconds):
         """With them it works; without them, and with those of another authority, nobody gets in."""
         files = [f"--tls-{option}={authority / file}" for option, file in
                  (("ca-file", "ca.pem"), ("cert", "server.pem"), ("key", "server.key"))]  # fmt: skip
@@ -271,7 +272,7 @@ class TestTLS:
             found = sb.maximize(parabola, make_policy(), 5, on=recipe)
             assert len(found) == 5
             assert found.tickets[0].where.startswith("tls://127.0.0.1:")
-            monkeypatch.setattr(clusters, "CONNECT_SECONDS", 1.0)  # nobody is let in later
+            connect_seconds(1.0)
             other = cluster.address.replace("tls", "tcp")
             for address, why in ((cluster.address, "certificates: a recipe"), (other, "")):
                 with pytest.raises(ClusterError, match=f"no scheduler can be reached.*{why}"), connect(address):
@@ -344,10 +345,10 @@ class TestRecipes:
             pass
 
     def test_slurm(self, monkeypatch):
-        """The job script that would be submitted, by dask-jobqueue itself."""
+        """The job script that dask-jobqueue would submit."""
         jobqueue = pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
         options = yaml.safe_load((CLUSTER / "slurm" / "slurm.yaml").read_text())["options"]
-        assert options.pop("interface") == "ib0"  # there is none here
+        assert options.pop("interface") == "ib0"  # this machine has no such interface
         job = jobqueue.slurm.SLURMJob("tcp://127.0.0.1:1", name="bandits", **{
             key: value for key, value in options.items() if key != "scheduler_options"
         })  # fmt: skip
@@ -357,7 +358,7 @@ class TestRecipes:
             assert part in script
 
     def test_any_cluster_class(self, tmp_path):
-        """Made with its options, sized as it is told, and ended."""
+        """The class gets its options, is scaled, and is closed."""
         path = tmp_path / "recipe.yaml"
         options = {"n_workers": 0, "processes": False, "dashboard_address": None, "local_directory": "./here"}
         path.write_text(yaml.safe_dump({"cluster": "distributed.LocalCluster", "options": options, "scale": {"n": 2}}))
@@ -398,7 +399,7 @@ class TestRecipes:
         assert all(option in known for option in options)
 
     def test_kubernetes(self):
-        """By the schema that the operator installs in the cluster."""
+        """The manifest fits the schema that the operator installs in the cluster."""
         pytest.importorskip("dask_kubernetes", reason="dask-kubernetes is not installed")
         jsonschema = pytest.importorskip("jsonschema")
         chart = resources.files("dask_kubernetes") / "operator" / "deployment" / "helm" / "dask-kubernetes-operator"
@@ -412,25 +413,25 @@ class TestRecipes:
             check(manifest)
 
     def test_what_kubernetes_starts(self):
-        """Names that hang together, programs and options that there are."""
+        """Names are consistent, and programs and options exist."""
         manifest = yaml.safe_load(MANIFEST.read_text())
         selector = manifest["spec"]["scheduler"]["service"]["selector"]
         assert selector["dask.org/cluster-name"] == manifest["metadata"]["name"]
         for part in ("worker", "scheduler"):
             (container,) = manifest["spec"][part]["spec"]["containers"]
             assert container["resources"]["requests"] == container["resources"]["limits"]
-            program, name, *options = container["args"]  # of this environment, as of the image
+            program, name, *options = container["args"]  # the image has the same programs as this environment
             command = [Path(sys.executable).with_name(program), name, "--help"]
             known = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             assert name == part
             assert all(option in known for option in options if option.startswith("--"))
-            # the operator makes Deployments of it, whose pods are always restarted: Kubernetes takes nothing else
+            # the operator makes Deployments, for which Kubernetes allows no other restart policy
             assert manifest["spec"][part]["spec"].get("restartPolicy", "Always") == "Always"
 
 
 class TestWarmup:
     def test_compiles_everything(self):
-        """After it no policy compiles anything, in a new process."""
+        """After a warm-up in a new process no policy compiles anything."""
         code = """
 import sys, json, numpy as np
 import scalable_bandits as sb

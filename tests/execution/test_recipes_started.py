@@ -1,4 +1,4 @@
-"""Recipes of other machines, really started: a Slurm of one node, an ssh server on loopback."""
+"""Recipes for other machines, started on a Slurm of one node and an ssh server on loopback."""
 
 import getpass
 import os
@@ -23,7 +23,7 @@ SSHD = shutil.which("sshd", path=PATH)
 
 
 def recipe(name, folder, **changes):
-    """A recipe of `cluster/` with other values, as a file in a folder."""
+    """Write a recipe of `cluster/` with other values to a folder; return its path."""
     given = yaml.safe_load((CLUSTER / name).read_text())
     for key, value in changes.items():
         given[key] = {**given.get(key, {}), **value} if isinstance(value, dict) else value
@@ -35,7 +35,7 @@ def recipe(name, folder, **changes):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """A Slurm for all tests."""
+    """Slurm for all tests."""
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
     with slurm(tmp_path_factory.mktemp("slurm")) as found:
         if found is None:
@@ -47,19 +47,19 @@ def cluster(tmp_path_factory):
 class TestSlurm:
     @pytest.fixture(autouse=True)
     def environment(self, cluster, tmp_path, monkeypatch):
-        """Of whoever submits, which Slurm hands to the jobs."""
+        """Set the environment of the submitting process, which Slurm passes to the jobs."""
         monkeypatch.chdir(tmp_path)  # logs of the jobs
         for name, value in {**cluster.environment, "PYTHONPATH": PYTHONPATH}.items():
             monkeypatch.setenv(name, value)
 
     def recipe(self, folder, number=1):
-        """The recipe as it is, for this small machine."""
+        """Write the recipe with sizes for this small machine."""
         sizes = {"cores": 2, "processes": 2, "memory": "2GB", "interface": "lo"}
         return recipe("slurm/slurm.yaml", folder, scale={"jobs": number}, options=sizes)
 
     @pytest.mark.slow
     def test_the_recipe(self, cluster, tmp_path):
-        """Two jobs of two workers, the same numbers, and nothing is left in the queue."""
+        """Two jobs of two workers: the same numbers, and no job is left in the queue."""
         with connect(self.recipe(tmp_path, number=2)) as client:
             until(lambda: len(client.nthreads()) == 4, 300)
             assert len(cluster.jobs()) == 2
@@ -72,7 +72,7 @@ class TestSlurm:
 
     @pytest.mark.slow
     def test_jobs_whose_time_is_up(self, cluster, tmp_path):
-        """Are followed by others if the recipe says `adapt`; Slurm ends them as `scancel` does."""
+        """With `adapt`, jobs at their time limit are followed by others; Slurm ends them as `scancel` does."""
         sizes = {"cores": 1, "processes": 1, "memory": "1GB"}
         path = recipe(self.recipe(tmp_path), tmp_path, adapt={"minimum_jobs": 0, "maximum_jobs": 2}, options=sizes)
         notes = tmp_path / "notes"
@@ -97,7 +97,7 @@ class TestSlurm:
 
     @pytest.mark.slow
     def test_a_queue_that_does_not_move(self, cluster, tmp_path, caplog):
-        """Nobody waits for ever; while somebody does, it is said."""
+        """A log message says that the call waits, and an error that it waited too long."""
         cluster("sbatch", "--cpus-per-task=8", "--mem=1G", "--wrap=sleep 300")
         given = recipe(self.recipe(tmp_path), tmp_path, wait=12)
         with pytest.raises(ClusterError, match=r"has no workers, and none came in 12 s \(a recipe may"), connect(given):
@@ -118,7 +118,7 @@ class TestSlurm:
     )
     @pytest.mark.sampled(3)
     def test_what_is_refused(self, tmp_path, options, message):
-        """At once, by Slurm's own words."""
+        """The error is raised immediately, with the text of Slurm."""
         given = recipe("slurm/slurm.yaml", tmp_path, options={"interface": "lo", **options})
         with pytest.raises(ClusterError, match=f"(?si)^on: .*recipe.yaml does not start: .*{message}"), connect(given):
             pass
@@ -131,7 +131,7 @@ class TestSlurm:
 
     @pytest.mark.slow
     def test_the_job_scripts(self, cluster, tmp_path):
-        """A scheduler and workers as jobs, found by the scheduler's file."""
+        """A scheduler and workers as jobs, found by the scheduler file."""
         file = tmp_path / "scheduler.json"
         own = {"SCHEDULER_FILE": str(file), "INTERFACE": "lo", "PYTHONPATH": PYTHONPATH}
         own["PATH"] = f"{Path(sys.executable).parent}:{PATH}"
@@ -156,7 +156,7 @@ class TestSlurm:
 class TestSsh:
     @pytest.fixture
     def server(self, tmp_path):
-        """What `asyncssh.connect` has to be told of a server of this user alone."""
+        """Start an ssh server for this user; yield the options of `asyncssh.connect`."""
         pytest.importorskip("asyncssh", reason="asyncssh is not installed")
         folder, port = tmp_path / "ssh", free_port()
         folder.mkdir(mode=0o700)
@@ -170,7 +170,7 @@ class TestSsh:
             f'SetEnv "PYTHONPATH={PYTHONPATH}" "NUMBA_CACHE_DIR={cache}"\n'
         )
         if os.getuid() == 0:
-            Path("/run/sshd").mkdir(exist_ok=True)  # where it separates privileges
+            Path("/run/sshd").mkdir(exist_ok=True)  # folder for its privilege separation
         with (folder / "log").open("w") as log:
             process = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "sshd_config"], stderr=log)
         host = (folder / "host.pub").read_text().split()[:2]
@@ -196,7 +196,7 @@ class TestSsh:
 
     @pytest.mark.slow
     def test_the_recipe(self, server, tmp_path):
-        """The same numbers; one thread a worker; nothing is left."""
+        """The same numbers, one thread a worker, and no process is left."""
         with connect(self.given(server, tmp_path)) as client:
             until(lambda: len(client.nthreads()) == 2, 300)
             assert set(client.nthreads().values()) == {1}
@@ -216,7 +216,7 @@ class TestSsh:
     )
     @pytest.mark.sampled(3)
     def test_what_goes_wrong(self, server, tmp_path, changes, message):
-        """It is said in one error, and no cluster is left half made."""
+        """One error is raised, and no part of the cluster is left."""
         if "connect_options" in changes:
             changes = {"connect_options": {**server, **changes["connect_options"]}}
         with (

@@ -1,4 +1,4 @@
-"""How long what a run holds on workers lives there, and what a cluster's owner may do meanwhile."""
+"""How long a run's shards stay on workers, and what may happen to the cluster meanwhile."""
 
 import contextlib
 import gc
@@ -33,18 +33,18 @@ def function():
 
 
 def count(dask_worker):
-    """Actors on a worker."""
+    """Return the number of actors on a worker."""
     return len(dask_worker.state.actors)
 
 
 def held(client):
-    """Actors on all workers."""
+    """Return the number of actors on all workers."""
     return sum(client.run(count).values())
 
 
 @pytest.fixture
 def quiet_cluster():
-    """Two workers of this process's own."""
+    """Cluster of two workers, for one test."""
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
         yield cluster
 
@@ -63,7 +63,7 @@ ENDS = {
 @pytest.mark.parametrize("order", list(itertools.permutations(ENDS)), ids="-".join)
 @pytest.mark.sampled(3)
 def test_whatever_ends_first(order, client):
-    """`close`, the policy and the client may go in any order; a worker then holds nothing of the run."""
+    """`close`, the end of the policy and of the client, in any order, leave no actor on a worker."""
     before = held(client)
     holding = {"client": Client(client.scheduler.address, set_as_default=False)}
     holding["policy"] = policy_of(holding["client"])
@@ -104,7 +104,7 @@ cloudpickle.register_pickle_by_value(scalable_bandits.policies.prior_model)
 @pytest.mark.parametrize("when", ["at work", "first message"])
 @pytest.mark.sampled(2)
 def test_a_client_that_is_killed(when, client):
-    """Ten seconds later nothing of its run is on any worker, as another client sees."""
+    """Within ten seconds no worker has an actor of its run."""
     before = held(client)
     code = SCRIPT.format(
         tests=str(TESTS), address=client.scheduler.address,
@@ -143,7 +143,7 @@ def test_idle_timeout():
 
 @pytest.mark.slow
 def test_adaptive():
-    """A worker is started for a run, and kept while it is at work."""
+    """A worker is started for a run, and kept until it ends."""
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
         client_of(cluster) as client,
@@ -169,7 +169,7 @@ def expected(rounds):
 
 @pytest.mark.slow
 def test_workers_that_leave_on_purpose(quiet_cluster):
-    """By `close` and by `retire_workers`: the run goes on elsewhere, with the same numbers."""
+    """After `close` and `retire_workers` the run continues on other workers, with the same numbers."""
     with client_of(quiet_cluster) as client:
         policy, environment, found, longest = policy_of(client), function(), [], 0.0
         for t in range(40):
@@ -183,11 +183,11 @@ def test_workers_that_leave_on_purpose(quiet_cluster):
             found += sb.simulate(policy, environment, 1).candidate.tolist() if not t else play(policy, environment, t)
             longest = max(longest, time.monotonic() - began)
         np.testing.assert_array_equal(found, expected(40))
-        assert longest < 20  # far from ending the run; the benchmark has the figure
+        assert longest < 20  # the benchmark measures it
 
 
 def play(policy, environment, t):
-    """One round, as `simulate` plays it."""
+    """Play one round as `simulate` does."""
     x = policy.ask()
     policy.tell(x, float(environment.evaluate(x[None])[0] + environment.noise_at(t + 1)))
     return SPACE.index(x[None]).tolist()
@@ -195,7 +195,7 @@ def play(policy, environment, t):
 
 @pytest.mark.slow
 def test_a_lifetime(tmp_path):
-    """A worker whose time is up leaves a run that goes on elsewhere."""
+    """After the end of a worker's lifetime the run continues on others."""
     with by_hand(tmp_path / "cluster", 1) as cluster:
         cluster.worker("--lifetime", "6s")
         with Client(cluster.address, set_as_default=False) as client:
@@ -237,7 +237,7 @@ def test_nobody_answers(messages, client):
 
 
 class TestUnfitWorkers:
-    """A worker that cannot take part is named, and the run goes on without it."""
+    """The error names a worker that cannot be used, and the run continues without it."""
 
     BLOCKER = """
 import importlib.metadata, sys
@@ -285,12 +285,16 @@ distributed.versions.version = hidden
         [("scalable_bandits", "0.0.1", True), ("python", "2.7", True), ("numpy", "1", False)],
     )
     def test_other_versions(self, name, version, raised, client, monkeypatch):
-        """Found when the worker is first used too, for it may have come later than the client."""
-        ours = versions.installed()
-        monkeypatch.setattr(sys.modules["scalable_bandits.execution.connect"], "check_versions", lambda client: None)
-        monkeypatch.setattr(versions, "installed", lambda: {**ours, name: version})
+        """Versions are compared again when a worker is first used, as it may have come after the client."""
+        packages = [*versions.DECISIVE[1:], *versions.DIGITS]
+        found = client.get_versions(packages=packages)
+        ours = found["client"]["packages"]
+        theirs, ours[name] = ours[name], version
+        module = sys.modules["scalable_bandits.execution.connect"]  # the package has a function of that name
+        monkeypatch.setattr(module, "check_versions", lambda client: None)
+        monkeypatch.setattr(client, "get_versions", lambda packages: found)
         policy = policy_of(client)
-        here = rf"{name} {re.escape(str(ours[name]))}[.a-z0-9]* \(here {re.escape(version)}\)"
+        here = rf"{name} {re.escape(theirs)} \(here {re.escape(version)}\)"
         if raised:
             with pytest.raises(ClusterError, match=here):
                 policy.ask()
@@ -305,7 +309,7 @@ def ip(*arguments):
 
 @pytest.fixture
 def namespaces():
-    """Two networks of their own, each joined to this one by a pair of interfaces; their names."""
+    """Make two networks, each joined to this one by a pair of interfaces; yield their names."""
     names = [f"sb{os.getpid() % 10_000}{side}" for side in "ab"]
     try:
         for number, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""The log and the pool, with workers of this process that lose what they hold whenever a test says so."""
+"""The log and the pool of shards, with fake workers in this process that lose their shards on demand."""
 
 import contextlib
 import copy
@@ -8,7 +8,6 @@ import pickle
 import sys
 import threading
 import types
-from typing import ClassVar
 
 import cloudpickle
 import numpy as np
@@ -20,19 +19,17 @@ from scalable_bandits.execution import ClusterError, shard_log
 from scalable_bandits.execution.shard_log import ShardLog
 from scalable_bandits.execution.shard_pool import ShardPool
 from scalable_bandits.execution.shard_worker import Call, ShardWorker, packed
-from scalable_bandits.posteriors.placement import InThreads, LocalShards
+from scalable_bandits.posteriors.placement import InProcess, LocalShards
 
 SHARDS = 4
 
 
 class Tally:
-    """A shard whose state is every change it has seen, in order."""
-
-    CHANGING: ClassVar = frozenset({"add", "take"})
-    ASKING: ClassVar = frozenset({"peek"})
+    """Shard whose state is the list of its changes, in order."""
 
     def __init__(self, name, stateful):
-        self.name, self.ask_is_stateful = name, stateful
+        self.name, self.stateful = name, stateful
+        self.changing = {"add", "take", "peek"} if stateful else {"add", "take"}
         self.seen = np.array([name])
 
     def add(self, value):
@@ -42,7 +39,7 @@ class Tally:
     take = add
 
     def peek(self, value):
-        if self.ask_is_stateful:
+        if self.stateful:
             self.seen = np.append(self.seen, -value)
         return self.seen.sum() * value
 
@@ -57,7 +54,7 @@ class Tally:
 
 
 class Answer:
-    """Of an actor, as the future of one."""
+    """Answer of an actor, with the interface of a future."""
 
     def __init__(self, value):
         self.value = value
@@ -69,7 +66,7 @@ class Answer:
 
 
 class Handle:
-    """An actor, whose worker may be out of reach."""
+    """Handle of an actor whose worker may be unreachable."""
 
     def __init__(self, fake, address):
         self.fake, self.address, self.actor, self._future = fake, address, ShardWorker(), None
@@ -89,7 +86,7 @@ class Handle:
 
 
 class FakeClient:
-    """A client of two workers."""
+    """Client of two workers."""
 
     status, scheduler = "running", None
 
@@ -104,25 +101,22 @@ class FakeClient:
         return dict.fromkeys(self.addresses, 1)
 
     def submit(self, function, *arguments, workers=("",), **options):
-        """An actor, or the empty task of a beat."""
+        """Return the future of an actor, or of the empty task that shows activity."""
         handle = Handle(self, workers[0]) if function is ShardWorker else None
         return types.SimpleNamespace(result=lambda timeout=None: handle, release=lambda: None)
 
     def get_versions(self, packages):
-        return {"workers": {}}
+        return {"workers": {}, "client": {"packages": {}}}
 
     def as_current(self):
         return contextlib.nullcontext()
 
 
 class FakeExecutor:
-    """Whose client there is."""
+    """Executor with a client."""
 
     def __init__(self, client):
-        self.client = client
-
-    def adopt(self, pool):
-        """Nothing is closed here."""
+        self.client, self.pools = client, set()
 
 
 def makers(stateful=False):
@@ -142,10 +136,10 @@ fates = st.lists(st.sampled_from(["", "", "before", "after", "interrupt", "forge
 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(steps, max_size=40), fates, st.booleans(), st.integers(1, 6))
-def test_the_answers_are_those_of_one_process(planned, fates, stateful, most):
+def test_the_answers_are_those_of_one_process(entries_of_logs, planned, fates, stateful, most):
     """Whoever loses what, whenever; and the log stays short."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shard_log, "MOST_ENTRIES", most)
+        entries_of_logs(most)
         patch.setattr("scalable_bandits.execution.shard_pool.LINGER_SECONDS", 0.0)
         client = FakeClient(fates)
         pool, here = ShardPool(FakeExecutor(client), makers(stateful), "tallies"), LocalShards(makers(stateful))
@@ -175,7 +169,7 @@ def test_the_answers_are_those_of_one_process(planned, fates, stateful, most):
 
 
 def until_it_works(pool, *question):
-    """Ask again after an interruption, as a user does."""
+    """Ask again after an interruption, as a user would."""
     while True:
         try:
             return pool.ask(*question)
@@ -186,7 +180,7 @@ def until_it_works(pool, *question):
 
 
 def test_log_with_a_source():
-    """It keeps the last entries only: what a shard missed beyond them is in the state that the run knows."""
+    """The log keeps only its last entries; the state from the source includes all earlier ones."""
     seen = [0.0]
     log = ShardLog([b""] * 2, lambda number: {"seen": np.array(seen)})
     for value in range(3 * shard_log.MOST_ENTRIES):
@@ -200,7 +194,7 @@ def test_log_with_a_source():
 
 
 def test_snapshots_pay():
-    """One is due when making the shard again would take many times as long; the oldest first where the log is full."""
+    """A snapshot is due when making the shard again would take long enough; if the log is full, the oldest first."""
     log = ShardLog([b""] * 3)
     assert log.due() is None
     log.append(Call("add", (1,)), None)
@@ -219,7 +213,7 @@ def test_snapshots_pay():
     assert log.due() == 0
     assert log.nbytes == 24 * shard_log.MOST_ENTRIES
     log.keep(0, {"seen": np.zeros(2)})
-    assert log.due() == 2  # what all were told first
+    assert log.due() == 2  # its first missing entry is the oldest
     log.keep(2, {"seen": np.zeros(2)})
     assert log.due() == 1
     log.keep(1, {"seen": np.zeros(2)})
@@ -243,9 +237,9 @@ def test_what_cannot_be_sent_is_named():
 
 
 def test_modules_that_are_nowhere_else(monkeypatch):
-    """They are sent by their contents, where the user has told cloudpickle so."""
+    """Modules that the user registered with cloudpickle are sent by value."""
     module = types.ModuleType("nowhere_else")
-    exec("def double(x):\n    return 2 * x", module.__dict__)  # held by no file
+    exec("def double(x):\n    return 2 * x", module.__dict__)  # not in any file
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "nowhere_else", module)
         cloudpickle.register_pickle_by_value(module)
@@ -258,8 +252,8 @@ def test_modules_that_are_nowhere_else(monkeypatch):
 
 
 def test_threads():
-    """Shards are asked at the same time, and an error is raised when none of them runs any more."""
-    threads = InThreads(3)
+    """Shards run at the same time, and an error is raised after all of them have ended."""
+    threads = InProcess(3)
     shards = threads.shards(makers(), "tallies")
     shards.tell(None, "add", 5.0)
     assert repr(shards.ask([2, 0], "add", 1.0)) == repr([np.array([2.0, 5.0, 1.0]), np.array([0.0, 5.0, 1.0])])

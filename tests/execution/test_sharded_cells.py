@@ -1,4 +1,4 @@
-"""Cells of a partition on workers: the numbers of one process, on any number of them and whoever dies."""
+"""Cells of a partition on workers: the numbers of one process, on any number of workers, also when they die."""
 
 import functools
 from contextlib import suppress
@@ -9,7 +9,7 @@ from cases.cluster import Killer
 
 import scalable_bandits as sb
 from scalable_bandits.policies import pigpucb
-from scalable_bandits.posteriors.partition.remote_cells import PARTS, CellsShard
+from scalable_bandits.posteriors.partition.remote_cells import SHARDS, CellsShard
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
 
 SPACES = {
@@ -32,7 +32,7 @@ def policy_of(space, on=None, tightening=False, horizon=None):
 
 
 def play(policy, before=lambda t: None, rounds=120):
-    """Everything that a run shows: points, also of several at once and of what is available, widths, gains, cover."""
+    """Play a run; return its points (also several at once, and of those available), widths, gains and cover."""
     seen, box = [], isinstance(policy.space, sb.Box)
     for t in range(1, rounds + 1):
         before(t)
@@ -42,7 +42,7 @@ def play(policy, before=lambda t: None, rounds=120):
         seen.append([*x.tolist(), *np.ravel(more).tolist(), policy.width, policy.information_gain])
         policy.tell(x, float(np.sin(7 * x.sum()) + 0.1 * np.sin(31.0 * t)))
         if t % 15 == 0:
-            policy.tell(x, 0.3)  # a second time, before anything was asked
+            policy.tell(x, 0.3)  # a second observation before the next question
         policy.abandon()
     mean, std = policy.posterior([[0.3] * policy.space.dimension])
     best = policy.best()
@@ -51,14 +51,14 @@ def play(policy, before=lambda t: None, rounds=120):
 
 @functools.cache
 def alone(space, tightening=False, horizon=None):
-    """The same in this process, one cell after the other."""
+    """Play the same run in this process, one cell after the other."""
     found = play(policy_of(space, tightening=tightening, horizon=horizon), rounds=HORIZON.get(space, 120))
     assert found[-1].count("split=None") > 1
     return found
 
 
 def until_it_works(function, *arguments):
-    """Call it again and again."""
+    """Call a function until it raises no ConnectionError."""
     while True:
         with suppress(ConnectionError):
             return function(*arguments)
@@ -103,12 +103,12 @@ class TestInProcess:
         held_by(watched := Watched())
         policy = policy_of(space, "here", tightening, horizon)
         assert play(policy, rounds=HORIZON.get(space, 120)) == alone(space, tightening, horizon)
-        assert {number for numbers, _ in watched.asked for number in numbers} <= set(range(PARTS))
+        assert {number for numbers, _ in watched.asked for number in numbers} <= set(range(SHARDS))
         assert len(watched.asked) > 20
 
     @pytest.mark.parametrize("space", SPACES)
     def test_threads(self, space):
-        """Shared out to parts, two of which are computed at a time."""
+        """Cells in shards, of which two are computed at the same time."""
         assert play(policy_of(space, "threads:2"), rounds=HORIZON.get(space, 120)) == alone(space)
 
     @pytest.mark.parametrize("tightening", [False, True])
@@ -129,10 +129,9 @@ class TestInProcess:
         assert failing.failures > 15
 
     def test_a_cache(self):
-        """Nothing that is asked has to be repeated where it is made anew; observations are."""
+        """Tasks change nothing that has to be repeated; observations do."""
         methods = {name for name, value in vars(CellsShard).items() if callable(value) and not name.startswith("_")}
-        assert methods - CellsShard.CHANGING == {"work", "restore"}
-        assert not CellsShard.ASKING
+        assert methods - CellsShard.changing == {"work", "restore"}
 
     def test_many_at_once(self, held_by):
         """After a split, all summits that have to be found again are asked for together."""
@@ -157,7 +156,7 @@ class TestOnWorkers:
     @pytest.mark.parametrize(("space", "kills"), [("grid", 15), ("box", 5)])
     @pytest.mark.sampled(2)
     def test_deaths(self, space, kills, four):
-        """Twenty kills in all; what the dead held is computed again elsewhere."""
+        """The shards of killed workers are made again on others."""
         rounds = HORIZON.get(space, 120)
         killer = Killer(four, kills, rounds, kills=kills)
         assert play(policy_of(space, four), killer, rounds) == alone(space)
@@ -171,11 +170,11 @@ class TestOnWorkers:
         for sent in messages.sent:
             asked.append(sorted(request.number for message in sent.values() for request in message.requests))
             assert all(sorted(message.call.arguments[0]) == asked[-1] for message in sent.values())
-        assert np.mean([len(parts) for parts in asked]) < PARTS / 4
+        assert np.mean([len(parts) for parts in asked]) < SHARDS / 4
         assert len(asked) < 3 * 60
 
     def test_store(self, four, tmp_path):
-        """A run that began here goes on there, and the other way round."""
+        """A stored run of this process continues on workers, and the reverse."""
         function = sb.GPSample(SPACES["grid"], sb.Matern(0.2, nu=1.5), sb.GaussianNoise(0.1))
         whole = sb.simulate(policy_of("grid"), function, 40)
         for first, second in ((None, four), (four, None)):
@@ -186,6 +185,6 @@ class TestOnWorkers:
                 np.testing.assert_array_equal(getattr(run, name), getattr(whole, name))
 
     def test_specification(self):
-        """`on` is no part of it."""
+        """The specification does not contain `on`."""
         assert policy_of("grid", "local:2").to_dict() == policy_of("grid").to_dict()
         assert pigpucb.PiGPUCB.from_dict(policy_of("grid", "local:2").to_dict()).on is None

@@ -1,4 +1,4 @@
-"""Priors on workers: the same numbers as in one process, whoever dies; nothing is left behind."""
+"""Priors on workers: the numbers of one process, also when workers die, and nothing is left on the cluster."""
 
 import copy
 import functools
@@ -19,6 +19,7 @@ from distributed import Client, Security
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, shard_pool
 from scalable_bandits.execution.clusters import local
+from scalable_bandits.policies import prior_model
 from scalable_bandits.policies.prior_model import PriorModel
 from scalable_bandits.specification import specify
 
@@ -36,7 +37,7 @@ def hill(place, points, t):
 
 
 def priors(moving=False):
-    """Eight, of which a third are soon found wanting."""
+    """Return eight priors, of which a third are soon rejected."""
     means = [functools.partial(hill, place) if moving else place for place in (0.0, 0.1, 8.0)]
     kernels = (sb.RBF(0.1), sb.RBF(0.3), sb.Matern(0.2, nu=1.5))
     named = [(mean, kernel) for mean in means for kernel in kernels][:8]
@@ -52,7 +53,7 @@ def function():
 
 
 def play(policy, before=lambda t: None, horizon=HORIZON):
-    """Everything that a run shows: points, widths, gains, what is known at its end."""
+    """Play a run; return its points, widths and gains, and the posterior at its end."""
     environment, seen = function(), []
     for t in range(1, horizon + 1):
         before(t)
@@ -70,7 +71,7 @@ def play(policy, before=lambda t: None, horizon=HORIZON):
 
 @functools.cache
 def alone(kind, moving=False, engine="auto"):
-    """The same in this process."""
+    """Play the same run in this process."""
     return play(policy_of(kind, moving=moving, engine=engine))
 
 
@@ -95,15 +96,15 @@ class TestSameNumbers:
         assert play(policy_of(kind, f"threads:{threads}")) == alone(kind)
 
     def test_by_way_of_the_scheduler(self, four, monkeypatch):
-        """As a client calls workers that it may not be able to reach."""
+        """A client without a direct connection to the workers."""
         monkeypatch.setattr(four, "direct_to_workers", False)
         assert play(policy_of(sb.PEGPUCB, four)) == alone(sb.PEGPUCB)
 
     @pytest.mark.parametrize("moving", [False, True])
     @pytest.mark.sampled(2)
     def test_other_engines(self, moving, four, small_tiles):
-        """Also one whose last bits follow what was asked, on workers whose tiles are small too."""
-        small = {"tiles.TILE": 64, "tiles.WINDOW": 16, "tiles.BATCH": 16}
+        """Also an engine whose last bits depend on the questions, with small tiles on the workers too."""
+        small = {"tiled.tiles.TILE": 64, "tiled.tiles.WINDOW": 16, "tiled.tiles.BATCH": 16}
         usual = next(iter(four.run(tiles_are, small).values()))
         try:
             assert play(policy_of(sb.PEGPUCB, four, moving, engine="blocked")) == alone(sb.PEGPUCB, moving, "blocked")
@@ -123,11 +124,11 @@ class TestSameNumbers:
 
 
 def tiles_are(sizes):
-    """Set constants of the blocked engine; those before."""
+    """Set constants of the blocked engine; return their former values."""
     before = {}
     for name, value in sizes.items():
-        module, _, constant = name.partition(".")
-        found = importlib.import_module(f"scalable_bandits.posteriors.tiled.{module}")
+        module, _, constant = name.rpartition(".")
+        found = importlib.import_module(f"scalable_bandits.posteriors.{module}")
         before[name] = getattr(found, constant)
         setattr(found, constant, value)
     return before
@@ -164,7 +165,7 @@ class TestDeaths:
         assert {homes.count(home) for home in homes} == {8 // len(four.nthreads())}
 
     def test_the_scheduler_is_gone(self):
-        """A clear error; what was told stands, and the policy goes on elsewhere."""
+        """ClusterError is raised, and earlier observations are kept."""
         with local(1) as client:
             policy = policy_of(sb.PEGPUCB, client)
             run = sb.simulate(policy, function(), 5)
@@ -198,7 +199,7 @@ class TestDeaths:
         assert policy.log_likelihoods == here.log_likelihoods
 
     def test_errors_of_a_prior(self, four):
-        """The error itself; nothing has changed then."""
+        """The error of a prior is raised itself, and the policy has not changed."""
         wrong = sb.Prior("wrong", sb.RBF(0.2), breaks_at_five)
         policy, other = (
             sb.PEGPUCB(SPACE, [*priors(), wrong], noise=0.1, regularization=0.01, on=on) for on in (four, None)
@@ -219,7 +220,7 @@ def breaks_at_five(points, t):
 
 class TestAcrossExecutions:
     def test_store(self, four, tmp_path):
-        """A run that began here goes on there, and the other way round."""
+        """A stored run of this process continues on workers, and the reverse."""
         whole = sb.simulate(policy_of(sb.PEGPUCB), function(), 30)
         for first, second in ((None, four), (four, None)):
             place = tmp_path / str(first is None)
@@ -232,7 +233,7 @@ class TestAcrossExecutions:
     @every_kind
     @pytest.mark.sampled(4)
     def test_state(self, kind, four):
-        """Taken there, restored here, and the other way round; after a death too."""
+        """A state of workers is restored in this process, and the reverse."""
         there, here = policy_of(kind, four), policy_of(kind)
         for policy in (there, here):
             sb.simulate(policy, function(), 20)
@@ -243,7 +244,7 @@ class TestAcrossExecutions:
         assert found.count(found[0]) == 4
 
     def test_specification(self, four):
-        """`on` is no part of it, but has to name something."""
+        """The specification does not contain `on`, whose value has to be valid."""
         there, here = policy_of(sb.PEGPUCB, four), policy_of(sb.PEGPUCB)
         assert there.to_dict() == here.to_dict()
         assert specify({"policy": there})[0] == specify({"policy": here})[0]
@@ -256,7 +257,7 @@ class TestAcrossExecutions:
         "duplicate", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))], ids=["deep", "pickle"]
     )
     def test_a_copy(self, duplicate, four):
-        """Knows the scheduler by its address, and plays on alike, as the first one does."""
+        """A copy has the scheduler's address, and plays the same as the original."""
         policy = policy_of(sb.PEGPUCB, four)
         sb.simulate(policy, function(), 12)
         with duplicate(policy) as other:
@@ -300,7 +301,7 @@ class TestAcrossExecutions:
                         other.ask()
 
     def test_points_of_a_box(self, four):
-        """Told where no candidate is: all shards are made again on the longer set."""
+        """An observation between the candidates: all shards are made again on the longer set."""
         found = []
         for on in (None, four):
             box = sb.Box([[0, 1]])
@@ -320,7 +321,7 @@ def actors(dask_worker):
 class TestEnds:
     @pytest.mark.slow
     def test_own_cluster(self):
-        """Ended by `close`, by `with`, and with the policy; started again where it is needed again."""
+        """The cluster ends by `close`, by `with`, and with the policy, and starts again when needed."""
         me = psutil.Process()
         before = set(me.children(recursive=True))
 
@@ -332,7 +333,7 @@ class TestEnds:
             ]
 
         with policy_of(sb.PEGPUCB, "local:1") as policy:
-            assert not added()  # not before it is needed
+            assert not added()  # it starts when needed
             first = sb.simulate(policy, function(), 4)
             assert added()
         assert not psutil.wait_procs(added(), timeout=10)[1]
@@ -352,7 +353,7 @@ class TestEnds:
 
     @pytest.mark.slow
     def test_end_of_the_process(self):
-        """Without `close`: nothing is said, and no process is left."""
+        """Without `close` the process ends without output, and no other process is left."""
         code = """
 import psutil
 import scalable_bandits as sb
@@ -388,8 +389,8 @@ if __name__ == "__main__":
 
 
 def test_what_changes_a_shard_is_known():
-    """Every method of a shard is either repeated when it is made again, or changes nothing."""
+    """Every method of a shard is either in `changing` or changes nothing."""
     methods = {name for name, value in vars(PriorModel).items() if callable(value) and not name.startswith("_")}
-    assert methods - PriorModel.CHANGING - PriorModel.ASKING == {
+    assert methods - {"observe", "take", *prior_model.QUESTIONS} == {
         "prepare", "predict", "report", "state", "restore",
     }  # fmt: skip

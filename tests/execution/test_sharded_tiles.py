@@ -1,4 +1,4 @@
-"""Blocks of candidates on workers: the numbers of one process, however they are shared out and whoever dies."""
+"""Tiles on workers: the numbers of one process, for any division into shards, also when workers die."""
 
 import functools
 import tracemalloc
@@ -16,11 +16,12 @@ from scalable_bandits.posteriors import TiledEngine
 from scalable_bandits.posteriors.engine import choose, finalists
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
 from scalable_bandits.posteriors.tiled.ordering import spatial_order, tile_order
-from scalable_bandits.posteriors.tiled.worker import TilesPart
+from scalable_bandits.posteriors.tiled.tiles import Tiles
+from scalable_bandits.posteriors.tiled.worker import TilesShard
 
 SPACE = sb.Grid([[0, 1], [0, 1]], (80, 82))  # seven tiles
 KERNEL = sb.Matern(0.2, nu=1.5)
-HORIZON = 110  # after a window was folded, and columns were computed several times
+HORIZON = 110  # long enough to fold a window and to compute columns several times
 KINDS = {
     "IGPUCB": functools.partial(sb.IGPUCB, rkhs_norm=1.0),
     "GPUCB": functools.partial(sb.GPUCB, scale=5.0),
@@ -43,7 +44,7 @@ def function():
 
 
 def play(policy, before=lambda t: None, horizon=HORIZON):
-    """Everything that a run shows: points, widths, gains, what is known at its end."""
+    """Play a run; return its points, widths and gains, and the posterior at its end."""
     environment, seen = function(), []
     for t in range(1, horizon + 1):
         before(t)
@@ -51,7 +52,7 @@ def play(policy, before=lambda t: None, horizon=HORIZON):
         x = policy.ask(available=allowed)
         more = [policy.ask() for _ in range(2 if t % 50 == 0 else 0)]
         if t % 30 == 0:
-            x = SPACE.points([17 * t])[0]  # nobody asked for it
+            x = SPACE.points([17 * t])[0]  # a point that `ask` did not return
         seen.append([*x.tolist(), *np.ravel(more).tolist(), policy.width, policy.information_gain])
         policy.tell(x, float(environment.evaluate(x[None])[0] + environment.noise_at(t)))
         policy.abandon()
@@ -61,7 +62,7 @@ def play(policy, before=lambda t: None, horizon=HORIZON):
 
 @functools.cache
 def alone(kind):
-    """The same in this process, in one piece."""
+    """Play the same run in this process, without shards."""
     return play(policy_of(kind))
 
 
@@ -98,13 +99,13 @@ class TestOnWorkers:
         """One to each worker a round; columns that were not foreseen and a full window cost some more."""
         sb.simulate(policy_of("IGPUCB", four), function(), 60)
         sent = [next(iter(each.values())).call.method for each in messages.sent]
-        assert sent.count("contest") == 60
+        assert sent.count("find_finalists") == 60
         assert 60 > sent.count("rows_here") > 0
-        assert set(sent) <= {"contest", "rows_here", "promised", "state"}
+        assert set(sent) <= {"find_finalists", "rows_here", "promised", "state"}
         assert sent.count("promised") <= 1
 
     def test_state(self, four):
-        """Taken there, restored here, and the other way round."""
+        """A state of workers is restored in this process, and the reverse."""
         there, here = policy_of("IGPUCB", four), policy_of("IGPUCB")
         for policy in (there, here):
             sb.simulate(policy, function(), 70)
@@ -115,7 +116,7 @@ class TestOnWorkers:
         assert found.count(found[0]) == 4
 
     def test_store(self, four, tmp_path):
-        """A run that began here goes on there."""
+        """A stored run of this process continues on workers."""
         whole = sb.simulate(policy_of("IGPUCB"), function(), 30)
         sb.simulate(policy_of("IGPUCB"), function(), 12, store=tmp_path / "run")
         run = sb.simulate(policy_of("IGPUCB", four), function(), 30, store=tmp_path / "run")
@@ -123,7 +124,7 @@ class TestOnWorkers:
         np.testing.assert_array_equal(run.information_gain, whole.information_gain)
 
     def test_several_in_flight(self, four):
-        """Pending points, of which the workers are asked too."""
+        """Pending points, whose columns the workers compute too."""
         found = []
         for on in (None, four):
             policy = policy_of("IGPUCB", on)
@@ -136,7 +137,7 @@ class TestOnWorkers:
 
 class TestRefusals:
     def test_other_engines(self):
-        """`on` is no part of the specification, and for the blocked engine alone."""
+        """The specification does not contain `on`, which only the blocked engine accepts."""
         assert policy_of("IGPUCB", "local:2").to_dict() == policy_of("IGPUCB").to_dict()
         with pytest.raises(ValueError, match=r"^on: got 'local:2'; allowed: None for the engine 'dense'"):
             sb.IGPUCB(sb.Grid([[0, 1]], 50), KERNEL, on="local:2")
@@ -146,8 +147,8 @@ class TestRefusals:
             policy_of("IGPUCB", "nowhere")
 
 
-class TestParts:
-    """In this process, with tiles so small that all that happens to tiles happens."""
+class TestInProcess:
+    """Shards in this process, with tiles so small that folds and refits happen."""
 
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize(("tiles", "seed"), [(1, 0), (1, 1), (3, 2), (7, 3), (7, 4)])
@@ -186,7 +187,7 @@ class TestParts:
         assert parted.floored == whole.floored
 
     @pytest.mark.usefixtures("small_tiles")
-    @pytest.mark.parametrize("query", ["contest", "newest_here", "moments_here", "rows_here", "promised", "seen"])
+    @pytest.mark.parametrize("query", ["find_finalists", "moments_here", "rows_here", "promised", "point_posterior"])
     def test_places_out_of_reach(self, query, tiles_a_shard):
         """A call that fails goes on when it is repeated, wherever it was interrupted: the same but for rounding."""
         tiles_a_shard(2)
@@ -228,10 +229,10 @@ class TestParts:
         assert len(asked) > 2
 
     def test_what_changes_a_shard_is_known(self):
-        """Every method of a shard is repeated when it is made again, or changes nothing."""
-        methods = {name for name, value in vars(TilesPart).items() if callable(value) and not name.startswith("_")}
-        assert methods - TilesPart.CHANGING == {
-            "covariances_here", "here", "moments_here", "newest_here", "placed_here", "promised", "rows_here",
+        """Every method of a shard is either in `changing` or changes nothing."""
+        methods = {name for name, value in vars(TilesShard).items() if callable(value) and not name.startswith("_")}
+        assert methods - TilesShard.changing == {
+            "covariances_here", "here", "moments_here", "placed_here", "promised", "rows_here",
             "state_here",
         }  # fmt: skip
 
@@ -241,7 +242,7 @@ class TestParts:
         def allocated(first, stop):
             tracemalloc.start()
             try:
-                part = TilesPart(KERNEL, SPACE, 0.0, first, stop)
+                part = TilesShard(KERNEL, SPACE, 0.0, first, stop)
                 return tracemalloc.get_traced_memory()[0], part
             finally:
                 tracemalloc.stop()
@@ -250,13 +251,31 @@ class TestParts:
         (one, _), (three, _) = allocated(2, 3), allocated(2, 5)
         assert 2.5 * one < three
 
+    @pytest.mark.usefixtures("small_tiles")
+    def test_values_are_revised_in_tiles_that_begin_elsewhere(self):
+        """As in all tiles, and as if the changed values had been observed."""
+        points, values = SPACE.points()[:400], [(130, 1.0, 0.1), (141, -0.5, 0.2), (130, 0.3, 0.1), (190, 0.2, 0.1)]
+        whole, some, changed = (
+            Tiles(KERNEL, points, np.zeros(400)),
+            *(Tiles(KERNEL, points, np.zeros(400), first=2, stop=4) for _ in range(2)),
+        )
+        for tiles in (whole, some, changed):
+            for p, y, noise in values:
+                tiles.observe(p, y + (0.7 if tiles is changed and p == 141 else 0.0), noise)
+        position = np.array([141])
+        for tiles in (whole, some):
+            tiles.revise(np.array([tiles.window.slot(141)]), position, np.array([0.7 / 0.2]))
+        np.testing.assert_array_equal(some.mean[128:256], whole.mean[128:256])
+        np.testing.assert_allclose(some.mean[128:256], changed.mean[128:256], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(some.window.shift, changed.window.shift, rtol=0, atol=1e-12)
+
 
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=40), st.lists(st.integers(1, 39), max_size=4),
     st.integers(0, 2**32 - 1), st.sampled_from([1.0, -1.0]),
 )  # fmt: skip
 def test_finalists(steps, cuts, salt, sign):
-    """The best of what pieces name, ties of various closeness among them, is the best of all."""
+    """The best finalist of all pieces is the best of all candidates, also among near ties."""
     index = sign + 0.6e-10 * np.array(steps)
     numbers = np.random.default_rng(salt).permutation(len(steps)) * 7
     named = []
@@ -269,7 +288,7 @@ def test_finalists(steps, cuts, salt, sign):
 
 @given(st.integers(1, 300), st.integers(1, 2), st.integers(0, 3))
 def test_any_stretch_of_tiles_is_spread_over_the_space(tiles, dimension, over):
-    """All candidates once, tiles compact, the one that is not full last; a quarter of them is a quarter anywhere."""
+    """The order has every candidate once and the incomplete tile last, and spreads any quarter over the space."""
     width = 4
     points = np.random.default_rng(tiles).random((tiles * width + over, dimension))
     compact, order = spatial_order(points, width), tile_order(points, width)
@@ -277,7 +296,9 @@ def test_any_stretch_of_tiles_is_spread_over_the_space(tiles, dimension, over):
     assert np.array_equal(order[tiles * width :], compact[tiles * width :])
     numbers = {tuple(tile): number for number, tile in enumerate(compact[: tiles * width].reshape(-1, width).tolist())}
     dealt = np.array([numbers[tuple(tile)] for tile in order[: tiles * width].reshape(-1, width).tolist()])
-    half = 1 << max(tiles - 1, 0).bit_length() >> 1  # of the numbers: two neighbours in the order lie on its two sides
+    half = (
+        1 << max(tiles - 1, 0).bit_length() >> 1
+    )  # half of the numbers: neighbours in the order are in different halves
     if tiles == 2 * half > 1:
         assert ((dealt[::2] < half) & (dealt[1::2] >= half)).all()
     for stretch in np.array_split(dealt, 4) if tiles >= 16 else ():

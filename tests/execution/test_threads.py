@@ -1,4 +1,4 @@
-"""`on="threads:2"`: so many calls at once in this process, and the same numbers."""
+"""`on="threads:2"`: two calls at the same time in this process, and the same numbers."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ from scalable_bandits.studies import Study
 
 class TestThreads:
     def test_no_more_than_asked_for(self):
-        """Tasks of a study are submitted all at once; those that wait for a thread are forgotten at the end."""
+        """No more threads than requested; tasks that wait for one are forgotten at the end."""
         started, go = [], threading.Event()
 
         def wait(number):
@@ -42,13 +42,16 @@ class TestThreads:
         assert threads_of(on) == count
 
     def test_no_cluster(self):
-        """Threads are a place to run, but none that has a client."""
+        """Threads have no client of a cluster."""
         resolve("threads:4")
-        with pytest.raises(ValueError, match=r"^on: got 'threads:4'; allowed: where a cluster"), connect("threads:4"):
+        with (
+            pytest.raises(ValueError, match=r"^on: got 'threads:4'; allowed: a cluster: 'local:4'"),
+            connect("threads:4"),
+        ):
             pass
 
     def test_an_evaluation_on_each(self):
-        """Two at once: each waits for the other."""
+        """Two evaluations at the same time, each of which waits for the other."""
         meet = threading.Barrier(2, timeout=30)
 
         def measured(x):
@@ -58,10 +61,10 @@ class TestThreads:
         found = sb.maximize(measured, make_policy(), 6, parallel=2, on="threads:2")
         assert len(found) == 6
         assert not found.failed
-        assert len(sb.maximize(measured, make_policy(), 6, on="threads:2")) == 6  # as many in flight as threads
+        assert len(sb.maximize(measured, make_policy(), 6, on="threads:2")) == 6  # one evaluation a thread
 
     def test_studies(self, tmp_path):
-        """The same numbers, on disk and in memory, also through BLAS."""
+        """The same numbers in a store and in memory, also with BLAS."""
         same(toy().run(on="threads:2", store=tmp_path / "study"))
         same(toy().run(on="threads:3"))
         study, given = Study.load("srinivas2010-synthetic"), {"replicates": 2, "horizon": 40}

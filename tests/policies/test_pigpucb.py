@@ -10,7 +10,6 @@ import pytest
 from naive.partition import NaivePartition
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors.partition import finite_cells as shard
 
 SETTINGS = {"rkhs_norm": 1.5, "noise": 0.3, "regularization": 0.5, "delta": 0.2}
 
@@ -159,9 +158,9 @@ def test_a_copy_plays_on_alike(duplicate):
     np.testing.assert_array_equal(played(other, 60, seed=1).candidate, played(policy, 60, seed=1).candidate)
 
 
-def test_forgetting_posteriors_changes_nothing(monkeypatch):
+def test_forgetting_posteriors_changes_nothing(cells_cache):
     whole = played(make(), 1500)
-    monkeypatch.setattr(shard, "CACHE_BYTES", 20_000)
+    cells_cache(20_000)
     squeezed = played(make(), 1500)
     for name in ("candidate", "y", "width", "information_gain"):
         np.testing.assert_array_equal(getattr(squeezed, name), getattr(whole, name))
@@ -185,7 +184,7 @@ def test_another_point_pending():
     first, _, third = one.ask(), one.ask(), one.ask()
     one.abandon(first)
     one.abandon(third)
-    other.pending_points.take_up([int(other.space.index(x)[0]) for x in one.pending], again=False)
+    other.pending_points.replace([int(other.space.index(x)[0]) for x in one.pending], reissue=False)
     np.testing.assert_array_equal(one.ask(), other.ask())
 
 

@@ -8,7 +8,6 @@ from naive.partition import NaivePartition
 
 import scalable_bandits as sb
 from policies.test_pigpucb import SETTINGS, matern, value
-from scalable_bandits.posteriors.partition import finite_cells as shard
 
 
 def make(bounds=((0, 1), (0, 1)), horizon=12, **options):
@@ -90,13 +89,13 @@ def play(policy, rounds, seed=0):
 
 @pytest.mark.parametrize("tightening", [False, True])
 @pytest.mark.sampled(2)
-def test_kept_put_back_and_squeezed(tightening, monkeypatch):
+def test_kept_put_back_and_squeezed(tightening, cells_cache):
     """To the last bit, from a state, and with posteriors that are made again all the time."""
     whole, other = play(make(tightening=tightening), 20), make(tightening=tightening)
     other.restore({name: array.copy() for name, array in whole.state().items()})
     play(whole, 25, seed=1)
     play(other, 25, seed=1)
-    monkeypatch.setattr(shard, "CACHE_BYTES", 100_000)
+    cells_cache(100_000)
     squeezed = play(play(make(tightening=tightening), 20), 25, seed=1)
     x = whole.ask()
     for one in (other, squeezed):

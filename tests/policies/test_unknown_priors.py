@@ -324,7 +324,7 @@ def test_when_no_prior_is_right_it_can_go_on_with_the_last():
         far_from_all(policy)
     assert len(warned) == 1
     last = list(policy.rejections)[-1]
-    assert f"going on with '{last}'" in str(warned[0].message)
+    assert f"continuing with '{last}'" in str(warned[0].message)
     before = policy.plays
     policy.tell(policy.ask(), -5.0)
     assert policy.plays[last] == before[last] + 1

@@ -135,7 +135,7 @@ def test_of_many_candidates_the_highest_of_the_promising_blocks_is_found(monkeyp
     for t in range(60):
         policy.observe((t * t * 131) % space.size, np.sin(t))
     engine, gaps = policy.posterior_engine, []
-    blocks, anchors = engine._blocks, engine._anchors
+    blocks, anchors = engine._groups, engine._anchors
     assert sorted(np.concatenate(blocks).tolist()) == list(range(space.size))
     assert all(anchor in block for anchor, block in zip(anchors, blocks, strict=True))
     for t in range(40):

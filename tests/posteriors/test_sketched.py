@@ -16,6 +16,7 @@ from scalable_bandits.posteriors import DenseEngine, SketchedEngine, TiledEngine
 from scalable_bandits.posteriors.sketched import _numba_lookahead as numba_guess
 from scalable_bandits.posteriors.sketched import engine as sketched
 from scalable_bandits.posteriors.tiled import tiles
+from scalable_bandits.posteriors.tiled.ordering import tile_order
 from scalable_bandits.randomness import generator
 
 SIDE = 14
@@ -28,9 +29,10 @@ def gram():
     return naive.matrix(ORACLE, SPACE.points())
 
 
-def oracle_of(gram, engine, prior_mean, oversampling, seed):
+def oracle_of(gram, prior_mean, oversampling, seed):
+    order = tile_order(SPACE.points(), tiles.TILE).tolist()
     return SketchedGP(
-        gram, prior_mean, engine._numbers.tolist(), lambda count: generator(seed, "sketch", count).random(),
+        gram, prior_mean, order, lambda count: generator(seed, "sketch", count).random(),
         oversampling, sketched.GROWTH, tiles.WINDOW,
     )  # fmt: skip
 
@@ -42,7 +44,7 @@ def test_posterior_is_the_one_from_scratch_in_every_round(oversampling, prior, g
     """250 rounds with repeated points, noises of their own, and sketches, to 1e-8."""
     means = np.zeros(SPACE.size) if prior == "zero" else 1.0 + np.cos(np.arange(SPACE.size))
     engine = SketchedEngine(KERNEL, SPACE.points(), means, oversampling, seed=5)
-    oracle = oracle_of(gram, engine, means, oversampling, 5)
+    oracle = oracle_of(gram, means, oversampling, 5)
     rng = np.random.default_rng(0)
     for t in range(250):
         candidate = int(rng.integers(SPACE.size)) if t % 3 else engine.maximize(UpperConfidence(0.5), salt=t)[0]
@@ -61,7 +63,7 @@ def test_posterior_is_the_one_from_scratch_in_every_round(oversampling, prior, g
             np.testing.assert_allclose(deviation + means[some], mean[some], rtol=0, atol=1e-8)
             np.testing.assert_allclose(variance, covariance.diagonal()[some], rtol=0, atol=1e-8)
     assert sorted(engine.dictionary) == sorted(oracle.dictionary)
-    assert engine._tiles.sketches == oracle.sketches >= 3
+    assert engine.state()["tiles.sketches"] == oracle.sketches >= 3
     assert oversampling == math.inf or len(oracle.dictionary) < 0.7 * len({n for n, _, _ in oracle.observations})
 
 
@@ -73,7 +75,7 @@ def test_bkb_that_keeps_every_point_is_igpucb(seed):
     exact = sb.simulate(sb.IGPUCB(SPACE, KERNEL, **options), function, 250)
     policy = sb.BKB(SPACE, KERNEL, oversampling=math.inf, **options)
     run = sb.simulate(policy, function, 250)
-    assert policy.posterior_engine._tiles.sketches >= 3
+    assert policy.posterior_engine.state()["tiles.sketches"] >= 3
     np.testing.assert_array_equal(run.candidate, exact.candidate)
     np.testing.assert_allclose(run.width, exact.width, rtol=1e-9)
 
@@ -123,7 +125,7 @@ def test_goes_on_to_the_last_bit(kind):
     on = sb.simulate(again, function, 80)
     for name in ("candidate", "y", "width", "information_gain"):
         np.testing.assert_array_equal(getattr(on, name), getattr(whole, name), err_msg=name)
-    assert again.posterior_engine._tiles.sketches >= 1
+    assert again.posterior_engine.state()["tiles.sketches"] >= 1
 
 
 @pytest.mark.usefixtures("small_tiles")

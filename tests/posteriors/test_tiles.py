@@ -1,4 +1,4 @@
-"""Tiles: the same numbers on any number of threads, and states that earlier versions wrote."""
+"""Tiles: the same numbers on any number of threads, and states of earlier versions."""
 
 import copy
 import functools
@@ -23,7 +23,7 @@ GRID = sb.Grid([[0, 1], [0, 1]], (30, 41))
 
 
 def played(make, index, rounds=260):
-    """All that an engine says while it is played, with repeated points and masks of availability."""
+    """Play an engine with repeated points and masks of availability; return all its answers, and the engine."""
     points, rng, said = GRID.points(), np.random.default_rng(2), []
     engine = make(sb.Matern(0.2, nu=1.5), points, 0.1 * points[:, 0])
     favourites = rng.permutation(GRID.size)[:20]
@@ -57,24 +57,24 @@ class TestThreads:
     def test_copies_play_on_alike_and_threads_end(self, tile_sizes):
         """A deep copy and a pickle have no threads until they need some; none are left behind an engine."""
         tile_sizes(A_RUN=1)
-        before = threading.active_count()
+        before = set(threading.enumerate())
         _, engine = played(functools.partial(TiledEngine, threads=2), UpperConfidence(0.7), 30)
         found = []
         for each in (copy.deepcopy(engine), pickle.loads(pickle.dumps(engine)), engine):
             each.observe(3, 1.0, 0.1)
             found.append((each.maximize(UpperConfidence(0.7), 0), each.mean().tolist()))
         assert found.count(found[0]) == 3
-        alive = [thread for thread in threading.enumerate() if thread.name.startswith("tiles")]
+        alive = [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("tiles")]
         assert len(alive) == 3
         del engine, each
         gc.collect()
         for thread in alive:
             thread.join(10.0)
-        assert threading.active_count() <= before
+        assert not any(thread.is_alive() for thread in alive)
 
 
 def test_runs():
-    """They make up all numbers in their order; short ones are left to the calling thread, and errors come out."""
+    """Runs cover the range in order; a short range is one run; errors are raised."""
     held = Threads(3)
     assert held.each(lambda first, stop: (first, stop), 5, 25) == [(5, 11), (11, 18), (18, 25)]
     assert held.each(lambda first, stop: (first, stop), 5, 7) == [(5, 6), (6, 7)]
@@ -111,7 +111,7 @@ def test_matrix_routines_give_the_bits_of_scipy(shape):
 
 
 class TestEarlierStates:
-    """Of a version that left tiles alone that could not win."""
+    """States of a version that did not update tiles that could not win."""
 
     @pytest.fixture
     def earlier(self, tile_sizes):
@@ -120,8 +120,8 @@ class TestEarlierStates:
         state = dict(np.load(EARLIER))
         return state, state.pop("candidates").tolist()
 
-    def engine(self, place=None):
-        return TiledEngine(sb.Matern(0.3, nu=1.5), np.linspace(0.0, 1.0, 150)[:, None], np.zeros(150), place)
+    def engine(self, executor=None):
+        return TiledEngine(sb.Matern(0.3, nu=1.5), np.linspace(0.0, 1.0, 150)[:, None], np.zeros(150), executor)
 
     def play(self, engine, first, stop, given=None):
         chosen = []
@@ -131,11 +131,11 @@ class TestEarlierStates:
             engine.observe(chosen[-1], float(np.sin(9.0 * engine.points[chosen[-1], 0])), 0.01)
         return chosen
 
-    @pytest.mark.parametrize("place", [None, InProcess()], ids=["whole", "parts"])
-    def test_with_all_tiles_up_to_date(self, place, earlier, tile_by_tile):
+    @pytest.mark.parametrize("executor", [None, InProcess()], ids=["whole", "shards"])
+    def test_with_all_tiles_up_to_date(self, executor, earlier, tile_by_tile):
         """It is taken, and goes on as if this version had played from the beginning."""
         state, candidates = earlier
-        restored, straight = self.engine(place), self.engine()
+        restored, straight = self.engine(executor), self.engine()
         restored.restore(state)
         self.play(straight, 1, 31, candidates)
         now = restored.state()
@@ -146,17 +146,17 @@ class TestEarlierStates:
         np.testing.assert_allclose(restored.mean(), straight.mean(), rtol=0, atol=1e-9)
         np.testing.assert_allclose(restored.variance(), straight.variance(), rtol=0, atol=1e-9)
 
-    @pytest.mark.parametrize("place", [None, InProcess()], ids=["whole", "parts"])
+    @pytest.mark.parametrize("executor", [None, InProcess()], ids=["whole", "shards"])
     @pytest.mark.parametrize(("name", "at", "value"), [("asleep", 1, True), ("fresh", (0, 1), False)])
-    def test_with_tiles_left_behind(self, name, at, value, place, earlier):
+    def test_with_tiles_left_behind(self, name, at, value, executor, earlier):
         state, _ = earlier
         state[f"tiles.{name}"][at] = value
         with pytest.raises(ValueError, match=r"^state: got one of an earlier version with .* left behind"):
-            self.engine(place).restore(state)
+            self.engine(executor).restore(state)
 
 
 def test_blas_has_one_thread_while_several_work():
-    """And as many as before when the last of them has ended, whoever began first."""
+    """And its former number when the last of them has ended, in any order."""
 
     def count():
         return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}

@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster, Status
 
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, Event, Execution
-from scalable_bandits.runs.evaluations import Flight, tickets_of
+from scalable_bandits.runs.evaluations import EvaluationLoop, EvaluationPlan, tickets_of
 from scalable_bandits.store import ObservationStore
 from scalable_bandits.store.tickets import read_tickets
 
@@ -255,10 +255,10 @@ class TestFailures:
                 return [task, task._replace(value=99.0), Event("failed", task.key, error="x"), *self.old]
 
         policy = make_policy()
-        flight = Flight(policy, Twice(), "parabola", budget=15)
-        flight.run()
+        loop = EvaluationLoop(policy, Twice(), "parabola", EvaluationPlan(budget=15))
+        loop.run()
         assert policy.rounds == 15
-        assert all(ticket.state == "done" for ticket in flight.tickets.values())
+        assert all(ticket.state == "done" for ticket in loop.tickets.values())
         assert policy.best().mean < 1.0
 
 

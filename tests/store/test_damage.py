@@ -407,14 +407,14 @@ class TestWholeChunk:
     def test_a_checkpoint_of_what_was_given_up(self, tmp_path, monkeypatch):
         """Is of another history: it is not used when as many rounds are there again."""
         cases.shrink(monkeypatch)
+        cases.save_often(monkeypatch)
         place = tmp_path / "run.zarr"
 
         def told(values):
             policy = EVERY_POLICY["igpucb"].make(PROBLEMS["arms"])
-            with sb.record(policy, place) as held:
+            with sb.record(policy, place):
                 for y in values:
                     policy.tell(policy.ask(), y)
-                held._checkpoints.save()
             return policy
 
         told(np.sin(np.arange(40)))

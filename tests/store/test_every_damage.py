@@ -38,13 +38,23 @@ def outcomes(store, damages):
     return counts
 
 
-@pytest.mark.sampled(7)
-def test_a_sample(store):
+def sample(store, count):
+    """Some of the damages."""
     damages = list(store.damages(flips=2, digits=1))
-    chosen = np.random.default_rng(3).choice(len(damages), 40 if store.within == "folder" else 10, replace=False)
+    chosen = np.random.default_rng(3).choice(len(damages), count, replace=False)
     counts = outcomes(store, [damages[i] for i in sorted(chosen)])
     assert counts["read: harmless"] > 0
     assert counts["read: reported"] > 0
+
+
+@pytest.mark.sampled(7)
+def test_a_few(store):
+    sample(store, 8)
+
+
+@pytest.mark.slow
+def test_a_sample(store):
+    sample(store, 40 if store.within == "folder" else 10)
 
 
 @pytest.mark.long

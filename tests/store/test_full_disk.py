@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import zarr
 from cases import store as cases
-from cases.damage import ARRAYS, ROUNDS, WHOLE, Disk, assert_goes_on, assert_plain, files
+from cases.damage import ARRAYS, ROUNDS, WHOLE, assert_goes_on, assert_plain, files
 from cases.paths import TESTS
 from cases.policies import EVERY_POLICY, PROBLEMS
 from cases.store import BOTH, CHUNK, FIELDS, SPECIFICATION, assert_equal, assert_holds, crash, create, rows, sizes
@@ -54,18 +54,18 @@ class TestInterrupted:
         assert_holds(ObservationStore.open(place), 20)
         assert_plain(place, 20)
 
-    def test_making_at_every_write(self, tmp_path, monkeypatch):
+    def test_making_at_every_write(self, tmp_path, disk):
         """What is there then is opened or made, as `simulate` does it."""
         for allowed in itertools.count():
             place = tmp_path / f"{allowed}.zarr"
-            with monkeypatch.context() as patch:
-                disk = Disk(allowed)
-                patch.setattr(journal, "os", disk)
-                try:
-                    crash(create(place))
-                    break
-                except OSError as error:
-                    TestFullDisk.check(error, place)
+            disk.room = allowed
+            try:
+                crash(create(place))
+                break
+            except OSError as error:
+                TestFullDisk.check(error, place)
+            finally:
+                disk.room = math.inf
             with cases.repairs():
                 try:
                     store = ObservationStore.open(place, "a")
@@ -367,14 +367,9 @@ class TestFullDisk:
             store.close()
             assert_plain(place, 60)
 
-    def test_writes_that_take_only_a_part(self, tmp_path, monkeypatch):
+    def test_writes_that_take_only_a_part(self, tmp_path, disk):
         """And no error: the rest is written by another call."""
-
-        class Short(Disk):
-            def _call(self, descriptor, data):
-                return os.write(descriptor, data[:7])
-
-        monkeypatch.setattr(journal, "os", Short())
+        disk.most = 7
         create(tmp_path / "run.zarr", 40).close()
         assert_holds(ObservationStore.open(tmp_path / "run.zarr"), 40)
         assert_plain(tmp_path / "run.zarr", 40)

@@ -327,7 +327,7 @@ def test_killed_while_it_opens(memory):
     with sb.record(policy, place):
         policy.tell(policy.ask(), 1.0)
         policy.ask()
-        pending = policy.pending_points.numbers.copy()
+        pending = policy.finite_space.index(policy.pending).tolist()
     for number in range(1, 16):
         faults = [Fault(number, torn=0.5 if number % 2 else 1.0), Fault()]
         for fault in faults:
@@ -379,6 +379,7 @@ def test_read_while_it_is_written(tmp_path):
 
 
 @pytest.mark.parametrize("rows", range(1, 20))
+@pytest.mark.sampled(5)
 def test_chunks_are_finished_while_a_reader_looks(rows, tmp_path, monkeypatch):
     """Between its look at the count and its look at the journal."""
     work = SWEPT[0]
@@ -546,6 +547,7 @@ def test_order_of_writing(watched):
     assert counts[-1] == work.rounds
 
 
+@pytest.mark.sampled(2)
 def test_power_fails(watched):
     """Whatever was acknowledged is there, and the run goes on, after a power failure at any moment."""
     work, disk, folder = watched

@@ -40,7 +40,7 @@ pytest_plugins = ["cases.store_fixtures"]
 def test_a_journal_in_segments_is_one_in_a_file(data):
     """Whatever is appended and made anew: the same frames are read."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr(array_journal, "SEGMENT", data.draw(st.sampled_from([32, 50, 64]), "segment"))
+        cases.segments(patch, data.draw(st.sampled_from([32, 50, 64]), "segment"))
         location = Objects(zarr.storage.MemoryStore(), "memory")
         paths = Path(folder) / "journal-1", "bookkeeping/journal-1"
         both = journal.FileJournal(paths[0]), array_journal.ArrayJournal(location, paths[1])

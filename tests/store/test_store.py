@@ -35,7 +35,6 @@ from scalable_bandits.store import (
     ObservationStore,
     StoreError,
     StoreLocked,
-    array_journal,
     arrays,
     checkpoints,
     folder,
@@ -600,7 +599,7 @@ class TestDurability:
 
     def test_a_journal_of_small_segments(self, monkeypatch):
         """Where files cannot be appended to, frames lie across segments; a new journal hides the old."""
-        monkeypatch.setattr(array_journal, "SEGMENT", 64)
+        cases.segments(monkeypatch, 64)
         place = zarr.storage.MemoryStore()
         store = create(place, durability="round")
         for start in range(60):

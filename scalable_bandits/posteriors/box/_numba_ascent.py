@@ -1,4 +1,4 @@
-"""Projected quasi-Newton ascent of many points in the unit cube, a step of all of them at a time."""
+"""Projected quasi-Newton ascent from many points of the unit cube at once, one step of all points at a time."""
 
 import math
 
@@ -7,7 +7,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def spread_out(cube, order, apart, chosen):
-    """Take rows in an order, each at some distance from those taken (in any coordinate); then the first of the rest."""
+    """Choose rows in an order, farther than `apart` from each other (maximum norm), then the first of the others."""
     count = 0
     for only_far in (True, False):
         for i in order:
@@ -28,7 +28,7 @@ def spread_out(cube, order, apart, chosen):
 
 @njit(cache=True, nogil=True)
 def aim(u, slope, inverse, reach, direction):
-    """Uphill direction of one point, at most `reach` long in any coordinate; those held by a bound stay."""
+    """Set the uphill direction of one point, at most `reach` long in any coordinate, 0 in coordinates at a bound."""
     d = u.shape[0]
     longest = 0.0
     for a in range(d):
@@ -45,7 +45,7 @@ def aim(u, slope, inverse, reach, direction):
 
 @njit(cache=True, nogil=True)
 def steepest(slope, length, inverse):
-    """Inverse curvature under which the first step along the slope has a given length."""
+    """Set the inverse curvature so that the first step along the slope has a given length."""
     d = slope.shape[0]
     largest = 1e-300
     for a in range(d):
@@ -57,7 +57,7 @@ def steepest(slope, length, inverse):
 
 @njit(cache=True, nogil=True)
 def learn_curvature(move, change, inverse, first):
-    """BFGS update of the inverse of minus the second derivatives; `change` is the fall of the slope over `move`."""
+    """Update the inverse curvature (BFGS) by a move and the decrease of the slope; return whether that was possible."""
     d = move.shape[0]
     curvature = 0.0
     squares = 0.0
@@ -90,7 +90,7 @@ def learn_curvature(move, change, inverse, first):
 
 @njit(cache=True, nogil=True)
 def set_trial(u, direction, step, trial):
-    """Point a step along the direction, moved back into the cube; returns how far it is from u."""
+    """Set the trial one step along the direction, clipped to the cube; return its distance from u."""
     farthest = 0.0
     for a in range(u.shape[0]):
         trial[a] = min(max(u[a] + step * direction[a], 0.0), 1.0)
@@ -100,19 +100,19 @@ def set_trial(u, direction, step, trial):
 
 @njit(cache=True, nogil=True)
 def begin(u, slope, inverse, direction, step, trial, calm, left, length, reach):
-    """First trial of every point."""
+    """Set the first trial of every point."""
     for j in range(u.shape[0]):
         steepest(slope[j], length, inverse[j])
         aim(u[j], slope[j], inverse[j], reach, direction[j])
         step[j] = 1.0
-        calm[j] = -1  # no curvature known
+        calm[j] = -1  # no curvature yet; else the number of small gains in succession
         if set_trial(u[j], direction[j], 1.0, trial[j]) == 0.0:
             left[j] = 0
 
 
 @njit(cache=True, nogil=True)
 def advance(u, value, slope, inverse, direction, step, trial, trial_value, trial_slope, calm, left, reach, precision):
-    """Judge the trials, and set the next ones; `left` is 0 for points that have arrived."""
+    """Accept or reject the trials, and set the next ones; `left` becomes 0 for points that have converged."""
     d = u.shape[1]
     for j in range(u.shape[0]):
         if left[j] == 0:
@@ -141,7 +141,7 @@ def advance(u, value, slope, inverse, direction, step, trial, trial_value, trial
             aim(u[j], slope[j], inverse[j], reach, direction[j])
             step[j] = 1.0
         else:
-            short = 0.1  # of the step: to the top of the parabola through what is known, within limits
+            short = 0.1  # factor of the step, to the maximum of the interpolating parabola within limits
             bend = trial_value[j] - value[j] - rise
             if bend < 0.0 and rise > 0.0:
                 short = min(max(-0.5 * rise / bend, 0.1), 0.5)

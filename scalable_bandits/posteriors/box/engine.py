@@ -1,7 +1,7 @@
-"""The engine of a whole box: the posterior on the points that were observed, and from them anywhere.
+"""The engine of a whole box: the posterior at any point, given the observed points.
 
-One Cholesky factor, a row longer with every new point: O(m^2) a round for m distinct points. A repeated point changes
-the noise of its row, for which the factor is made again.
+A round costs O(m^2) for m distinct points: the Cholesky factor grows by a row with every new point. An observation at
+an observed point changes the noise of its row, and the factor is computed anew.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from scalable_bandits.posteriors.state import State, arrays
 
 
 class BoxEngine(OnDemandEngine):
-    """Exact posterior on a list of points that grows; its largest index is of the points known, not of the box.
+    """Exact posterior of a whole box; `maximize` is over the numbered points, not over the box.
 
-    Candidates are rows of `points`, which its owner replaces by a longer array before it speaks of new ones.
+    Candidates are rows of `points`, which the owner replaces by a longer array before it uses new numbers.
 
     Parameters
     ----------
     kernel
         Prior covariance.
     dimension
-        d, of the points.
+        Dimension d of the points.
     prior_mean
-        With its gradient, in units of y.
+        Prior mean with its gradient, in units of y.
     """
 
     def __init__(self, kernel: Kernel, dimension: int, prior_mean: PriorMean):
@@ -38,7 +38,7 @@ class BoxEngine(OnDemandEngine):
         self._prior_mean = prior_mean
         self._slots: dict[int, int] = {}  # row of a candidate
         self._x = np.empty((0, dimension))
-        self._sums = np.empty((0, 2))  # precision and precision-weighted sum of y, of each row
+        self._sums = np.empty((0, 2))  # precision and precision-weighted sum of y of each row
         self._matrix = np.empty((0, 0))
         self._factor = np.empty((0, 0))
         self._surface: Surface | None = None
@@ -52,8 +52,8 @@ class BoxEngine(OnDemandEngine):
             self._matrix[m, : m + 1] = covariances(self.kernel, x, self._x[: m + 1])[0]
         row, prior = self._solve(m, covariances(self.kernel, self._x[:m], x)[:, 0]), float(self.kernel.diagonal(x)[0])
         before = prior - float(row @ row)
-        lost = not before >= 0.0  # in rounding
-        self.floored += lost
+        lost = not before >= 0.0  # by rounding
+        self._floored += lost
         before = 0.0 if lost else before
         self._sums[m if slot < 0 else slot] += 1.0 / noise_variance, y / noise_variance
         if slot >= 0 or lost:
@@ -81,48 +81,48 @@ class BoxEngine(OnDemandEngine):
 
     @property
     def observed(self) -> list[int]:
-        """Candidates that were observed, in order."""
+        """Observed candidates, in the order of their first observations."""
         return list(self._slots)
 
     @property
     def noise_variances(self) -> Floats:
-        """(m,) of the points observed, as their averages have them, in that order."""
+        """Noise variances (m,) of the averages at the observed points, in squared units of y."""
         return 1.0 / self._sums[: len(self._slots), 0]
 
     def _solve(self, m: int, right: Floats) -> Floats:
-        """L^-1 right, of the first m rows."""
+        """Return L^-1 right for the factor L of the first m rows."""
         return solve_triangular(self._factor[:m, :m], right, lower=True, check_finite=False) if m else right
 
     def _reserve(self, count: int) -> None:
-        """Make room; by half as much again, so that growing costs little."""
-        held = len(self._x)
-        if count <= held:
+        """Enlarge the arrays to at least `count` rows, by half their size at once, so that growing costs little."""
+        size = len(self._x)
+        if count <= size:
             return
-        room = max(count, held + held // 2, 64)
+        room = max(count, size + size // 2, 64)
         for name, shape in (("_x", (room, self._x.shape[1])), ("_sums", (room, 2))):
             grown = np.zeros(shape)
-            grown[:held] = getattr(self, name)
+            grown[:size] = getattr(self, name)
             setattr(self, name, grown)
         for name in ("_matrix", "_factor"):
             grown = np.zeros((room, room))
-            grown[:held, :held] = getattr(self, name)
+            grown[:size, :size] = getattr(self, name)
             setattr(self, name, grown)
 
     def _factorize(self) -> None:
-        """Make the factor anew; with some jitter, where rounding has made the matrix indefinite."""
+        """Compute the factor anew, with jitter if rounding made the matrix indefinite."""
         m = len(self._slots)
         self._factor[:m, :m], _ = positive_factor(self._matrix[:m, :m], 1.0 / self._sums[:m, 0])
 
     def surface(self, pending: Floats | None = None, noise_variance: float = 0.0) -> Surface:
-        """The posterior as a function of x.
+        """Return the posterior as a function of x.
 
         Parameters
         ----------
         pending
-            (q, d) points taken for observed at their posterior means, so that variances fall and means stay
+            Pending points (q, d), treated as observed at their posterior means, which lowers variances and keeps means
             (Desautels, Krause & Burdick 2014).
         noise_variance
-            Theirs.
+            Noise variance of the pending points, in squared units of y.
         """
         m = len(self._slots)
         if self._surface is None:
@@ -158,7 +158,7 @@ class BoxEngine(OnDemandEngine):
         return {**super().state(), **arrays(slots=slots, sums=self._sums[:m], factor=self._factor[:m, :m])}
 
     def restore(self, state: State) -> None:
-        """As of every engine; `points` is to have all candidates of the state already."""
+        """Restore from the arrays of `state`; `points` must have all its candidates already."""
         super().restore(state)
         slots = state["slots"]
         m = len(slots)

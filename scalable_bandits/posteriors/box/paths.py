@@ -1,11 +1,11 @@
-"""Sample paths over a whole box: smooth functions, of which the largest value is climbed to.
+"""Sample paths of the posterior on a whole box, as smooth functions with gradients.
 
 Source: Wilson et al. 2020, eq. 13 (decoupled samples), as in `pathwise.py`:
 
     f(x) = m(x) + k(x, X) (K + N)^-1 (y - m(X)) + v (phi(x)'w - k(x, X) (K + N)^-1 (phi(X)'w + e))
 
-w standard normal, e of covariance N, v the width. The prior's draw is one of finite features, the update by the data
-is exact.
+w is standard normal, e normal with covariance N, and v the width. The prior is drawn by finitely many features, the
+update by the data is exact.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from scalable_bandits.posteriors.sampling.features import Features
 
 
 class PathSurface:
-    """A sample path at any x, with its gradient; a `Searched` without variance, whose index is to be its value.
+    """Sample path with its gradient: a `SearchSurface` of variance 0, whose index has to be its mean.
 
     Parameters
     ----------
     kernel, prior_mean
-        Of the process.
+        Prior of the process.
     features
-        Of the prior's draw.
+        Features of the draw from the prior.
     weights
-        (2 m,) of the features.
+        Weights (2 m,) of the features, in units of y.
     points
-        (q, d), observed or pending.
+        Observed and pending points (q, d), in units of x.
     correction
-        (q,) weights of the covariance functions there.
+        Weights (q,) of the covariance functions at these points.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class PathSurface:
         self.points, self.correction = points, correction
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        """The path at points x (k, d), and zeros: two (k,) arrays."""
+        """Return the path at points x (k, d), and zeros: two (k,) arrays."""
         values = self.prior_mean.values(x) + self.features.combined(x, self.weights)
         return values + covariances(self.kernel, x, self.points) @ self.correction, np.zeros(len(x))
 
     def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
-        """An index of the path at points x (k, d), shape (k,), and its gradient (k, d)."""
+        """Return an index of the path at points x (k, d), shape (k,), and its gradient (k, d)."""
         values, zeros = self.predict(x)
         by_value, _ = index.slopes(values, zeros)
         slope = self.prior_mean.slopes(x) + self.features.slopes(x, self.weights)
@@ -69,17 +69,17 @@ def draw_path(
     Parameters
     ----------
     engine
-        What was observed.
+        Engine with the observations.
     features
-        Of the prior.
+        Features that approximate the prior.
     width
         Factor of the deviation from the mean.
     pending
-        (q, d) points, as often as they are pending.
+        Pending points (q, d), repeated as often as they are pending.
     noise_variance
-        Of what will be observed there.
+        Noise variance of the pending points, in squared units of y.
     rng
-        Draws the weights of the features first, then the noise.
+        Random generator of the features' weights, then of the noise.
     """
     surface = engine.surface(pending, noise_variance)
     noise = np.append(engine.noise_variances, np.full(len(pending), noise_variance))

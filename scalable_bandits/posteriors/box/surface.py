@@ -1,4 +1,4 @@
-"""The posterior as a smooth function of x: mean, variance, and their gradients."""
+"""The posterior as a smooth function of x, with mean, variance and their gradients."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from scalable_bandits.posteriors.regression import covariances
 
 
 class SmoothIndex(Protocol):
-    """Index of points from mean and variance, with its derivatives in them."""
+    """Index of mean and variance, with its derivatives."""
 
     def __call__(self, mean: Floats, variance: Floats) -> Floats:
-        """Index (k,) at means (k,) and variances (k,)."""
+        """Return the index (k,) at means (k,) and variances (k,)."""
 
     def slopes(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Derivatives (k,) of the index in the mean and in the variance."""
+        """Return the derivatives of the index in the mean and in the variance, two (k,) arrays."""
 
 
-class Searched(Protocol):
-    """What an index is computed from, at any x."""
+class SearchSurface(Protocol):
+    """Mean and variance at any x, from which an index and its gradient are computed."""
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance at points x (k, d): two (k,) arrays."""
+        """Return mean and variance at points x (k, d): two (k,) arrays."""
 
     def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
-        """An index at points x (k, d), shape (k,), and its gradient (k, d)."""
+        """Return an index at points x (k, d), shape (k,), and its gradient (k, d)."""
 
 
 class PriorMean(NamedTuple):
@@ -43,7 +43,7 @@ class PriorMean(NamedTuple):
 
 
 def constant_mean(value: float) -> PriorMean:
-    """The same prior mean everywhere."""
+    """Return a constant prior mean, in units of y."""
     return PriorMean(functools.partial(_constant, value), np.zeros_like)
 
 
@@ -52,7 +52,7 @@ def _constant(value: float, x: Floats) -> Floats:
 
 
 def differenced(function: Callable[[Floats], Floats], bounds: Floats) -> PriorMean:
-    """Prior mean with a gradient by differences, central but at the bounds (d, 2), beyond which it is not asked."""
+    """Return a prior mean with a gradient by differences, which never leave the bounds (d, 2)."""
     return PriorMean(function, functools.partial(_differences, function, bounds))
 
 
@@ -75,40 +75,40 @@ class Surface:
     kernel
         Prior covariance.
     points
-        (m, d), observed.
+        Observed points (m, d), in units of x.
     factor
-        (m, m) lower Cholesky factor of K + noise.
+        Lower Cholesky factor (m, m) of K + noise.
     weights
-        (m,) (K + noise)^-1 (y - prior mean).
+        Weights (m,), which are (K + noise)^-1 (y - prior mean).
     prior_mean
-        With its gradient.
+        Prior mean with its gradient.
     """
 
     def __init__(self, kernel: Kernel, points: Floats, factor: Floats, weights: Floats, prior_mean: PriorMean):
         self.kernel, self.points, self.weights, self.prior_mean = kernel, points, weights, prior_mean
-        # The factor's inverse, for matrix products in the place of many small solves; its condition is the root of
-        # the matrix'.
+        # An explicit inverse replaces many small solves by matrix products. The condition of the factor is only the
+        # square root of the matrix's.
         self._inverse = dtrtri(factor, lower=1)[0] if len(points) else np.empty((0, 0), order="F")
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        """Posterior mean and variance at points x (k, d): two (k,) arrays."""
+        """Return posterior mean and variance at points x (k, d): two (k,) arrays."""
         mean, variance, _ = self._predict(x)
         return mean, variance
 
     def solve(self, right: Floats) -> Floats:
-        """(K + noise)^-1 right, of a right-hand side (m,)."""
+        """Return (K + noise)^-1 right for a right-hand side (m,)."""
         return np.asarray(self._inverse.T @ (self._inverse @ right))
 
     def gradients(self, x: Floats) -> tuple[Floats, Floats]:
-        """Gradients of posterior mean and variance at points x (k, d): two (k, d) arrays."""
+        """Return the gradients of posterior mean and variance at points x (k, d): two (k, d) arrays."""
         _, _, solved = self._predict(x)
         ones, zeros = np.ones(len(x)), np.zeros(len(x))
-        return self._pull_back(x, solved, ones, zeros), self._pull_back(x, solved, zeros, ones)
+        return self._gradient(x, solved, ones, zeros), self._gradient(x, solved, zeros, ones)
 
     def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
-        """An index at points x (k, d), shape (k,), and its gradient (k, d)."""
+        """Return an index at points x (k, d), shape (k,), and its gradient (k, d)."""
         mean, variance, solved = self._predict(x)
-        return index(mean, variance), self._pull_back(x, solved, *index.slopes(mean, variance))
+        return index(mean, variance), self._gradient(x, solved, *index.slopes(mean, variance))
 
     def _predict(self, x: Floats) -> tuple[Floats, Floats, Floats]:
         mean, variance = self.prior_mean.values(x), self.kernel.diagonal(x)
@@ -118,8 +118,8 @@ class Surface:
         solved = dtrmm(1.0, self._inverse, cross.T, lower=1)
         return mean + cross @ self.weights, np.maximum(variance - (solved * solved).sum(axis=0), 0.0), solved
 
-    def _pull_back(self, x: Floats, solved: Floats, by_mean: Floats, by_variance: Floats) -> Floats:
-        """Gradient of what has these derivatives in mean and variance."""
+    def _gradient(self, x: Floats, solved: Floats, by_mean: Floats, by_variance: Floats) -> Floats:
+        """Return the gradient (k, d) of an index with given derivatives (k,) in mean and variance."""
         slope = by_mean[:, None] * self.prior_mean.slopes(x) + by_variance[:, None] * self.kernel.diagonal_slope(x)
         if len(self.points):
             back = dtrmm(1.0, self._inverse, solved, lower=1, trans_a=1)

@@ -1,1 +1,1 @@
-"""Exact posteriors of small finite spaces: the dense covariance, and the window of its latest updates."""
+"""Exact posteriors on small finite spaces: the dense covariance, and the window of its latest updates."""

@@ -1,4 +1,4 @@
-"""Arithmetic of the open window (see `window.py` for the notation). Arrays and scalars only."""
+"""Arithmetic of the open window, on arrays and scalars; see `window.py` for the notation."""
 
 import math
 
@@ -8,7 +8,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def project(gram, coordinates, rank, slot, rows_at, weights):
-    """Weights a of K_t(p, .) in the rows: column + a'rows for a new p (slot < 0), a'rows for a repeat."""
+    """Compute weights a such that K_t(p, .) is column + a'rows for a new p (slot < 0), a'rows for a repeated p."""
     for j in range(rank):
         total = 0.0
         for k in range(rank):
@@ -18,7 +18,7 @@ def project(gram, coordinates, rank, slot, rows_at, weights):
 
 @njit(cache=True, nogil=True)
 def record(gram, coordinates, shift, rank, slot, weights, residual, total_variance):
-    """Take the observation into the small arrays; `total_variance` is s^2(p) plus the noise's."""
+    """Add the observation to the small arrays; `total_variance` is s^2(p) plus the noise variance."""
     if slot >= 0:
         for j in range(rank):
             shift[j] += weights[j] * residual / total_variance
@@ -37,7 +37,7 @@ def record(gram, coordinates, shift, rank, slot, weights, residual, total_varian
 
 @njit(cache=True, nogil=True)
 def add_rows(column, rows, rank, weights):
-    """column += weights'rows, four rows at a time: one pass over the column serves four."""
+    """Add weights'rows to the column, four rows in one pass over it."""
     n = column.shape[0]
     j = 0
     while j + 4 <= rank:
@@ -53,17 +53,18 @@ def add_rows(column, rows, rank, weights):
 
 @njit(cache=True, nogil=True)
 def apply(column, rows, rank, slot, residual, total_variance, mean, variance):
-    """Rank-one update of mean and variance by the covariance column of the observed point.
+    """Update mean and variance by the covariance column of the observed point, with rank one.
 
-    No covariance takes off more variance than there is: where rounding says otherwise (next to no noise), it takes off
-    what there is, or errors would grow without end. Returns how many variances rounding had pushed below zero.
+    A variance falls by no more than it has. Where rounding would make it negative (almost no noise), the covariance is
+    reduced so that the variance becomes zero; otherwise errors would grow without bound. Returns the number of such
+    variances.
     """
     move = residual / total_variance
     root = math.sqrt(total_variance)
     beyond = 0
     for i in range(column.shape[0]):
         beyond += not column[i] * column[i] <= variance[i] * total_variance
-    if beyond:  # apart, so that the usual loops are of the kind that compilers make short
+    if beyond:  # a loop of its own, so that the compiler vectorises the usual ones
         for i in range(column.shape[0]):
             if not column[i] * column[i] <= variance[i] * total_variance:
                 column[i] = math.copysign(math.sqrt(variance[i]) * root, column[i])
@@ -83,7 +84,7 @@ def apply(column, rows, rank, slot, residual, total_variance, mean, variance):
 
 @njit(cache=True, nogil=True)
 def triangle_column(covariance, p, out):
-    """Column p of a symmetric matrix of which only the upper triangle is kept."""
+    """Write column p of a symmetric matrix, given by its upper triangle, to `out`."""
     for i in range(p):
         out[i] = covariance[i, p]
     for i in range(p, out.shape[0]):
@@ -92,7 +93,7 @@ def triangle_column(covariance, p, out):
 
 @njit(cache=True, nogil=True)
 def dense_observe(covariance, gram, coordinates, shift, rows, rank, slot, p, y, noise, mean, variance, column, weights):
-    """One observation on a finite space whose covariance is at hand: (s^2(p) before, floored)."""
+    """Condition on one observation, given the covariance; returns s^2(p) before it, and the result of `apply`."""
     project(gram, coordinates, rank, slot, rows[:, p], weights)
     if slot < 0:
         triangle_column(covariance, p, column)
@@ -108,7 +109,7 @@ def dense_observe(covariance, gram, coordinates, shift, rows, rank, slot, p, y, 
 
 @njit(cache=True, nogil=True)
 def tiles_observe(first, end, width, columns, rows, rank, slot, weights, residual, total_variance, mean, variance):
-    """`apply` on the tiles from `first` to `end`; `columns` (tiles, width) holds K_l(p, .) where p is new."""
+    """Run `apply` on the tiles from `first` to `end`; for a new p, `columns` (tiles, width) is K_l(p, .)."""
     column = np.empty(width)
     floored = 0
     for k in range(first, end):
@@ -126,7 +127,7 @@ def tiles_observe(first, end, width, columns, rows, rank, slot, weights, residua
 
 @njit(cache=True, nogil=True)
 def forward(coordinates, rank, vector):
-    """In place: solve coordinates x = vector (lower triangular)."""
+    """Solve coordinates x = vector (lower triangular) in place."""
     for j in range(rank):
         total = vector[j]
         for k in range(j):
@@ -136,10 +137,10 @@ def forward(coordinates, rank, vector):
 
 @njit(cache=True, nogil=True)
 def condition_draw(draw, rows, gram, coordinates, rank, innovation):
-    """In place: a draw of the process as the window opened becomes one given the window's data.
+    """Turn a draw of the process as the window opened into one given the window's data, in place.
 
-    `innovation` holds the draw at the window's points plus noise; Matheron's rule takes
-    K_l(., P) (K_l(P, P) + noise)^-1 innovation = rows' gram coordinates^-1 innovation off the draw.
+    `innovation` is the draw at the window's points plus noise. By Matheron's rule
+    K_l(., P) (K_l(P, P) + noise)^-1 innovation = rows' gram coordinates^-1 innovation is subtracted from the draw.
     """
     forward(coordinates, rank, innovation)
     for j in range(rank):

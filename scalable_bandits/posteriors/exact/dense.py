@@ -1,7 +1,7 @@
-"""The dense recursive engine: the n x n posterior covariance, for spaces up to a few thousand candidates.
+"""Dense recursive engine: the n x n posterior covariance, for spaces of up to a few thousand candidates.
 
-Chowdhury & Gopalan 2017, appendix F, with the rank-one updates gathered in a window (`window.py`)
-and folded into the covariance by one symmetric rank-r update of its upper triangle.
+Source: Chowdhury & Gopalan 2017, appendix F. The rank-one updates are collected in a window (`window.py`) and folded
+into the covariance by one symmetric rank-r update of its upper triangle.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.exact import _numba_window as numba_window
 from scalable_bandits.posteriors.exact.window import Window
-from scalable_bandits.posteriors.state import State, arrays, nested, part
+from scalable_bandits.posteriors.state import array, member
 
-WINDOW = 64
+WINDOW = 64  # distinct points between two folds
 
 
 class DenseEngine(Engine):
@@ -31,6 +31,14 @@ class DenseEngine(Engine):
 
     limit: ClassVar[int] = 20_000  # 3.2 GB of covariance
 
+    STATE = (
+        array("_mean", "(n,)"),
+        array("_variance", "(n,)"),
+        array("_covariance", "(n, n)"),
+        array("_rows", "(r, n)", used="_window.rank"),
+        member("_window"),
+    )
+
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         super().__init__(kernel, points, prior_mean)
         self._covariance = np.empty((self.size, self.size))
@@ -38,7 +46,7 @@ class DenseEngine(Engine):
         self._window = Window(min(WINDOW, self.size))
         self._rows = np.empty((self._window.capacity, self.size))
         self._column = np.empty(self.size)
-        self._factor: Floats | None = None
+        self._factor: Floats | None = None  # (rank, n), transposed, of the covariance as the window opened
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         window = self._window
@@ -50,30 +58,18 @@ class DenseEngine(Engine):
             y, noise_variance, self._mean, self._variance, self._column, window.weights,
         )  # fmt: skip
         window.admit(candidate, slot, noise_variance)
-        self.floored += floored
+        self._floored += floored
         self._gain(before, noise_variance)
 
     def _fold(self) -> None:
         rank = self._window.rank
-        # Row-major (r, n) arrays are column-major (n, r) ones to BLAS: F' = R' chol(S).
+        # BLAS reads row-major (r, n) arrays as column-major (n, r) ones: F' = R' chol(S).
         folded = dtrmm(1.0, self._window.root(), self._rows[:rank].T, side=1, lower=1)
         dsyrk(-1.0, folded, beta=1.0, c=self._covariance.T, lower=1, overwrite_c=1)
         self._window.clear()
         self._factor = None
 
-    def state(self) -> State:
-        held = arrays(
-            mean=self._mean, variance=self._variance, covariance=self._covariance,
-            rows=self._rows[: self._window.rank],
-        )  # fmt: skip
-        return {**super().state(), **held, **nested(window=self._window.state())}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self._window.restore(part(state, "window"))
-        self._mean[:], self._variance[:] = state["mean"], state["variance"]
-        self._covariance[...] = state["covariance"]
-        self._rows[: self._window.rank] = state["rows"]
+    def after_restore(self) -> None:
         self._factor = None
 
     def mean(self) -> Floats:
@@ -92,10 +88,10 @@ class DenseEngine(Engine):
         return out
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Exact joint draw of f minus its posterior mean at all candidates, (n,).
+        """Draw f minus its posterior mean at all candidates jointly and exactly, (n,).
 
-        The covariance as the window opened is factored once a fold; the window's data enter by
-        Matheron's rule (Wilson et al. 2020, section 3), so a draw costs O(n^2), not O(n^3).
+        The covariance as the window opened is factored once a fold; the window's data enter by Matheron's rule (Wilson
+        et al. 2020, section 3), so that a draw costs O(n^2), not O(n^3).
         """
         if self._factor is None:
             # Pivoted: a covariance of numerically low rank (smooth kernels) needs no jitter.
@@ -106,7 +102,6 @@ class DenseEngine(Engine):
         rank = window.rank
         draw = np.zeros(self.size)
         numba_window.add_rows(draw, self._factor, len(self._factor), rng.standard_normal(len(self._factor)))
-        points = np.fromiter(window.points, dtype=np.int64, count=rank)
-        innovation = draw[points] + rng.standard_normal(rank) / np.sqrt(window.precision[:rank])
+        innovation = draw[window.numbers] + rng.standard_normal(rank) / np.sqrt(window.precision[:rank])
         numba_window.condition_draw(draw, self._rows, window.gram, window.coordinates, rank, innovation)
         return draw

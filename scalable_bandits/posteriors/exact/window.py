@@ -1,17 +1,17 @@
-"""The open window: the last few distinct points observed, kept as low-rank rows.
+"""Window of the latest updates: the last few distinct points observed, as rows of low rank.
 
-Recursive updates (Chowdhury & Gopalan 2017, appendix F) cost n^2 a round when each is written into
-the n x n covariance at once. Instead, rounds gather in a window that opened at covariance K_l:
+Recursive updates (Chowdhury & Gopalan 2017, appendix F) cost n^2 a round if each is written into the n x n covariance
+at once. Here they are collected in a window that opened at covariance K_l:
 
-    P            distinct points observed since, in order; r of them
+    P            distinct points observed since then, in order; r of them
     rows R       (r, n): the first observation of each P_j gives R_j = K_t(P_j, .) / sqrt(noise + s^2)
     gram S       (r, r): K_t = K_l - R'S R; the identity until a point is observed again
     coordinates  (r, r) lower triangular: K_l(P_j, .) = coordinates_j R
     shift q      (r,): mean_t = mean_l + R'q
 
-A repeated point changes S and q only: for p = P_j, K_t(p, .) = (coordinates_j - S R(p))'R. So the
-rank, and with it the cost, follows distinct points, not rounds. When the window is full, it is folded:
-K -= F'F with F = chol(S)'R, in BLAS 3.
+A repeated point changes S and q only: for p = P_j, K_t(p, .) = (coordinates_j - S R(p))'R. So the rank, and with it the
+cost, follows the distinct points, not the rounds. A full window is folded into the covariance: K -= F'F with
+F = chol(S)'R, in BLAS 3.
 """
 
 from __future__ import annotations
@@ -22,18 +22,40 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.state import Stateful, array, value
 from scalable_bandits.spaces import Indices
 
 
-class Window:
-    """Small arrays of the open window; the rows are the engine's, which knows their layout.
+class Window(Stateful):
+    """Small arrays of the open window; the engine has the rows.
 
     Parameters
     ----------
     capacity
-        Distinct points before a fold.
+        Number of distinct points that fill the window.
+
+    Attributes
+    ----------
+    gram, coordinates, shift : ndarray
+        (capacity, capacity), (capacity, capacity) and (capacity,) arrays of the module's docstring.
+    precision : ndarray
+        (capacity,) summed precisions of the observations at each point.
+    weights : ndarray
+        (capacity,) scratch space.
+    points : dict
+        Row of each point.
     """
+
+    STATE = (
+        array("gram", "(capacity, capacity)"),
+        array("coordinates", "(capacity, capacity)"),
+        array("shift", "(capacity,)"),
+        array("precision", "(capacity,)"),
+        value(
+            "points", "(r,)", np.int64,
+            lambda window: window.numbers, lambda window, numbers: window._restore_points(numbers),
+        ),
+    )  # fmt: skip
 
     def __init__(self, capacity: int):
         self.capacity = capacity
@@ -46,15 +68,23 @@ class Window:
 
     @property
     def rank(self) -> int:
-        """Distinct points in the window."""
+        """Number r of distinct points in the window."""
         return len(self.points)
 
+    @property
+    def numbers(self) -> Indices:
+        """Points (r,) of the window, in the order of their rows."""
+        return np.fromiter(self.points, dtype=np.int64, count=self.rank)
+
+    def _restore_points(self, numbers: Indices) -> None:
+        self.points = {p: row for row, p in enumerate(numbers.tolist())}
+
     def slot(self, p: int) -> int:
-        """Row of point p, -1 if it is not in the window."""
+        """Return the row of point p, -1 if it is not in the window."""
         return self.points.get(p, -1)
 
     def admit(self, p: int, slot: int, noise_variance: float) -> None:
-        """Book an observation at p after the arrays took it."""
+        """Register an observation at p after the arrays were updated."""
         if slot < 0:
             slot = self.rank
             self.points[p] = slot
@@ -62,40 +92,27 @@ class Window:
         self.precision[slot] += 1.0 / noise_variance
 
     def root(self) -> Floats:
-        """Lower Cholesky factor (r, r) of the gram matrix, which is never smaller than the identity."""
+        """Return the lower Cholesky factor (r, r) of the gram matrix, which is never smaller than the identity."""
         factor, _ = dpotrf(self.gram[: self.rank, : self.rank], lower=1, clean=1)
         return factor
 
-    def state(self) -> State:
-        """All that is held, as arrays."""
-        return arrays(
-            gram=self.gram, coordinates=self.coordinates, shift=self.shift, precision=self.precision,
-            points=np.fromiter(self.points, dtype=np.int64, count=self.rank),
-        )  # fmt: skip
-
-    def restore(self, state: State) -> None:
-        """Hold what `state` gave."""
-        for name in ("gram", "coordinates", "shift", "precision"):
-            getattr(self, name)[...] = state[name]
-        self.points = {p: slot for slot, p in enumerate(state["points"].tolist())}
-
     def clear(self) -> None:
-        """Open anew, empty."""
+        """Empty the window after it was folded."""
         self.points.clear()
 
 
-class Seen(NamedTuple):
-    """What is known of a candidate as it is observed: what an observation does to all others follows from it."""
+class PointPosterior(NamedTuple):
+    """Posterior at one point: an observation there changes all others by means of these numbers."""
 
-    rows: Floats  # (rank,) of the open window
+    rows: Floats  # (r,) rows of the open window at the point
     mean: float
     variance: float
 
 
-class Fold(NamedTuple):
-    """A closed window, or one made of other points: rows root' coordinates^-1 K_l(P, .), and what they do to means."""
+class RowBlock(NamedTuple):
+    """Rows root' coordinates^-1 K_l(P, .) of some points P, such as those of a folded window, and their weights."""
 
-    points: Indices  # (r,) positions
+    points: Indices  # (r,) positions of P
     coordinates: Floats  # (r, r) lower triangular
-    root: Floats | None  # (r, r) lower, chol(gram); None for the identity
-    shift: Floats  # (r,): the mean moves by shift' coordinates^-1 K_l(P, .)
+    root: Floats | None  # (r, r) lower Cholesky factor of the gram matrix; None for the identity
+    shift: Floats  # (r,) weights: the rows change the mean by shift' coordinates^-1 K_l(P, .)

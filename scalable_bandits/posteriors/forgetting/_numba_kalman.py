@@ -1,11 +1,11 @@
-"""Arithmetic of the Kalman step (see `kalman.py` for the notation). Arrays and scalars only."""
+"""Arithmetic of the Kalman step, on arrays and scalars; see `kalman.py` for the notation."""
 
 from numba import njit
 
 
 @njit(cache=True, nogil=True)
 def refresh(prior, gained, scale, variance):
-    """Variances from the gained matrix; returns how many rounding had pushed below zero."""
+    """Compute the variances from the gained matrix; returns how many rounding made negative, which are set to zero."""
     floored = 0
     for i in range(variance.shape[0]):
         value = prior[i, i] - scale * gained[i, i]
@@ -18,7 +18,7 @@ def refresh(prior, gained, scale, variance):
 
 @njit(cache=True, nogil=True)
 def observe(prior, gained, scale, p, y, noise, prior_mean, mean, deviation, column):
-    """One observation at p: s^2(p) before it. The variances are left to `refresh`."""
+    """Condition on one observation at p; returns s^2(p) before it. `refresh` then updates the variances."""
     n = prior.shape[0]
     for i in range(n):
         column[i] = prior[p, i] - scale * gained[p, i]
@@ -36,7 +36,7 @@ def observe(prior, gained, scale, p, y, noise, prior_mean, mean, deviation, colu
 
 @njit(cache=True, nogil=True)
 def fade(deviation, prior_mean, mean, root):
-    """Means fall back to the prior's by a factor."""
+    """Multiply the means' deviation from the prior mean by a factor."""
     for i in range(mean.shape[0]):
         deviation[i] *= root
         mean[i] = prior_mean[i] + deviation[i]

@@ -1,4 +1,4 @@
-"""Arithmetic of the sliding window (see `sliding_window.py` for the notation). Arrays and scalars only."""
+"""Arithmetic of the sliding window, on arrays and scalars; see `sliding_window.py` for the notation."""
 
 import math
 
@@ -7,9 +7,9 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def drop(upper, rows, solved, count, carry, gone):
-    """Forget the first of `count` observations: the others move up by one.
+    """Remove the first of `count` observations and move the others up by one.
 
-    The trailing block of the factor takes the first column in by Givens rotations, and the rows turn with it.
+    Givens rotations add the first row of the factor to its trailing block, and rotate the rows V and z with it.
     """
     n = rows.shape[1]
     for i in range(count):
@@ -36,7 +36,7 @@ def drop(upper, rows, solved, count, carry, gone):
 
 @njit(cache=True, nogil=True)
 def take(own, mean, variance, row, weight, solved):
-    """Take one row off the new one, and into the means and variances."""
+    """Subtract one row from the new one, and add it to the means and variances."""
     for i in range(own.shape[0]):
         value = row[i]
         own[i] -= weight * value
@@ -46,7 +46,7 @@ def take(own, mean, variance, row, weight, solved):
 
 @njit(cache=True, nogil=True)
 def take_four(own, mean, variance, rows, weights, solved):
-    """`take` for four rows in one pass."""
+    """Run `take` for four rows in one pass."""
     w0, w1, w2, w3 = weights[0], weights[1], weights[2], weights[3]
     z0, z1, z2, z3 = solved[0], solved[1], solved[2], solved[3]
     for i in range(own.shape[0]):
@@ -58,10 +58,10 @@ def take_four(own, mean, variance, rows, weights, solved):
 
 @njit(cache=True, nogil=True)
 def append(upper, rows, solved, count, p, prior_row, residual, noise, prior_mean, prior_variance, mean, variance):
-    """Take in observation number `count` at p, with its noise variance noise[count]; `residual` is y minus prior mean.
+    """Add observation number `count`, at p with noise variance noise[count]; `residual` is y minus the prior mean.
 
-    Means and variances are computed anew from the rows: returns the information gain, and how many variances rounding
-    had made negative.
+    Means and variances are computed anew from the rows. Returns the information gain, and how many variances were set
+    to zero because rounding made them negative.
     """
     n = rows.shape[1]
     own, weights = rows[count], upper[:, count]
@@ -88,7 +88,7 @@ def append(upper, rows, solved, count, p, prior_row, residual, noise, prior_mean
     for i in range(n):
         own[i] /= side
         reduced = variance[i] - own[i] * own[i]
-        if not reduced >= 0.0:  # an observation takes off what there is, as in `_numba_window.apply`
+        if not reduced >= 0.0:  # a variance falls by no more than it has, as in `_numba_window.apply`
             own[i] = math.copysign(math.sqrt(max(variance[i], 0.0)), own[i])
             reduced = 0.0
             floored += 1

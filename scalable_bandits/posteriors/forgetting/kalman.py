@@ -1,4 +1,4 @@
-"""The engine of worlds that drift: k * TemporalDecay(epsilon) on a finite space, by a Kalman filter.
+"""Engine for functions that drift: k * TemporalDecay(epsilon) on a finite space, by a Kalman filter.
 
 On n candidates the process is a first-order autoregression (Bogunovic et al. 2016, section 2), so that the posterior
 of the present function follows an exact recursion, O(n^2) an observation whatever the horizon, in bounded memory.
@@ -7,15 +7,16 @@ With K the prior covariance of one round, m the prior mean and P_t the posterior
     in time       mu - m times sqrt(1 - epsilon),  P_{t+1} = (1 - epsilon) P_t + epsilon K
     observation   c = P(., p), v = noise + P(p, p):  mu += c (y - mu(p)) / v,  P -= c c' / v
 
-It is kept as P = K - s Q: a step in time is s times (1 - epsilon), and touches no matrix.
+The engine stores P = K - s Q, with the number s (`scale`) and the matrix Q (`gained`): a step in time multiplies s by
+(1 - epsilon) and changes no matrix.
 
-At any other point x the function of a round is f(x) = b'f(S) + g(x) with b = K(S, S)^-1 K(S, x), S the points ever
-observed, and g is independent of f at S in all rounds, so that no observation says anything of it:
+With S all points observed so far, the function of a round at any other point x is f(x) = b'f(S) + g(x) with
+b = K(S, S)^-1 K(S, x). g is independent of f at S in all rounds, so that no observation changes its distribution:
 
     mu(x) - m(x) = b'(mu - m)(S),  s^2(x) = k(x, x) - K(x, S) b + b'P(S, S) b,  Q(x, .) = b'Q(S, .)
 
-Errors of rounding are forgotten with the data. Several observations of one round, and rounds without any, are exact:
-what moves the time is `advance` alone.
+Rounding errors fade with the data. Only `advance` moves the time, so that several observations in one round, and rounds
+without any, are exact too.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from scipy.linalg.lapack import dpstrf
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import ForgettingEngine
-from scalable_bandits.posteriors.forgetting import _numba_kalman as numba_autoregression
+from scalable_bandits.posteriors.forgetting import _numba_kalman as numba_kalman
 from scalable_bandits.posteriors.regression import covariances
-from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.state import array, number, value
 from scalable_bandits.spaces import Indices
 
-NOTHING = np.empty((0, 0)), np.empty(0, dtype=np.int64), 0, 0  # the factor of no points
-SMALLEST = 1e-30  # scale below which it is multiplied into the matrix
+NO_FACTOR = np.empty((0, 0)), np.empty(0, dtype=np.int64), 0, 0  # result of `dpstrf` for no points
+SMALLEST_SCALE = 1e-30  # below it the scale is multiplied into the matrix
 
 
 class KalmanEngine(ForgettingEngine):
@@ -47,6 +48,16 @@ class KalmanEngine(ForgettingEngine):
 
     limit: ClassVar[int] = 10_000  # 1.6 GB of prior and gained covariance
 
+    STATE = (
+        array("_gained", "(n, n)"),
+        number("_scale", float),
+        array("_deviation", "(n,)"),
+        value(
+            "seen", "(m,)", np.int64,
+            lambda engine: np.flatnonzero(engine._observed), lambda engine, seen: engine._restore_observed(seen),
+        ),
+    )  # fmt: skip
+
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         super().__init__(kernel, points, prior_mean)
         self._keep = 1.0 - kernel.epsilon
@@ -56,28 +67,28 @@ class KalmanEngine(ForgettingEngine):
         self._gained = np.zeros((self.size, self.size))
         self._scale = 1.0
         self._deviation = np.zeros(self.size)
-        self._seen = np.zeros(self.size, dtype=np.bool_)
-        self._span: tuple[Indices, Floats] | None = None  # of the points observed, and the factor of their K
+        self._observed = np.zeros(self.size, dtype=np.bool_)
+        self._basis: tuple[Indices, Floats] | None = None  # independent observed points, and the factor of their K
         self._column = np.empty(self.size)
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        if not self._seen[candidate]:
-            self._seen[candidate], self._span = True, None
-        before = numba_autoregression.observe(
+        if not self._observed[candidate]:
+            self._observed[candidate], self._basis = True, None
+        before = numba_kalman.observe(
             self._prior, self._gained, self._scale, candidate, y, noise_variance, self._prior_mean, self._mean,
             self._deviation, self._column,
         )  # fmt: skip
-        self.floored += numba_autoregression.refresh(self._prior, self._gained, self._scale, self._variance)
+        self._floored += numba_kalman.refresh(self._prior, self._gained, self._scale, self._variance)
         self._gain(before, noise_variance)
 
     def advance(self, rounds: int = 1) -> None:
         self._scale *= self._keep**rounds
         root = self._keep ** (0.5 * rounds)
-        numba_autoregression.fade(self._deviation, self._prior_mean, self._mean, root)
-        if self._scale < SMALLEST:
+        numba_kalman.fade(self._deviation, self._prior_mean, self._mean, root)
+        if self._scale < SMALLEST_SCALE:
             self._gained *= self._scale
             self._scale = 1.0
-        self.floored += numba_autoregression.refresh(self._prior, self._gained, self._scale, self._variance)
+        self._floored += numba_kalman.refresh(self._prior, self._gained, self._scale, self._variance)
 
     def mean(self) -> Floats:
         return self._mean
@@ -87,59 +98,53 @@ class KalmanEngine(ForgettingEngine):
 
     @property
     def observed(self) -> NDArray[np.bool_]:
-        return self._seen.copy()
+        return self._observed.copy()
 
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
         return self._prior[candidates] - self._scale * self._gained[candidates]
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Exact joint draw of the present f minus its posterior mean at all candidates, (n,); O(n^3)."""
+        """Draw the present f minus its posterior mean at all candidates jointly and exactly, (n,); O(n^3)."""
         lower, pivots, rank, _ = dpstrf(self._prior - self._scale * self._gained, lower=1)
         draw = np.zeros(self.size)
         draw[pivots - 1] = np.tril(lower[:, :rank]) @ rng.standard_normal(rank)
         return draw
 
     def _interpolation(self, x: Floats) -> tuple[Indices, Floats, Floats]:
-        """Points S (r,), of those observed as many as rounding can tell apart; b (r, k) of points x; and K(S, x)."""
-        if self._span is None:
-            seen = np.flatnonzero(self._seen & (self._prior.diagonal() > 0.0))
-            lower, pivots, rank, _ = dpstrf(self._prior[np.ix_(seen, seen)], lower=1) if len(seen) else NOTHING
-            self._span = seen[pivots[:rank] - 1], np.tril(lower[:rank, :rank])
-        points, factor = self._span
+        """Return S (r,), numerically independent points among those observed; b (r, k) of points x; and K(S, x)."""
+        if self._basis is None:
+            seen = np.flatnonzero(self._observed & (self._prior.diagonal() > 0.0))
+            lower, pivots, rank, _ = dpstrf(self._prior[np.ix_(seen, seen)], lower=1) if len(seen) else NO_FACTOR
+            self._basis = seen[pivots[:rank] - 1], np.tril(lower[:rank, :rank])
+        points, factor = self._basis
         cross = covariances(self.kernel, self.points[points], np.ascontiguousarray(x))
         return points, cho_solve((factor, True), cross) if len(points) else cross, cross
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         points, weights, cross = self._interpolation(x)
         present = self.columns(points)[:, points]
-        beside = np.maximum(self.kernel.diagonal(x) - np.einsum("ij,ij->j", cross, weights), 0.0)
-        along = np.maximum(np.einsum("ij,ij->j", weights, present @ weights), 0.0)
-        return self._deviation[points] @ weights, beside + along
+        unexplained = np.maximum(self.kernel.diagonal(x) - np.einsum("ij,ij->j", cross, weights), 0.0)
+        explained = np.maximum(np.einsum("ij,ij->j", weights, present @ weights), 0.0)
+        return self._deviation[points] @ weights, unexplained + explained
 
     def extended(self, points: Floats, prior_mean: Floats) -> KalmanEngine:
         grown, n = KalmanEngine(self.kernel, points, prior_mean), self.size
-        grown._scale, grown._seen[:n] = self._scale, self._seen
+        grown._scale, grown._observed[:n] = self._scale, self._observed
         grown._gained[:n, :n], grown._deviation[:n] = self._gained, self._deviation
         at, weights, _ = self._interpolation(points[n:])
         rows = weights.T @ self._gained[at]
         grown._gained[n:, :n], grown._gained[:n, n:] = rows, rows.T
         grown._gained[n:, n:] = rows[:, at] @ weights
         grown._deviation[n:] = self._deviation[at] @ weights
-        grown._information_gain, grown.floored = self._information_gain, self.floored
+        grown._information_gain, grown._floored = self._information_gain, self._floored
         grown.advance(0)
         return grown
 
-    def state(self) -> State:
-        held = arrays(
-            gained=self._gained, scale=self._scale, deviation=self._deviation, seen=np.flatnonzero(self._seen)
-        )
-        return {**super().state(), **held}
+    def _restore_observed(self, numbers: Indices) -> None:
+        self._observed[:] = False
+        self._observed[numbers] = True
 
-    def restore(self, state: State) -> None:
-        self._scale, self._span = float(state["scale"]), None
-        self._seen[:] = False
-        self._seen[state["seen"]] = True
-        self._gained[...], self._deviation[:] = state["gained"], state["deviation"]
+    def after_restore(self) -> None:
+        self._basis = None
         self._mean = self._prior_mean + self._deviation
-        numba_autoregression.refresh(self._prior, self._gained, self._scale, self._variance)
-        super().restore(state)
+        numba_kalman.refresh(self._prior, self._gained, self._scale, self._variance)

@@ -1,14 +1,14 @@
-"""The engine that remembers the last w observations: a Cholesky factor that slides.
+"""Engine that uses the last w observations only: a sliding Cholesky factor.
 
-Over the observations held, oldest first, with kernel matrix K_w, noise variances N and residuals r:
+With kernel matrix K_w, noise variances N and residuals r of the observations in the window, oldest first:
 
     upper U    (w, w) with U'U = K_w + N
     rows V     (w, n): U'V = K(held, all), so that the variances are k(x, x) - sum of V(., x)^2
     solved z   (w,): U'z = r, so that the means are m + V'z
 
-A new observation adds a row. The oldest is dropped by Givens rotations, the exact update by which the rest of the
-factor takes in its first column; V and z turn with it. Rotations enlarge no error, and every row is gone after w
-rounds, so that rounding does not pile up however long the run is. O(w (w + n)) an observation.
+A new observation adds a row. The oldest is removed by Givens rotations, which add the first row of the factor to the
+rest of it; V and z are rotated too. Rotations do not enlarge errors, and every row is removed after w rounds, so that
+rounding errors stay bounded however long the run is. O(w (w + n)) an observation.
 """
 
 from __future__ import annotations
@@ -21,46 +21,65 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.forgetting import _numba_sliding_window as numba_sliding
-from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.state import State, array
 
-FIRST_CAPACITY = 64  # observations there is room for at first; doubled as the window fills
+FIRST_CAPACITY = 64  # observations that there is room for at first; doubled as the window fills
 
 
 class SlidingWindowEngine(ForgettingEngine):
-    """Exact posterior given the last observations; time passes with observations alone.
+    """Exact posterior given the last observations, whatever their rounds.
 
     Parameters
     ----------
     window
-        How many.
+        Number w of observations used.
 
     See `Engine` for the other parameters and the interface.
     """
+
+    STATE = (
+        array("_upper", "(c, c)", used=("_count", "_count")),
+        array("_rows", "(c, n)", used="_count"),
+        array("_solved", "(c,)", used="_count"),
+        array("_held", "(c,)", np.int64, used="_count"),
+        array("_values", "(c,)", used="_count"),
+        array("_noise", "(c,)", used="_count"),
+        array("_mean", "(n,)"),
+        array("_variance", "(n,)"),
+    )
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, window: int):
         super().__init__(kernel, points, prior_mean)
         self.window = window
         self._prior_mean, self._prior_variance = prior_mean.copy(), self._variance.copy()
         self._prior_row = np.empty((1, self.size))
-        self._gone = np.empty(self.size)
-        self._count = 0
-        self._reserve(min(window, FIRST_CAPACITY))
+        self._removed_row = np.empty(self.size)
+        self._count = 0  # observations in the window
+        self._allocate(min(window, FIRST_CAPACITY))
 
-    def _reserve(self, capacity: int) -> None:
-        """Make room for more observations."""
-        held = self.state() if self._count else None
+    def _allocate(self, capacity: int) -> None:
+        """Make new arrays with room for some observations."""
         self._upper, self._rows = np.zeros((capacity, capacity)), np.empty((capacity, self.size))
         self._solved, self._noise, self._values = np.empty((3, capacity))
         self._held = np.zeros(capacity, dtype=np.int64)
         self._carry = np.empty(capacity)
-        if held is not None:
-            self._fill(held)
+
+    def before_restore(self, state: State) -> None:
+        self._count = len(state["held"])
+        if self._count > len(self._held):
+            self._allocate(self._count)
+
+    def _grow(self) -> None:
+        """Double the room for observations."""
+        state = self.state()
+        self._allocate(min(2 * self._count, self.window))
+        self.restore(state)
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         if self._count == self.window:
             self._drop()
         elif self._count == len(self._held):
-            self._reserve(min(2 * self._count, self.window))
+            self._grow()
         self.kernel.fill(self.points[[candidate]], self.points, self._prior_row)
         count = self._count
         self._held[count], self._values[count], self._noise[count] = candidate, y, noise_variance
@@ -70,12 +89,12 @@ class SlidingWindowEngine(ForgettingEngine):
             self._variance,
         )  # fmt: skip
         self._count += 1
-        self.floored += floored
+        self._floored += floored
 
     def _drop(self) -> None:
-        numba_sliding.drop(self._upper, self._rows, self._solved, self._count, self._carry, self._gone)
-        for array in (self._held, self._values, self._noise):
-            array[: self._count - 1] = array[1 : self._count]
+        numba_sliding.drop(self._upper, self._rows, self._solved, self._count, self._carry, self._removed_row)
+        for each in (self._held, self._values, self._noise):
+            each[: self._count - 1] = each[1 : self._count]
         self._count -= 1
 
     def mean(self) -> Floats:
@@ -104,29 +123,8 @@ class SlidingWindowEngine(ForgettingEngine):
 
     def extended(self, points: Floats, prior_mean: Floats) -> SlidingWindowEngine:
         grown = SlidingWindowEngine(self.kernel, points, prior_mean, self.window)
-        held = (array[: self._count].tolist() for array in (self._held, self._values, self._noise))
+        held = (each[: self._count].tolist() for each in (self._held, self._values, self._noise))
         for observation in zip(*held, strict=True):
             grown.observe(*observation)
-        grown.floored = self.floored
+        grown._floored = self._floored
         return grown
-
-    def state(self) -> State:
-        count = self._count
-        held = arrays(
-            upper=self._upper[:count, :count], rows=self._rows[:count], solved=self._solved[:count],
-            held=self._held[:count], values=self._values[:count], noise=self._noise[:count], mean=self._mean,
-            variance=self._variance,
-        )  # fmt: skip
-        return {**super().state(), **held}
-
-    def _fill(self, state: State) -> None:
-        count = self._count = len(state["held"])
-        self._upper[:count, :count] = state["upper"]
-        for name in ("rows", "solved", "held", "values", "noise"):
-            getattr(self, f"_{name}")[:count] = state[name]
-
-    def restore(self, state: State) -> None:
-        self._reserve(max(len(state["held"]), min(self.window, FIRST_CAPACITY)))
-        self._fill(state)
-        self._mean[:], self._variance[:] = state["mean"], state["variance"]
-        super().restore(state)

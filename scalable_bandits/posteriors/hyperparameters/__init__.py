@@ -1,1 +1,1 @@
-"""Learning a kernel: marginal likelihood, priors on hyperparameters, when to refit."""
+"""Kernels learned from data: marginal likelihood, priors on hyperparameters, and when to refit."""

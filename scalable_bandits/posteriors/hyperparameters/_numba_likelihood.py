@@ -1,4 +1,4 @@
-"""Arithmetic of marginal likelihoods. Arrays and scalars only."""
+"""Arithmetic of marginal likelihoods, on arrays and scalars."""
 
 import numpy as np
 from numba import njit
@@ -6,7 +6,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def pulls(inverse, weights):
-    """1/2 (a a' - inverse), (m, m) and symmetric, of a = `weights` (m,) and an inverse's lower triangle."""
+    """Compute 1/2 (a a' - inverse), (m, m), from a = `weights` (m,) and the lower triangle of a symmetric inverse."""
     m = weights.shape[0]
     out = np.empty((m, m))
     for j in range(m):

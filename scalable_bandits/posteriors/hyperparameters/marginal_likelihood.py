@@ -3,8 +3,8 @@
     log p(y) = -1/2 r'(K + N)^-1 r - 1/2 log det(K + N) - m/2 log(2 pi),   r = y - prior mean       eq. 5.8
     d/dtheta = 1/2 tr((a a' - (K + N)^-1) dK/dtheta),   a = (K + N)^-1 r                            eq. 5.9
 
-in the logarithms of the hyperparameters, by L-BFGS-B from several starts. A constant prior mean, if it is learned,
-stands at its optimum given the kernel (generalised least squares), so that the gradient is the same.
+The maximum in the logarithms of the hyperparameters is found by L-BFGS-B from several starts. A constant prior mean, if
+it is learned, has its optimal value given the kernel (generalised least squares), so that the gradient is the same.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from scalable_bandits.posteriors.hyperparameters import _numba_likelihood as num
 from scalable_bandits.randomness import generator
 from scalable_bandits.specification import Specification
 
-REACH = 1e4  # a hyperparameter stays within this factor of where it began
-AROUND = 10.0  # starts are within this factor, where no prior says more
+REACH = 1e4  # largest factor by which a hyperparameter may change from its initial value
+AROUND = 10.0  # largest factor between random starts and the initial value, for hyperparameters without a prior
 
 
 def _medians(value: Any) -> float | tuple[float, ...]:
@@ -34,14 +34,14 @@ def _medians(value: Any) -> float | tuple[float, ...]:
 
 @attrs.frozen
 class LogNormal(Specification):
-    """Prior on lengthscales, or on factors: their logarithms are normal.
+    """Log-normal prior on lengthscales, or on factors of a kernel.
 
     Parameters
     ----------
     median
-        Of lengthscales in units of x, one number or one a dimension; of factors in squared units of y.
+        Median: of lengthscales in units of x, one number or one for each dimension; of factors in squared units of y.
     spread
-        Standard deviation of the logarithm (of a number without unit).
+        Standard deviation of the logarithm.
 
     Raises
     ------
@@ -54,11 +54,10 @@ class LogNormal(Specification):
 
     @classmethod
     def of_sides(cls, sides: ArrayLike) -> LogNormal:
-        """Wide, around lengthscales that grow with the root of the dimension.
+        """Return a wide prior on lengthscales that grow with the root of the dimension.
 
-        Median sqrt(d) exp(sqrt 2 - 3) of each side (0.29 for d = 2, 0.50 for d = 6), spread sqrt 3: the density
-        LogNormal(sqrt 2 + log(d) / 2, sqrt 3) of Hvarfner, Hellsten & Nardi 2024, in the lengthscale itself, has its
-        maximum there.
+        The median is sqrt(d) exp(sqrt 2 - 3) of each side (0.29 for d = 2, 0.50 for d = 6), the mode of the density
+        LogNormal(sqrt 2 + log(d) / 2, sqrt 3) of Hvarfner, Hellsten & Nardi 2024. The spread is sqrt 3.
 
         Parameters
         ----------
@@ -74,7 +73,7 @@ class LogNormal(Specification):
             checks.refuse("median", self.median, f"one number, or {dimension} (the points' dimension)")
 
     def log_median(self, parameter: Hyperparameter) -> float:
-        """Logarithm of the median of one lengthscale; of one that stands for all dimensions the average."""
+        """Return the logarithm of the median of a lengthscale; their average for one that all dimensions share."""
         medians = np.log(np.atleast_1d(self.median))
         return float(
             medians.mean() if parameter.dimension is None or len(medians) == 1 else medians[parameter.dimension]
@@ -82,12 +81,12 @@ class LogNormal(Specification):
 
 
 class Learned(NamedTuple):
-    """What `learn_kernel` found."""
+    """Result of `learn_kernel`."""
 
     kernel: Kernel
     prior_mean: float  # in units of y
-    log_likelihood: float  # of the observations, without the priors
-    evaluations: int  # of the likelihood
+    log_likelihood: float  # log density of the observations, without the priors
+    evaluations: int  # number of evaluations of the likelihood
 
 
 class Likelihood:
@@ -96,17 +95,24 @@ class Likelihood:
     Parameters
     ----------
     kernel
-        Whose hyperparameters vary.
+        Kernel whose hyperparameters vary.
     x
         (m, d) points.
     y
-        (m,) in units of y.
+        (m,) observed values, in units of y.
     noise_variance
-        (m,) of each y.
+        (m,) noise variance of each value, in squared units of y.
     prior_mean
-        A number, or None: learned.
+        Prior mean, in units of y; None: a constant is learned.
     lengthscale_prior, factor_prior
-        None: flat.
+        Priors on lengthscales and on factors; None: flat.
+
+    Attributes
+    ----------
+    evaluations : int
+        Number of evaluations so far.
+    mean : float
+        Prior mean, or its optimal value at the last evaluation, in units of y.
     """
 
     def __init__(
@@ -122,13 +128,13 @@ class Likelihood:
         self.mean = 0.0 if prior_mean is None else prior_mean
 
     def __call__(self, logs: Floats) -> tuple[float, Floats]:
-        """Log posterior density and its gradient; -inf where rounding leaves K + N indefinite."""
+        """Return the log posterior density and its gradient (p,); -inf where rounding makes K + N indefinite."""
         value, gradient = self.likelihood(logs)
         away = logs - self._centers
         return value - 0.5 * float(self._precision @ away**2), gradient - self._precision * away
 
     def likelihood(self, logs: Floats) -> tuple[float, Floats]:
-        """Without the priors."""
+        """Return the log likelihood, without the priors, and its gradient (p,)."""
         self.evaluations += 1
         kernel = self.kernel.with_hyperparameters(np.exp(logs).tolist())
         matrix = np.empty((len(self.x), len(self.x)))
@@ -161,42 +167,42 @@ def learn_kernel(
     also: tuple[Kernel, ...] = (),
     precision: float = 1e-10,
 ) -> Learned:
-    """Find the hyperparameters under which observations are likeliest.
+    """Find the hyperparameters of largest posterior density given observations.
 
     Parameters
     ----------
     kernel
-        Where to begin. Lengthscales (one, or one a dimension), factors, and the shape, period and bias of the kernels
-        that have one are learned, each within a factor of 10^4; the smoothness of a Matern kernel is kept.
+        Kernel with the initial values. All hyperparameters are learned, each within a factor of 10^4, but for the
+        smoothness of a Matern kernel.
     x
         (m, d) points.
     y
-        (m,), in units of y.
+        (m,) observed values, in units of y.
     noise_variance
-        Of the observations: a number, or (m,).
+        Noise variance of the observations in squared units of y, a number or (m,).
     prior_mean
-        A number, or None: a constant is learned with the kernel.
+        Prior mean, in units of y; None: a constant is learned with the kernel.
     lengthscale_prior, factor_prior
-        Log-normal, or None: flat.
+        Priors on lengthscales and on factors; None: flat.
     restarts
-        Random starts beside the given one.
+        Number of random starts, beside the initial values.
     seed
-        Of these.
+        Seed of the random starts.
     also
-        More kernels of the same form to begin at.
+        More kernels of the same form whose values are starts.
     precision
-        Relative gain of the log density under which a climb ends.
+        Relative gain of the log density below which a climb ends.
 
     Returns
     -------
     Learned
-        The kernel, the prior mean, and how likely the observations are.
+        Kernel, prior mean, and log likelihood of the observations.
 
     Raises
     ------
     ValueError
-        If the numbers of points, values and noise variances differ, the kernel has nothing to learn, another begins
-        from something of another form, or the precision is not positive.
+        If the numbers of points, values and noise variances differ, the kernel has no hyperparameters, a kernel of
+        `also` has another form, or the precision is not positive.
 
     Examples
     --------
@@ -220,7 +226,7 @@ def learn_kernel(
 
 
 def _checked(kernel: Kernel, x: ArrayLike, y: ArrayLike, noise_variance: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Points (m, d), values (m,) and noise variances (m,), or a refusal."""
+    """Check the observations; returns points (m, d), values (m,) and noise variances (m,)."""
     checks.kind("kernel", kernel, Kernel, "a kernel, such as RBF(0.2)")
     points = checks.finite("x", x)
     if points.ndim not in (1, 2) or not points.size:
@@ -242,6 +248,7 @@ def _check_options(
     kernel: Kernel, dimension: int, prior_mean: float | None, priors: tuple[LogNormal | None, ...], also: Any,
     precision: float,
 ) -> None:  # fmt: skip
+    """Check the options of `learn_kernel`."""
     if not checks.finite("precision", precision, ndim=0) > 0.0:
         checks.refuse("precision", precision, "a positive number")
     if prior_mean is not None:
@@ -255,7 +262,7 @@ def _check_options(
 
 
 def _start(kernel: Kernel, begin: Floats, y: Floats, prior: LogNormal | None, rng: np.random.Generator) -> Floats:
-    """Random log hyperparameters: lengthscales by their prior, factors around the variance of y."""
+    """Draw log hyperparameters (p,): lengthscales from their prior, factors around the variance of y."""
     normal, uniform = rng.standard_normal(len(begin)), rng.uniform(-1.0, 1.0, len(begin)) * math.log(AROUND)
     start = begin + uniform
     for i, parameter in enumerate(kernel.hyperparameters):
@@ -267,7 +274,7 @@ def _start(kernel: Kernel, begin: Floats, y: Floats, prior: LogNormal | None, rn
 
 
 def _climb(target: Likelihood, begin: Floats, start: Floats, precision: float) -> tuple[Floats, float]:
-    """Local maximum from a start, within reach of where the kernel began, and the density there."""
+    """Find the local maximum (p,) from a start, within `REACH` of the initial values, and the density there."""
     from scipy.optimize import minimize
 
     reach = math.log(REACH)

@@ -1,11 +1,14 @@
-"""The prior of a policy that learns it: the kernel and a constant mean, by maximum likelihood every k rounds.
+"""Learned prior of a policy: the kernel and a constant mean, by maximum likelihood every k rounds.
 
-A few noisy observations are often likeliest as nothing but noise, and observations that gather at one top say little
-of the function elsewhere: factor and lengthscales shrink, and the policy is sure that no other top is higher. So
-factors have a prior of their own, around the variance of the observations, and that of the lengthscales is narrower
-than the published one. The variance is that over the space, not over the rounds, which would fall as observations
-gather: each counts less the more of them are near (declustering, Isaaks & Srivastava 1989, chapter 10; here by a
-smooth count instead of cells). The noise is left in it: a factor too large costs some rounds, one too small a top.
+The likelihood of a few noisy observations is often largest for a function that is constant, and observations close to
+one local maximum contain little information about the function elsewhere. Then factor and lengthscales shrink, and the
+policy stops exploring. Therefore factors have a prior around the variance of the observations, and the prior of the
+lengthscales is narrower than the published one.
+
+The variance is that over the space, not over the rounds, which would fall as observations concentrate: an observation
+has less weight the more others are near (declustering, Isaaks & Srivastava 1989, chapter 10; here by a smooth count
+instead of cells). The noise variance is not subtracted: a factor too large costs some rounds, one too small may miss
+the maximum.
 """
 
 from __future__ import annotations
@@ -19,18 +22,18 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF, Kernel
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
-from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.state import Stateful, value
 from scalable_bandits.spaces import Space
 
-PRECISION = 1e-4  # of the log density: hundredths of a nat, where hyperparameters are known to some nats
-RESTARTS = 1  # beside the kernel given and the one learned last
-FACTOR_SPREAD = 0.5  # of the logarithm of a factor
-LENGTHSCALE_SPREAD = 1.0  # of the logarithm of a lengthscale
-NEAR = 0.5  # standard deviation of the bell that counts neighbours, in the lengthscales' median
+PRECISION = 1e-4  # relative precision of the log density, which is some hundredths of a nat
+RESTARTS = 1  # random starts, beside the kernel given and the one learned last
+FACTOR_SPREAD = 0.5  # standard deviation of the logarithm of a factor
+LENGTHSCALE_SPREAD = 1.0  # standard deviation of the logarithm of a lengthscale
+NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in units of the median lengthscale
 
 
 def usual_lengthscales(space: Space) -> LogNormal | None:
-    """Prior on lengthscales that goes with a space's sides; None for arms."""
+    """Return the prior on lengthscales for the sides of a space; None for arms."""
     sides = space.side_lengths
     if sides is None:
         return None
@@ -38,21 +41,21 @@ def usual_lengthscales(space: Space) -> LogNormal | None:
 
 
 def variance_over_space(points: Floats, values: Floats, lengthscales: LogNormal | None) -> float:
-    """Variance of values, each with weight 1 over the number of points near it.
+    """Compute the variance of values, each weighted by one over the number of points near it.
 
     Parameters
     ----------
     points
-        (m, d).
+        (m, d) points.
     values
-        (m,), in units of y.
+        (m,) values, in units of y.
     lengthscales
-        Whose median says what is near; None: only the same point is.
+        Prior whose median is the distance at which points are near; None: only equal points are near.
 
     Returns
     -------
     float
-        In squared units of y; of independent values at points far from each other unbiased.
+        Variance in squared units of y; unbiased for independent values at points far from each other.
     """
     if len(values) < 2:
         return 0.0
@@ -67,21 +70,28 @@ def variance_over_space(points: Floats, values: Floats, lengthscales: LogNormal 
     return float(weights @ away**2) / (1.0 - float(weights @ weights))
 
 
-class HyperparameterSchedule:
-    """Kernel and prior mean as they are at present.
+class HyperparameterSchedule(Stateful):
+    """Kernel and prior mean that are learned anew every few rounds.
 
     Parameters
     ----------
     kernel
-        Where learning begins, every time.
+        Kernel with the initial values of every fit.
     mean
-        A constant prior mean, learned too; None: it is not.
+        Constant prior mean before the first fit, in units of y; None: it is not learned.
     lengthscales
-        Prior on them.
+        Prior on the lengthscales.
     every
-        Rounds between two fits.
+        Number of rounds between two fits.
     seed
-        Of the random starts.
+        Seed of the random starts.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Kernel of the last fit.
+    mean : float or None
+        Prior mean of the last fit, in units of y.
     """
 
     def __init__(self, kernel: Kernel, mean: float | None, lengthscales: LogNormal | None, every: int, seed: int):
@@ -91,11 +101,21 @@ class HyperparameterSchedule:
         self._given, self._lengthscales, self._every, self._seed = kernel, lengthscales, every, seed
 
     def due(self, rounds: int) -> bool:
-        """Whether the prior is learned anew after so many rounds."""
+        """Return whether the prior is learned anew after so many rounds."""
         return rounds % self._every == 0
 
     def learn(self, points: Floats, residuals: Floats, noise_variance: Floats) -> None:
-        """Fit to observations; residuals are y, less the prior mean where that is not learned."""
+        """Fit the prior to observations.
+
+        Parameters
+        ----------
+        points
+            (m, d) distinct observed points.
+        residuals
+            (m,) averages of y, minus the prior mean unless that is learned, in units of y.
+        noise_variance
+            (m,) noise variances of the averages.
+        """
         spread = variance_over_space(points, residuals, self._lengthscales)
         factors = LogNormal(spread, FACTOR_SPREAD) if spread > 0.0 else None
         found = learn_kernel(
@@ -107,12 +127,16 @@ class HyperparameterSchedule:
             self.kernel = found.kernel
             self.mean = None if self.mean is None else found.prior_mean
 
-    def state(self) -> State:
-        """The numbers learned."""
-        values = [p.value for p in self.kernel.hyperparameters]
-        return arrays(values=values, mean=math.nan if self.mean is None else self.mean)
+    def _values(self) -> list[float]:
+        return [parameter.value for parameter in self.kernel.hyperparameters]
 
-    def restore(self, state: State) -> None:
-        """Know what `state` knew."""
-        self.kernel = self._given.with_hyperparameters(state["values"].tolist())
-        self.mean = None if self.mean is None else float(state["mean"])
+    def _restore_values(self, values: Floats) -> None:
+        self.kernel = self._given.with_hyperparameters(values.tolist())
+
+    def _restore_mean(self, mean: Floats) -> None:
+        self.mean = None if self.mean is None else float(mean)
+
+    STATE = (
+        value("values", "(p,)", np.float64, _values, _restore_values),
+        value("mean", "()", np.float64, lambda own: math.nan if own.mean is None else own.mean, _restore_mean),
+    )

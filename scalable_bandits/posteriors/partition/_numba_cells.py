@@ -1,4 +1,4 @@
-"""Arithmetic of the partition's cells: posteriors of small candidate sets, and the contest for the largest index."""
+"""Arithmetic of the partition's cells: posteriors of small candidate sets, and the tree of their largest indices."""
 
 import math
 
@@ -11,10 +11,11 @@ from scalable_bandits.posteriors.exact._numba_window import add_rows, apply, pro
 
 @njit(cache=True, nogil=True)
 def observe(p, slot, y, noise, small, rows, rank, fields):
-    """One observation; of a new point (slot -1) the column holds the prior covariances. Returns the information gain.
+    """Condition on one observation and return the information gain; for a new point (slot -1) fields[2] is its prior
+    column.
 
-    `small` holds gram and coordinates (room, room), shift and weights (room,) of the window; `fields` (3, n) mean,
-    variance and column.
+    `small` has gram and coordinates (room, room), then shift and weights (room,) of the window; `fields` (3, n) has
+    mean, variance and column.
     """
     room = rows.shape[0]
     square = room * room
@@ -35,17 +36,18 @@ def observe(p, slot, y, noise, small, rows, rank, fields):
 
 
 @njit(cache=True, nogil=True)
-def observe_all(positions, slots, ys, noises, fresh, small, rows, rank, fields):
-    """Observations one after the other; `slots` at or above the rank so far are new points, with columns in `fresh`.
+def observe_all(positions, slots, ys, noises, columns, small, rows, rank, fields):
+    """Condition on observations in turn; `slots` from the rank on are those of new points, with prior columns in
+    `columns`.
 
-    Returns the rank and the information gain of these observations.
+    Returns the new rank and the information gain of these observations.
     """
     gain = 0.0
     new = 0
     for i in range(positions.shape[0]):
         slot = slots[i] if slots[i] < rank else -1
         if slot < 0:
-            fields[2] = fresh[new]
+            fields[2] = columns[new]
             new += 1
         gain += observe(positions[i], slot, ys[i], noises[i], small, rows, rank, fields)
         if slot < 0:
@@ -55,10 +57,10 @@ def observe_all(positions, slots, ys, noises, fresh, small, rows, rank, fields):
 
 @njit(cache=True, nogil=True)
 def summit(mean, variance, std, caps, width, numbers, salt, tolerance):
-    """Largest index mean + width std of a cell (under its caps, if it has any), and for how long it stays where it is.
+    """Find the largest index mean + width std of a cell, bounded by its caps if it has any.
 
-    Returns position (of the ties the one of smallest hash), index, mean and std there, the largest width up to which no
-    other candidate overtakes, and the largest std; `std` (n,) is written.
+    Returns its position (of ties the one of smallest hash), the index, mean and std there, the largest width up to
+    which no other candidate has a larger index, and the largest std. The standard deviations are written to `std` (n,).
     """
     n = mean.shape[0]
     for i in range(n):
@@ -98,7 +100,7 @@ def summit(mean, variance, std, caps, width, numbers, salt, tolerance):
 
 @njit(cache=True, nogil=True)
 def first_by_hash(numbers, salt):
-    """Position of the candidate of smallest hash."""
+    """Return the position of the candidate of smallest hash."""
     chosen = 0
     smallest = tie_hash(numbers[0], salt)
     for i in range(1, numbers.shape[0]):
@@ -111,7 +113,7 @@ def first_by_hash(numbers, salt):
 
 @njit(cache=True, nogil=True)
 def hashes(numbers, salt):
-    """Hash of each number."""
+    """Return the hash of each number."""
     out = np.empty(numbers.shape[0], dtype=np.uint64)
     for i in range(numbers.shape[0]):
         out[i] = tie_hash(numbers[i], salt)
@@ -120,13 +122,13 @@ def hashes(numbers, salt):
 
 @njit(cache=True, nogil=True)
 def width_of(gain, log_term, norm, noise):
-    """B + R sqrt(2 (g + 1 + log(N_t / delta)))."""
+    """Return the width B + R sqrt(2 (g + 1 + log(N_t / delta)))."""
     return norm + noise * math.sqrt(2.0 * (gain + 1.0 + log_term))
 
 
 @njit(cache=True, nogil=True)
 def reach(leaf, i, width):
-    """Upper bound of a cell's index at a width at least that of its summit: exact up to its limit."""
+    """Return an upper bound of a cell's index at a width not below that of its summit; it is exact up to the limit."""
     mean, std, limit, most = leaf[i, 0], leaf[i, 1], leaf[i, 2], leaf[i, 3]
     if width <= limit:
         return mean + width * std
@@ -135,7 +137,7 @@ def reach(leaf, i, width):
 
 @njit(cache=True, nogil=True)
 def rebuild_tree(tree, leaf, count, log_term, norm, noise):
-    """Bounds of all cells at a log term to come, and the largest of each pair, up to the root at 1."""
+    """Compute the bounds of all cells at a later log term, and the maxima of pairs up to the root, node 1."""
     size = tree.shape[0] // 2
     for i in range(size):
         tree[size + i] = reach(leaf, i, width_of(leaf[i, 4], log_term, norm, noise)) if i < count else -np.inf
@@ -145,7 +147,7 @@ def rebuild_tree(tree, leaf, count, log_term, norm, noise):
 
 @njit(cache=True, nogil=True)
 def renew(tree, leaf, i, log_term, norm, noise):
-    """The same of one cell."""
+    """Compute the bound of one cell, and the maxima above it."""
     node = tree.shape[0] // 2 + i
     tree[node] = reach(leaf, i, width_of(leaf[i, 4], log_term, norm, noise))
     node //= 2
@@ -156,7 +158,7 @@ def renew(tree, leaf, i, log_term, norm, noise):
 
 @njit(cache=True, nogil=True)
 def evaluate(fields, caps, gain, log_term, norm, noise, numbers, salt, tolerance, leaf, i, tree, ahead):
-    """Find a cell's summit, and take it into its leaf and the tree; returns the candidate there."""
+    """Find a cell's summit, write it to its leaf and the tree, and return the candidate there."""
     width = width_of(gain, log_term, norm, noise)
     chosen, _, top_mean, top_std, limit, most = summit(
         fields[0], fields[1], fields[2], caps, width, numbers, salt, tolerance
@@ -169,11 +171,11 @@ def evaluate(fields, caps, gain, log_term, norm, noise, numbers, salt, tolerance
 
 @njit(cache=True, nogil=True)
 def select(tree, leaf, order, log_term, norm, noise, best, tolerance, visited, values):
-    """Cell of largest index, ties broken by the cells' order.
+    """Find the cell of largest index, ties broken by the cells' order.
 
-    `best` is an index that is reached elsewhere (-inf if none is). Returns the cell, the largest index, whether the
-    cell has to be evaluated anew first (its summit may have moved), and how many cells were looked at. The cell is -1
-    if all stay under `best`, or tie with it: then `order` decides elsewhere.
+    `best` is the largest index outside of the tree (-inf without one). Returns the cell, the largest index, whether the
+    cell's summit has to be computed anew first because it may have moved, and how many cells were visited. The cell is
+    -1 if no index reaches `best`.
     """
     size = tree.shape[0] // 2
     stack = np.empty(128, dtype=np.int64)

@@ -1,13 +1,14 @@
-"""A shard of the partition of a box: posteriors of whole cubes, each maximised over its own.
+"""Posteriors of the cells of a box; the index of a cell is maximised over its whole cube.
 
-With successive tightening a cell's index is the least of its own and those of the cells it came from, each as that
-split: a function of x, kept as the posteriors that they had.
+With successive tightening a cell's index is the least of its own and those that the cells it came from had when they
+split. These are functions of x, stored as posteriors with widths.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +25,8 @@ from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Indices
 
-SCAN, STARTS = 256, 6  # points of a cube's Sobol set, and how many of all points are refined
-LIKELY = 3  # points of largest index, and of largest mean, around which a cube is looked through
+SCAN, STARTS = 256, 6  # number of Sobol points in a cube, and of points from which the index is climbed
+LIKELY = 3  # number of observed points of largest index, and of largest mean, around which a cube is searched
 
 
 class CubePosterior:
@@ -34,9 +35,11 @@ class CubePosterior:
     Parameters
     ----------
     engine
-        That knows the cell's observations.
+        Engine with the cell's observations.
     pending
-        (q, d) points whose values will come, with this noise variance.
+        (q, d) pending points.
+    noise_variance
+        Noise variance of the pending values, in squared units of y.
     """
 
     def __init__(self, engine: BoxEngine, pending: Floats, noise_variance: float):
@@ -44,38 +47,47 @@ class CubePosterior:
 
     @property
     def nbytes(self) -> int:
-        """Memory held, about: of factor, matrix and their copies."""
+        """Memory used, approximately: of factor, matrix and their copies."""
         return 32 * max(64, 2 * len(self.engine.observed)) ** 2
 
     def surface(self) -> Surface:
-        """The posterior as a function of x."""
+        """Return the posterior as a function of x."""
         return self.engine.surface(self._pending, self._noise)
 
 
 class Least:
-    """The least of several indices, in the place of a posterior: its mean is the index, its variance nothing.
+    """Least of several indices, with the interface of a posterior: the index is the mean, the variance is zero.
 
     Parameters
     ----------
-    parts
+    indices
         Posteriors, each with its index.
     """
 
-    def __init__(self, parts: Sequence[tuple[Surface, SmoothIndex]]):
-        self._parts = parts
+    def __init__(self, indices: Sequence[tuple[Surface, SmoothIndex]]):
+        self._indices = indices
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        """Index at points x (k, d), and zeros."""
-        values = np.min([index(*surface.predict(x)) for surface, index in self._parts], axis=0)
+        """Return the index at points x (k, d), and zeros: two (k,) arrays."""
+        values = np.min([index(*surface.predict(x)) for surface, index in self._indices], axis=0)
         return values, np.zeros(len(x))
 
     def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
-        """Index at points x (k, d), and the gradient of the one that is least there."""
-        found = [surface.index(own, x) for surface, own in self._parts]
+        """Return the index (k,) at points x (k, d), and the gradients (k, d) of the indices that are least there."""
+        found = [surface.index(own, x) for surface, own in self._indices]
         values, slopes = np.array([value for value, _ in found]), np.array([slope for _, slope in found])
         least = values.argmin(axis=0)
         here = np.arange(len(x))
         return values[least, here], slopes[least, here]
+
+
+class CubeIndex(NamedTuple):
+    """Index of the cells of a box, and how it is maximised."""
+
+    upper: Callable[[float], SmoothIndex]  # from a width to the index mean + width std
+    tightening: bool  # whether the index of a cell is bounded by those of the cells it came from
+    noise_variance: float  # of pending values, in squared units of y
+    seed: int  # seed of the points at which the index is computed first
 
 
 class BoxCells(Shard[CubePosterior]):
@@ -84,45 +96,38 @@ class BoxCells(Shard[CubePosterior]):
     Parameters
     ----------
     points
-        From numbers (k,) of points that were visited to the points (k, d); of None to all.
+        Function from the numbers (k,) of visited points to the points (k, d); from None to all of them.
     cover
-        The cubes.
-    noise_variance
-        That a pending value is taken to have.
-    seed
-        Of the points that are looked at.
-    upper
-        From a width to the index mean + width std.
-    tightening
-        Whether children stay under their parent's index.
+        Cubes of the box.
+    index
+        Index of the cells.
 
-    Other parameters are those of `Shard`.
+    See `Shard` for the other parameters.
     """
 
     def __init__(
         self, points: Callable[[Indices | None], Floats], kernel: Kernel, prior_mean: float, cover: BoxCover,
-        log: ObservationLog, tree: ArgmaxTree, noise_variance: float, seed: int, upper: Callable[[float], SmoothIndex],
-        tightening: bool,
+        log: ObservationLog, tree: ArgmaxTree, index: CubeIndex,
     ):  # fmt: skip
         corner = cover.bounds(1, (0,) * cover.dimension)[0]
         super().__init__(kernel, prior_mean, math.sqrt(kernel.diagonal(corner[None])[0]), log, tree)
-        self._points, self._cover, self._noise, self._seed = points, cover, noise_variance, seed
-        self._upper, self._tightening = upper, tightening
-        self.looks_up = tightening
-        self._frozen: dict[int, tuple[Surface, SmoothIndex]] = {}  # of a cell that split, its last index
+        self._points, self._cover = points, cover
+        self._upper, self._tightening, self._noise, self._seed = index
+        self.looks_up = index.tightening
+        self._last_index: dict[int, tuple[Surface, SmoothIndex]] = {}  # by number of a cell that split
 
     def level(self, cell: Cell) -> bool:
         return super().level(cell) and not (self._tightening and cell.parent is not None)
 
     def build(self, cell: Cell, pending: Sequence[int] = ()) -> CubePosterior:
-        waiting = self._points(np.array(pending, dtype=np.int64))
-        return CubePosterior(self._engine(cell.data), waiting, self._noise)
+        points = self._points(np.array(pending, dtype=np.int64))
+        return CubePosterior(self._engine(cell.data), points, self._noise)
 
     def _engine(self, data: Sequence[int]) -> BoxEngine:
         engine = BoxEngine(self.kernel, self._cover.dimension, constant_mean(self.prior_mean))
         engine.points = self._points(None)
         for i in data:
-            engine.observe(*self._told.at(i))
+            engine.observe(*self._log.at(i))
         return engine
 
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
@@ -133,38 +138,38 @@ class BoxCells(Shard[CubePosterior]):
         cell.gain = posterior.engine.information_gain
         self._bytes += posterior.nbytes - before
         cell.summit = None
-        self._contest.unknown(cell)  # it is looked at when it is asked for, at the width of then
+        self._tree.unknown(cell)  # the summit is computed when it is needed, at the width of then
 
     def evaluate(self, cell: Cell, posterior: CubePosterior, log_term: float) -> None:
-        width = self._contest.width(cell.gain, log_term)
+        width = self._tree.width(cell.gain, log_term)
         surface, index = posterior.surface(), self._upper(width)
         bounds = np.stack(self._cover.bounds(cell.divisions, cell.place), axis=-1)
-        capped = self._under(cell)
+        capped = self._bounds_of(cell)
         searched = Least([(surface, index), *capped]) if capped else surface
         known = self._points(np.array(posterior.engine.observed, dtype=np.int64))
         top = maximize_over_box(
             searched, self._upper(0.0) if capped else index, bounds, self._seed, _likely(surface, index, known),
-            SCAN, (1 + 2 * bool(capped)) * STARTS,  # the least of several has ridges, where a climb may end
+            SCAN, (1 + 2 * bool(capped)) * STARTS,  # the least of several indices has ridges, where a climb may end
         )  # fmt: skip
         self.evaluations += top.evaluations
         cell.summit = top.x
         most = self.prior_std if self.kernel.stationary else math.inf
         if capped:
-            self._contest.found(cell, top.value, 0.0, width, most)
+            self._tree.found(cell, top.value, 0.0, width, most)
         else:
             mean, variance = surface.predict(top.x[None])
-            self._contest.found(cell, float(mean[0]), math.sqrt(variance[0]), width, most)
+            self._tree.found(cell, float(mean[0]), math.sqrt(variance[0]), width, most)
 
-    def _under(self, cell: Cell) -> list[tuple[Surface, SmoothIndex]]:
-        """Indices of the cells it came from, as each of them split."""
+    def _bounds_of(self, cell: Cell) -> list[tuple[Surface, SmoothIndex]]:
+        """Return the indices of the cells that a cell came from, as each of them split."""
         indices = []
         above = cell.parent if self._tightening else None
         while above is not None:
-            if above.number not in self._frozen:  # of an earlier process
+            if above.number not in self._last_index:  # split before a restart
                 numbers = range(above.split)
-                inside = [i for i in numbers if self._holds(above, int(self._told.candidates[i]))]
-                self._frozen[above.number] = self._engine(inside).surface(), self._upper(above.width)
-            indices.append(self._frozen[above.number])
+                inside = [i for i in numbers if self._holds(above, int(self._log.candidates[i]))]
+                self._last_index[above.number] = self._engine(inside).surface(), self._upper(above.width)
+            indices.append(self._last_index[above.number])
             above = above.parent
         return indices
 
@@ -173,9 +178,9 @@ class BoxCells(Shard[CubePosterior]):
 
     def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
         if self._tightening:
-            self._frozen[cell.number] = self.posterior(cell).surface(), self._upper(cell.width)
+            self._last_index[cell.number] = self.posterior(cell).surface(), self._upper(cell.width)
         for child in children:
-            child.data = [i for i in cell.data if self._holds(child, int(self._told.candidates[i]))]
+            child.data = [i for i in cell.data if self._holds(child, int(self._log.candidates[i]))]
             if child.data:
                 child.gain = self.born(child)
         self.forget(cell)
@@ -183,7 +188,7 @@ class BoxCells(Shard[CubePosterior]):
 
     def born(self, cell: Cell) -> float:
         posterior = self.build(cell)
-        self._hold(cell, posterior)
+        self._store(cell, posterior)
         return posterior.engine.information_gain
 
     def anywhere(self, cell: Cell) -> Floats:
@@ -199,13 +204,13 @@ class BoxCells(Shard[CubePosterior]):
 
     def clear(self) -> None:
         super().clear()
-        self._frozen.clear()
+        self._last_index.clear()
 
 
-def _likely(surface: Surface, index: SmoothIndex, known: Floats) -> Floats:
-    """Of points that were observed (k, d) those of largest index and mean."""
-    if not len(known):
-        return known
-    mean, variance = surface.predict(known)
+def _likely(surface: Surface, index: SmoothIndex, observed: Floats) -> Floats:
+    """Return the observed points, of some (k, d), of largest index and of largest mean: (j, d)."""
+    if not len(observed):
+        return observed
+    mean, variance = surface.predict(observed)
     first = np.concatenate([np.argsort(-of, kind="stable")[:LIKELY] for of in (index(mean, variance), mean)])
-    return known[list(dict.fromkeys(first.tolist()))]
+    return observed[list(dict.fromkeys(first.tolist()))]

@@ -1,4 +1,4 @@
-"""One cell of a partition: a cube, the observations in it, and its posterior while that is in memory."""
+"""Cell of a partition: a cube, the observations in it, and its posterior while that is in memory."""
 
 from __future__ import annotations
 
@@ -20,34 +20,38 @@ NO_CAPS = np.empty(0)
 
 
 class Cell:
-    """A cube of the cover.
+    """Cube of the partition with its observations.
 
     Attributes
     ----------
     number : int
-        In the order of creation.
+        Number of the cell, in the order of creation.
     divisions, place
-        Which cube; its side is one over `divisions`.
+        Cube: its side is one over `divisions`, its place d integers.
     parent : Cell or None
-        The cell it came from.
+        Cell whose split made this one.
     born, split : int
-        Observations told when it was made, and when it split (-1: it has not).
+        Number of observations of the partition when the cell was made, and when it split (-1: it has not).
     order : int
         Seeded hash by which ties between cells are broken.
     data : list of int
-        Which observations fell into it; emptied by a split.
+        Numbers of the observations in the cell; emptied by a split.
     held : int
-        How many.
+        Number of observations in the cell, before a split.
     room : float
-        As soon as `held` plus one exceeds it, the cell splits.
+        Bound on `held` plus one; the cell splits when it is exceeded.
     gain : float
-        Realised information gain within it, in nats.
+        Realised information gain in the cell, in nats.
     width : float
-        Confidence width as it split.
+        Confidence width when it split.
     caps : ndarray
-        (candidates,) that the index may not exceed; empty without tightening.
+        (n,) upper bounds of the candidates' indices; empty without tightening.
     slot : int
-        Where the contest for the largest index keeps it; -1 after a split.
+        Leaf of the tree of maxima (`argmax_tree.py`); -1 after a split.
+    summit
+        Candidate of largest index, or a point (d,) of a box, as last computed; None if unknown.
+    posterior
+        Posterior of the cell while it is in memory, else None.
     """
 
     __slots__ = (
@@ -65,17 +69,17 @@ class Cell:
         self.caps = NO_CAPS
         self.slot = -1
         self.width = 0.0
-        self.summit: Any = None  # candidate of largest index, or point of a box, as last evaluated; None: not known
-        self.posterior: Any = None  # while it is in memory
+        self.summit: Any = None
+        self.posterior: Any = None
 
     @property
     def depth(self) -> int:
-        """How many splits made it."""
+        """Number of splits that led to the cell."""
         return 0 if self.parent is None else self.parent.depth + 1
 
 
 class CellPosterior:
-    """Exact posterior of a cell's candidates, by the recursive updates of a window that never closes (`window.py`).
+    """Exact posterior of a cell's candidates, by recursive updates in a window that is never folded (`window.py`).
 
     Parameters
     ----------
@@ -84,20 +88,27 @@ class CellPosterior:
     points
         (n, d) candidates in the cell.
     numbers
-        (n,) of them, ascending.
+        (n,) numbers of the candidates, ascending.
     prior_mean
-        In units of y.
+        Prior mean, in units of y.
+
+    Attributes
+    ----------
+    fields : ndarray
+        (3, n) posterior mean, variance, and covariance with the point observed last.
+    nbytes : int
+        Memory used, approximately.
     """
 
     def __init__(self, kernel: Kernel, points: Floats, numbers: Indices, prior_mean: float):
         self.kernel, self.points, self.numbers = kernel, points, numbers
-        self.fields = np.empty((3, len(numbers)))  # mean, variance, and covariances with the point observed last
+        self.fields = np.empty((3, len(numbers)))
         self.fields[0], self.fields[1] = prior_mean, kernel.diagonal(points)
-        self._slots: dict[int, int] = {}  # of a position observed, which of the distinct ones it is
-        self._rank = 0
+        self._slots: dict[int, int] = {}  # from a position observed to its row
+        self._rank = 0  # number of rows
         room = _capacity(len(numbers))
         self._rows, self._small = np.empty((room, len(numbers))), _small(room)
-        self.nbytes = self._size()  # memory held, about
+        self.nbytes = self._size()
 
     @property
     def mean(self) -> Floats:
@@ -115,7 +126,7 @@ class CellPosterior:
         return np.fromiter(self._slots, dtype=np.int64, count=len(self._slots))
 
     def _make_room(self, capacity: int) -> None:
-        """Room for so many distinct points."""
+        """Make room for `capacity` distinct points."""
         r, room = self._rank, len(self._rows)
         rows, small = np.empty((capacity, len(self.numbers))), _small(capacity)
         rows[:r] = self._rows[:r]
@@ -129,7 +140,7 @@ class CellPosterior:
         return self._rows.nbytes + self.points.nbytes + self.fields.nbytes + self._small.nbytes + 2000
 
     def observe_one(self, candidate: int, y: float, noise_variance: float) -> float:
-        """Condition on one observation of a candidate; returns the information gain it adds, in nats."""
+        """Condition on one observation of a candidate and return the information gain it adds, in nats."""
         p = int(self.numbers.searchsorted(candidate))
         slot = self._slots.get(p, -1)
         if slot < 0:
@@ -142,11 +153,11 @@ class CellPosterior:
         return gain
 
     def position(self, candidate: int) -> int:
-        """Position of a candidate in the cell."""
+        """Return the position of a candidate in the cell."""
         return int(self.numbers.searchsorted(candidate))
 
     def observe(self, positions: list[int], ys: Floats, noise_variances: Floats) -> float:
-        """Condition on observations at positions, in order; returns the information gain they add, in nats."""
+        """Condition on observations (k,) at positions, in order, and return the information gain they add, in nats."""
         slots: list[int] = []
         new: list[int] = []
         for p in positions:
@@ -155,35 +166,35 @@ class CellPosterior:
                 slot = self._slots[p] = len(self._slots)
                 new.append(p)
             slots.append(slot)
-        fresh = np.empty((len(new), len(self.numbers)))
+        columns = np.empty((len(new), len(self.numbers)))
         if new:
-            self.kernel.fill(self.points[new], self.points, fresh)
+            self.kernel.fill(self.points[new], self.points, columns)
             if len(self._slots) > len(self._rows):
                 self._make_room(max(2 * len(self._rows), len(self._slots)))
         self._rank, gain = numba_cells.observe_all(
-            np.array(positions), np.array(slots), ys, noise_variances, fresh, self._small, self._rows, self._rank,
+            np.array(positions), np.array(slots), ys, noise_variances, columns, self._small, self._rows, self._rank,
             self.fields,
         )  # fmt: skip
         return float(gain)
 
 
 def _capacity(count: int) -> int:
-    """Distinct points to make room for at first: in small cells for those that they will soon have."""
+    """Return the number of distinct points that there is room for at first."""
     return 8 if count <= 512 else 2
 
 
 def _small(room: int) -> Floats:
-    """The window's small arrays for so many distinct points, one after the other: see `numba_cells.observe`."""
+    """Return the window's small arrays for `room` distinct points, in one array as for `numba_cells.observe`."""
     return np.zeros(2 * room * room + 2 * room)
 
 
 def _squares(small: Floats, room: int) -> Floats:
-    """The first two of them, (2, room, room)."""
+    """Return the two square ones of the small arrays, (2, room, room)."""
     return small[: 2 * room * room].reshape(2, room, room)
 
 
 def state_of(cells: Sequence[Cell], known: Floats) -> State:
-    """What is known of cells, as arrays: which cube, from where, since when, and the data and caps in it."""
+    """Return the state of cells, with the rows `known` (cells, 5) that the tree of maxima has of their indices."""
     data, caps = [cell.data for cell in cells], [cell.caps for cell in cells]
     parents = [-1 if cell.parent is None else cell.parent.number for cell in cells]
     return arrays(
@@ -198,7 +209,7 @@ def state_of(cells: Sequence[Cell], known: Floats) -> State:
 
 
 def _summits(cells: Sequence[Cell]) -> NDArray[Any]:
-    """Candidates (n,), -1 where none is known; or points (n, d), NaN where none is known."""
+    """Return the summits as candidates (n,), -1 if unknown, or as points (n, d), NaN if unknown."""
     points = [cell.summit for cell in cells if isinstance(cell.summit, np.ndarray)]
     if not points:
         return np.array([-1 if cell.summit is None else cell.summit for cell in cells], dtype=np.int64)
@@ -207,18 +218,18 @@ def _summits(cells: Sequence[Cell]) -> NDArray[Any]:
 
 
 def cells_of(state: State) -> Iterator[tuple[Cell, Floats]]:
-    """Cells of `state_of`, and what was known of each."""
+    """Make the cells of a state that `state_of` returned, each with its row (5,) of the tree of maxima."""
     names = ("divisions", "place", "parent", "born", "order", "split", "held", "gain", "width", "summit")
     data, caps = (np.split(state[name], np.cumsum(state[f"{name}_sizes"]))[:-1] for name in ("data", "caps"))
     made: list[Cell] = []
     for row in zip(*(state[name].tolist() for name in names), data, caps, state["known"], strict=True):
-        divisions, place, parent, born, order, split, held, gain, width, summit, fell, under, known = row
+        divisions, place, parent, born, order, split, held, gain, width, summit, numbers, bounds, known = row
         cell = Cell(len(made), divisions, tuple(place), None if parent < 0 else made[parent], born, order)
         cell.split, cell.held, cell.gain, cell.width = split, held, gain, width
         if isinstance(summit, list):
             cell.summit = None if math.isnan(summit[0]) else np.array(summit)
         else:
             cell.summit = None if summit < 0 else summit
-        cell.data, cell.caps = fell.tolist(), under
+        cell.data, cell.caps = numbers.tolist(), bounds
         made.append(cell)
         yield cell, known

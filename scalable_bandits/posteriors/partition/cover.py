@@ -1,7 +1,7 @@
-"""Closed cubes over the candidates: which candidates a cube holds, and which cubes hold a candidate.
+"""Covers of a space by closed cubes: the candidates in a cube, and the cubes that a candidate is in.
 
-The space is mapped to [0, 1]^d and divided into equal cubes, `divisions` along each side; a cube is named by its
-place (d integers). A candidate on a shared face is in every cube that touches it.
+The space is mapped to [0, 1]^d and divided into equal cubes, `divisions` along each side. The place of a cube is d
+integers. A candidate on a shared face is in every cube that has this face.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scalable_bandits.spaces import Box, FiniteSpace, Grid, Indices
 
 Place = tuple[int, ...]
 
-HELD = 4096  # points along a side of a cube, up to which they are kept at hand
+MOST_CACHED = 4096  # points along a side of a cube up to which their numbers are cached
 
 
 class Cover(ABC):
@@ -29,28 +29,28 @@ class Cover(ABC):
 
     @abstractmethod
     def filled(self, divisions: int) -> NDArray[np.bool_]:
-        """Which cubes hold a candidate, (divisions,) * d."""
+        """Return a mask (divisions,) * d of the cubes that hold a candidate."""
 
     @abstractmethod
     def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
-        """Places along each dimension of the cubes that hold a candidate."""
+        """Return the places along each dimension of the cubes that hold a candidate."""
 
     def places(self, divisions: int, candidate: int) -> list[Place]:
-        """Cubes that hold a candidate, in lexical order."""
+        """Return the places of the cubes that hold a candidate, in lexical order."""
         return list(itertools.product(*self._touched(divisions, candidate)))
 
     def bounds(self, divisions: int, place: Place) -> tuple[Floats, Floats]:
-        """Lower and upper corner of a cube, two (d,) arrays, in the space's coordinates."""
+        """Return the lower and upper corner of a cube, two (d,) arrays, in the space's coordinates."""
         corner = np.array(place, dtype=np.int64)
         return self._edges(divisions, corner), self._edges(divisions, corner + 1)
 
     def _edges(self, divisions: int, corner: Indices) -> Floats:
-        """Coordinates (d,) of a corner by its place; the last edge is the box's own, whatever rounding says."""
+        """Return the coordinates (d,) of a corner by its place; the last edge is exactly the box's."""
         low, high = self._box()
         return np.where(corner == divisions, high, low + (high - low) * corner / divisions)
 
     def places_at(self, divisions: int, point: Floats) -> list[Place]:
-        """Cubes that hold any point (d,) of the box."""
+        """Return the places of the cubes that hold a point (d,) of the box, a candidate or not."""
         low, high = self._box()
         unit = np.clip((point - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0) * divisions
         nearest = np.rint(unit)
@@ -61,7 +61,7 @@ class Cover(ABC):
 
     @abstractmethod
     def _box(self) -> tuple[Floats, Floats]:
-        """Bounds of the space, two (d,) arrays."""
+        """Return the bounds of the space, two (d,) arrays."""
 
 
 class FiniteCover(Cover):
@@ -69,22 +69,22 @@ class FiniteCover(Cover):
 
     @abstractmethod
     def members(self, divisions: int, place: Place) -> Indices:
-        """Numbers of the candidates in a closed cube, ascending."""
+        """Return the numbers (k,) of the candidates in a closed cube, ascending."""
 
 
 class GridCover(FiniteCover):
-    """Cubes over a grid, by whole numbers alone: point i of n along a side stands at i / (n - 1), exactly."""
+    """Cubes over a grid, by integer arithmetic alone: point i of n along a side is at exactly i / (n - 1)."""
 
     def __init__(self, space: Grid):
         self.space = space
         self.dimension = space.dimension
-        self._last = [max(side - 1, 1) for side in space.sides]  # of a single point: at the lower end
+        self._last = [max(side - 1, 1) for side in space.sides]  # a single point is at the lower end
         self._strides: list[int] = np.cumprod([1, *space.sides[:0:-1]])[::-1].tolist()
-        self._along: dict[int, list[_Along]] = {}  # by divisions, one a dimension
+        self._along: dict[int, list[_Along]] = {}  # by divisions, one for each dimension
         self._steps: dict[tuple[int, int, int], Indices] = {}
 
     def _span(self, divisions: int, j: int, k: int) -> tuple[int, int]:
-        """First and last point along dimension j in cube k."""
+        """Return the first and the last point in cube k along dimension j."""
         last = self._last[j]
         return -(-k * last // divisions), min((k + 1) * last // divisions, self.space.sides[j] - 1)
 
@@ -93,12 +93,12 @@ class GridCover(FiniteCover):
         return np.asarray(functools.reduce(np.add.outer, spans)).ravel()
 
     def _multiples(self, divisions: int, j: int, k: int) -> Indices:
-        """What the points along dimension j in cube k add to a candidate's number."""
+        """Return the amounts (k,) that the points in cube k along dimension j add to a candidate's number."""
         held = self._steps.get((divisions, j, k))
         if held is None:
             first, last = self._span(divisions, j, k)
             held = np.arange(first, last + 1) * self._strides[j]
-            if len(held) <= HELD:
+            if len(held) <= MOST_CACHED:
                 self._steps[divisions, j, k] = held
         return held
 
@@ -122,14 +122,18 @@ class GridCover(FiniteCover):
 
 
 class _Along(dict[int, list[int]]):
-    """From a point's place along a dimension of a grid to the cubes, along it, that hold the point.
+    """Cubes along one dimension of a grid that hold a point, by the point's place along the dimension.
 
     Parameters
     ----------
     divisions
-        Cubes along the dimension.
-    stride, side, last
-        Of candidates' numbers, and points along the dimension; where the last of them stands, at least 1.
+        Number of cubes along the dimension.
+    stride
+        Difference of the numbers of candidates that are neighbours along the dimension.
+    side
+        Number of points along the dimension.
+    last
+        Place of the last point, at least 1.
     """
 
     def __init__(self, divisions: int, stride: int, side: int, last: int):
@@ -143,7 +147,7 @@ class _Along(dict[int, list[int]]):
 
 
 class PointsCover(FiniteCover):
-    """Cubes over explicit candidates, in the smallest box around them."""
+    """Cubes over explicit candidates, in their bounding box."""
 
     def __init__(self, space: FiniteSpace):
         points = space.points()
@@ -192,9 +196,9 @@ class BoxCover(Cover):
     Parameters
     ----------
     box
-        The space.
+        Space that is covered.
     points
-        From numbers (k,) of points that were visited to the points (k, d).
+        Function from the numbers (k,) of visited points to the points (k, d).
     """
 
     def __init__(self, box: Box, points: Callable[[Indices], Floats]):
@@ -208,7 +212,7 @@ class BoxCover(Cover):
     def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
         point = self._points(np.array([candidate]))[0]
         unit = (point - self._low) / (self._high - self._low)
-        # By the very edges that a cube is maximised between: a corner that is played is to fall into its own cube.
+        # The same edges as those between which a cube is maximised, so that an observed corner is in its own cube.
         lowest, highest = _between(divisions, unit, point, functools.partial(self._edges, divisions))
         return [list(range(a, b + 1)) for a, b in zip(lowest.tolist(), highest.tolist(), strict=True)]
 
@@ -219,9 +223,9 @@ class BoxCover(Cover):
 def _between(
     divisions: int, unit: Floats, points: Floats, edges: Callable[[Indices], Floats]
 ) -> tuple[Indices, Indices]:
-    """Lowest and highest cube, along each dimension, that holds points; they differ on a face.
+    """Return the lowest and the highest cube along each dimension that hold points; they differ on a face.
 
-    `unit` are the points' coordinates in [0, 1]^d, up to rounding; `edges` where the cubes of these places begin.
+    `unit` are the points' coordinates in [0, 1]^d, up to rounding; `edges` returns the lower ends of cubes by place.
     """
     highest = np.clip((unit * divisions).astype(np.int64), 0, divisions - 1)
     highest -= points < edges(highest)
@@ -230,5 +234,5 @@ def _between(
 
 
 def make_cover(space: FiniteSpace) -> FiniteCover:
-    """Cover of a grid, or of explicit candidates."""
+    """Make the cover of a grid, or of explicit candidates."""
     return GridCover(space) if isinstance(space, Grid) else PointsCover(space)

@@ -1,7 +1,7 @@
-"""A shard of the partition: the posteriors of a group of cells, held while memory lasts.
+"""Posteriors of a partition's cells, in limited memory; those of a finite space.
 
-A cell's posterior follows from the cell and the observations alone: one that was not needed for long is dropped and,
-when it is, computed again by the same arithmetic.
+A cell's posterior depends on the cell and the observations alone. The posteriors that were not used for the longest
+time are dropped when memory is full, and computed again by the same arithmetic when they are needed.
 """
 
 from __future__ import annotations
@@ -24,138 +24,143 @@ from scalable_bandits.posteriors.partition.cover import FiniteCover
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.spaces import FiniteSpace, Indices
 
-CACHE_BYTES = 2**30  # of posteriors held
+CACHE_BYTES = 2**30  # of posteriors in memory
 
 Posterior = TypeVar("Posterior", bound=Any)
 
 
 class Shard(ABC, Generic[Posterior]):
-    """Posteriors of cells.
+    """Posteriors of cells, and the computation of their summits.
 
     Parameters
     ----------
     kernel, prior_mean
-        As in the policy; the prior mean is a number.
+        Prior covariance, and prior mean: a number, in units of y.
     prior_std
-        Standard deviation before the first observation, of a stationary kernel.
+        Prior standard deviation, of a stationary kernel.
     log
-        The observations that cells name by number.
-    contest
-        Of the cells, to which their summits are given.
+        Observations; cells refer to them by number.
+    tree
+        Tree of maxima, to which the summits are written.
 
     Attributes
     ----------
     evaluations : int
-        Points of a box at which an index was computed.
+        Number of points of a box at which an index was computed.
+    share : float
+        Share of `CACHE_BYTES` that these posteriors may use.
+    looks_up : bool
+        Whether a cell's index depends on the cells it came from.
     """
 
     evaluations = 0
-    share = 1.0  # of CACHE_BYTES, of the shards that hold a partition together
-    looks_up = False  # whether a cell's index depends on the cells it came from
+    share = 1.0
+    looks_up = False
 
     def __init__(self, kernel: Kernel, prior_mean: float, prior_std: float, log: ObservationLog, tree: ArgmaxTree):
         self.kernel, self.prior_mean, self.prior_std = kernel, prior_mean, prior_std
-        self._told, self._contest = log, tree
-        self._awake: OrderedDict[Cell, None] = OrderedDict()  # the one that was needed last at the end
+        self._log, self._tree = log, tree
+        self._in_memory: OrderedDict[Cell, None] = OrderedDict()  # the cell used last at the end
         self._bytes = 0
 
     @abstractmethod
     def build(self, cell: Cell, pending: Sequence[int] = ()) -> Posterior:
-        """A posterior of its own of a cell, given candidates pending too."""
+        """Compute a posterior of a cell that is not stored, given pending candidates too."""
 
     @abstractmethod
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
-        """Condition a cell's posterior, add to its information gain, and tell the contest; without a log term only that
-        the cell will split.
+        """Condition a cell's posterior on an observation, and update its information gain and the tree.
+
+        Without a log term the cell is about to split, and the tree is left alone.
         """
 
     @abstractmethod
     def evaluate(self, cell: Cell, posterior: Posterior, log_term: float) -> None:
-        """Find a cell's summit, and tell the contest."""
+        """Compute a cell's summit and write it to the tree."""
 
     @abstractmethod
     def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
-        """Give the children of a cell, those that can be played, what fell into them, and drop the cell.
+        """Divide a cell's observations among its children, drop its posterior, and return the children with candidates.
 
-        With a log term, they stay under the index that the cell has at it.
+        With a log term, the cell's index at this log term becomes an upper bound of the children's.
         """
 
     @abstractmethod
     def anywhere(self, cell: Cell) -> Any:
-        """What is played in a cell in which all is tied."""
+        """Return the candidate, or point of a box, that is chosen in a cell of equal indices."""
 
     @abstractmethod
     def born(self, cell: Cell) -> float:
-        """Hold the posterior of a cell that a split made; its information gain, in nats."""
+        """Compute and store the posterior of a cell that a split made; returns its information gain, in nats."""
 
     @abstractmethod
     def best(self, cell: Cell) -> tuple[float, int, float]:
-        """Largest posterior mean at what was queried in a cell, the candidate, and its std."""
+        """Return the largest posterior mean at an observed candidate of a cell, the candidate, and its std."""
 
     def bests(self, cells: Sequence[Cell]) -> list[tuple[float, int, float]]:
-        """`best` of some cells."""
+        """Return `best` of some cells."""
         return [self.best(cell) for cell in cells]
 
     def best_among(
         self, cell: Cell, posterior: Posterior, candidates: Sequence[int], log_term: float
     ) -> tuple[float, int]:
-        """Largest index among some candidates of a cell of a finite space, and the candidate."""
+        """Return the largest index among some candidates of a cell of a finite space, and the candidate."""
         raise NotImplementedError
 
     def index(self, posterior: Posterior, cell: Cell, log_term: float) -> Floats:
-        """Index of a cell's candidates on a finite space, (n,)."""
+        """Return the index of a cell's candidates on a finite space, (n,)."""
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Have everything that was observed taken in, and the contest told."""
+        """Wait until all observations are part of the posteriors and the tree."""
 
     def level(self, cell: Cell) -> bool:
-        """Whether the index is the same all over a cell."""
+        """Return whether all candidates of a cell have the same index."""
         return not cell.data and not len(cell.caps) and self.kernel.stationary
 
     def posterior(self, cell: Cell) -> Posterior:
-        """Posterior of a cell, computed from its observations if it is not held."""
+        """Return the posterior of a cell, computed from its observations if it is not in memory."""
         held: Posterior = cell.posterior
         if held is None:
             held = self.build(cell)
-            self._hold(cell, held)
+            self._store(cell, held)
         else:
-            self._awake.move_to_end(cell)
+            self._in_memory.move_to_end(cell)
         return held
 
-    def _hold(self, cell: Cell, posterior: Posterior) -> None:
+    def _store(self, cell: Cell, posterior: Posterior) -> None:
         cell.posterior = posterior
-        self._awake[cell] = None
+        self._in_memory[cell] = None
         self._bytes += posterior.nbytes
-        while self._bytes > self.share * CACHE_BYTES and len(self._awake) > 1:
-            self.forget(next(iter(self._awake)))
+        while self._bytes > self.share * CACHE_BYTES and len(self._in_memory) > 1:
+            self.forget(next(iter(self._in_memory)))
 
     def forget(self, cell: Cell) -> None:
-        """Drop a cell's posterior."""
+        """Drop a cell's posterior from memory."""
         if cell.posterior is not None:
-            del self._awake[cell]
+            del self._in_memory[cell]
             self._bytes -= cell.posterior.nbytes
             cell.posterior = None
 
     def clear(self) -> None:
-        """Drop all."""
-        for cell in list(self._awake):
+        """Drop all posteriors from memory."""
+        for cell in list(self._in_memory):
             self.forget(cell)
 
 
 class FiniteCells(Shard[CellPosterior]):
-    """Posteriors on the candidates of cells of a finite space.
+    """Posteriors of cells of a finite space.
 
     Parameters
     ----------
     space, cover
-        Candidates, and the cubes that hold them.
+        Space with the candidates, and its cubes.
     noise_variance
-        That a pending value is taken to have.
+        Noise variance of pending values, in squared units of y.
     salt
-        Seed of the hash by which ties are broken.
+        Seed of the tie-breaking hash.
 
-    Other parameters are those of `Shard`.
+    See `Shard` for the other parameters.
     """
 
     def __init__(
@@ -172,31 +177,31 @@ class FiniteCells(Shard[CellPosterior]):
         built = CellPosterior(self.kernel, self._space.points(numbers), numbers, self.prior_mean)
         if cell.data:
             chosen = np.array(cell.data)
-            self._learn(built, chosen, numbers.searchsorted(self._told.candidates[chosen]))
+            self._condition(built, chosen, numbers.searchsorted(self._log.candidates[chosen]))
         for p in map(built.position, pending):
             built.observe([p], built.mean[[p]], self._noise)
         return built
 
-    def _learn(self, posterior: CellPosterior, data: Indices, positions: Indices) -> float:
-        return posterior.observe(positions.tolist(), self._told.ys[data], self._told.noises[data])
+    def _condition(self, posterior: CellPosterior, data: Indices, positions: Indices) -> float:
+        return posterior.observe(positions.tolist(), self._log.ys[data], self._log.noises[data])
 
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
         posterior = self.posterior(cell)
         before = posterior.nbytes
         cell.gain += posterior.observe_one(candidate, y, noise_variance)
         self._bytes += posterior.nbytes - before
-        if log_term is not None:  # at hand: its summit will be asked for
-            self._contest.evaluate(cell, posterior, log_term, self._salt)
+        if log_term is not None:  # its posterior is in memory, and its summit will be needed
+            self._tree.evaluate(cell, posterior, log_term, self._salt)
 
     def evaluate(self, cell: Cell, posterior: CellPosterior, log_term: float) -> None:
-        self._contest.evaluate(cell, posterior, log_term, self._salt)
+        self._tree.evaluate(cell, posterior, log_term, self._salt)
 
     def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
         parent = self.posterior(cell)
         under = None if log_term is None else self.index(parent, cell, log_term)
         data = np.array(cell.data)
-        fell = parent.numbers.searchsorted(self._told.candidates[data])  # where, by position in the cell
-        position = np.empty(len(parent.numbers), dtype=np.int64)  # of the cell's candidates in the child
+        observed = parent.numbers.searchsorted(self._log.candidates[data])  # positions in the cell
+        position = np.empty(len(parent.numbers), dtype=np.int64)  # positions of the cell's candidates in the child
         made = []
         for child in children:
             numbers = self._cover.members(child.divisions, child.place)
@@ -206,35 +211,34 @@ class FiniteCells(Shard[CellPosterior]):
             here = parent.numbers.searchsorted(numbers)
             position.fill(-1)
             position[here] = np.arange(len(here))
-            at = position[fell]
+            at = position[observed]
             own = data[at >= 0]
             child.data = own.tolist()
             if under is not None:
                 child.caps = under[here]
             if child.data:
                 posterior = CellPosterior(self.kernel, parent.points[here], numbers, self.prior_mean)
-                child.gain = self._learn(posterior, own, at[at >= 0])
-                self._hold(child, posterior)
+                child.gain = self._condition(posterior, own, at[at >= 0])
+                self._store(child, posterior)
         self.forget(cell)
         return made
 
     def index(self, posterior: CellPosterior, cell: Cell, log_term: float) -> Floats:
-        """Index of a cell's candidates, (n,)."""
-        index = posterior.mean + self._contest.width(cell.gain, log_term) * np.sqrt(posterior.variance)
+        index = posterior.mean + self._tree.width(cell.gain, log_term) * np.sqrt(posterior.variance)
         return np.minimum(index, cell.caps) if len(cell.caps) else index
 
     def born(self, cell: Cell) -> float:
         numbers, data = self._cover.members(cell.divisions, cell.place), np.array(cell.data)
         posterior = CellPosterior(self.kernel, self._space.points(numbers), numbers, self.prior_mean)
-        gain = self._learn(posterior, data, numbers.searchsorted(self._told.candidates[data]))
-        self._hold(cell, posterior)
+        gain = self._condition(posterior, data, numbers.searchsorted(self._log.candidates[data]))
+        self._store(cell, posterior)
         return gain
 
     def anywhere(self, cell: Cell) -> int:
         return self._first(self._cover.members(cell.divisions, cell.place))
 
     def _first(self, numbers: Indices) -> int:
-        """Of tied candidates the one that is played."""
+        """Return the candidate that is chosen among tied ones."""
         return int(numbers[numba_cells.first_by_hash(numbers, self._salt)])
 
     def best(self, cell: Cell) -> tuple[float, int, float]:
@@ -245,7 +249,6 @@ class FiniteCells(Shard[CellPosterior]):
     def best_among(
         self, cell: Cell, posterior: CellPosterior, candidates: Sequence[int], log_term: float
     ) -> tuple[float, int]:
-        """Largest index among some candidates of a cell, and the candidate."""
         index = self.index(posterior, cell, log_term)[posterior.numbers.searchsorted(candidates)]
         largest = float(index.max())
         return largest, self._first(np.array(candidates)[index >= largest - TIE_TOLERANCE * abs(largest)])

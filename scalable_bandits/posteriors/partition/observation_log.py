@@ -1,4 +1,4 @@
-"""What a partition was told."""
+"""Log of a partition's observations."""
 
 from __future__ import annotations
 
@@ -8,54 +8,59 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
-from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.state import State, Stateful, array
 from scalable_bandits.spaces import Indices
 
+FIRST_CAPACITY = 64  # observations that there is room for at first; doubled as the log grows
 
-class ObservationLog:
-    """All observations, in the order of telling.
+
+class ObservationLog(Stateful):
+    """All observations of a partition, in order.
 
     Attributes
     ----------
     count : int
-        How many.
+        Number of observations.
     candidates, ys, noises : ndarray
-        (count or more,) where, what, and with which noise variance.
+        (count or more,) candidates, observed values and noise variances.
     """
 
+    STATE = (
+        array("candidates", "(count,)", np.int64, used="count"),
+        array("ys", "(count,)", used="count"),
+        array("noises", "(count,)", used="count"),
+    )
+
     def __init__(self) -> None:
-        self.candidates, self.ys, self.noises = np.empty(64, np.int64), np.empty(64), np.empty(64)
         self.count = 0
+        self._allocate(FIRST_CAPACITY)
+
+    def _allocate(self, capacity: int) -> None:
+        self.candidates, self.ys, self.noises = np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity)
+
+    def before_restore(self, state: State) -> None:
+        self.count = len(state["ys"])
+        if self.count > len(self.ys):
+            self._allocate(self.count)
 
     def add(self, candidate: int, y: float, noise_variance: float) -> int:
-        """Take one in; its number."""
+        """Append an observation and return its number."""
         number = self.count
         if number == len(self.ys):
-            self.candidates, self.ys, self.noises = (
-                np.concatenate([held, np.empty(max(number, 64), held.dtype)])
-                for held in (self.candidates, self.ys, self.noises)
-            )
+            held = self.state()
+            self._allocate(2 * number)
+            self.restore(held)
         self.candidates[number], self.ys[number], self.noises[number] = candidate, y, noise_variance
         self.count += 1
         return number
 
     def at(self, number: int) -> tuple[int, float, float]:
-        """One of them."""
+        """Return candidate, value and noise variance of an observation."""
         return int(self.candidates[number]), float(self.ys[number]), float(self.noises[number])
 
     def collapsed(self, numbers: Sequence[int]) -> tuple[Indices, Floats, Floats]:
-        """Distinct points of some observations, their averages and the noise variances of these."""
+        """Return the distinct points of some observations, averages, and the averages' noise variances, all (m,)."""
         observed = CollapsedObservations()
         for i in numbers:
             observed.add(*self.at(i))
         return observed.collapsed()
-
-    def state(self) -> State:
-        """All of them, as arrays."""
-        n = self.count
-        return arrays(candidates=self.candidates[:n], ys=self.ys[:n], noises=self.noises[:n])
-
-    def restore(self, state: State) -> None:
-        """Know what `state` gave."""
-        self.candidates, self.ys, self.noises = state["candidates"], state["ys"], state["noises"]
-        self.count = len(self.ys)

@@ -1,11 +1,11 @@
-"""The partition: cells with a posterior each, and the contest for the largest index over all of them.
+"""Partition of a space: cells with a posterior each, and the largest index over all of them.
 
 What makes it fast, all of it exact:
 
-- A cube that nothing fell into is no object: its index is the prior's, the same in all of them, and only the first in
-  the order of the seeded hash can be played.
-- The cells compete for the largest index by what is known of their summits (`argmax_tree.py`).
-- Posteriors that were not needed for long are dropped and, when they are, computed again (`finite_cells.py`).
+- A cube without observations is no object: its index is the prior's, which is the same in all such cubes, so that only
+  the first in the order of the seeded hash can be chosen.
+- A tree of bounds finds the cell of largest index without computing those of all cells (`argmax_tree.py`).
+- Posteriors that were not used for long are dropped, and computed again when they are needed (`finite_cells.py`).
 """
 
 from __future__ import annotations
@@ -25,38 +25,42 @@ from scalable_bandits.posteriors.partition.cover import Cover, Place
 from scalable_bandits.posteriors.partition.empty_cells import EmptyCells
 from scalable_bandits.posteriors.partition.finite_cells import Shard
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
-from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.state import State, Stateful, group, member, value
 from scalable_bandits.spaces import Indices
 
 _MASK = 2**63 - 1
 
 
 class Winner(NamedTuple):
-    """What is played next."""
+    """Choice of the next point."""
 
-    candidate: Any  # its number, or a point of a box
-    value: float  # of its index
-    gain: float  # information gain (nats) of its cell
-    width: float  # of its cell
+    candidate: Any  # number of the candidate, or point of a box
+    value: float  # largest index
+    gain: float  # information gain of the candidate's cell, in nats
+    width: float  # confidence width of the candidate's cell
 
 
-class Partition:
+class Partition(Stateful):
     """Cells over a space, for one policy.
 
     Parameters
     ----------
     cover
-        The cubes.
-    shard, told, contest
-        Posteriors of cells, the observations, and what is known of the cells' indices.
+        Cubes over the space.
+    shard
+        Posteriors of the cells.
+    log
+        Log of the observations.
+    tree
+        Tree of maxima.
     divisions
-        Cubes along each side of the first cover.
+        Number of cubes along each side of the first cover.
     room
-        From the divisions of a cell to how many observations, plus one, it may hold: with more it splits.
+        Function from the divisions of a cell to the bound on its number of observations plus one; with more it splits.
     tightening
-        Whether children stay under their parent's index.
+        Whether the index of a cell is bounded by that of the cell it came from.
     salt
-        Seed of the hash by which ties are broken.
+        Seed of the tie-breaking hash.
     """
 
     def __init__(
@@ -64,13 +68,13 @@ class Partition:
         room: Callable[[int], float], tightening: bool, salt: int,
     ):  # fmt: skip
         self.cover, self.divisions = cover, divisions
-        self._shard, self.log, self._contest = shard, log, tree
+        self._shard, self.log, self._tree = shard, log, tree
         self._room, self._tightening, self._salt = room, tightening, np.uint64(salt)
-        self.cells: list[Cell] = []  # all that were ever made, by number
+        self.cells: list[Cell] = []  # all cells ever made, by number
         self._made: dict[tuple[int, Place], Cell] = {}
-        self._homes: dict[int, list[Cell]] = {}  # of a candidate, the cells it is in
-        self._winner: Winner | None = None  # of the contest at `_asked`
-        self._asked: list[int] = []  # the candidates pending then
+        self._homes: dict[int, list[Cell]] = {}  # by candidate, the cells it is in
+        self._winner: Winner | None = None  # result of the last `maximize`
+        self._winner_pending: list[int] = []  # candidates pending then
         self._begin()
 
     # ---- the cover
@@ -86,18 +90,19 @@ class Partition:
         return self._shard.prior_std
 
     def _begin(self) -> None:
-        """The first cover."""
+        """Begin with the first cover."""
         places = np.flatnonzero(self.cover.filled(self.divisions).ravel())
-        self._untouched = EmptyCells(places, self._salt, self._touched)
+        self._empty = EmptyCells(places, self._salt, self._is_cell)
         if not self._shard.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
             for number in places.tolist():
                 self._first_cell(self._place(number))
 
-    def _touched(self, number: int) -> bool:
-        """Whether something fell into a cube of the first cover."""
+    def _is_cell(self, number: int) -> bool:
+        """Return whether the cube of a number in the first cover has become a cell."""
         return (self.divisions, self._place(number)) in self._made
 
     def _place(self, number: int) -> Place:
+        """Return the place of the cube of a number in the first cover."""
         place = []
         for _ in range(self.cover.dimension):
             number, k = divmod(number, self.divisions)
@@ -105,13 +110,13 @@ class Partition:
         return tuple(place[::-1])
 
     def _first_cell(self, place: Place) -> Cell:
-        """Cell of a cube of the first cover, made when it is first needed."""
+        """Return the cell of a cube of the first cover, made when it is first needed."""
         cell = self._made.get((self.divisions, place))
         if cell is None:
             number = 0
             for k in place:
                 number = number * self.divisions + k
-            order = int(orders(np.array([number]), self._salt)[0])  # by which ties between cells are broken
+            order = int(orders(np.array([number]), self._salt)[0])  # ties between cells are broken by it
             cell = self._add(Cell(len(self.cells), self.divisions, place, None, self.log.count, order))
         return cell
 
@@ -121,16 +126,16 @@ class Partition:
         self.cells.append(cell)
         self._made[cell.divisions, cell.place] = cell
         if cell.parent is None:
-            self._untouched.look()
+            self._empty.update()
 
     def _add(self, cell: Cell) -> Cell:
         self._enter(cell)
-        self._contest.enter(cell)
+        self._tree.enter(cell)
         self._renew(cell)
         return cell
 
     def homes(self, candidate: int) -> list[Cell]:
-        """Cells that a candidate is in."""
+        """Return the cells that a candidate is in."""
         held = self._homes.get(candidate)
         if held is None:
             made, side = self._made, self.divisions
@@ -147,7 +152,7 @@ class Partition:
         return held
 
     def _below(self, cell: Cell, candidate: int) -> Iterator[Cell]:
-        """The cell, or the children that hold a candidate."""
+        """Yield the cell or, if it has split, the children that hold a candidate."""
         if cell.split < 0:
             yield cell
             return
@@ -157,13 +162,13 @@ class Partition:
 
     @property
     def leaves(self) -> Iterable[Cell]:
-        """Cells of the present cover that something fell into, or that a split made."""
+        """Cells of the present cover; cubes of the first cover without observations are left out."""
         return (cell for cell in self.cells if cell.split < 0)
 
     # ---- observing
 
     def observe(self, candidate: int, y: float, noise_variance: float, log_term: float) -> None:
-        """Take in an observation; cells that hold too many then split. `log_term` is log(N_t / delta) of the round."""
+        """Add an observation, and split the cells that have too many; `log_term` is log(N_t / delta) of the round."""
         number = self.log.add(candidate, y, noise_variance)
         self._winner = None
         for cell in self.homes(candidate):
@@ -175,9 +180,9 @@ class Partition:
                 self._split(cell, log_term)
 
     def _split(self, cell: Cell, log_term: float) -> None:
-        """Put 2^d halves in the place of a cell, each conditioned on the data in its cube alone."""
+        """Replace a cell by 2^d cells of half its side, each conditioned on the observations in its cube alone."""
         cell.split, cell.width = self.log.count, self.width(cell.gain, log_term)
-        self._contest.leave(cell)
+        self._tree.leave(cell)
         places = list(itertools.product(*((2 * k, 2 * k + 1) for k in cell.place)))
         hashed = orders(np.array([(cell.order ^ code) & _MASK for code in range(1, len(places) + 1)]), self._salt)
         halves = [
@@ -189,14 +194,14 @@ class Partition:
             self._add(child)
         cell.data, cell.caps = [], NO_CAPS
 
-    # ---- asked about
+    # ---- queries
 
     def width(self, gain: float, log_term: float) -> float:
-        """B + R sqrt(2 (g + 1 + log(N_t / delta)))."""
-        return self._contest.width(gain, log_term)
+        """Return the width B + R sqrt(2 (g + 1 + log(N_t / delta)))."""
+        return self._tree.width(gain, log_term)
 
     def cells_at(self, point: Floats) -> list[Cell | None]:
-        """Cells of the present cover that hold any point (d,); None for a cube that nothing fell into, or can."""
+        """Return the cells of the present cover that hold a point (d,); None for a cube without observations."""
         self._shard.settle()
         found: list[Cell | None] = []
         stack = [self._made.get((self.divisions, place)) for place in self.cover.places_at(self.divisions, point)]
@@ -211,73 +216,74 @@ class Partition:
         return found
 
     def collapsed(self, cell: Cell | None) -> tuple[Indices, Floats, Floats]:
-        """Distinct points observed in a cell, averages there, and the noise variances of these."""
+        """Return the distinct points observed in a cell, their averages and the averages' noise variances, all (m,)."""
         return self.log.collapsed([] if cell is None else cell.data)
 
     def best_queried(self) -> tuple[int, float, float]:
-        """Candidate of largest posterior mean among those queried, its mean and std; candidate -1 before the first."""
+        """Return the observed candidate of largest posterior mean, its mean and std; candidate -1 if there is none."""
         none = (-math.inf, -1, 0.0)
         mean, candidate, std = max(self._shard.bests([cell for cell in self.leaves if cell.data]), default=none)
         return candidate, mean, std
 
-    # ---- kept and taken up again
+    # ---- state; the posteriors follow from the observations
 
-    def state(self) -> State:
-        """All that is known, as arrays; posteriors are computed again from the observations when they are needed."""
+    def _state_of_cells(self) -> State:
         self._shard.settle()
-        leaf = np.array([self._contest.known(cell) for cell in self.cells])
-        known = state_of(self.cells, leaf.reshape(-1, 5))
-        return {**self.log.state(), **arrays(last=self._contest.last), **known}
+        leaves = np.array([self._tree.known(cell) for cell in self.cells])
+        return state_of(self.cells, leaves.reshape(-1, 5))
 
-    def restore(self, state: State) -> None:
-        """Know what `state` gave; of the same space, kernel and settings."""
-        self.log.restore(state)
+    def _restore_cells(self, state: State) -> None:
         self.cells, self._made, self._homes, self._winner = [], {}, {}, None
         self._shard.clear()
-        self._contest.clear(float(state["last"]))
-        for cell, known in cells_of(state):
+        for cell, leaf in cells_of(state):
             self._enter(cell)
             if cell.split < 0:
-                self._contest.enter(cell)
-                self._contest.put_back(cell, known)
+                self._tree.enter(cell)
+                self._tree.put_back(cell, leaf)
+
+    STATE = (
+        member("log", prefix=False),
+        value("last", "()", np.float64, lambda own: own._tree.last, lambda own, last: own._tree.clear(float(last))),
+        group("", _state_of_cells, _restore_cells),
+    )
 
     # ---- the largest index
 
     def _renew(self, cell: Cell) -> None:
-        """A cell's data changed."""
+        """Discard a cell's summit after its observations changed."""
         cell.summit = None
         if self._shard.level(cell):
-            self._contest.level(cell, self._shard.prior_mean, self._shard.prior_std)
+            self._tree.level(cell, self._shard.prior_mean, self._shard.prior_std)
         else:
-            self._contest.unknown(cell)
+            self._tree.unknown(cell)
 
     def winner(self, pending: list[int]) -> Winner | None:
-        """What `maximize` gave, if nothing was told and the same candidates are pending since."""
-        return self._winner if self._asked == pending else None
+        """Return the result of the last `maximize` if no observation came since and the same candidates are pending."""
+        return self._winner if self._winner_pending == pending else None
 
     def maximize(self, log_term: float, pending: Sequence[int] = ()) -> Winner:
-        """Candidate of largest index over all cells.
+        """Find the candidate of largest index over all cells.
 
         Parameters
         ----------
         log_term
             log(N_t / delta) of the round.
         pending
-            Candidates whose values are on their way: taken to be the mean (Desautels, Krause & Burdick 2014).
+            Pending candidates, whose values are taken to be the means (Desautels, Krause & Burdick 2014).
         """
         self._shard.settle()
-        if log_term < self._contest.last:  # pending points were given up: the summits are those of larger widths
+        if log_term < self._tree.last:  # pending points were abandoned: the summits are those of larger widths
             for cell in self.leaves:
                 self._renew(cell)
-        imagined = self._imagine(pending) if pending else {}
+        hallucinated = self._hallucinate(pending) if pending else {}
 
         def evaluate(cell: Cell) -> None:
-            self._shard.evaluate(cell, imagined.get(cell.number) or self._shard.posterior(cell), log_term)
+            self._shard.evaluate(cell, hallucinated.get(cell.number) or self._shard.posterior(cell), log_term)
 
-        free, order = self._untouched.first()
+        free, order = self._empty.first()
         shard = self._shard
         elsewhere = shard.prior_mean + self.width(0.0, log_term) * shard.prior_std if free >= 0 else -math.inf
-        found, index = self._contest.winner(log_term, elsewhere, evaluate)
+        found, index = self._tree.winner(log_term, elsewhere, evaluate)
         if found is not None and (free < 0 or index > elsewhere + TIE_TOLERANCE * abs(index) or found.order < order):
             cell = found
         else:
@@ -285,35 +291,35 @@ class Partition:
         if cell.summit is None:
             cell.summit = self._shard.anywhere(cell)
         candidate = cell.summit
-        self._forget_pending(imagined)
-        self._asked = list(pending)
+        self._forget_pending(hallucinated)
+        self._winner_pending = list(pending)
         self._winner = Winner(candidate, index, cell.gain, self.width(cell.gain, log_term))
         return self._winner
 
-    def _imagine(self, pending: Sequence[int]) -> dict[int, Any]:
-        """Posteriors, by cell number, given pending points too."""
+    def _hallucinate(self, pending: Sequence[int]) -> dict[int, Any]:
+        """Compute the posteriors given pending points too, by number of the cell."""
         touched: dict[int, list[int]] = {}
         for candidate in pending:
             for cell in self.homes(candidate):
                 touched.setdefault(cell.number, []).append(candidate)
         for number in touched:
-            self._contest.unknown(self.cells[number])
+            self._tree.unknown(self.cells[number])
         return {number: self._shard.build(self.cells[number], among) for number, among in touched.items()}
 
-    def _forget_pending(self, imagined: Iterable[int]) -> None:
-        for number in imagined:
+    def _forget_pending(self, hallucinated: Iterable[int]) -> None:
+        for number in hallucinated:
             self._renew(self.cells[number])
 
     def forget_candidates(self, size: int) -> None:
-        """Candidates from this number on are no more, or will be others."""
+        """Forget the candidates from a number on, which are gone or will be others."""
         self._homes = {candidate: cells for candidate, cells in self._homes.items() if candidate < size}
         self._winner = None
 
     def maximize_among(self, allowed: Indices, log_term: float, pending: Sequence[int] = ()) -> tuple[int, float]:
-        """The same among some candidates of a finite space, by looking at each of them."""
+        """Find the largest index among some candidates (k,) of a finite space; returns the candidate and the index."""
         shard = self._shard
         shard.settle()
-        imagined = self._imagine(pending)
+        hallucinated = self._hallucinate(pending)
         groups: dict[int, list[int]] = {}
         for candidate in allowed.tolist():
             for cell in self.homes(candidate):
@@ -321,9 +327,9 @@ class Partition:
         best: tuple[float, int, int] | None = None
         for number, candidates in groups.items():
             cell = self.cells[number]
-            posterior = imagined.get(number) or shard.posterior(cell)
+            posterior = hallucinated.get(number) or shard.posterior(cell)
             index, first = shard.best_among(cell, posterior, candidates, log_term)
             best = better(best, (index, cell.order, first))
-        self._forget_pending(imagined)
+        self._forget_pending(hallucinated)
         assert best is not None
         return best[2], best[0]

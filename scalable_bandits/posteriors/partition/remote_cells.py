@@ -1,17 +1,17 @@
-"""A shard of the partition whose posteriors are held elsewhere, and what holds them there.
+"""The cells of a partition in shards, for executors on a cluster or threads.
 
-A cell's posterior follows from the cell and the observations in it. Every question brings the cell, and observations
-are told as they come: what a part holds is a cache, made anew wherever it is missing. Cells are shared out by their
-seeded hashes.
+The posterior of a cell follows from the cell and its observations. Every task brings the cell, and observations are
+sent once: a shard is a cache, made again wherever it is missing. The seeded hash of a cell determines its shard.
 
-A round is one message to the workers that hold the cells which the observation fell into, and one for every time that
-summits have to be found again: of several cells that are likely to be looked at, at once; of how many, follows from how
-many of the last ones were. What was found and then not looked at is thrown away, so that the numbers are those of one
-cell after the other.
+A round is one message to the workers whose cells the observation fell into, and one whenever a summit (the candidate of
+largest index in a cell) has to be found: those of several cells that are likely to be next are found together. How many
+follows from how many of the last ones were used. Unused ones are dropped, so that the numbers are those of one cell
+after the other.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -22,7 +22,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.box.surface import SmoothIndex
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
-from scalable_bandits.posteriors.partition.box_cells import BoxCells
+from scalable_bandits.posteriors.partition.box_cells import BoxCells, CubeIndex
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, FiniteCover, Place, make_cover
 from scalable_bandits.posteriors.partition.finite_cells import FiniteCells, Shard
@@ -31,7 +31,7 @@ from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.state import State
 from scalable_bandits.spaces import Box, FiniteSpace, Indices
 
-PARTS = 16
+SHARDS = 16
 
 PointsAt = Callable[[Indices | None], Floats]
 MakeCells = Callable[[PointsAt, ObservationLog, ArgmaxTree], Shard[Any]]
@@ -41,7 +41,7 @@ def make_finite_cells(
     space: FiniteSpace, kernel: Kernel, prior_mean: float, noise_variance: float, salt: int, points: PointsAt,
     log: ObservationLog, tree: ArgmaxTree,
 ) -> FiniteCells:  # fmt: skip
-    """Shard of a finite space."""
+    """Return the posteriors of cells of a finite space."""
     return FiniteCells(space, kernel, prior_mean, make_cover(space), log, tree, noise_variance, salt)
 
 
@@ -49,276 +49,229 @@ def make_box_cells(
     box: Box, kernel: Kernel, prior_mean: float, noise_variance: float, salt: int,
     upper: Callable[[float], SmoothIndex], tightening: bool, points: PointsAt, log: ObservationLog, tree: ArgmaxTree,
 ) -> BoxCells:  # fmt: skip
-    """Shard of a box."""
+    """Return the posteriors of cells of a box."""
     cover = BoxCover(box, points)
-    return BoxCells(points, kernel, prior_mean, cover, log, tree, noise_variance, salt, upper, tightening)
-
-
-class Above(NamedTuple):
-    """A cell that another one came from."""
-
-    number: int
-    divisions: int
-    place: Place
-    split: int
-    width: float
+    index = CubeIndex(upper, tightening, noise_variance, salt)
+    return BoxCells(points, kernel, prior_mean, cover, log, tree, index)
 
 
 class Task(NamedTuple):
-    """What to do with one cell."""
+    """Call of a method of the posteriors in a shard."""
 
-    what: str  # observe, evaluate, born, best, among or index
-    divisions: int
-    place: Place
-    order: int
-    data: list[int]  # observations in it
-    gain: float
-    caps: Floats
-    above: tuple[Above, ...]  # the nearest first
-    new: int = -1  # an observation that comes to them
-    log_term: float | None = None
-    pending: tuple[int, ...] = ()
-    candidates: Sequence[int] = ()
+    method: str
+    cell: Cell  # copy of the cell
+    given: dict[str, Any]  # arguments beside the cell, by name; "pending" (tuple of int) stands for "posterior"
+    new: list[int]  # numbers of the observations that the method adds to the cell
 
 
-class Found(NamedTuple):
-    """What came of it."""
+class Result(NamedTuple):
+    """Result of a task."""
 
-    gain: float
+    value: Any  # value that the method returned
+    gain: float  # information gain of the cell, in nats
     summit: Any
-    known: Floats  # (5,), of the contest
+    known: Floats  # (5,) entry of the cell in the tree
     evaluations: int
-    value: Any
-
-
-class News(NamedTuple):
-    """Observations, and points that candidates stand for."""
-
-    candidates: Indices  # (k,)
-    ys: Floats  # (k,)
-    noises: Floats  # (k,)
-    numbers: Indices  # (p,)
-    points: Floats  # (p, d)
 
 
 class CellsShard:
-    """Posteriors of some cells, made from their specification.
+    """Shard with the posteriors of some cells.
 
     Parameters
     ----------
     make
-        The shard of a partition in which they are computed.
+        Function that makes the posteriors.
     dimension
-        Of the space.
+        Dimension of the space.
     norm, noise
-        B and R of the contest's widths.
-    part
-        Number of this one.
+        B and R of the confidence width.
+    number
+        Number of the shard.
     """
 
-    CHANGING: ClassVar[frozenset[str]] = frozenset({"learn", "visit", "leave"})  # questions bring the cells they need
-    ASKING: ClassVar[frozenset[str]] = frozenset()
-    ask_is_stateful: ClassVar[bool] = False
+    changing: ClassVar[frozenset[str]] = frozenset({"learn", "leave"})  # tasks bring all they need
 
-    def __init__(self, make: MakeCells, dimension: int, norm: float, noise: float, part: int):
-        self._make, self._dimension, self._widths, self._part = make, dimension, (norm, noise), part
-        self._begin()
+    def __init__(self, make: MakeCells, dimension: int, norm: float, noise: float, number: int):
+        self._make, self._dimension, self._widths, self._number = make, dimension, (norm, noise), number
+        self._reset()
 
-    def _begin(self) -> None:
-        """Know nothing."""
-        self._told, self._contest = ObservationLog(), ArgmaxTree(*self._widths)
-        self._table = np.empty((0, self._dimension))  # points by candidate, NaN where none is known
-        self._shard = self._make(self._points, self._told, self._contest)
-        self._shard.share = 1.0 / PARTS
+    def _reset(self) -> None:
+        self._log, self._tree = ObservationLog(), ArgmaxTree(*self._widths)
+        self._known_points = np.empty((0, self._dimension))  # points by candidate, NaN where none is known
+        self._posteriors = self._make(self._points, self._log, self._tree)
+        self._posteriors.share = 1.0 / SHARDS
         self._cells: dict[tuple[int, Place], Cell] = {}
 
-    def learn(self, news: News) -> None:
-        """Take in observations."""
-        for candidate, y, noise in zip(news.candidates.tolist(), news.ys.tolist(), news.noises.tolist(), strict=True):
-            self._told.add(candidate, y, noise)
-        self.visit(news.numbers, news.points)
+    def _points(self, candidates: Indices | None) -> Floats:
+        return self._known_points if candidates is None else self._known_points[candidates]
 
-    def visit(self, numbers: Indices, points: Floats) -> None:
-        """Take in points (k, d) that candidates of some numbers (k,) stand for."""
-        if not len(numbers):
-            return
-        size = int(numbers.max()) + 1
-        if size > len(self._table):
-            grown = np.full((2 * size, points.shape[1]), np.nan)
-            grown[: len(self._table)] = self._table
-            self._table = grown
-        self._table[numbers] = points
+    def learn(self, news: State) -> None:
+        """Add observations and points; see `RemoteCells._news`."""
+        for observation in zip(*(news[name].tolist() for name in ("candidates", "ys", "noises")), strict=True):
+            self._log.add(*observation)
+        numbers, known = news["numbers"], len(self._known_points)
+        missing = int(numbers.max(initial=-1)) + 1 - known
+        if missing > 0:
+            self._known_points = np.pad(self._known_points, ((0, known + missing), (0, 0)), constant_values=np.nan)
+        if len(numbers):
+            self._known_points[numbers] = news["points"]
+
+    def restore(self, state: State) -> None:
+        """Restore from all observations and points (...,)."""
+        self._reset()
+        self.learn(state)
 
     def leave(self, divisions: int, place: Place) -> None:
         """Forget a cell that was split."""
         cell = self._cells.pop((divisions, place), None)
         if cell is not None:
-            self._shard.forget(cell)
-            self._contest.leave(cell)
+            self._posteriors.forget(cell)
+            self._tree.leave(cell)
 
-    def work(self, tasks: dict[int, list[Task]]) -> list[Found]:
-        """Answers to the tasks of this part."""
-        return [self._done(task) for task in tasks[self._part]]
+    def work(self, tasks: dict[int, list[Task]]) -> list[Result]:
+        """Return the results of the tasks for this shard."""
+        return [self._result(task) for task in tasks[self._number]]
 
-    def restore(self, state: State) -> None:
-        """Know the observations of a state and nothing else."""
-        self._begin()
-        self.learn(News(**state))
+    def _result(self, task: Task) -> Result:
+        posteriors, cell, given = self._posteriors, self._cell(task.cell), dict(task.given)
+        before = posteriors.evaluations
+        if "pending" in given:
+            pending = given.pop("pending")
+            given["posterior"] = posteriors.build(cell, pending) if pending else posteriors.posterior(cell)
+        value = getattr(posteriors, task.method)(cell=cell, **given)
+        cell.data += task.new
+        known = self._tree.known(cell).copy()
+        return Result(value, cell.gain, cell.summit, known, posteriors.evaluations - before)
 
-    def _points(self, candidates: Indices | None) -> Floats:
-        return self._table if candidates is None else self._table[candidates]
-
-    def _cell(self, task: Task) -> Cell:
-        """The cell as the task says it is; its posterior is that of these data, or none."""
-        key = (task.divisions, task.place)
+    def _cell(self, sent: Cell) -> Cell:
+        """Return the cell as it was sent; its posterior is kept if the observations are the same."""
+        key = (sent.divisions, sent.place)
         cell = self._cells.get(key)
         if cell is None:
-            parent: Cell | None = None
-            for above in reversed(task.above):
-                parent = Cell(above.number, above.divisions, above.place, parent, 0, 0)
-                parent.split, parent.width = above.split, above.width
-            cell = self._cells[key] = Cell(-1, *key, parent, 0, task.order)
-            self._contest.enter(cell)
-        if cell.data != task.data:
-            self._shard.forget(cell)
-            cell.data = list(task.data)
-        cell.gain, cell.caps = task.gain, task.caps
+            cell = self._cells[key] = _copied(sent)
+            self._tree.enter(cell)
+        elif cell.data != sent.data:
+            self._posteriors.forget(cell)
+            cell.data = list(sent.data)
+        cell.gain, cell.caps = sent.gain, sent.caps
         return cell
 
-    def _done(self, task: Task) -> Found:
-        shard, cell = self._shard, self._cell(task)
-        value: Any = None
-        before = shard.evaluations
-        if task.new >= 0:
-            shard.observe(cell, *self._told.at(task.new), task.log_term)
-            cell.data.append(task.new)
-        elif task.what == "born":
-            cell.gain = shard.born(cell)
-        elif task.what == "best":
-            value = shard.best(cell)
-        else:
-            assert task.log_term is not None
-            posterior = shard.build(cell, task.pending) if task.pending else shard.posterior(cell)
-            if task.what == "evaluate":
-                shard.evaluate(cell, posterior, task.log_term)
-            elif task.what == "among":
-                value = shard.best_among(cell, posterior, task.candidates, task.log_term)
-            else:
-                value = shard.index(posterior, cell, task.log_term)
-        known = self._contest.known(cell).copy()
-        return Found(cell.gain, cell.summit, known, shard.evaluations - before, value)
+
+def _copied(cell: Cell) -> Cell:
+    found = copy.copy(cell)
+    found.data = list(cell.data)
+    return found
 
 
 class RemoteCells(Shard[tuple[int, ...]]):
-    """Posteriors of cells in parts, each held where a place puts it; a posterior is here but what is pending in it.
+    """Posteriors of cells in the shards of an executor; in this process a posterior is the pending points in it.
 
     Parameters
     ----------
     make
-        A shard as it would be in this process.
+        Function that makes the posteriors, in this process and in shards.
     norm, noise
-        B and R of the contest's widths.
+        B and R of the confidence width.
     cover
-        The cubes.
+        Cubes of the partition.
     points
-        From numbers (k,) of points that were visited to the points (k, d); None on a finite space.
+        Function from numbers (k,) of visited points to the points (k, d); None on a finite space.
+    log
+        Observations, to which cells refer by number.
+    tree
+        Tree of the cells' indices.
     executor
-        Where the parts live.
-
-    Other parameters are those of `Shard`.
+        Executor that holds the shards.
     """
 
     def __init__(
         self, make: MakeCells, norm: float, noise: float, cover: Cover, points: PointsAt | None, log: ObservationLog,
         tree: ArgmaxTree, executor: Executor,
     ):  # fmt: skip
-        self._near = make(points or _nowhere, log, tree)  # answers what takes no posterior
-        super().__init__(self._near.kernel, self._near.prior_mean, self._near.prior_std, log, tree)
-        self._cover, self._points = cover, points
-        self._parts = executor.shards(
-            [functools.partial(CellsShard, make, cover.dimension, norm, noise, n) for n in range(PARTS)],
+        self._local = make(points or _no_points, log, tree)  # answers what needs no posterior
+        super().__init__(self._local.kernel, self._local.prior_mean, self._local.prior_std, log, tree)
+        self._log, self._tree, self._cover, self._points = log, tree, cover, points
+        self._shards = executor.shards(
+            [functools.partial(CellsShard, make, cover.dimension, norm, noise, n) for n in range(SHARDS)],
             "cells of PiGPUCB", self._state,
         )  # fmt: skip
         self.clear()
 
     def clear(self) -> None:
-        self._queue: list[tuple[Cell, Task]] = []  # observations that are not sent yet
-        self._pending: list[int] = []  # whose points the parts were told
-        self._said = self._told.count  # observations that they were told
-        self._parts.restore(dict.fromkeys(range(PARTS), self._state(0)))
-        self._early: dict[int, Found] = {}  # summits that nobody asked for yet, by number of the cell
-        self._guessed, self._more = 0, 1  # how many of them were found at once, and how many will be the next time
-        self._imagined: dict[int, tuple[int, ...]] = {}  # what is pending in a cell, by its number
+        self._queue: list[tuple[Cell, Task]] = []  # tasks of observations that are not sent yet
+        self._sent = self._log.count  # number of observations that the shards have
+        self._pending: list[int] = []  # pending candidates whose points they have
+        self._shards.restore(dict.fromkeys(range(SHARDS), self._news(0, [])))
+        self._early: dict[int, Result] = {}  # summits that were found before they are needed, by number of the cell
+        self._found, self._next = 0, 1  # numbers of summits found early the last time, and to be found the next time
+        self._pending_in: dict[int, tuple[int, ...]] = {}  # pending candidates by number of the cell
 
     # ---- messages
 
-    def _task(self, what: str, cell: Cell, **given: Any) -> Task:
-        above, parent = [], cell.parent
-        while parent is not None and self._near.looks_up:
-            above.append(Above(parent.number, parent.divisions, parent.place, parent.split, parent.width))
-            parent = parent.parent
-        return Task(what, cell.divisions, cell.place, cell.order, list(cell.data), cell.gain, cell.caps, tuple(above),
-                    **given)  # fmt: skip
+    def _task(self, method: str, cell: Cell, new: Sequence[int] = (), **given: Any) -> Task:
+        sent = _copied(cell)
+        if not self._local.looks_up:
+            sent.parent = None
+        return Task(method, sent, given, list(new))
 
-    def _ask(self, asked: Sequence[tuple[Cell, Task]]) -> list[Found]:
-        """Answers, in the order of the tasks: one message to every part that has some."""
-        groups: dict[int, list[int]] = {}
-        for i, (cell, _) in enumerate(asked):
-            groups.setdefault(cell.order % PARTS, []).append(i)
-        tasks = {part: [asked[i][1] for i in which] for part, which in groups.items()}
-        parts = sorted(groups)
-        log = self._told.count
-        if log > self._said:
-            self._parts.tell(None, "learn", self._news(self._said))
-            self._said = log
-        pending = sorted({p for _, task in asked for p in task.pending})
-        if self._points is not None and pending and pending != self._pending:
-            numbers = np.array(pending, dtype=np.int64)
-            self._parts.tell(None, "visit", numbers, self._points(numbers))
-            self._pending = pending
-        found = dict(zip(parts, self._parts.ask(parts, "work", tasks), strict=True))
-        answers: list[Found | None] = [None] * len(asked)
-        for part, which in groups.items():
-            for i, answer in zip(which, found[part], strict=True):
-                answers[i] = answer
-        return [answer for answer in answers if answer is not None]
+    def _ask(self, tasks: Sequence[Task]) -> list[Result]:
+        """Return the results in the order of the tasks, by one message to every shard concerned."""
+        if not tasks:
+            return []
+        groups: dict[int, list[Task]] = {}
+        for task in tasks:
+            groups.setdefault(task.cell.order % SHARDS, []).append(task)
+        pending = sorted({p for task in tasks for p in task.given.get("pending", ())})
+        fresh = bool(pending) and self._points is not None and pending != self._pending
+        if self._log.count > self._sent or fresh:
+            self._shards.tell(None, "learn", self._news(self._sent, pending if fresh else []))
+            self._sent = self._log.count
+            self._pending = pending if fresh else self._pending
+        answers = self._shards.ask(sorted(groups), "work", groups)
+        results = {number: iter(found) for number, found in zip(sorted(groups), answers, strict=True)}
+        return [next(results[task.cell.order % SHARDS]) for task in tasks]
 
-    def _news(self, first: int, pending: Sequence[int] = ()) -> News:
-        """Observations from some number on, with the points where they were made and those of pending candidates."""
-        log, since = self._told, slice(first, self._told.count)
+    def _news(self, first: int, pending: Sequence[int]) -> State:
+        """Return the observations from a number on: candidates, ys and noises, three (k,) arrays.
+
+        On a box, also the numbers (p,) of their candidates and of the pending ones, and the points (p, d) of these.
+        """
+        log, since = self._log, slice(first, self._log.count)
         numbers, points = np.empty(0, dtype=np.int64), np.empty((0, 0))
         if self._points is not None:
             numbers = np.unique(np.append(log.candidates[since], np.array(pending, dtype=np.int64)))
             points = self._points(numbers)
-        return News(log.candidates[since].copy(), log.ys[since].copy(), log.noises[since].copy(), numbers, points)
+        return {
+            "candidates": log.candidates[since].copy(), "ys": log.ys[since].copy(), "noises": log.noises[since].copy(),
+            "numbers": numbers, "points": points,
+        }  # fmt: skip
 
-    def _state(self, part: int) -> State:
-        """What a part that is made anew has to know."""
-        return self._news(0, self._pending)._asdict()
+    def _state(self, number: int) -> State:
+        """Return what a new shard has to learn."""
+        return self._news(0, self._pending)
 
-    def _look_back(self) -> None:
-        """Find twice as many summits at once if all of the last were asked for, half as many if most were not."""
-        if self._guessed and not self._early:
-            self._more = min(2 * self._more, PARTS)
-        elif 2 * len(self._early) > self._guessed:
-            self._more = max(self._more // 2, 1)
-        self._early, self._guessed = {}, 0
+    def _adapt(self) -> None:
+        """Find twice as many summits early if all of the last were used, half as many if most were not."""
+        if self._found and not self._early:
+            self._next = min(2 * self._next, SHARDS)
+        elif 2 * len(self._early) > self._found:
+            self._next = max(self._next // 2, 1)
+        self._early, self._found = {}, 0
 
     def settle(self) -> None:
-        self._look_back()
-        self._imagined = {}
-        if not self._queue:
-            return
-        for (cell, _), found in zip(self._queue, self._ask(self._queue), strict=True):
-            cell.gain, cell.summit = found.gain, found.summit
+        self._adapt()
+        self._pending_in = {}
+        results = self._ask([task for _, task in self._queue])
+        for (cell, _), result in zip(self._queue, results, strict=True):
+            cell.gain, cell.summit = result.gain, result.summit
             if cell.slot >= 0:
-                self._contest.put_back(cell, found.known)
+                self._tree.put_back(cell, result.known)
         self._queue = []
 
-    # ---- what a shard does
+    # ---- the interface
 
     def build(self, cell: Cell, pending: Sequence[int] = ()) -> tuple[int, ...]:
-        self._imagined[cell.number] = tuple(pending)
+        self._pending_in[cell.number] = tuple(pending)
         return tuple(pending)
 
     def posterior(self, cell: Cell) -> tuple[int, ...]:
@@ -327,72 +280,70 @@ class RemoteCells(Shard[tuple[int, ...]]):
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
         if any(cell is queued for queued, _ in self._queue):
             self.settle()
-        number = self._told.count - 1
-        self._queue.append((cell, self._task("observe", cell, new=number, log_term=log_term)))
+        given: dict[str, Any] = {"candidate": candidate, "y": y, "noise_variance": noise_variance, "log_term": log_term}
+        self._queue.append((cell, self._task("observe", cell, [self._log.count - 1], **given)))
         if log_term is None:
             self.settle()
 
     def evaluate(self, cell: Cell, posterior: tuple[int, ...], log_term: float) -> None:
-        found = self._early.pop(cell.number, None)
-        if found is None:
-            self._look_back()
-            others = [other for other in self._contest.likely(log_term, self._more) if other is not cell]
-            self._guessed = len(others)
-            tasks = [(cell, self._task("evaluate", cell, log_term=log_term, pending=posterior))]
-            for other in others:
-                pending = self._imagined.get(other.number, ())
-                tasks.append((other, self._task("evaluate", other, log_term=log_term, pending=pending)))
-            found, *more = self._ask(tasks)
+        result = self._early.pop(cell.number, None)
+        if result is None:
+            self._adapt()
+            others = [other for other in self._tree.likely(log_term, self._next) if other is not cell]
+            pending = {**self._pending_in, cell.number: posterior}
+            result, *more = self._ask([
+                self._task("evaluate", each, log_term=log_term, pending=pending.get(each.number, ()))
+                for each in (cell, *others)
+            ])  # fmt: skip
             self._early = {other.number: each for other, each in zip(others, more, strict=True)}
-        cell.summit = found.summit
-        self.evaluations += found.evaluations
-        self._contest.put_back(cell, found.known)
+            self._found = len(others)
+        cell.summit = result.summit
+        self.evaluations += result.evaluations
+        self._tree.put_back(cell, result.known)
 
     def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
         cover = self._cover
-        members: dict[Place, Indices] = {}
         if isinstance(cover, FiniteCover):
             members = {child.place: cover.members(child.divisions, child.place) for child in children}
             children = [child for child in children if len(members[child.place])]
             if log_term is not None:
-                under = self._ask([(cell, self._task("index", cell, log_term=log_term))])[0].value
+                (under,) = self._ask([self._task("index", cell, log_term=log_term, pending=())])
                 numbers = cover.members(cell.divisions, cell.place)
                 for child in children:
-                    child.caps = under[numbers.searchsorted(members[child.place])]
+                    child.caps = under.value[numbers.searchsorted(members[child.place])]
         for child in children:
-            places = (cover.places(child.divisions, int(self._told.candidates[i])) for i in cell.data)
+            places = (cover.places(child.divisions, int(self._log.candidates[i])) for i in cell.data)
             child.data = [i for i, held in zip(cell.data, places, strict=True) if child.place in held]
-        born = [(child, self._task("born", child)) for child in children if child.data]
-        self._parts.tell([cell.order % PARTS], "leave", cell.divisions, cell.place)
-        for (child, _), found in zip(born, self._ask(born) if born else [], strict=True):
-            child.gain = found.gain
+        self._shards.tell([cell.order % SHARDS], "leave", cell.divisions, cell.place)
+        filled = [child for child in children if child.data]
+        for child, result in zip(filled, self._ask([self._task("born", child) for child in filled]), strict=True):
+            child.gain = result.value
         return list(children)
 
     def anywhere(self, cell: Cell) -> Any:
-        return self._near.anywhere(cell)
+        return self._local.anywhere(cell)
 
     def level(self, cell: Cell) -> bool:
-        return self._near.level(cell)
+        return self._local.level(cell)
 
     def born(self, cell: Cell) -> float:
-        return self._ask([(cell, self._task("born", cell))])[0].gain
+        return float(self._ask([self._task("born", cell)])[0].value)
 
     def best(self, cell: Cell) -> tuple[float, int, float]:
         return self.bests([cell])[0]
 
     def bests(self, cells: Sequence[Cell]) -> list[tuple[float, int, float]]:
         self.settle()
-        asked = [(cell, self._task("best", cell)) for cell in cells]
-        return [found.value for found in self._ask(asked)] if asked else []
+        return [result.value for result in self._ask([self._task("best", cell) for cell in cells])]
 
     def best_among(
         self, cell: Cell, posterior: tuple[int, ...], candidates: Sequence[int], log_term: float
     ) -> tuple[float, int]:
-        given = {"candidates": candidates, "log_term": log_term, "pending": posterior}
-        found: tuple[float, int] = self._ask([(cell, self._task("among", cell, **given))])[0].value
+        task = self._task("best_among", cell, candidates=candidates, log_term=log_term, pending=posterior)
+        found: tuple[float, int] = self._ask([task])[0].value
         return found
 
 
-def _nowhere(candidates: Indices | None) -> Floats:
-    """Points of a finite space are the space's own."""
+def _no_points(candidates: Indices | None) -> Floats:
+    """Stand in for the points of a finite space, which has its own."""
     raise NotImplementedError

@@ -1,1 +1,1 @@
-"""Draws of functions from a posterior: finite features of a kernel, and sample paths."""
+"""Random functions from a posterior: finite features of a kernel, and sample paths."""

@@ -1,4 +1,4 @@
-"""Sums of waves, the hot loop of sample paths. Arrays and scalars only."""
+"""Sums of cosines, the inner loop of sample paths, on arrays and scalars."""
 
 import math
 
@@ -7,10 +7,10 @@ from numba import njit
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def add_waves(x, frequencies, shifts, amplitudes, turns, out):
-    """out[i] += sum over j of amplitudes[j] cos(2 pi (frequencies[j]'x[:, i] + shifts[j])), for x (d, k) and `turns`
-    (k,).
+    """Add the sum over j of amplitudes[j] cos(2 pi (frequencies[j]'x[:, i] + shifts[j])) to out[i], for x (d, k).
 
-    The cosine is its Taylor series after whole turns are taken off (error below 4e-16): loops without calls vectorise.
+    `turns` (k,) is scratch space. The cosine is computed as its Taylor series after whole turns are subtracted (error
+    below 4e-16), because loops without calls are vectorised.
     """
     d, k = x.shape
     for j in range(frequencies.shape[0]):

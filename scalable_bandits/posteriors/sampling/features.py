@@ -1,8 +1,8 @@
-"""Finite features of stationary kernels, phi(x)'phi(z) about k(x, z), and the posterior in their weights.
+"""Finite features of stationary kernels, phi(x)'phi(z) close to k(x, z), and the posterior of their weights.
 
 Random Fourier features (Rahimi & Recht 2007): frequencies drawn from the kernel's spectral measure, its Fourier
 transform. Quadrature Fourier features (Mutny & Krause 2018): for the RBF kernel, whose spectral measure is Gaussian,
-frequencies and weights of Gauss-Hermite quadrature, which errs exponentially little in the nodes a dimension.
+frequencies and weights of Gauss-Hermite quadrature, whose error falls exponentially in the number of nodes.
 
     phi(x) = (a_j cos(w_j'x), a_j sin(w_j'x)) for frequencies w_j with amplitudes a_j
 """
@@ -19,22 +19,22 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF, Kernel, Matern, Periodic, Product, RationalQuadratic, Scaled, Sum
 from scalable_bandits.posteriors.sampling import _numba_features as numba_features
 
-MOST_FEATURES = 2**20
+MOST_FEATURES = 2**20  # largest number of frequencies
 
 
 class Features(NamedTuple):
     """Frequencies and amplitudes of Fourier features."""
 
-    frequencies: Floats  # (m, d), radians a unit of x
-    amplitudes: Floats  # (m,), units of y
+    frequencies: Floats  # (m, d), in radians a unit of x
+    amplitudes: Floats  # (m,), in units of y
 
     def __call__(self, x: Floats) -> Floats:
-        """phi at points x (k, d), shape (k, 2 m): the cosines, then the sines."""
+        """Return phi at points x (k, d), shape (k, 2 m): the cosines, then the sines."""
         angles = x @ self.frequencies.T
         return np.hstack([np.cos(angles) * self.amplitudes, np.sin(angles) * self.amplitudes])
 
     def combined(self, x: Floats, weights: Floats) -> Floats:
-        """phi(x)'weights at points x (k, d), shape (k,): cosine and sine of a frequency are one shifted cosine."""
+        """Return phi(x)'weights at points x (k, d), shape (k,), with one shifted cosine for each frequency."""
         along, across = (weights * np.tile(self.amplitudes, 2)).reshape(2, -1)
         shifts = -np.arctan2(across, along) / (2.0 * np.pi)
         out = np.zeros(len(x))
@@ -45,25 +45,25 @@ class Features(NamedTuple):
         return out
 
     def slopes(self, x: Floats, weights: Floats) -> Floats:
-        """Gradient of phi(x)'weights at points x (k, d), shape (k, d)."""
+        """Return the gradient of phi(x)'weights at points x (k, d), shape (k, d)."""
         along, across = (weights * np.tile(self.amplitudes, 2)).reshape(2, -1)
         angles = x @ self.frequencies.T
         return np.asarray((across * np.cos(angles) - along * np.sin(angles)) @ self.frequencies)
 
 
 def random_features(kernel: Kernel, dimension: int, count: int, rng: np.random.Generator) -> Features:
-    """Random frequencies of a stationary kernel.
+    """Draw features with random frequencies for a stationary kernel.
 
     Parameters
     ----------
     kernel
-        The kernel.
+        Stationary kernel.
     dimension
-        d, of the points.
+        Dimension d of the points.
     count
-        How many frequencies; features are twice as many.
+        Number m of frequencies; there are twice as many features.
     rng
-        Draws them.
+        Random generator of the frequencies.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def random_features(kernel: Kernel, dimension: int, count: int, rng: np.random.G
 
 
 def _spectral(kernel: Kernel, d: int, n: int, rng: np.random.Generator) -> Floats:
-    """Draws (n, d) from the normalised spectral measure."""
+    """Draw frequencies (n, d) from the normalised spectral measure."""
     if isinstance(kernel, Scaled):
         return _spectral(kernel.kernel, d, n, rng)
     if isinstance(kernel, Sum):  # a mixture
@@ -108,18 +108,18 @@ def _periodic(c: float, period: float, n: int, rng: np.random.Generator) -> Floa
 
 
 def quadrature_features(kernel: Kernel, dimension: int, nodes: int) -> Features:
-    """Gauss-Hermite frequencies of an RBF kernel (or a multiple of one).
+    """Return features with the frequencies of Gauss-Hermite quadrature for an RBF kernel, or a multiple of one.
 
-    Of each pair w, -w, which have the same features, one is kept with twice the weight.
+    Frequencies w and -w have the same features: one of each pair is used, with twice the weight.
 
     Parameters
     ----------
     kernel
-        RBF, or a multiple of it.
+        RBF kernel, or a multiple of one.
     dimension
-        d, of the points.
+        Dimension d of the points.
     nodes
-        Of the quadrature, in each dimension.
+        Number of nodes of the quadrature in each dimension.
 
     Raises
     ------
@@ -141,14 +141,14 @@ def quadrature_features(kernel: Kernel, dimension: int, nodes: int) -> Features:
 
 
 class FeaturePosterior:
-    """Bayesian linear regression in the weights of features: memory and time follow these, not the observations.
+    """Bayesian linear regression in the weights of features; memory and time do not grow with the observations.
 
     Source: Rasmussen & Williams 2006, section 2.1; in bandits Mutny & Krause 2018, section 4.
 
     Parameters
     ----------
     features
-        Of the kernel; the prior of their weights is standard normal.
+        Features of the kernel; the prior of their weights is standard normal.
 
     Examples
     --------
@@ -164,10 +164,10 @@ class FeaturePosterior:
         size = 2 * len(features.amplitudes)
         self._precision = np.eye(size)
         self._weighted = np.zeros(size)
-        self._factor: Floats | None = None
+        self._factor: Floats | None = None  # of the precision
 
     def observe(self, x: Floats, y: Floats, noise_variance: float) -> None:
-        """Condition on values y (k,), prior mean taken off, at points x (k, d)."""
+        """Condition on values y (k,) minus the prior mean, at points x (k, d)."""
         phi = self.features(x)
         self._precision += phi.T @ phi / noise_variance
         self._weighted += phi.T @ y / noise_variance
@@ -179,13 +179,13 @@ class FeaturePosterior:
         return self._factor
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
-        """Mean, and variance, at points x (k, d): two (k,) arrays."""
+        """Return posterior mean minus prior mean, and variance, at points x (k, d): two (k,) arrays."""
         phi, root = self.features(x), self._root()
         solved = solve_triangular(root, phi.T, lower=True)
         return phi @ cho_solve((root, True), self._weighted), np.einsum("ij,ij->j", solved, solved)
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Weights (2 m,) drawn from the posterior: `features(x) @ weights` is a sample path."""
+        """Draw weights (2 m,) from the posterior; `features(x) @ weights` is a sample path."""
         root = self._root()
         normal = rng.standard_normal(len(root))
         return cho_solve((root, True), self._weighted) + solve_triangular(root, normal, lower=True, trans=1)

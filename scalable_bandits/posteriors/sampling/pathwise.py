@@ -1,19 +1,21 @@
-"""Pathwise draws: sample paths of the posterior, evaluated where they are wanted, among millions of candidates.
+"""Pathwise draws: sample paths of the posterior on millions of candidates, evaluated at few of them.
 
 Source: Wilson et al. 2020, eq. 13 (decoupled samples).
 
     f(x) = phi(x)'w + k(x, X) (K + N)^-1 (y - phi(X)'w - e),  w standard normal, e of covariance N
 
-The prior's draw is one of finite features (`features.py`), the update by the data is exact. The largest value of a
-path is looked for coarsely, then finely: candidates stand in blocks of neighbours, the path is evaluated at one
-anchor of each block, and at all candidates of the blocks whose anchors are best: until the next anchor lies further
-below the best value than any block was seen to rise above its own, or 64 blocks. That finds the maximum in four draws
-of five, and otherwise a value some hundredths of a prior deviation below it (tests/posteriors/test_features.py).
+The draw from the prior uses finite features (`features.py`), the update by the data is exact.
+
+The largest value of a path is searched for in two steps. The candidates are divided into groups of neighbours, and the
+path is evaluated at one anchor of each group. Then it is evaluated at all candidates of the groups with the best
+anchors, until the next anchor is further below the best value than any group rose above its own anchor, or 64 groups.
+This finds the maximum in four draws of five, and otherwise a value some hundredths of a prior deviation below it
+(tests/posteriors/test_features.py).
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,55 +25,62 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import OnDemandEngine, choose
-from scalable_bandits.posteriors.regression import positive_factor
+from scalable_bandits.posteriors.regression import covariances, positive_factor
 from scalable_bandits.posteriors.sampling.features import Features
-from scalable_bandits.posteriors.state import State, arrays, nested, part
+from scalable_bandits.posteriors.state import State, array, member
 from scalable_bandits.posteriors.tiled.ordering import spatial_order
 from scalable_bandits.spaces import Indices
 
-ANCHORS = 4096  # blocks that a large space is cut into
-LOOKED_AT = 8  # of them at a time
-MOST = 64  # in all
+ANCHORS = 4096  # groups that a large space is divided into
+GROUPS_AT_ONCE = 8  # groups whose candidates are evaluated together
+MOST_GROUPS = 64  # largest number of groups whose candidates are evaluated
 CHUNK = 8192  # candidates evaluated at a time
 
 
 class PathwiseEngine(OnDemandEngine):
-    """Observations and the factor of their covariance; posteriors are computed where they are asked for.
+    """Exact posterior from the factor of the observations' covariance, with draws of sample paths.
 
-    See `Engine` for the interface; `mean`, `variance` and `maximize` without `allowed` go through all candidates.
+    See `Engine` for the interface; `mean`, `variance` and `maximize` without `allowed` evaluate all candidates.
 
     Parameters
     ----------
     kernel, points, prior_mean
         As for `Engine`.
     features
-        Features of the prior's draws.
+        Features with which the prior is drawn.
     """
 
     limit: ClassVar[int] = 20_000_000
+
+    STATE = (member("_observed"), array("_factor", "(m, m)", used=("count", "count")))
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, features: Features):
         super().__init__(kernel, points, prior_mean)
         self._features = features
         self._prior = prior_mean
         self._observed = CollapsedObservations()
-        self._x = np.empty(0, dtype=np.int64)
+        self._x = np.empty(0, dtype=np.int64)  # distinct candidates observed
         self._factor = np.empty((0, 0))  # of K + N, with room to grow
         self._order = spatial_order(points, 64)
-        block = max(1, -(-self.size // ANCHORS))
-        self._blocks = [self._order[i : i + block] for i in range(0, self.size, block)]
-        self._anchors = np.array([b[_most_central(points[b])] for b in self._blocks])
+        width = max(1, -(-self.size // ANCHORS))
+        self._groups = [self._order[i : i + width] for i in range(0, self.size, width)]
+        self._anchors = np.array([group[_most_central(points[group])] for group in self._groups])
         self._anchor_covariances = np.empty((0, len(self._anchors)))
         self._anchored = 0  # rows of these that are filled
+
+    @property
+    def count(self) -> int:
+        """Number m of distinct candidates observed."""
+        return len(self._x)
 
     # ---- observing
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         _, variance = self.at(np.array([candidate]))
         self._gain(float(variance[0]), noise_variance)
-        fresh = candidate not in self._observed
+        new = candidate not in self._observed
         self._observed.add(candidate, y, noise_variance)
-        if fresh:
+        if new:
             self._append(candidate)
         else:
             self._refactor()
@@ -90,8 +99,8 @@ class PathwiseEngine(OnDemandEngine):
         self._factor[m, :m] = solved
         rest = float(self.kernel.diagonal(x)[0]) + noise - float(solved @ solved)
         if rest >= noise:
-            self._factor[m, m] = np.sqrt(rest)  # noise and what variance is left
-        else:  # lost in rounding
+            self._factor[m, m] = np.sqrt(rest)
+        else:  # rounding made the remaining variance negative
             self._refactor()
 
     def _refactor(self) -> None:
@@ -99,15 +108,11 @@ class PathwiseEngine(OnDemandEngine):
         noise = self._observed.collapsed()[2]
         self._factor[:m, :m], _ = positive_factor(self.kernel.block(self.points[self._x]), noise)
 
-    def state(self) -> State:
-        m = len(self._x)
-        return {**super().state(), **nested(observed=self._observed.state()), **arrays(factor=self._factor[:m, :m])}
+    def before_restore(self, state: State) -> None:
+        self._x = state["observed.points"].copy()
+        self._factor = np.zeros((self.count, self.count))
 
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self._observed.restore(part(state, "observed"))
-        self._x = part(state, "observed")["points"].copy()
-        self._factor = np.array(state["factor"]).reshape(len(self._x), len(self._x))
+    def after_restore(self) -> None:
         self._anchored = 0
 
     # ---- posteriors
@@ -132,9 +137,7 @@ class PathwiseEngine(OnDemandEngine):
         return mean, np.maximum(variance, 0.0)
 
     def _cross(self, x: Indices, candidates: Indices) -> Floats:
-        out = np.empty((len(x), len(candidates)))
-        self.kernel.fill(self.points[x], self.points[candidates], out)
-        return out
+        return covariances(self.kernel, self.points[x], self.points[candidates])
 
     def columns(self, candidates: Indices) -> Floats:
         everything = np.arange(self.size)
@@ -151,13 +154,13 @@ class PathwiseEngine(OnDemandEngine):
         Parameters
         ----------
         rng
-            Draws the weights of the features first, then the noise.
+            Random generator, of the weights of the features first, then of the noise.
         width
             Factor of the deviation from the mean.
         pending
-            (q,) candidates, as often as they are pending.
+            (q,) pending candidates, each as often as it is pending.
         noise_variance
-            Of what will be observed there.
+            Noise variance of the values of pending candidates, in squared units of y.
         """
         mean_weights = cho_solve(self._root(), self._averages()) if len(self._x) else np.empty(0)
         features, x = self._features, self._x
@@ -175,7 +178,7 @@ class PathwiseEngine(OnDemandEngine):
         return Path(width * weights, x, correction)
 
     def _with_pending(self, pending: Indices, noise: Floats, noise_variance: float) -> tuple[Indices, Floats]:
-        """Distinct points, the observed ones first, and noise variances with the pending ones counted in."""
+        """Return the distinct observed and then pending points, and their noise variances with both counted."""
         distinct, counts = np.unique(pending, return_counts=True)
         x = np.append(self._x, distinct[~np.isin(distinct, self._x)])
         precision = np.append(1.0 / noise, np.zeros(len(x) - len(noise)))
@@ -184,46 +187,46 @@ class PathwiseEngine(OnDemandEngine):
         return x, 1.0 / precision
 
     def values(self, path: Path, candidates: Indices) -> Floats:
-        """A path at some candidates, (k,)."""
+        """Evaluate a path at some candidates, (k,)."""
         out = self._prior[candidates] + self._features.combined(self.points[candidates], path.weights)
         return out + path.correction @ self._cross(path.x, candidates) if len(path.x) else out
 
     def highest(self, path: Path, salt: int, allowed: NDArray[np.bool_] | None = None) -> int:
-        """Candidate of the path's largest value: of all, if they are few; else of the blocks that promise it.
+        """Find the candidate of a path's largest value, among all if they are few, else in the groups of best anchors.
 
         Parameters
         ----------
         path
-            As drawn.
+            Sample path.
         salt
-            Of the hash that breaks ties.
+            Seed of the tie-breaking hash.
         allowed
-            Mask (size,) of what may be chosen; None if all may.
+            (n,) mask of the candidates to choose from; all if not given.
         """
-        if len(self._blocks[0]) == 1 or (allowed is not None and allowed.sum() <= ANCHORS):
+        if len(self._groups[0]) == 1 or (allowed is not None and allowed.sum() <= ANCHORS):
             candidates = np.arange(self.size) if allowed is None else np.flatnonzero(allowed)
             index = self._in_chunks(path, candidates)
         else:
-            candidates, index = self._promising(path, allowed)
+            candidates, index = self._in_best_groups(path, allowed)
         return int(candidates[choose(index, salt, None, candidates)[0]])
 
     def _in_chunks(self, path: Path, candidates: Indices) -> Floats:
         starts = range(0, len(candidates), CHUNK)
         return np.concatenate([self.values(path, candidates[i : i + CHUNK]) for i in starts])
 
-    def _promising(self, path: Path, allowed: NDArray[np.bool_] | None) -> tuple[Indices, Floats]:
-        """Candidates of the blocks looked at, and the path there."""
+    def _in_best_groups(self, path: Path, allowed: NDArray[np.bool_] | None) -> tuple[Indices, Floats]:
+        """Return the candidates of the groups with the best anchors, and the path there."""
         anchors = self._at_anchors(path)
         order = np.argsort(-anchors, kind="stable")
         seen: list[tuple[Indices, Floats]] = []
         best, rise = -np.inf, 0.0
-        for i in range(0, len(order), LOOKED_AT):
-            if i and best > -np.inf and (i >= MOST or anchors[order[i]] + rise < best):
+        for i in range(0, len(order), GROUPS_AT_ONCE):
+            if i and best > -np.inf and (i >= MOST_GROUPS or anchors[order[i]] + rise < best):
                 break
-            some = order[i : i + LOOKED_AT]
-            candidates = np.concatenate([self._blocks[block] for block in some.tolist()])
+            some = order[i : i + GROUPS_AT_ONCE]
+            candidates = np.concatenate([self._groups[group] for group in some.tolist()])
             values = self._in_chunks(path, candidates)
-            lengths = [len(self._blocks[block]) for block in some.tolist()]
+            lengths = [len(self._groups[group]) for group in some.tolist()]
             rise = max(rise, float(np.max(values - np.repeat(anchors[some], lengths))))
             if allowed is not None:
                 candidates, values = candidates[allowed[candidates]], values[allowed[candidates]]
@@ -232,7 +235,7 @@ class PathwiseEngine(OnDemandEngine):
         return np.concatenate([c for c, _ in seen]), np.concatenate([v for _, v in seen])
 
     def _at_anchors(self, path: Path) -> Floats:
-        """A path at the anchors, whose covariances with the data are kept."""
+        """Evaluate a path at the anchors, whose covariances with the observed points are stored."""
         out = self._prior[self._anchors] + self._features.combined(self.points[self._anchors], path.weights)
         known, held = len(self._x), self._anchored
         if known > len(self._anchor_covariances):
@@ -249,25 +252,14 @@ class PathwiseEngine(OnDemandEngine):
 
 
 def _most_central(points: Floats) -> int:
-    """Which of some points (k, d) is nearest to the middle of their box."""
+    """Return the number of the point, of some (k, d), that is nearest to the middle of their bounding box."""
     middle, size = (points.max(axis=0) + points.min(axis=0)) / 2.0, np.maximum(np.ptp(points, axis=0), 1e-300)
     return int(np.argmin((((points - middle) / size) ** 2).sum(axis=1)))
 
 
-class Path:
-    """A sample path.
+class Path(NamedTuple):
+    """Sample path: prior mean, a sum of features, and a sum of covariance functions k(., x) that fits the data."""
 
-    Attributes
-    ----------
-    weights
-        (2 m,) of the features.
-    x
-        Candidates (q,) at which the covariance functions stand that bring it to the data.
-    correction
-        (q,) their weights.
-    """
-
-    __slots__ = ("correction", "weights", "x")
-
-    def __init__(self, weights: Floats, x: Indices, correction: Floats):
-        self.weights, self.x, self.correction = weights, x, correction
+    weights: Floats  # (2 m,) weights of the features
+    x: Indices  # (q,) candidates of the covariance functions
+    correction: Floats  # (q,) weights of the covariance functions

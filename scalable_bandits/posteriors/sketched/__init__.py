@@ -1,1 +1,1 @@
-"""Approximate posteriors of large finite spaces, on a random dictionary of queried points."""
+"""Approximate posteriors of large finite spaces, on a random dictionary of observed points."""

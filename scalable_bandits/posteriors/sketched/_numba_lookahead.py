@@ -1,4 +1,4 @@
-"""Which candidates will be played next: a guess that costs a little, and may be wrong."""
+"""Prediction of the candidates that will be observed next. A wrong one costs time, and changes only rounding errors."""
 
 import math
 
@@ -7,16 +7,17 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def sequence(covariance, scores, steepness, noise, known, first, count, most):
-    """Play `first`, take off what it teaches, play the largest score, and so on: the first `count` that are not known.
+def sequence(covariance, index, steepness, noise, known, first, count, most):
+    """Predict the candidates observed in the next rounds, `first` and then always the one of largest index.
 
-    A score falls by `steepness` for each unit of its standard deviation; at the most `most` steps are taken.
-    `covariance` (k, k) is of the candidates, `scores` and `known` are (k,).
+    Every observation lowers the standard deviations, and with them the index by `steepness` for each unit. Returns the
+    positions of the first `count` candidates that are not `known` (k,), of at most `most` rounds. `covariance` (k, k)
+    and `index` (k,) are those of the candidates.
     """
-    size = scores.shape[0]
+    size = index.shape[0]
     variance = np.empty(size)
     before = np.empty(size)
-    now = scores.copy()
+    now = index.copy()
     for i in range(size):
         variance[i] = max(covariance[i, i], 0.0)
         before[i] = math.sqrt(variance[i])
@@ -41,8 +42,8 @@ def sequence(covariance, scores, steepness, noise, known, first, count, most):
             for i in range(size):
                 row[i] -= weight * rows[j, i]
         for i in range(size):
-            row[i] = min(max(row[i] / root, -std[i]), std[i])  # takes off what there is, as in `_numba_window.apply`
+            row[i] = min(max(row[i] / root, -std[i]), std[i])  # a variance falls by no more than it has
             variance[i] = max(variance[i] - row[i] * row[i], 0.0)
             std[i] = math.sqrt(variance[i])
-            now[i] = scores[i] - steepness * (before[i] - std[i])
+            now[i] = index[i] - steepness * (before[i] - std[i])
     return chosen[:found]

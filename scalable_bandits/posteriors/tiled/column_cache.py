@@ -1,7 +1,7 @@
-"""Covariance columns computed before they are needed: which candidates have one, and where it is kept.
+"""Cache of covariance columns that are computed before they are needed.
 
-A column of a candidate p, K_l(p, .) on all tiles, is computed together with those of the most promising others, as
-one matrix product a tile, and kept up to date until p is played.
+The column K_l(p, .) of a candidate p on all tiles is computed together with those of other candidates of large index,
+by one matrix product a tile. It is kept up to date until p is observed.
 """
 
 from __future__ import annotations
@@ -12,87 +12,98 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
-from scalable_bandits.posteriors.state import State, arrays
+from scalable_bandits.posteriors.state import State, Stateful, number, value
 from scalable_bandits.spaces import Indices
 
 
-class ColumnCache:
-    """Columns at hand.
+class ColumnCache(Stateful):
+    """Covariance columns of some candidates.
 
     Parameters
     ----------
     slots
-        How many there is room for.
+        Number of columns that there is room for.
     tiles, width
-        Of the space, as far as it is held here.
+        Number of tiles held here, and of candidates in each.
     most
-        Columns computed at a time, at the most.
+        Largest number of columns that are computed together.
 
     Attributes
     ----------
     cache : ndarray
-        (slots, tiles, width).
+        (slots, tiles, width) columns.
     most : int
-        As given.
+        Largest number of columns that are computed together.
     slots : dict
-        Position of a candidate to its slot.
+        Slot of each candidate's column, by position.
     """
 
     def __init__(self, slots: int, tiles: int, width: int, most: int):
-        self.cache = np.empty((slots, tiles, width))
+        self.cache = np.zeros((slots, tiles, width))
         self.slots: dict[int, int] = {}
         self._free = list(range(slots))
         self.most = most
         self._batch = max(most // 4, 1)
-        self._guessed: set[int] = set()  # the last batch
+        self._latest: set[int] = set()  # positions of the latest batch
 
     def batch_size(self, observed: CollapsedObservations) -> int:
-        """Twice as many columns if most of the last batch were played since, half as many if few were."""
-        played = sum(p in observed for p in self._guessed)
-        if 2 * played > len(self._guessed):
+        """Return how many columns to compute together.
+
+        Twice as many as before if most candidates of the latest batch were observed since, half as many if few were.
+        """
+        used = sum(p in observed for p in self._latest)
+        if 2 * used > len(self._latest):
             self._batch = min(2 * self._batch, self.most)
-        elif 8 * played < len(self._guessed):
+        elif 8 * used < len(self._latest):
             self._batch = max(self._batch // 2, self.most // 8)
         return self._batch
 
     @property
     def free(self) -> int:
-        """Columns for which there is room."""
+        """Number of free slots."""
         return len(self._free)
-
-    def worst(self, count: int, promise: Floats) -> list[int]:
-        """Positions of least promise (n,), so many of them."""
-        held = self.positions
-        return held[np.lexsort((held, promise[held]))[: max(count, 0)]].tolist()
-
-    def book(self, chosen: Indices) -> list[int]:
-        """Slots for the columns of positions, which are computed now."""
-        slots = [self._free.pop() for _ in range(len(chosen))]
-        self.slots.update(zip(chosen.tolist(), slots, strict=True))
-        self._guessed = set(chosen.tolist())
-        return slots
-
-    def evict(self, positions: Sequence[int]) -> None:
-        """Let go of some."""
-        self._free += [self.slots.pop(p) for p in positions]
 
     @property
     def positions(self) -> Indices:
-        """Whose columns are at hand, (k,)."""
+        """Positions (k,) of the candidates with a column."""
         return np.fromiter(self.slots, dtype=np.int64, count=len(self.slots))
 
-    def state(self) -> State:
-        """All that is held, as arrays."""
-        used = list(self.slots.values())
-        return arrays(
-            cache=self.cache[used], cached=list(self.slots), slots=used, free=self._free, batch=self._batch,
-            guessed=sorted(self._guessed),
-        )  # fmt: skip
+    def lowest(self, count: int, index: Floats) -> list[int]:
+        """Return the `count` positions with a column whose index, of all candidates (n,), is smallest."""
+        held = self.positions
+        return held[np.lexsort((held, index[held]))[: max(count, 0)]].tolist()
 
-    def restore(self, state: State) -> None:
-        """Hold what `state` gave."""
-        slots = state["slots"].astype(np.int64).tolist()
-        self.slots = dict(zip(state["cached"].astype(np.int64).tolist(), slots, strict=True))
-        self.cache[slots] = state["cache"]
-        self._batch = int(state["batch"])
-        self._free, self._guessed = state["free"].tolist(), set(state["guessed"].astype(np.int64).tolist())
+    def assign(self, chosen: Indices) -> list[int]:
+        """Assign slots to the columns of a new batch of positions (k,), and return them."""
+        slots = [self._free.pop() for _ in range(len(chosen))]
+        self.slots.update(zip(chosen.tolist(), slots, strict=True))
+        self._latest = set(chosen.tolist())
+        return slots
+
+    def evict(self, positions: Sequence[int]) -> None:
+        """Remove the columns of some positions."""
+        self._free += [self.slots.pop(p) for p in positions]
+
+    def before_restore(self, state: State) -> None:
+        self.slots = dict(zip(state["cached"].tolist(), state["slots"].tolist(), strict=True))
+
+    def _columns(self) -> Floats:
+        return self.cache[list(self.slots.values())]
+
+    def _restore_columns(self, columns: Floats) -> None:
+        self.cache[list(self.slots.values())] = columns
+
+    def _restore_free(self, slots: Indices) -> None:
+        self._free = slots.tolist()
+
+    def _restore_latest(self, positions: Indices) -> None:
+        self._latest = set(positions.tolist())
+
+    STATE = (
+        value("cache", "(k, tiles, width)", np.float64, _columns, _restore_columns),
+        value("cached", "(k,)", None, lambda cache: list(cache.slots), lambda cache, cached: None),
+        value("slots", "(k,)", None, lambda cache: list(cache.slots.values()), lambda cache, slots: None),
+        value("free", "(f,)", None, lambda cache: cache._free, _restore_free),
+        number("_batch", int),
+        value("guessed", "(b,)", None, lambda cache: sorted(cache._latest), _restore_latest),
+    )

@@ -1,12 +1,12 @@
-"""Tiles of a large space that are held in shards, and what the shards are told and asked.
+"""The tiles of a large space in shards: the coordinator of the shards (`worker.py`).
 
-    told     all shards, in this order: `take` an observation, `load` columns, `close` and `bring_forward` a window
-    asked    which of their candidates may have the largest index, and what is known of these
+    tell     all shards, in this order: `take` an observation, `load` columns, `close` and `bring_forward` a window
+    ask      for the candidates that may have the largest index, and for their entries in the posterior
 
-A round is one question to all shards, with the observation before it; the answers bring what is known of the candidate
-that is observed next. A new batch of columns costs one or two questions more, a full window one.
+A round is one question to all shards, which carries the observation before it; the answers bring what the next
+observation needs. A new batch of columns costs one or two questions more, a full window one.
 
-What is told is done here too, by tiles of which none is held here.
+The coordinator is itself a `Tiles` without any tile: it repeats every `tell`, and so has the same small arrays.
 """
 
 from __future__ import annotations
@@ -20,29 +20,34 @@ from numpy.typing import NDArray
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Acquisition, choose
-from scalable_bandits.posteriors.exact.window import Seen
+from scalable_bandits.posteriors.exact.window import PointPosterior
 from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.state import State
-from scalable_bandits.posteriors.tiled.earlier import refuse_tiles_left_behind
 from scalable_bandits.posteriors.tiled.tiles import Tiles
-from scalable_bandits.posteriors.tiled.worker import Finalist, Promised, TilesPart, cut, whole
+from scalable_bandits.posteriors.tiled.worker import Finalist, Promised, TilesShard, joined_state, shard_state
 from scalable_bandits.spaces import FiniteSpace, Indices
 
-TILES_A_SHARD = 12  # about; a larger space has more in each
-SHARDS = 32  # at the most
+TILES_A_SHARD = 12  # approximately; shards of a larger space have more
+SHARDS = 32  # largest number of shards
 
 
 class ShardedTiles(Tiles):
-    """Tiles in shards, held by an executor. See `Tiles`.
+    """Tiles in the shards of an executor; see `Tiles` for the interface.
 
     Parameters
     ----------
-    kernel, points, prior_mean
-        As for `Tiles`, in the tiles' order.
-    space, means
-        Space with all candidates, and the prior mean (n,) in its order: what a shard is made from.
+    kernel
+        Prior covariance.
+    points
+        (n, d) candidates in the tiles' order.
+    prior_mean
+        (n,) prior mean in the tiles' order, in units of y.
+    space
+        Space of the candidates, from which a shard is made.
+    means
+        (n,) prior mean in the space's order, in units of y.
     executor
-        Where the shards live.
+        Executor that holds the shards.
     """
 
     def __init__(
@@ -50,26 +55,24 @@ class ShardedTiles(Tiles):
     ):
         super().__init__(kernel, points, prior_mean, 0, 0)
         count = -(-self.size // self.width)
-        self._edges = np.linspace(0, count, int(np.clip(count // TILES_A_SHARD, 1, SHARDS)) + 1).astype(int)
-        self._shard_of = np.repeat(np.arange(len(self._edges) - 1), np.diff(self._edges))
+        edges = np.linspace(0, count, int(np.clip(count // TILES_A_SHARD, 1, SHARDS)) + 1).astype(int)
+        self._shard_of = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+        self._ranges = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))  # tiles of each shard
         given = float(means[0]) if (means == means[0]).all() else means
         self._shards = executor.shards(
-            [
-                functools.partial(TilesPart, kernel, space, given, first, stop)
-                for first, stop in zip(self._edges[:-1].tolist(), self._edges[1:].tolist(), strict=True)
-            ],
+            [functools.partial(TilesShard, kernel, space, given, *tiles) for tiles in self._ranges],
             f"tiles of {self.size} candidates",
         )
-        self._all = list(range(len(self._edges) - 1))
+        self._all = range(len(self._ranges))
         self._half_folded = False
-        self._promised: list[Promised] = []  # by shard, as they said with their finalists
-        self._finalist: Finalist | None = None  # the best of them
-        self._current = False  # whether they would say the same now
+        self._promised: list[Promised] = []  # latest answers of the shards
+        self._finalist: Finalist | None = None  # the best of their finalists
+        self._current = False  # whether the shards have not changed since these answers
 
-    # ---- told and asked
+    # ---- messages
 
     def _tell(self, method: str, *given: Any) -> Any:
-        """Have all shards do something before their next question; done at once here, whose result it is."""
+        """Have all shards call a method before their next question; return the result of the coordinator's own call."""
         result = getattr(super(), method)(*given)
         self._shards.tell(None, method, *given)
         self._current = False
@@ -78,9 +81,9 @@ class ShardedTiles(Tiles):
         return result
 
     def _gather(self, positions: Indices, query: str, *arguments: Any) -> Floats:
-        """Rows (k, ...) of positions, each from the shard that holds it.
+        """Return rows (k, ...) of positions, each from the shard that holds it.
 
-        All shards are asked, so that they do together what they were told before.
+        All shards are asked, so that they do what they were told at the same time.
         """
         owners = self._shard_of[positions // self.width]
         answers = self._shards.ask(self._all, query, *arguments)
@@ -91,33 +94,33 @@ class ShardedTiles(Tiles):
 
     # ---- observing
 
-    def take(self, p: int, y: float, noise_variance: float, seen: Seen) -> float:
-        before: float = self._tell("take", p, y, noise_variance, seen)
+    def take(self, p: int, y: float, noise_variance: float, here: PointPosterior) -> float:
+        before: float = self._tell("take", p, y, noise_variance, here)
         return before
 
-    def seen(self, p: int) -> Seen:
+    def point_posterior(self, p: int) -> PointPosterior:
         if self._finalist is not None and self._finalist.position == p:
-            return self._finalist.seen
-        found: Seen = self._shards.ask([int(self._shard_of[p // self.width])], "seen", p)[0]
+            return self._finalist.posterior
+        found: PointPosterior = self._shards.ask([int(self._shard_of[p // self.width])], "point_posterior", p)[0]
         return found
 
-    def _likely(self, p: int, noise_variance: float) -> Indices:
+    def _next_batch(self, p: int, noise_variance: float) -> Indices:
         if not self._current:
             self._promised = self._shards.ask(self._all, "promised")
         count = -(-self.size // self._neighbours)
-        tops, where = np.full(count, -np.inf), np.zeros(count, dtype=np.int64)
-        held = self._ahead.positions
-        owners = self._shard_of[held // self.width]
-        for shard, (first, more, positions, cached) in enumerate(self._promised):
-            groups = slice(first, first + len(more))
-            where[groups] = np.where(more > tops[groups], positions, where[groups])
-            np.maximum(tops[groups], more, out=tops[groups])
-            self.promise[held[owners == shard]] = cached
-        return self._chosen(p, tops, where)
+        tops, positions = np.full(count, -np.inf), np.zeros(count, dtype=np.int64)
+        cached = self._column_cache.positions
+        owners = self._shard_of[cached // self.width]
+        for shard, promised in enumerate(self._promised):
+            groups = slice(promised.group, promised.group + len(promised.tops))
+            positions[groups] = np.where(promised.tops > tops[groups], promised.positions, positions[groups])
+            np.maximum(tops[groups], promised.tops, out=tops[groups])
+            self.index[cached[owners == shard]] = promised.cached
+        return self._batch_with(p, tops, positions)
 
     def _load(self, chosen: Indices) -> None:
-        worst = self._ahead.worst(len(chosen) - self._ahead.free, self.promise)
-        self._tell("load", chosen, self._gather(chosen, "rows_here", chosen), worst)
+        evicted = self._column_cache.lowest(len(chosen) - self._column_cache.free, self.index)
+        self._tell("load", chosen, self._gather(chosen, "rows_here", chosen, 0), evicted)
 
     def observe(self, p: int, y: float, noise_variance: float) -> float:
         if self._half_folded:
@@ -127,25 +130,25 @@ class ShardedTiles(Tiles):
     def _fold(self) -> None:
         if not self._half_folded:
             self._tell("close")
-        self._half_folded = True  # if the shards cannot be reached now, the rest is done the next time
-        newest = self._gather(self._ahead.positions, "newest_here")
-        self._tell("bring_forward", newest)
+        self._half_folded = True  # if the shards cannot be reached now, the next observation continues here
+        cached = self._column_cache.positions
+        self._tell("bring_forward", self._gather(cached, "rows_here", cached, self._newest))
         self._half_folded = False
 
     def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
-        raise NotImplementedError("values are not revised in tiles that are held elsewhere")
+        raise NotImplementedError("values are not revised in shards")
 
-    # ---- asked about
+    # ---- questions
 
     def best(
-        self, index: Acquisition, salt: int, numbers: Indices, mask: NDArray[np.bool_] | None
+        self, acquisition: Acquisition, salt: int, numbers: Indices, mask: NDArray[np.bool_] | None
     ) -> tuple[int, float]:
         allowed = None if mask is None else np.packbits(mask)
-        answers = self._shards.ask(self._all, "contest", index, allowed, salt)
+        answers = self._shards.ask(self._all, "find_finalists", acquisition, allowed, salt)
         self.floored = sum(answer.floored for answer in answers)
         self._promised, self._current = [answer.promised for answer in answers], True
         found = [finalist for answer in answers for finalist in answer.finalists]
-        indices, positions = np.array([each.score for each in found]), np.array([each.position for each in found])
+        indices, positions = np.array([each.value for each in found]), np.array([each.position for each in found])
         chosen, best = choose(indices, salt, None, numbers[positions])
         self._finalist = found[chosen]
         return self._finalist.position, best
@@ -164,15 +167,13 @@ class ShardedTiles(Tiles):
     def covariances(self, positions: Indices, across: Floats, rows_at: Floats) -> Floats:
         return np.concatenate(self._shards.ask(self._all, "covariances_here", positions, across, rows_at), axis=1)
 
-    # ---- kept and taken up again
+    # ---- state
 
     def state(self) -> State:
-        return {**super().state(), **whole(self._shards.ask(self._all, "state_here"))}
+        return {**super().state(), **joined_state(self._shards.ask(self._all, "state_here"))}
 
     def restore(self, state: State) -> None:
-        refuse_tiles_left_behind(state)
-        super().restore(cut(state, self.width, 0, 0))
+        super().restore(shard_state(state, self.width, 0, 0))
         self._finalist, self._current = None, False
         self.floored = int(state["floored"])
-        edges = self._edges.tolist()
-        self._shards.restore({i: cut(state, self.width, edges[i], edges[i + 1]) for i in self._all})
+        self._shards.restore({i: shard_state(state, self.width, *tiles) for i, tiles in enumerate(self._ranges)})

@@ -1,4 +1,4 @@
-"""States that earlier versions wrote."""
+"""States written by earlier versions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from scalable_bandits.posteriors.state import State
 
 
 def refuse_tiles_left_behind(state: State) -> None:
-    """Refuse a state of tiles, written by an earlier version, in which some tiles or columns were not up to date.
+    """Refuse a state of an earlier version in which some tiles or columns lack observations.
 
-    Earlier versions left tiles alone that could not win, and named them under "asleep" (tiles,); "fresh" (slots, tiles)
-    says which columns were up to date.
+    Earlier versions did not update tiles that could not win, marked in "asleep" (tiles,), and marked the columns that
+    were up to date in "fresh" (slots, tiles).
 
     Raises
     ------
     ValueError
-        If there are any.
+        If some tiles or columns lack observations.
     """
     behind = int(np.count_nonzero(state.get("asleep", False)))
     stale = behind == 0 and not np.all(state.get("fresh", True))

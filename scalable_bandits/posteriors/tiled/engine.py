@@ -1,14 +1,15 @@
-"""The blocked engine: exact posteriors on large finite spaces, in rows of L^-1 K and in tiles of candidates.
+"""Tiled engine: exact posteriors on large finite spaces, in rows of L^-1 K and in tiles of candidates.
 
 What makes it fast, all of it exact:
 
-- Covariance columns are computed for a batch of the most promising candidates at a time, one matrix
-  product each (BLAS 3), and kept up to date until they are played (`tiles.py`).
-- When repeated points have made the rows twice as many as the distinct points, one fold of all
-  distinct points replaces them.
-- Tiles are worked on by several threads, or on several machines.
+- Covariance columns are computed for a batch of candidates of large index, by one matrix product a tile (BLAS 3), and
+  kept up to date until these are observed (`tiles.py`).
+- When repeated points have made the rows twice as many as the distinct points, the rows of all distinct points replace
+  them.
+- Several threads, or several machines, work on the tiles.
 
-Tiles are a function of the space alone; what is computed ahead, of what was asked and told.
+The tiles depend on the space alone. Which columns are computed in advance depends on the calls of `maximize` and
+`observe`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Acquisition, Engine, EngineOptions, choose
 from scalable_bandits.posteriors.placement import Executor
-from scalable_bandits.posteriors.state import State, nested, part
+from scalable_bandits.posteriors.state import member
 from scalable_bandits.posteriors.tiled import tiles as tiling
 from scalable_bandits.posteriors.tiled.coordinator import ShardedTiles
 from scalable_bandits.posteriors.tiled.ordering import tile_order
@@ -38,17 +39,19 @@ class TiledEngine(Engine):
     Parameters
     ----------
     executor
-        Where blocks of candidates are held (`coordinator.py`); in this process, in one piece, if not given.
+        Executor that holds the tiles in shards (`coordinator.py`); the tiles are held in this process if not given.
     space
-        Whose candidates these are, for whoever holds some of them: a grid takes less to say than its points.
+        Space of the candidates, from which workers make their tiles: a grid is a shorter message than its points.
     threads
-        Threads of this process that work on the tiles held in it; BLAS has one thread meanwhile. The numbers are the
-        same for any number of them.
+        Number of threads of this process that work on the tiles held in it; BLAS has one thread meanwhile. The numbers
+        do not depend on it.
     """
 
     limit: ClassVar[int] = 2_000_000  # 2 GB of window and columns, before the first fold
     sharded: ClassVar[bool] = True
     ask_is_stateful: ClassVar[bool] = True
+
+    STATE = (member("_tiles"),)
 
     @classmethod
     def build(cls, kernel: Kernel, points: Floats, prior_mean: Floats, options: EngineOptions) -> Self:
@@ -63,13 +66,13 @@ class TiledEngine(Engine):
     ):  # fmt: skip
         super().__init__(kernel, points, prior_mean)
         self._executor, self._space, self.threads = executor, space, threads
-        self._numbers = tile_order(points, tiling.TILE)  # of the candidates, in the tiles' order
+        self._numbers = tile_order(points, tiling.TILE)  # numbers of the candidates, in the tiles' order
         self._position = np.empty_like(self._numbers)
         self._position[self._numbers] = np.arange(self.size)
         self._tiles = self.tiled(np.ascontiguousarray(points[self._numbers]), prior_mean[self._numbers])
 
     def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
-        """The tiles, of points (n, d) in their order, with prior means (n,)."""
+        """Make the tiles of points (n, d) in the tiles' order, with prior means (n,)."""
         if self._executor is None:
             return Tiles(self.kernel, points, prior_mean, threads=self.threads)
         space = Points(self.points) if self._space is None else self._space
@@ -77,16 +80,9 @@ class TiledEngine(Engine):
         means[self._numbers] = prior_mean
         return ShardedTiles(self.kernel, points, prior_mean, space, means, self._executor)
 
-    def state(self) -> State:
-        return {**super().state(), **nested(tiles=self._tiles.state())}
-
-    def restore(self, state: State) -> None:
-        super().restore(state)
-        self._tiles.restore(part(state, "tiles"))
-
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         self._gain(self._tiles.observe(int(self._position[candidate]), y, noise_variance), noise_variance)
-        self.floored = self._tiles.floored
+        self._floored = self._tiles.floored
 
     def mean(self) -> Floats:
         return self._tiles.moments(slice(None))[0][self._position]
@@ -124,6 +120,6 @@ class TiledEngine(Engine):
             position, best = self._tiles.best(acquisition, salt, self._numbers, mask)
         else:
             mean, variance = self._tiles.moments(slice(None))
-            scores = acquisition(mean, np.maximum(variance - reduction[self._numbers], 0.0))
-            position, best = choose(scores, salt, mask, self._numbers)
+            index = acquisition(mean, np.maximum(variance - reduction[self._numbers], 0.0))
+            position, best = choose(index, salt, mask, self._numbers)
         return int(self._numbers[position]), best

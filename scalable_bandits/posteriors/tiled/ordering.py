@@ -7,22 +7,22 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
 
-LEAF = 32  # candidates
+LEAF = 32  # candidates that are not divided further
 
 
 def spatial_order(points: Floats, width: int) -> Indices:
-    """Permutation of the candidates that cuts them into compact tiles of `width`.
+    """Permute the candidates so that runs of `width` of them are compact tiles.
 
-    Parts are halved along their longest side, at a multiple of the tile width, until they fit a
-    tile, and then at the middle down to `LEAF` candidates, so that neighbours in a tile are near too: a function of the
-    points alone, so that tiles are the same wherever they are computed.
+    Groups of candidates are halved along their longest side, at a multiple of the tile width, until they fit a tile,
+    and then in the middle down to `LEAF` candidates, so that neighbours within a tile are near each other too. The
+    order depends on the points alone: it is the same on all workers.
 
     Parameters
     ----------
     points
-        (n, d) coordinates.
+        (n, d) coordinates of the candidates.
     width
-        Candidates in a tile.
+        Number of candidates in a tile.
 
     Returns
     -------
@@ -30,27 +30,26 @@ def spatial_order(points: Floats, width: int) -> Indices:
         (n,) numbers of the candidates, tile after tile.
     """
     done: list[Indices] = []
-    open_parts = [np.arange(len(points))]
-    while open_parts:
-        part = open_parts.pop()
-        if len(part) <= LEAF:
-            done.append(np.sort(part))
+    undivided = [np.arange(len(points))]
+    while undivided:
+        some = undivided.pop()
+        if len(some) <= LEAF:
+            done.append(np.sort(some))
             continue
-        held = points[part]
-        longest = int(np.argmax(np.ptp(held, axis=0)))
-        half = width * max(1, round(len(part) / width / 2)) if len(part) > width else len(part) // 2
-        order = np.argsort(held[:, longest], kind="stable")
-        open_parts += [part[order[half:]], part[order[:half]]]
+        coordinates = points[some]
+        longest = int(np.argmax(np.ptp(coordinates, axis=0)))
+        half = width * max(1, round(len(some) / width / 2)) if len(some) > width else len(some) // 2
+        order = np.argsort(coordinates[:, longest], kind="stable")
+        undivided += [some[order[half:]], some[order[:half]]]
     return np.concatenate(done)
 
 
 def tile_order(points: Floats, width: int) -> Indices:
-    """Permutation (n,) of candidates (n, d) into compact tiles, of which neighbours in the order are far apart.
+    """Permute candidates (n, d) into compact tiles, (n,), so that consecutive tiles are far apart in space.
 
-    Candidates that are available, or likely to be played, lie together in space. In an order of the tiles by the
-    reversed bits of their numbers (van der Corput 1935), any stretch of tiles has about its share of every region, so
-    that those who hold such stretches have as much to do as the others. A last tile that is not full stays the last.
-    See `spatial_order`.
+    Candidates that are available, or have a large index, lie together in space. The tiles of `spatial_order` are
+    ordered by the reversed bits of their numbers (van der Corput 1935): any run of tiles then covers all regions about
+    equally, so that shards made of such runs have equal work. A last tile that is not full stays the last.
     """
     numbers = spatial_order(points, width)
     full = len(points) // width
@@ -60,43 +59,46 @@ def tile_order(points: Floats, width: int) -> Indices:
 
 
 def _reversed_bits(bits: int) -> Indices:
-    """Numbers from 0 to 2^bits - 1, each with its bits reversed."""
+    """Return the numbers from 0 to 2^bits - 1, each with its bits reversed."""
     found = np.zeros(1, dtype=np.int64)
     for _ in range(bits):
         found = np.concatenate([2 * found, 2 * found + 1])
     return found
 
 
-def best_of_neighbours(scores: Floats, width: int, start: int = 0) -> tuple[int, Floats, Indices]:
-    """The best of each group of neighbours: of two, playing one makes the other less promising.
+def best_of_neighbours(index: Floats, width: int, start: int = 0) -> tuple[int, Floats, Indices]:
+    """Find the largest index in each group of neighbours.
+
+    A batch of candidates that may be observed next has one of each group, because observing a candidate lowers the
+    indices of its neighbours.
 
     Parameters
     ----------
-    scores
-        (n,), in spatial order; -inf: not to be taken.
+    index
+        (n,) index in spatial order; -inf for candidates that are left out.
     width
-        Candidates in a group.
+        Number of candidates in a group.
     start
-        Position of the first of these candidates; groups are cut from position 0 on.
+        Position of the first candidate; the first group begins at position 0.
 
     Returns
     -------
     first : int
-        Number of the first group.
-    tops : ndarray
-        (groups,) largest score in each.
-    where : ndarray
-        (groups,) position of the candidate that has it.
+        Number of the group with position `start`.
+    maxima : ndarray
+        (g,) largest index of each group from this one on.
+    positions : ndarray
+        (g,) positions of the candidates that have it.
     """
-    first, last = start // width, -(-(start + len(scores)) // width)
+    first, last = start // width, -(-(start + len(index)) // width)
     padded = np.full((last - first) * width, -np.inf)
-    padded[start - first * width :][: len(scores)] = scores
+    padded[start - first * width :][: len(index)] = index
     groups = padded.reshape(-1, width)
     best, numbers = groups.argmax(axis=1), np.arange(last - first)
     return first, groups[numbers, best], (first + numbers) * width + best
 
 
-def best_of_groups(tops: Floats, where: Indices, count: int) -> Indices:
-    """Of the best of each group, with these scores, the best (count,); fewer where fewer may be taken."""
-    count = min(count, int((tops > -np.inf).sum()))
-    return where[np.argpartition(-tops, count - 1)[:count]]
+def best_of_groups(maxima: Floats, positions: Indices, count: int) -> Indices:
+    """Return the positions (count,) of the largest of the groups' maxima (g,); fewer if fewer are above -inf."""
+    count = min(count, int((maxima > -np.inf).sum()))
+    return positions[np.argpartition(-maxima, count - 1)[:count]]

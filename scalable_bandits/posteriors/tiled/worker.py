@@ -1,9 +1,9 @@
-"""A shard of a large space: some of its tiles, held apart from the others.
+"""A shard of a large space: some of its tiles.
 
-All shards of a space are told the same in the same order (`coordinator.py`), and each computes with its own tiles. What
-crosses between them is little: what is known of the candidate that was observed, and the rows of those whose columns
-are computed ahead. Every number follows from a tile and from these, so that it is the same however the tiles are
-divided.
+All shards of a space receive the same changes in the same order (`coordinator.py`), and each computes its own tiles.
+Little is exchanged between them: the posterior's entries at the observed candidate, and the rows of candidates whose
+columns are computed ahead. Every number follows from a tile and from these, and so is the same for any division of the
+tiles into shards.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Acquisition, finalists
-from scalable_bandits.posteriors.exact.window import Seen
+from scalable_bandits.posteriors.exact.window import PointPosterior
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.posteriors.tiled import tiles as tiling
 from scalable_bandits.posteriors.tiled.ordering import tile_order
 from scalable_bandits.posteriors.tiled.tiles import Tiles
 from scalable_bandits.spaces import FiniteSpace, Indices
 
-BY_TILE = ("rows",)
+BY_TILE = ("rows",)  # arrays of the state by their first dimension
 BY_CANDIDATE = ("mean", "variance", "promise")
 BY_SLOT = ("cache",)
 HERE = (*BY_TILE, *BY_CANDIDATE, *BY_SLOT, "floored")
@@ -38,21 +38,21 @@ class Finalist(NamedTuple):
     """A candidate that may have the largest index of all."""
 
     position: int
-    score: float
-    seen: Seen
+    value: float  # its index
+    posterior: PointPosterior
 
 
 class Promised(NamedTuple):
-    """The candidates of a shard whose columns might be computed, and those whose columns may be given up."""
+    """The candidates of a shard whose columns may be computed or given up next."""
 
-    group: int  # the first
-    tops: Floats  # (groups,)
-    where: Indices  # (groups,)
-    cached: Floats  # promises of those whose columns are at hand
+    group: int  # number of the first group of neighbours
+    tops: Floats  # (groups,) largest promise in each group
+    positions: Indices  # (groups,) its candidate
+    cached: Floats  # promises of the candidates whose columns are cached
 
 
 class Answer(NamedTuple):
-    """What a shard answers about its candidates."""
+    """Answer of a shard about its candidates."""
 
     finalists: list[Finalist]
     promised: Promised
@@ -70,9 +70,9 @@ class Ordered:
     Attributes
     ----------
     numbers : ndarray
-        (n,) of the candidates.
+        (n,) numbers of the candidates.
     points : ndarray
-        (n, d).
+        (n, d) their points.
     """
 
     def __init__(self, space: FiniteSpace):
@@ -81,11 +81,11 @@ class Ordered:
         self.points = np.ascontiguousarray(points[self.numbers])
 
 
-_shared: weakref.WeakValueDictionary[bytes, Ordered] = weakref.WeakValueDictionary()  # by the space
+_shared: weakref.WeakValueDictionary[bytes, Ordered] = weakref.WeakValueDictionary()  # by a hash of the space
 
 
 def _in_order(space: FiniteSpace) -> Ordered:
-    """The candidates of a space in order, once for all shards of this process."""
+    """Return the candidates of a space in order, the same object for all shards of this process."""
     key = hashlib.sha256(pickle.dumps((space, tiling.TILE))).digest()
     found = _shared.get(key)
     if found is None:
@@ -93,7 +93,7 @@ def _in_order(space: FiniteSpace) -> Ordered:
     return found
 
 
-class TilesPart(Tiles):
+class TilesShard(Tiles):
     """Some tiles of a large space, made from its specification.
 
     Parameters
@@ -103,14 +103,12 @@ class TilesPart(Tiles):
     space
         Space with all candidates.
     prior_mean
-        One number, or (n,).
+        Prior mean in units of y: one number, or (n,) in the space's order.
     first, stop
         Range of the tiles of this shard.
     """
 
-    CHANGING: ClassVar[frozenset[str]] = frozenset({"take", "load", "close", "bring_forward", "contest"})
-    ASKING: ClassVar[frozenset[str]] = frozenset()
-    ask_is_stateful: ClassVar[bool] = False
+    changing: ClassVar[frozenset[str]] = frozenset({"take", "load", "close", "bring_forward", "find_finalists"})
 
     def __init__(self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int):
         self._ordered = _in_order(space)
@@ -118,62 +116,68 @@ class TilesPart(Tiles):
         means = np.broadcast_to(prior_mean, (len(self._numbers),))[self._numbers]
         super().__init__(kernel, self._ordered.points, means, first, stop)
 
-    def contest(self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
-        """Score the candidates of this shard, or those allowed (a mask in bits); those that may have the largest."""
+    def find_finalists(self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
+        """Compute the index of the candidates here (of those allowed, a mask in bits); return the possible winners."""
         mask = None if allowed is None else np.unpackbits(allowed, count=self.size).astype(np.bool_)
-        where = self.score(index, mask)
-        best = finalists(self.promise[where], salt, self._numbers[where])
+        where = self.compute_index(index, mask)
+        best = finalists(self.index[where], salt, self._numbers[where])
         best = best + where.start if isinstance(where, slice) else where[best]
-        found = [Finalist(p, float(self.promise[p]), self.seen(p)) for p in best.tolist()]
+        found = [Finalist(p, float(self.index[p]), self.point_posterior(p)) for p in best.tolist()]
         return Answer(found, self.promised(), self.floored)
 
     def here(self, positions: Indices) -> Indices:
-        """Those of some positions that are held here."""
+        """Return the positions that are in this shard."""
         return positions[(positions >= self.block.start) & (positions < self.block.stop)]
 
     def promised(self) -> Promised:
-        """`promising`, and the promises of those held here whose columns are at hand."""
-        return Promised(*self.promising(), self.promise[self.here(self._ahead.positions)])
+        """Return `group_maxima`, and the index of the candidates here whose columns are cached."""
+        return Promised(*self.group_maxima(), self.index[self.here(self._column_cache.positions)])
 
-    def rows_here(self, positions: Indices) -> Floats:
-        """Rows so far of those held here, (k, height)."""
-        return self._across(self.here(positions), self._height)
-
-    def newest_here(self) -> Floats:
-        """`newest` of those held here."""
-        return self._across(self.here(self._ahead.positions), self._height, self._newest)
+    def rows_here(self, positions: Indices, start: int) -> Floats:
+        """Return the rows from `start` on of the positions here, (k, height - start)."""
+        return self._across(self.here(positions), self._height, start)
 
     def placed_here(self, positions: Indices) -> Floats:
-        """`placed` of those held here, (k, height + rank)."""
+        """Return `placed` of the positions here, (k, height + rank)."""
         return np.hstack(self.placed(self.here(positions)))
 
     def moments_here(self, positions: Indices | None) -> Floats:
-        """Mean and variance of those held here, of all for None: (k, 2)."""
+        """Return mean and variance of the positions here, of all candidates here for None: (k, 2)."""
         return np.stack(self.moments(self.block if positions is None else self.here(positions)), axis=1)
 
     def covariances_here(self, positions: Indices, across: Floats, rows_at: Floats) -> Floats:
-        """`covariances` with those held here, (k, block)."""
+        """Return `covariances` of any positions with all candidates here, (k, block)."""
         return self.covariances(positions, across, rows_at)[:, self.block]
 
     def state_here(self) -> State:
-        """What is known here and nowhere else."""
+        """Return the arrays (...,) of the state that only this shard has."""
         return {name: value for name, value in self.state().items() if name in HERE or name.startswith(ROWS)}
 
 
-def cut(state: State, width: int, first: int, stop: int) -> State:
-    """State of a shard with the tiles from `first` to `stop`, of so many candidates each, from that of all tiles."""
-    block, numbers = slice(first * width, stop * width), range(first, stop)
+def shard_state(state: State, width: int, first: int, stop: int) -> State:
+    """Return the part of a state of all tiles for the shard with some of them.
+
+    Parameters
+    ----------
+    state
+        Arrays (...,) by name.
+    width
+        Number of candidates in a tile.
+    first, stop
+        Range of the tiles.
+    """
+    block = slice(first * width, stop * width)
     floored = state["floored"] if first == 0 else 0
     return {
         **{name: value for name, value in state.items() if not name.startswith(ROWS)},
         **{name: state[name][block] for name in BY_CANDIDATE}, **{name: state[name][first:stop] for name in BY_TILE},
         **{name: state[name][:, first:stop] for name in BY_SLOT}, **arrays(floored=floored),
-        **{f"{ROWS}{tile}": state[f"{ROWS}{tile}"] for tile in numbers},
+        **{f"{ROWS}{tile}": state[f"{ROWS}{tile}"] for tile in range(first, stop)},
     }  # fmt: skip
 
 
-def whole(states: Sequence[State]) -> State:
-    """What shards know, each of the tiles after those of the one before, put together."""
+def joined_state(states: Sequence[State]) -> State:
+    """Join the states (...,) of all shards, in the order of their tiles."""
     joined = {name: np.concatenate([state[name] for state in states]) for name in (*BY_CANDIDATE, *BY_TILE)}
     beside = {name: np.concatenate([state[name] for state in states], axis=1) for name in BY_SLOT}
     rows = {name: value for state in states for name, value in state.items() if name.startswith(ROWS)}

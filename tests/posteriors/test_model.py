@@ -1,0 +1,139 @@
+"""A model's posterior is that of its observations, also after it is extended, restored or made of other parts."""
+
+import functools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import kernels
+from naive.gp import GP
+
+import scalable_bandits as sb
+from scalable_bandits.posteriors import EngineOptions, make_engine
+from scalable_bandits.posteriors.model import MEAN, BoxModel, ModelPrior, make_model
+from scalable_bandits.spaces import make_domain
+
+KERNEL, NAIVE, LAMBDA = sb.Matern(0.3, nu=1.5), kernels.matern32(0.3), 0.05
+BOX = sb.Box([[0, 1], [0, 1]])
+ENGINES = ("dense", "blocked")
+
+
+def mean_of(points):
+    return np.asarray(points)[:, 0] - 0.5
+
+
+def model_of(domain, engine="dense"):
+    make = functools.partial(make_engine, engine, options=EngineOptions())
+    return make_model(ModelPrior(KERNEL, mean_of), domain, make, LAMBDA)
+
+
+def both(domain, engine="dense"):
+    """A model, and the oracle of the same prior on the candidates."""
+    return model_of(domain, engine), GP(NAIVE, domain.points(), mean_of(domain.points()))
+
+
+OBSERVED = st.lists(st.tuples(st.integers(0, 15), st.floats(-2, 2), st.floats(0.01, 1.0)), max_size=8)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(observed=OBSERVED)
+@settings(max_examples=20)
+def test_posterior(engine, observed):
+    model, gp = both(make_domain(sb.Grid([[0, 1]] * 2, 4), None, 0), engine)
+    for candidate, y, noise in observed:
+        model.observe(candidate, y, noise)
+        gp.observe(candidate, y, noise)
+    mean, variance = gp.mean_variance()
+    np.testing.assert_allclose(model.engine.mean(), mean, atol=1e-9)
+    np.testing.assert_allclose(model.engine.variance(), variance, atol=1e-9)
+    predicted = model.predict(model.domain.points())
+    np.testing.assert_allclose(predicted, (mean, variance), atol=1e-9)
+    assert np.flatnonzero(model.queried).tolist() == sorted({candidate for candidate, *_ in observed})
+    assert model.information_gain == pytest.approx(gp.information_gain(), abs=1e-9)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_reduction_by_pending_points(engine):
+    model, gp = both(make_domain(sb.Grid([[0, 1]] * 2, 4), None, 0), engine)
+    model.observe(3, 1.0, LAMBDA)
+    gp.observe(3, 1.0, LAMBDA)
+    assert model.reduction([]) is None
+    reduced = gp.with_fantasies([5, 5, 9], LAMBDA).mean_variance()[1]
+    np.testing.assert_allclose(model.engine.variance() - model.reduction([5, 9, 5]), reduced, atol=1e-9)
+    chosen = model.maximize(MEAN, 0, None, [5], (0, 1))
+    assert chosen == int(np.argmax(gp.mean_variance()[0]))
+
+
+def test_extended_by_a_point_that_was_told():
+    """The model before it stays as it is."""
+    domain = make_domain(BOX, 8, 1)
+    model, gp = both(domain)
+    model.observe(2, 0.7, LAMBDA)
+    gp.observe(2, 0.7, LAMBDA)
+    x = np.array([[0.3, 0.9]])
+    grown = model.extended(domain.grown(x))
+    number = gp.add_point(x[0], mean_of(x)[0])
+    grown.observe(number, -0.4, LAMBDA)
+    gp.observe(number, -0.4, LAMBDA)
+    np.testing.assert_allclose(grown.engine.mean(), gp.mean_variance()[0], atol=1e-9)
+    assert model.engine.size == 8
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_restored(engine):
+    """To the last bit, with what comes after."""
+    domain = make_domain(sb.Grid([[0, 1]] * 2, 4), None, 0)
+    one, other = model_of(domain, engine), model_of(domain, engine)
+    for model in (one,):
+        model.observe(1, 0.3, LAMBDA)
+        model.observe(7, -0.3, 0.2)
+    other.restore({name: held.copy() for name, held in one.state().items()})
+    for model in (one, other):
+        model.observe(7, 0.1, LAMBDA)
+    assert one.engine.mean().tobytes() == other.engine.mean().tobytes()
+    assert one.queried.tolist() == other.queried.tolist()
+    assert one.nbytes() == other.nbytes() > 0
+
+
+def test_forgotten():
+    model = model_of(make_domain(sb.Grid([[0, 1]] * 2, 4), None, 0))
+    model.observe(1, 0.3, LAMBDA)
+    model.forget()
+    assert not model.queried.any()
+    assert model.information_gain == 0.0
+    np.testing.assert_array_equal(model.engine.mean(), mean_of(model.domain.points()))
+
+
+def test_a_kernel_that_forgets():
+    """The engine alone has the observations; one candidate more has their posterior."""
+    kernel = KERNEL * sb.TemporalDecay(0.1)
+    domain = make_domain(BOX, 8, 1)
+    make = functools.partial(make_engine, "auto", options=EngineOptions())
+    model = make_model(ModelPrior(kernel, mean_of, 0.0), domain, make, LAMBDA)
+    model.observe(2, 0.7, LAMBDA)
+    assert model.forgets
+    assert not len(model.observations)
+    assert np.flatnonzero(model.queried).tolist() == [2]
+    x = np.array([[0.3, 0.9]])
+    grown = model.extended(domain.grown(x))
+    np.testing.assert_allclose(grown.predict(x), model.predict(x), atol=1e-9)
+    assert float(grown.engine.at(np.array([8]))[0][0]) == pytest.approx(float(model.predict(x)[0][0]))
+
+
+def test_whole_box():
+    """Its index is maximised over all points."""
+    domain = make_domain(BOX, None, 1)
+    model = model_of(domain)
+    assert isinstance(model, BoxModel)
+    x = np.array([[0.3, 0.9], [0.6, 0.1]])
+    model = model.extended(domain.grown(x))
+    gp = GP(NAIVE, x, mean_of(x))
+    for number, y in ((0, 0.4), (1, -0.6), (0, 0.5)):
+        model.observe(number, y, LAMBDA)
+        gp.observe(number, y, LAMBDA)
+    np.testing.assert_allclose(model.predict(x), gp.mean_variance(), atol=1e-9)
+    top, value = model.top(MEAN, (), (0, 1))[:2]
+    lattice = sb.Grid([[0, 1]] * 2, 40).points()
+    assert value >= model.predict(lattice)[0].max() - 1e-9
+    assert value == pytest.approx(float(model.predict(top[None])[0][0]))

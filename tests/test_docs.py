@@ -1,0 +1,95 @@
+"""The guides say what is there: the folders of the package, its public classes, the measured figures."""
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cases.paths import ROOT
+
+import scalable_bandits as sb
+
+PACKAGE = Path(sb.__file__).parent
+CLASSES = sorted(name for name in sb.__all__ if isinstance(getattr(sb, name), type))
+
+
+def units() -> set[str]:
+    """Folders with Python files, and files directly in the package."""
+    folders = {path.parent.relative_to(PACKAGE).as_posix() + "/" for path in PACKAGE.rglob("*.py")} - {"./"}
+    return folders | {path.name for path in PACKAGE.glob("*.py")} - {"__init__.py"}
+
+
+def first_cells(page: str) -> list[str]:
+    """First cells of the rows of a page's tables."""
+    return re.findall(r"^\| `([\w/.]+)` \|", page, re.MULTILINE)
+
+
+def test_the_architecture_page_lists_the_package() -> None:
+    """Every folder and module once, nothing that does not exist, in the order of the layers."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    listed = first_cells(page.split("\n## ")[1])
+    assert sorted(listed) == sorted(units())
+    layers = importlib.import_module("test_layers").LAYERS[::-1]
+    heights = [layers.index(name.split("/")[0].removesuffix(".py")) for name in listed]
+    assert heights == sorted(heights)
+
+
+def test_paths_on_the_architecture_page_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    paths = re.findall(r"`((?:\w+/)+\w+\.py)`", page)
+    assert paths
+    assert [path for path in paths if not (PACKAGE / path).exists() and not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_glossary_has_every_public_class(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs" / "glossary.md").read_text()
+
+
+def test_the_glossary_has_no_other_words_twice() -> None:
+    """One line for one word; `code` that looks like a class is public or an attribute of one that is."""
+    page = (ROOT / "docs" / "glossary.md").read_text().split("## Notation")[0]
+    words = re.findall(r"^\| ([^|`]+) \|", page, re.MULTILINE)
+    words = [word for word in words if word not in ("word", "---")]
+    assert len(words) == len(set(words))
+    named = set(re.findall(r"`([A-Z]\w+)`", page))
+    assert named <= set(sb.__all__)
+
+
+def test_the_table_of_the_readme_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of `python -m benchmarks.horizon`."""
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import horizon
+
+    table = horizon.table(json.loads(horizon.RESULT.read_text()))
+    assert "\n".join(table) in (ROOT / "README.md").read_text()
+
+
+def test_the_picture_of_the_readme_can_be_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """From numbers that are measured here, at a tiny size and without peers."""
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import horizon
+
+    curves = dict(horizon.measured(6, 30, 2, 1.0, ["IGP-UCB", "pi-GP-UCB"]))
+    assert [found["rounds"][-1] for found in curves.values()] == [30, 30]
+    record = {"side": 6, "horizon": 30, "seeds": 2, "limit": 1.0, "curves": curves}
+    horizon.draw(record, tmp_path / "horizon.png")
+    assert (tmp_path / "horizon.png").stat().st_size > 10_000
+    assert len(horizon.table(record)) == 4
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
+)
+def test_links_lead_to_files(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("name", ["README", "docs/tuning", "docs/research", "docs/papers", "docs/glossary"])
+def test_lines_of_prose_are_short(name: str) -> None:
+    """At most 120 columns, but for rows of tables."""
+    lines = (ROOT / f"{name}.md").read_text().splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
