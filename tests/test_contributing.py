@@ -19,7 +19,8 @@ from scipy.optimize import check_grad
 
 import scalable_bandits as sb
 from scalable_bandits.formulas import confidence
-from scalable_bandits.posteriors import make_engine, registry
+from scalable_bandits.posteriors import make_engine, random_features, register_frequencies, registry
+from scalable_bandits.posteriors.sampling import features
 from scalable_bandits.studies import Study, builders
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -48,6 +49,7 @@ def write(recipe: str, folder) -> tuple[str, str]:
 def made(tmp_path, monkeypatch):
     """Import the code of a recipe as a module of its own; what it registers is forgotten after the test."""
     monkeypatch.setattr(registry, "_engines", dict(registry._engines))
+    monkeypatch.setattr(features, "_frequencies", dict(features._frequencies))
     for registered in (confidence.WIDTHS, builders.BUILDERS, Study.registry):
         for key, value in registered.items():
             monkeypatch.setitem(registered, key, value)
@@ -141,11 +143,31 @@ def test_kernel(made):
     kernel.slope(X, Z[:1], np.ones((4, 1)), found)
     assert check_grad(lambda z: kernel.block(X, z[None]).sum(), lambda z: found[0], Z[0]) < 1e-5
     assert pickle.loads(pickle.dumps(kernel)) == kernel
-    policy = sb.GPEI(sb.Box([[0.0, 1.0]] * 2), 1.0 * kernel, refit=5)
+    box = sb.Box([[0.0, 1.0]] * 2)
+    policy = sb.GPEI(box, 1.0 * kernel, refit=5)
     for _ in range(6):
         x = policy.ask()
         policy.tell(x, float(np.sin(5.0 * x[0])))
     assert policy.present_kernel != policy.kernel
+
+
+def test_kernel_with_frequencies(made):
+    """Sample paths need a spectral measure: that of RBF kernels whose inverse squared lengthscales are exponential."""
+    kernel, box = made("kernel").Cauchy(0.5), sb.Box([[0.0, 1.0]] * 2)
+    with pytest.raises(
+        ValueError, match=r"^kernel: got Cauchy.*; allowed: RBF, Matern, RationalQuadratic, Periodic, and"
+    ):
+        sb.GPTS(box, kernel)
+    register_frequencies(
+        type(kernel),
+        lambda k, d, n, rng: rng.standard_normal((n, d)) * k.inverse(d) * np.sqrt(2.0 * rng.exponential(size=(n, 1))),
+    )
+    x = np.random.default_rng(0).random((30, 2))
+    phi = random_features(kernel, 2, 40_000, np.random.default_rng(1))(x)
+    np.testing.assert_allclose(phi @ phi.T, kernel.block(x), rtol=0, atol=5 / 200)
+    assert sb.GPTS(box, kernel).domain.whole_box
+    with pytest.raises(TypeError, match=r"^kernel: got 1; allowed: a subclass of Kernel"):
+        register_frequencies(1, np.zeros)
 
 
 def test_environment(made):

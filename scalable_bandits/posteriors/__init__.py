@@ -25,6 +25,7 @@ from scalable_bandits.posteriors.sampling.features import (
     Features,
     quadrature_features,
     random_features,
+    register_frequencies,
 )
 from scalable_bandits.posteriors.sampling.pathwise import PathwiseEngine
 from scalable_bandits.posteriors.sketched.engine import SketchedEngine
@@ -59,6 +60,7 @@ __all__ = [
     "quadrature_features",
     "random_features",
     "register_engine",
+    "register_frequencies",
 ]
 
 
