@@ -389,7 +389,7 @@ class Lengthscaled(Kernel):
         return attrs.evolve(self, lengthscale=lengthscale, **dict(zip(others, given[count:], strict=True)))
 
     def by_lengthscale(self, by_dimension: Floats) -> Floats:
-        """Turn derivatives by dimension into derivatives by lengthscale: their sum if there is one lengthscale."""
+        """Turn derivatives by dimension (d,) into those by lengthscale (p,): their sum if there is one lengthscale."""
         return by_dimension if isinstance(self.lengthscale, tuple) else by_dimension.sum(keepdims=True)
 
 
