@@ -1,85 +1,236 @@
-"""The worked examples of CONTRIBUTING run as they stand, and are what they say."""
+"""The recipes of CONTRIBUTING run as they stand, agree with an oracle, and pass mypy."""
 
+import importlib.util
+import os
+import pickle
 import re
+import subprocess
+import sys
+import types
 
 import numpy as np
 import pytest
+from cases.engines import assert_posterior
 from cases.paths import ROOT
+from naive import kernels as naive
+from naive import policies as naive_policies
+from naive.gp import GP
 from scipy.optimize import check_grad
 
 import scalable_bandits as sb
+from scalable_bandits.formulas import confidence
+from scalable_bandits.posteriors import make_engine, random_features, register_frequencies, registry
+from scalable_bandits.posteriors.sampling import features
+from scalable_bandits.studies import Study, builders
 
-PAGE = ROOT / "CONTRIBUTING.md"
-SPACE = sb.Grid([[-1.0, 1.0], [-1.0, 1.0]], 9)
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+RECIPES = ("policy", "confidence width", "kernel", "environment", "study", "engine", "space")
+GRID = sb.Grid([[-1.0, 1.0], [-1.0, 1.0]], 9)
 KNOWN = {"noise": 0.1, "regularization": 0.01, "seed": 5}
 
 
-@pytest.fixture(scope="module")
-def examples():
-    """What the page defines."""
-    namespace = {"__name__": "contributed"}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL):
-        exec(compile(block, str(PAGE), "exec"), namespace)
-    return namespace
+def code(recipe: str, language: str = "python") -> str:
+    """Return the one block of code of a recipe."""
+    section = re.search(rf"^## Add an? {recipe}\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
+    assert section is not None, recipe
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```", section[1], re.MULTILINE | re.DOTALL)
+    return block
 
 
-def test_policy_plays_the_largest_index(examples):
-    """In every round, against a posterior solved from scratch."""
-    world = examples["Ripples"](SPACE, 0.3, sb.GaussianNoise(0.1), 5)
-    policy = examples["ConstantUCB"](SPACE, sb.Matern(0.5, nu=1.5), kappa=1.5, **KNOWN)
-    X = SPACE.points()
+def write(recipe: str, folder) -> tuple[str, str]:
+    """Write the code of a recipe to a file of its own; return the name of the module and the path."""
+    name = f"recipe_{recipe.replace(' ', '_')}"
+    path = folder / f"{name}.py"
+    path.write_text(code(recipe), encoding="utf-8")
+    return name, str(path)
 
-    def matern(a, b):
-        r = np.sqrt(3.0) * np.linalg.norm(np.asarray(a)[:, None] - np.asarray(b)[None], axis=2) / 0.5
-        return (1.0 + r) * np.exp(-r)
 
-    told, values = [], []
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Import the code of a recipe as a module of its own; what it registers is forgotten after the test."""
+    monkeypatch.setattr(registry, "_engines", dict(registry._engines))
+    monkeypatch.setattr(features, "_frequencies", dict(features._frequencies))
+    for registered in (confidence.WIDTHS, builders.BUILDERS, Study.registry):
+        for key, value in registered.items():
+            monkeypatch.setitem(registered, key, value)
+
+    def make(recipe: str) -> types.ModuleType:
+        name, path = write(recipe, tmp_path)
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return make
+
+
+def test_every_recipe_is_tested():
+    assert re.findall(r"^## Add an? (.*)$", PAGE, re.MULTILINE) == list(RECIPES)
+    assert len(re.findall(r"^```python$", PAGE, re.MULTILINE)) == len(RECIPES)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_uses_public_names_only(recipe):
+    assert not re.findall(r"(?<![\w.])_[a-z]\w*|\._[a-z]\w*", code(recipe))
+
+
+@pytest.mark.slow
+def test_types(tmp_path):
+    """Of all recipes at once, with the settings of the package."""
+    paths = [write(recipe, tmp_path)[1] for recipe in RECIPES]
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), *paths]
+    found = subprocess.run(command, cwd=ROOT, env={**os.environ, "MYPYPATH": str(ROOT)}, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.mark.parametrize("engine", ["dense", "blocked"])
+def test_policy_plays_the_largest_index(made, engine):
+    policy = made("policy").ConstantUCB(GRID, sb.Matern(0.5, nu=1.5), kappa=1.5, engine=engine, **KNOWN)
+    world = sb.Benchmark("branin", GRID, sb.GaussianNoise(0.1), seed=5)
+    gp = GP(naive.matern32(0.5), GRID.points())
     for t in range(1, 26):
+        mean, variance = gp.mean_variance()
+        index = naive_policies.upper_confidence(mean, np.sqrt(np.maximum(variance, 0.0)), policy.width)
         x = policy.ask()
-        index = np.full(len(X), 1.5)
-        if told:
-            cross = matern(X, told)
-            K = matern(told, told) + 0.01 * np.eye(len(told))
-            variance = 1.0 - np.einsum("ij,ji->i", cross, np.linalg.solve(K, cross.T))
-            index = cross @ np.linalg.solve(K, values) + 1.5 * np.sqrt(variance)
-        assert index[SPACE.index(x[None])[0]] == pytest.approx(index.max(), abs=1e-8)
-        told.append(x)
-        values.append(world.observe(x, t))
-        policy.tell(x, values[-1])
+        (chosen,) = GRID.index(x)
+        assert index[chosen] == pytest.approx(index.max(), abs=1e-8)
+        y = world.observe(x, t) / 100.0
+        policy.tell(x, y)
+        gp.observe(chosen, y, KNOWN["regularization"])
 
 
-def test_policy_is_plain_data_and_goes_on(examples):
-    """From its specification and state, to the last bit."""
-    world = examples["Ripples"](SPACE, 0.3, sb.GaussianNoise(0.1), 5)
-    policy = examples["ConstantUCB"](SPACE, sb.RBF(0.5), **KNOWN)
+def test_policy_goes_on_from_its_specification_and_state(made):
+    kind = made("policy").ConstantUCB
+    world = sb.RKHSFunction.sparse(GRID, sb.RBF(0.5), sb.GaussianNoise(0.1), seed=5)
+    policy = kind(GRID, sb.RBF(0.5), **KNOWN)
     sb.simulate(policy, world, 10)
     assert policy.to_dict()["kappa"] == 2.0
-    again = type(policy)(**policy.parameters())
+    again = kind(**policy.parameters())
     again.restore(policy.state())
-    one, other = sb.simulate(policy, world, 10), sb.simulate(again, world, 10)
-    assert np.array_equal(one.candidate, other.candidate)
-    with pytest.raises(ValueError, match="kappa"):
-        examples["ConstantUCB"](SPACE, sb.RBF(0.5), kappa=-1.0, **KNOWN)
+    np.testing.assert_array_equal(
+        sb.simulate(policy, world, 10).candidate, sb.simulate(pickle.loads(pickle.dumps(again)), world, 10).candidate
+    )
+    with pytest.raises(ValueError, match=r"^kappa: got -1.0; allowed: a positive number"):
+        kind(GRID, sb.RBF(0.5), kappa=-1.0, **KNOWN)
 
 
-def test_kernel(examples):
-    """Its formula, and its derivative by differences."""
-    kernel, rng = examples["Cauchy"](0.5), np.random.default_rng(0)
+@pytest.mark.parametrize("candidates", [None, 30])
+def test_policy_plays_a_box(made, candidates):
+    """As a whole and through candidates, also after points that nobody asked for were told."""
+    policy = made("policy").ConstantUCB(sb.Box([[0.0, 1.0]] * 2), sb.RBF(0.3), candidates=candidates, **KNOWN)
+    policy.tell([[0.123, 0.4], [0.5, 0.77]], [0.1, 0.2])
+    for _ in range(3):
+        policy.tell(policy.ask(), 0.0)
+    assert policy.rounds == 5
+    assert policy.domain.whole_box == (candidates is None)
+
+
+def test_confidence_width(made):
+    module = made("confidence width")
+    policy = sb.IGPUCB(GRID, sb.RBF(0.5), confidence="kernelized", rkhs_norm=3.0, delta=0.2, noise=0.5)
+    assert policy.width == pytest.approx(3.0 + 0.5 * np.sqrt(2 * np.log(5.0)))
+    assert module.kernelized(1.0, 0.2, 3.0, 0.5, 4.0) == pytest.approx(6.0 + 0.5 * np.sqrt(2 * (1 + np.log(5.0))))
+
+
+def test_kernel(made):
+    """Formula, and derivative by differences."""
+    kernel, rng = made("kernel").Cauchy(0.5), np.random.default_rng(0)
     X, Z = rng.random((4, 2)), rng.random((3, 2))
     r = np.linalg.norm(X[:, None] - Z[None], axis=2) / 0.5
-    assert np.allclose(kernel.block(X, Z), 1.0 / (1.0 + r**2), atol=1e-14)
-    found = np.zeros((1, 2))  # in the second point
+    np.testing.assert_allclose(kernel.block(X, Z), 1.0 / (1.0 + r**2), rtol=0, atol=1e-14)
+    found = np.zeros((1, 2))
     kernel.slope(X, Z[:1], np.ones((4, 1)), found)
     assert check_grad(lambda z: kernel.block(X, z[None]).sum(), lambda z: found[0], Z[0]) < 1e-5
+    assert pickle.loads(pickle.dumps(kernel)) == kernel
+    box = sb.Box([[0.0, 1.0]] * 2)
+    policy = sb.GPEI(box, 1.0 * kernel, refit=5)
+    for _ in range(6):
+        x = policy.ask()
+        policy.tell(x, float(np.sin(5.0 * x[0])))
+    assert policy.present_kernel != policy.kernel
 
 
-def test_environment_and_study(examples):
-    """The environment is made again from its parameters; the study has learned."""
-    world = examples["Ripples"](SPACE, 0.3, sb.GaussianNoise(0.1), 5)
-    again = type(world)(**world.parameters())
-    assert np.array_equal(again.table(), world.table())
-    assert again.observe([0.0, 0.0], 3) == world.observe([0.0, 0.0], 3)
+def test_kernel_with_frequencies(made):
+    """Sample paths need a spectral measure: that of RBF kernels whose inverse squared lengthscales are exponential."""
+    kernel, box = made("kernel").Cauchy(0.5), sb.Box([[0.0, 1.0]] * 2)
+    with pytest.raises(
+        ValueError, match=r"^kernel: got Cauchy.*; allowed: RBF, Matern, RationalQuadratic, Periodic, and"
+    ):
+        sb.GPTS(box, kernel)
+    register_frequencies(
+        type(kernel),
+        lambda k, d, n, rng: rng.standard_normal((n, d)) * k.inverse(d) * np.sqrt(2.0 * rng.exponential(size=(n, 1))),
+    )
+    x = np.random.default_rng(0).random((30, 2))
+    phi = random_features(kernel, 2, 40_000, np.random.default_rng(1))(x)
+    np.testing.assert_allclose(phi @ phi.T, kernel.block(x), rtol=0, atol=5 / 200)
+    assert sb.GPTS(box, kernel).domain.whole_box
+    with pytest.raises(TypeError, match=r"^kernel: got 1; allowed: a subclass of Kernel"):
+        register_frequencies(1, np.zeros)
+
+
+def test_environment(made):
+    """Formula, declared optimum, and an equal one from its parameters."""
+    kind = made("environment").Ripples
+    world = kind(GRID, 0.3, sb.GaussianNoise(0.1), 5)
+    np.testing.assert_allclose(world.table(), [np.cos(np.hypot(a, b) / 0.3) for a, b in GRID.points()])
     assert world.optimum() == pytest.approx(1.0)
-    result = examples["result"]
+    again = kind(**world.parameters())
+    assert again.observe([0.0, 0.0], 3) == world.observe([0.0, 0.0], 3)
+    with pytest.raises(ValueError, match=r"^length: got "):
+        kind(GRID, "long")
+
+
+def test_study(made, tmp_path):
+    """Its file names the builder, and expected improvement learns."""
+    made("study")
+    file = tmp_path / "baselines.toml"
+    file.write_text(code("study", "toml"), encoding="utf-8")
+    result = Study.load(file).run()
+    assert dict(result.sizes) == {"case": 2, "policy": 2, "replicate": 3, "round": 50}
     late = result["regret"].isel(round=slice(-10, None)).mean(("case", "replicate", "round"))
-    assert (late < 0.2 * result["uniform_regret"].mean()).all()
+    assert late.sel(policy="EI") < 0.3 * late.sel(policy="random")
+
+
+def test_engine(made):
+    """The refit from scratch, also after a restore; every index policy plays with it."""
+    made("engine")
+    kernel, rng = sb.Matern(0.5, nu=1.5), np.random.default_rng(1)
+    means = np.cos(np.arange(GRID.size))
+    gp = GP(naive.matern32(0.5), GRID.points(), means)
+    engine = make_engine("weights", kernel, GRID.points(), means)
+    for t in range(40):
+        candidate, y = int(rng.integers(GRID.size)), float(rng.standard_normal())
+        engine.observe(candidate, y, 0.1)
+        gp.observe(candidate, y, 0.1)
+        if t == 20:
+            state = {name: np.array(value) for name, value in engine.state().items()}
+            engine = make_engine("weights", kernel, GRID.points(), means)
+            engine.restore(state)
+    assert_posterior(engine, gp)
+    some = np.array([3, 77, 3])
+    np.testing.assert_allclose(engine.columns(some), gp.mean_covariance()[1][some], rtol=0, atol=1e-8)
+    world = sb.RKHSFunction.sparse(GRID, kernel, sb.GaussianNoise(0.1), seed=5)
+    runs = [sb.simulate(sb.IGPUCB(GRID, kernel, engine=name, **KNOWN), world, 30) for name in ("weights", "dense")]
+    np.testing.assert_array_equal(runs[0].candidate, runs[1].candidate)
+    with pytest.raises(ValueError, match=r"at most 1,000 for the engine 'weights'"):
+        sb.IGPUCB(sb.Grid([[0.0, 1.0]], 1001), sb.RBF(0.1), engine="weights")
+
+
+@pytest.mark.parametrize(
+    "kind", [sb.IGPUCB, sb.GPUCB, sb.GPEI, sb.GPTS, sb.RandomSearch], ids=lambda kind: kind.__name__
+)
+def test_space(made, kind):
+    """Numbers and points, and a run on it."""
+    space = made("space").Subsets(4)
+    assert space.size == 16
+    np.testing.assert_array_equal(space.index(space.points()), np.arange(16))
+    assert space.points([5]).tolist() == [[1.0, 0.0, 1.0, 0.0]]
+    with pytest.raises(ValueError, match=r"^x: got .*; allowed: 4 coordinates, each 0 or 1"):
+        space.index([0.0, 1.0, 0.5, 1.0])
+    assert pickle.loads(pickle.dumps(space)) == space
+    world = sb.FunctionEnvironment(space, lambda x: float(x @ [1.0, -1.0, 0.5, 0.2]), sb.GaussianNoise(0.01))
+    run = sb.simulate(kind(space, sb.RBF(1.0), **KNOWN), world, 60)
+    assert world.optimum() == pytest.approx(1.7)
+    assert run.regret.min() == pytest.approx(0.0, abs=1e-12)

@@ -388,8 +388,8 @@ class Lengthscaled(Kernel):
         lengthscale = given[:count] if isinstance(self.lengthscale, tuple) else given[0]
         return attrs.evolve(self, lengthscale=lengthscale, **dict(zip(others, given[count:], strict=True)))
 
-    def _by_lengthscale(self, by_dimension: Floats) -> Floats:
-        """Turn derivatives by dimension into derivatives by lengthscale: their sum if there is one lengthscale."""
+    def by_lengthscale(self, by_dimension: Floats) -> Floats:
+        """Turn derivatives by dimension (d,) into those by lengthscale (p,): their sum if there is one lengthscale."""
         return by_dimension if isinstance(self.lengthscale, tuple) else by_dimension.sum(keepdims=True)
 
 

@@ -59,7 +59,7 @@ class Stationary(Lengthscaled):
         block *= weights
         sums = np.zeros(X.shape[1])
         numba_gradients.squared_distances_by_dimension(X, inverse, block, sums)
-        return self._by_lengthscale(-2.0 * sums)
+        return self.by_lengthscale(-2.0 * sums)
 
 
 @attrs.frozen

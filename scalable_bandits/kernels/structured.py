@@ -58,7 +58,7 @@ class Periodic(Lengthscaled):
         sums = np.zeros(d + 1)
         weighted = weights * self.block(X)
         numba_gradients.squared_sines_by_dimension(X, 2.0 * self.inverse(d), np.pi / self.period, weighted, sums)
-        return np.append(self._by_lengthscale(sums[:d]), sums[d])
+        return np.append(self.by_lengthscale(sums[:d]), sums[d])
 
 
 @attrs.frozen
@@ -104,7 +104,7 @@ class Linear(Lengthscaled):
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
         sums = np.zeros(X.shape[1])
         numba_gradients.inner_products_by_dimension(X, self.inverse(X.shape[1]), weights, sums)
-        return np.append(self._by_lengthscale(-2.0 * sums), [self.bias * weights.sum()] if self.bias else [])
+        return np.append(self.by_lengthscale(-2.0 * sums), [self.bias * weights.sum()] if self.bias else [])
 
 
 def _frozen_covariance(value: ArrayLike) -> Floats:

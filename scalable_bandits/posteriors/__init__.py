@@ -26,6 +26,7 @@ from scalable_bandits.posteriors.sampling.features import (
     Features,
     quadrature_features,
     random_features,
+    register_frequencies,
 )
 from scalable_bandits.posteriors.sampling.pathwise import PathwiseEngine
 from scalable_bandits.posteriors.sketched.engine import SketchedEngine
@@ -61,6 +62,7 @@ __all__ = [
     "quadrature_features",
     "random_features",
     "register_engine",
+    "register_frequencies",
 ]
 
 

@@ -110,7 +110,7 @@ class Space(Specification):
         return None if self.box is None else self.box[:, 1] - self.box[:, 0]
 
     def drawn(self, side: int) -> FiniteSpace:
-        """Return the points at which to draw a function: the space itself if finite, on a box a grid of `side`^d."""
+        """Return points at which to draw a function: a finite space itself; a grid of `side` points a side of a box."""
         return self.candidate_set(side**self.dimension, 0)
 
     def argument(self, point: Floats) -> Any:

@@ -293,7 +293,7 @@ def test_ties_fall_to_the_smallest_hash_in_both_engines(salt):
             held = index if mask is None else np.where(mask, index, -np.inf)
             tied = np.flatnonzero(held >= held.max() - 3e-11 * abs(held.max()))
             expected = min(tied.tolist(), key=lambda c: lowbias32(c, salt))
-            assert [engine.maximize(UpperConfidence(0.7), salt, mask)[0] for engine in engines] == [expected] * 2
+            assert {engine.maximize(UpperConfidence(0.7), salt, mask)[0] for engine in engines} == {expected}
         assert t > 0 or len(tied) == allowed.sum()
         for corner in ((0.4, 0.4), (-0.4, 0.4), (0.4, -0.4), (-0.4, -0.4)) if t % 2 else ((0.0, 0.0),):
             candidate = int(grid.index(np.rint(np.array(corner) * 7) / 7)[0])

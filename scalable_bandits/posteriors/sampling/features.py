@@ -9,7 +9,8 @@ frequencies and weights of Gauss-Hermite quadrature, whose error falls exponenti
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
@@ -86,25 +87,74 @@ def _spectral(kernel: Kernel, d: int, n: int, rng: np.random.Generator) -> Float
         return np.array([_spectral(part, d, n, rng) for part in kernel.kernels])[which, np.arange(n)]
     if isinstance(kernel, Product):  # a convolution
         return np.sum([_spectral(part, d, n, rng) for part in kernel.kernels], axis=0)
-    if isinstance(kernel, Periodic):  # exp(-c) I_j(c) at j / period in each dimension, c = 1 / lengthscale^2
-        return np.stack([_periodic(c, kernel.period, n, rng) for c in kernel.inverse(d) ** 2], axis=1)
-    if isinstance(kernel, RBF | Matern | RationalQuadratic):
-        normal = rng.standard_normal((n, d)) * kernel.inverse(d)
-        if isinstance(kernel, Matern) and np.isfinite(kernel.nu):  # Student's t with 2 nu degrees of freedom
-            normal *= np.sqrt(2.0 * kernel.nu / rng.chisquare(2.0 * kernel.nu, (n, 1)))
-        if isinstance(kernel, RationalQuadratic):  # RBF kernels with inverse squared lengthscales from a gamma
-            normal *= np.sqrt(rng.gamma(kernel.alpha, 1.0 / kernel.alpha, (n, 1)))
-        return normal
-    checks.refuse("kernel", kernel, "RBF, Matern, RationalQuadratic, Periodic, and their sums, products and multiples")
+    for kind in type(kernel).__mro__:
+        if kind in _frequencies:
+            return _frequencies[kind](kernel, d, n, rng)
+    known = ", ".join(kind.__name__ for kind in _frequencies)
+    checks.refuse("kernel", kernel, f"{known}, and their sums, products and multiples")
+
+
+Frequencies = Callable[[Any, int, int, np.random.Generator], Floats]  # of kernel, d, n and generator; returns (n, d)
+
+_frequencies: dict[type, Frequencies] = {}
+
+
+def register_frequencies(kernel: type[Kernel], draw: Frequencies) -> None:
+    """Make random features, and so pathwise samples, available for a stationary kernel.
+
+    Parameters
+    ----------
+    kernel
+        Class of the kernel. A class that is registered already gets the new function.
+    draw
+        Function ``draw(kernel, d, n, rng)`` that returns n frequencies (n, d) from the kernel's spectral measure, the
+        Fourier transform of k(x, 0) / k(0, 0), in radians a unit of x.
+
+    Raises
+    ------
+    TypeError
+        If the class is not a subclass of `Kernel`.
+    """
+    if not (isinstance(kernel, type) and issubclass(kernel, Kernel)):
+        raise TypeError(f"kernel: got {kernel!r}; allowed: a subclass of Kernel")
+    _frequencies[kernel] = draw
+
+
+def _of_rbf(kernel: RBF | Matern | RationalQuadratic, d: int, n: int, rng: np.random.Generator) -> Floats:
+    return np.asarray(rng.standard_normal((n, d)) * kernel.inverse(d))
+
+
+def _of_matern(kernel: Matern, d: int, n: int, rng: np.random.Generator) -> Floats:
+    normal = _of_rbf(kernel, d, n, rng)
+    if np.isfinite(kernel.nu):  # Student's t with 2 nu degrees of freedom
+        normal *= np.sqrt(2.0 * kernel.nu / rng.chisquare(2.0 * kernel.nu, (n, 1)))
+    return normal
+
+
+def _of_rational_quadratic(kernel: RationalQuadratic, d: int, n: int, rng: np.random.Generator) -> Floats:
+    normal = _of_rbf(kernel, d, n, rng)  # RBF kernels with inverse squared lengthscales from a gamma distribution
+    normal *= np.sqrt(rng.gamma(kernel.alpha, 1.0 / kernel.alpha, (n, 1)))
+    return normal
+
+
+def _of_periodic(kernel: Periodic, d: int, n: int, rng: np.random.Generator) -> Floats:
+    return np.stack([_periodic(c, kernel.period, n, rng) for c in kernel.inverse(d) ** 2], axis=1)
 
 
 def _periodic(c: float, period: float, n: int, rng: np.random.Generator) -> Floats:
+    """Draw frequencies (n,) of one dimension: weights exp(-c) I_j(c) at j / period, where c = 1 / lengthscale^2."""
     from scipy.special import ive
 
     reach = int(np.ceil(10.0 * np.sqrt(c) + 20.0))
     orders = np.arange(-reach, reach + 1)
     weights = ive(np.abs(orders), c)
     return 2.0 * np.pi / period * rng.choice(orders, n, p=weights / weights.sum())
+
+
+register_frequencies(RBF, _of_rbf)
+register_frequencies(Matern, _of_matern)
+register_frequencies(RationalQuadratic, _of_rational_quadratic)
+register_frequencies(Periodic, _of_periodic)
 
 
 def quadrature_features(kernel: Kernel, dimension: int, nodes: int) -> Features:
