@@ -34,6 +34,7 @@ from scalable_bandits.policies.best import Observations
 from scalable_bandits.policies.measurements import noise_floor
 from scalable_bandits.posteriors import Regression, State
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
+from scalable_bandits.posteriors.partition.box_cells import CubeIndex
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, make_cover
 from scalable_bandits.posteriors.partition.finite_cells import Shard
@@ -153,13 +154,14 @@ class PiGPUCB(Policy):
         divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
         log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)
         cover: Cover
-        given = (self.kernel, self.prior_mean, self.regularization, self._salt)
         if self.domain.whole_box:
             assert isinstance(self.space, Box)
             cover = BoxCover(self.space, self._points)
-            make: MakeCells = functools.partial(make_box_cells, self.space, *given, UpperConfidence, self.tightening)
+            index = CubeIndex(UpperConfidence, self.tightening, self.regularization, self._salt)
+            make: MakeCells = functools.partial(make_box_cells, self.space, self.kernel, self.prior_mean, index)
         else:
             cover = make_cover(self.finite_space)
+            given = (self.kernel, self.prior_mean, self.regularization, self._salt)
             make = functools.partial(make_finite_cells, self.finite_space, *given)
         shard: Shard[Any]
         if self.on is None or not remote:

@@ -20,7 +20,6 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.box.surface import SmoothIndex
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.box_cells import BoxCells, CubeIndex
 from scalable_bandits.posteriors.partition.cell import Cell
@@ -46,13 +45,11 @@ def make_finite_cells(
 
 
 def make_box_cells(
-    box: Box, kernel: Kernel, prior_mean: float, noise_variance: float, salt: int,
-    upper: Callable[[float], SmoothIndex], tightening: bool, points: PointsAt, log: ObservationLog, tree: ArgmaxTree,
+    box: Box, kernel: Kernel, prior_mean: float, index: CubeIndex, points: PointsAt, log: ObservationLog,
+    tree: ArgmaxTree,
 ) -> BoxCells:  # fmt: skip
     """Return the posteriors of cells of a box."""
-    cover = BoxCover(box, points)
-    index = CubeIndex(upper, tightening, noise_variance, salt)
-    return BoxCells(points, kernel, prior_mean, cover, log, tree, index)
+    return BoxCells(points, kernel, prior_mean, BoxCover(box, points), log, tree, index)
 
 
 class Task(NamedTuple):
