@@ -84,7 +84,7 @@ def test_types(tmp_path):
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-@pytest.mark.parametrize("engine", ["dense", "blocked"])
+@pytest.mark.parametrize("engine", ["dense", "tiled"])
 def test_policy_plays_the_largest_index(made, engine):
     policy = made("policy").ConstantUCB(GRID, sb.Matern(0.5, nu=1.5), kappa=1.5, engine=engine, **KNOWN)
     world = sb.Benchmark("branin", GRID, sb.GaussianNoise(0.1), seed=5)
