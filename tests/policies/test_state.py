@@ -128,3 +128,24 @@ def test_a_policy_of_a_whole_box_pickles(name):
         np.testing.assert_array_equal(other.ask(), x)
         for each in (policy, other):
             each.tell(x, float(np.sin(5 * x[0])))
+
+
+@on(["grid", "whole box"], EVERY_POLICY)
+def test_reading_changes_nothing(name, space):
+    """What a property returns does not depend on earlier reads, and later choices are the same to the last bit."""
+    problem, case = PROBLEMS[space], EVERY_POLICY[name]
+    read, other = case.make(problem), case.make(problem)
+    for t in range(12):
+        for policy in (read, other):
+            x = policy.ask()
+            if policy is read:
+                first = (policy.width, policy.information_gain, policy.pending, policy.posterior(x))
+                again = (policy.width, policy.information_gain, policy.pending, policy.posterior(x))
+                np.testing.assert_array_equal(np.hstack([*map(np.ravel, first)]), np.hstack([*map(np.ravel, again)]))
+            policy.tell(x, float(np.sin(5.0 * np.sum(x)) + 0.1 * t))
+    for (entry, one), (other_entry, two) in zip(read.state().items(), other.state().items(), strict=True):
+        assert entry == other_entry
+        np.testing.assert_array_equal(one, two, err_msg=entry)
+    if isinstance(read, sb.PiGPUCB):
+        evaluations = read.evaluations
+        assert (read.width, read.evaluations) == (read.width, evaluations)
