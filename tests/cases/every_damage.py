@@ -103,23 +103,23 @@ class Maximize:
             return wave(x) + seed
 
         function.__qualname__, function.__module__ = wave.__qualname__, wave.__module__
-        end, ended = evaluations.Flight._end, []
+        end, ended = evaluations.EvaluationLoop._end, []
 
-        def ending(flight):
-            end(flight)
+        def ending(loop):
+            end(loop)
             ended.append(1)
             if len(ended) == ROUNDS - 6:
                 snapshot()
             if len(ended) == ROUNDS:
                 raise KeyboardInterrupt
 
-        evaluations.Flight._end = ending
+        evaluations.EvaluationLoop._end = ending
         try:
             sb.maximize(function, cls.policy(seed), 10 * ROUNDS, parallel=3, retries=0, store=place)
         except KeyboardInterrupt:
             pass
         finally:
-            evaluations.Flight._end = end
+            evaluations.EvaluationLoop._end = end
 
     @classmethod
     def go_on(cls, place):

@@ -39,22 +39,24 @@ def outcomes(store, damages):
 
 
 def sample(store, count):
-    """Some of the damages."""
+    """Outcomes of some of the damages."""
     damages = list(store.damages(flips=2, digits=1))
     chosen = np.random.default_rng(3).choice(len(damages), count, replace=False)
-    counts = outcomes(store, [damages[i] for i in sorted(chosen)])
-    assert counts["read: harmless"] > 0
-    assert counts["read: reported"] > 0
+    return outcomes(store, [damages[i] for i in sorted(chosen)])
 
 
 @pytest.mark.sampled(7)
 def test_a_few(store):
-    sample(store, 8)
+    """Each that changes a byte is harmless or reported (`outcomes`)."""
+    counts = sample(store, 8)
+    assert 4 <= counts["read: harmless"] + counts["read: reported"] <= 8
 
 
 @pytest.mark.slow
 def test_a_sample(store):
-    sample(store, 40 if store.within == "folder" else 10)
+    counts = sample(store, 40 if store.within == "folder" else 10)
+    assert counts["read: harmless"] > 0
+    assert counts["read: reported"] > 0
 
 
 @pytest.mark.long

@@ -166,7 +166,7 @@ class TestFailures:
         assert call(app, ["run", "toy-study", "--store", "study"]).exit_code == 0
         refused = call(app, ["run", "toy-study", "--store", "toy-study"])
         assert refused.exit_code == 2
-        assert "is the store's folder" in refused.stderr
+        assert "is the folder of the store" in refused.stderr
 
     @pytest.mark.slow
     def test_the_scheduler_is_lost(self, tmp_path):
