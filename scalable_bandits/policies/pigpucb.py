@@ -16,7 +16,6 @@ g_A is realised; with `tightening` the index of a cell nowhere exceeds the index
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 from typing import Any, ClassVar, NamedTuple
@@ -220,21 +219,23 @@ class PiGPUCB(Policy):
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         partition, log_term, pending = self._partition, self._log_term(self.round), self._pending.numbers
-        if allowed is not None:
-            return partition.maximize_among(np.flatnonzero(allowed), log_term, pending)[0]
-        winner = partition.winner(pending)
-        return (partition.maximize(log_term, pending) if winner is None else winner).candidate  # (4)
+        winner = partition.winner(pending) or partition.maximize(log_term, pending)  # (4)
+        if allowed is None:
+            return winner.candidate
+        return partition.maximize_among(np.flatnonzero(allowed), log_term, pending)[0]
 
     def _winner(self) -> Winner:
         """Return the cell that is played next, chosen in a copy of the partition if it has not been chosen yet.
 
         Choosing changes the rounding of later results, which a property must not do.
         """
-        pending, winner = self._pending.numbers, self._partition.winner(self._pending.numbers)
-        if winner is not None:
-            return winner
-        copied = copy.deepcopy(self._partition) if self.on is None else self._replay(self._partition.log, False)
-        return copied.maximize(self._log_term(self.round), pending)
+        pending = self._pending.numbers
+        winner = self._partition.winner(pending)
+        if winner is None:
+            remote = self.on is not None
+            partition = self._replay(self._partition.log, remote=False) if remote else self._partition.copied(self)
+            winner = partition.maximize(self._log_term(self.round), pending)
+        return winner
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         partition = self._partition

@@ -10,6 +10,7 @@ What makes it fast, all of it exact:
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -295,6 +296,18 @@ class Partition(Stateful):
         self._winner_pending = list(pending)
         self._winner = Winner(candidate, index, cell.gain, self.width(cell.gain, log_term))
         return self._winner
+
+    def copied(self, owner: Any) -> Partition:
+        """Return a copy in which `maximize` changes nothing here; the posteriors and the observations are shared.
+
+        Parameters
+        ----------
+        owner
+            Object whose methods the partition has as functions, which is not copied.
+        """
+        posteriors = [cell.posterior for cell in self.cells if cell.posterior is not None]
+        shared = (owner, self.cover, self.log, self._shard.kernel, *posteriors, *(cell.data for cell in self.cells))
+        return copy.deepcopy(self, {id(each): each for each in shared})
 
     def _hallucinate(self, pending: Sequence[int]) -> dict[int, Any]:
         """Compute the posteriors given pending points too, by number of the cell."""
