@@ -1,4 +1,4 @@
-"""Old names of version 0.1 for modules, classes and functions that were renamed since.
+"""Old names of version 0.1 for modules, classes, functions and methods that were renamed since.
 
 They work in version 0.2, with a `DeprecationWarning`, and are gone in 0.3.
 """
@@ -6,7 +6,10 @@ They work in version 0.2, with a `DeprecationWarning`, and are gone in 0.3.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
@@ -72,16 +75,19 @@ MODULES = {  # old module -> new module, inside the package
     "theory": "formulas.rates",
     "trajectory": "runs.trajectory",
 }
-CLASSES = {  # old class or function -> its new name
+CLASSES = {  # old class, function or constant -> its new name
     "AskedEngine": "OnDemandEngine",
     "AutoregressiveEngine": "KalmanEngine",
     "BlockedEngine": "TiledEngine",
     "Built": "ProblemsFromBuilder",
     "Declared": "ProblemsFromTables",
     "HeldPolicy": "Policy",
+    "DENSE_MAXIMUM": "DenseEngine.limit",
     "Observations": "CollapsedObservations",
     "IndexPolicy": "GaussianProcessPolicy",
+    "PATHWISE_MAXIMUM": "PathwiseEngine.limit",
     "QueriedEngine": "BoxEngine",
+    "Sketch": "EngineOptions",
     "SlidingEngine": "SlidingWindowEngine",
     "Told": "ObservationLog",
     "table_of": "regret_table",
@@ -93,6 +99,69 @@ MOVED = {  # (old module, name) -> new module of this name alone
     ("results", "record_of"): "cli.study_output",
     ("results", "table_of"): "cli.study_output",
 }
+MEMBERS: dict[str, dict[str, str]] = {  # class -> old method or property -> new one
+    "Policy": {
+        "anticipate": "precheck",
+        "asks_matter": "ask_is_stateful",
+        "give_up": "pending_points.exclude",
+        "visit": "extend",
+        "wait_for": "pending_points.replace",
+    },
+    "GaussianProcessPolicy": {
+        "forget": "model.forget",
+        "fresh_engine": "make_engine",
+        "pending_covariance": "model.pending_covariance",
+        "reduction": "model.reduction",
+    },
+    "UnknownPriorPolicy": {"book": "add_play", "foresee": "prefetch_next"},
+    "Engine": {"asks_matter": "ask_is_stateful"},
+}
+ADDED: dict[str, Callable[[Any], Any]] = {  # new member -> first argument that its old form did not have
+    "make_engine": attrgetter("present_kernel"),
+    "model.pending_covariance": attrgetter("pending_points.numbers"),
+    "model.reduction": attrgetter("pending_points.numbers"),
+}
+
+
+class RenamedMember:
+    """Old name of a method or property, which gets the new one.
+
+    Parameters
+    ----------
+    old, new
+        Old and new name.
+    """
+
+    def __init__(self, old: str, new: str):
+        self._old, self._new = old, new
+
+    def __get__(self, instance: Any, owner: type[Any]) -> Any:
+        if instance is None:
+            return self
+        checks.deprecated(f"{owner.__name__}.{self._old}", f"{owner.__name__}.{self._new}")
+        found = attrgetter(self._new)(instance)
+        return partial(found, ADDED[self._new](instance)) if self._new in ADDED else found
+
+
+class RenamedMembers:
+    """Base of the classes whose methods or properties were renamed: the old ones can be called and overridden."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith(f"{PACKAGE}."):
+            for old, new in MEMBERS.get(cls.__name__, {}).items():
+                setattr(cls, old, RenamedMember(old, new))
+            return
+        for base in cls.__mro__[1:]:
+            for old, new in MEMBERS.get(base.__name__, {}).items():
+                if old in vars(cls) and hasattr(cls, new):
+                    checks.deprecated(f"{cls.__name__}.{old}", f"{cls.__name__}.{new}")
+                    setattr(cls, new, _without_added(vars(cls)[old]) if new in ADDED else vars(cls)[old])
+
+
+def _without_added(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of the new form that calls one of the old form."""
+    return lambda self, _, *args: method(self, *args)
 
 
 class RenamedModule(ModuleType):
@@ -132,7 +201,7 @@ def renamed(old: str, new: str, name: str) -> Any:
     """
     current = CLASSES.get(name, name)
     try:
-        found = getattr(import_module(f"{PACKAGE}.{new}"), current)
+        found = attrgetter(current)(import_module(f"{PACKAGE}.{new}"))
     except AttributeError:
         raise AttributeError(f"module {f'{PACKAGE}.{old}'!r} has no attribute {name!r}") from None
     checks.deprecated(f"{PACKAGE}.{old}.{name}", f"{PACKAGE}.{new}.{current}")

@@ -2,11 +2,12 @@
 
 import importlib
 
+import numpy as np
 import pytest
 
 import scalable_bandits as sb
 from scalable_bandits import posteriors
-from scalable_bandits._renamed import CLASSES, MODULES
+from scalable_bandits._renamed import CLASSES, MEMBERS, MODULES
 from scalable_bandits.specification import differences
 
 
@@ -34,10 +35,17 @@ def test_the_ways_in_which_a_module_is_imported():
     assert callable(sb.simulate), "the function, whatever was imported"
 
 
-@pytest.mark.parametrize("old", ["BlockedEngine", "AutoregressiveEngine", "SlidingEngine", "Observations"])
+@pytest.mark.parametrize("old", ["BlockedEngine", "AutoregressiveEngine", "SlidingEngine", "Observations", "Sketch"])
 def test_old_classes(old):
     with pytest.warns(DeprecationWarning, match=CLASSES[old]):
         assert getattr(posteriors, old) is getattr(posteriors, CLASSES[old])
+
+
+def test_old_constants():
+    with pytest.warns(DeprecationWarning, match="DenseEngine.limit"):
+        assert posteriors.DENSE_MAXIMUM == 20_000
+    with pytest.warns(DeprecationWarning, match="PathwiseEngine.limit"):
+        assert posteriors.PATHWISE_MAXIMUM == 20_000_000
 
 
 def test_unknown_names():
@@ -58,3 +66,65 @@ def test_an_engine_of_another_name():
     assert sb.Policy.from_dict(earlier).to_dict() == data
     assert differences(earlier, data) == []
     assert differences({**data, "engine": "dense"}, data) == ["engine: stored 'dense', given 'tiled'"]
+
+
+def policy():
+    played = sb.IGPUCB(sb.Grid([[0, 1]], 5), sb.RBF(0.2))
+    for y in (0.5, 1.0):
+        played.tell(played.ask(), y)
+    return played
+
+
+@pytest.mark.parametrize("old", MEMBERS["Policy"])
+def test_old_members_of_every_policy(old):
+    new = MEMBERS["Policy"][old]
+    with pytest.warns(DeprecationWarning, match=rf"IGPUCB.{old} is deprecated .* use IGPUCB.{new}"):
+        assert getattr(policy(), old) is not None
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_old_members_do_what_they_did():
+    played = policy()
+    played.wait_for([3], True)
+    played.give_up([0])
+    assert played.ask_is_stateful == played.asks_matter
+    assert played.pending_points.numbers == [3]
+    columns, covariance = played.pending_covariance()
+    expected = played.model.pending_covariance([3])
+    np.testing.assert_array_equal(columns, expected[0])
+    np.testing.assert_array_equal(covariance, expected[1])
+    np.testing.assert_array_equal(played.reduction(), played.model.reduction([3]))
+    engine = played.fresh_engine(np.zeros((2, 1)), np.zeros(2))
+    assert type(engine) is type(played.posterior_engine)
+    assert len(engine.mean()) == 2
+    played.forget()
+    assert not played.queried.any()
+    unknown = sb.PEGPUCB(sb.Grid([[0, 1]], 5), [sb.Prior("one", sb.RBF(0.2))])
+    assert unknown.book == unknown.add_play
+    assert played.posterior_engine.asks_matter is False
+
+
+def test_methods_that_a_subclass_overrides_under_their_old_names():
+    made, foreseen = [], []
+    with pytest.warns(DeprecationWarning, match="Own") as warnings:
+
+        class Own(sb.IGPUCB):
+            def fresh_engine(self, points, prior_mean):
+                made.append(len(points))
+                return posteriors.DenseEngine(self.present_kernel, points, prior_mean)
+
+            def anticipate(self, count):
+                foreseen.append(count)
+
+            @property
+            def asks_matter(self):
+                return True
+
+    assert sorted(str(each.message).partition(" and")[0] for each in warnings) == [
+        "Own.anticipate is deprecated", "Own.asks_matter is deprecated", "Own.fresh_engine is deprecated",
+    ]  # fmt: skip
+    assert {each.filename for each in warnings} == {__file__}
+    played = Own(sb.Grid([[0, 1]], 5), sb.RBF(0.2), engine="tiled")
+    played.tell([[0.0], [1.0]], [1.0, 2.0])
+    assert isinstance(played.posterior_engine, posteriors.DenseEngine)
+    assert (made, foreseen, played.ask_is_stateful) == ([5], [2], True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
+from scalable_bandits._renamed import RenamedMembers
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.best import Best as Best
 from scalable_bandits.policies.best import Observations
@@ -28,7 +28,7 @@ from scalable_bandits.specification import Specification
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class Policy(Stateful, AbstractContextManager[Any], Specification):
+class Policy(Stateful, Specification, RenamedMembers):
     """Bandit algorithm: `ask` returns the next point, `tell` takes its value.
 
     Parameters
@@ -310,15 +310,11 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
 
     def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
         """Add an observation without checks, of noise variance lambda by default; simulations call it, not `tell`."""
-        pending = None
-        if candidate in self._pending.numbers:
-            pending = self._pending.copy()
-            self._pending.settle(candidate)
+        pending, self._pending = self._pending, self._pending.settled(candidate)
         try:
             self.learn(candidate, y, self.regularization if noise_variance is None else noise_variance)
-        except BaseException:  # lost workers or Ctrl-C: the point stays pending, its value can be told again
-            if pending is not None:
-                self._pending = pending
+        except BaseException:  # lost workers or Ctrl-C: the point stays pending, for another `tell`
+            self._pending = pending
             raise
         self.rounds += 1
 
@@ -372,6 +368,9 @@ class Policy(Stateful, AbstractContextManager[Any], Specification):
         end. Your own client stays open.
         """
         self._executor.close()
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -64,11 +64,15 @@ class PendingPoints:
         """Add a candidate that was asked for."""
         self.numbers.append(number)
 
-    def settle(self, number: int) -> None:
-        """Remove a candidate that was observed."""
-        self.numbers.remove(number)
-        if self._reissue.count(number) > self.numbers.count(number):
-            self._reissue.remove(number)
+    def settled(self, number: int) -> Self:
+        """Return the pending points without a candidate that was observed; itself if the candidate is not pending."""
+        if number not in self.numbers:
+            return self
+        left = self.copy()
+        left.numbers.remove(number)
+        if left._reissue.count(number) > left.numbers.count(number):
+            left._reissue.remove(number)
+        return left
 
     def without(self, numbers: Sequence[int]) -> list[int]:
         """Return the pending candidates without some, each as often as it is given; or raise `PointNotPending`."""

@@ -16,8 +16,8 @@ def test_a_number_is_pending_as_often_as_it_was_asked_for(asked, settled):
         pending.add(number)
         expected.append(number)
     for number in settled:
+        pending = pending.settled(number)
         if number in expected:
-            pending.settle(number)
             expected.remove(number)
     assert pending.numbers == expected
     assert len(pending) == len(expected)
@@ -48,8 +48,7 @@ def test_what_is_settled_is_not_reissued(numbers, settled):
     pending = PendingPoints()
     pending.replace(numbers, reissue=True)
     for number in settled:
-        if number in pending.numbers:
-            pending.settle(number)
+        pending = pending.settled(number)
     left = sorted(pending.numbers)
     assert sorted(iter(lambda: pending.next_reissue(None), None)) == left
 
@@ -67,10 +66,10 @@ def test_excluded_numbers_count_while_a_point_is_chosen():
 
 def test_a_copy_stays_as_it_is():
     pending = PendingPoints([1, 2])
-    copy = pending.copy()
-    pending.settle(1)
+    copy, settled = pending.copy(), pending.settled(1)
     pending.add(3)
-    assert copy.numbers == [1, 2]
+    settled.add(4)
+    assert (copy.numbers, settled.numbers, pending.numbers) == ([1, 2], [2, 4], [1, 2, 3])
 
 
 def test_without():

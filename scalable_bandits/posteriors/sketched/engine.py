@@ -67,10 +67,8 @@ class SketchedTiles(Tiles):
     batch = 32
     most_kept = 64
 
-    def __init__(
-        self, kernel: Kernel, points: Floats, prior_mean: Floats, oversampling: float, seed: int, threads: int = 1
-    ):
-        super().__init__(kernel, points, prior_mean, threads=threads)
+    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, oversampling: float, seed: int):
+        super().__init__(kernel, points, prior_mean)
         self._oversampling, self._seed = oversampling, seed
         self._row_blocks: list[RowBlock] = []  # the last sketch, if there is one, and the windows folded since
         self.sketches = 0
@@ -224,27 +222,22 @@ class SketchedEngine(TiledEngine):
         Factor qbar; larger is nearer to the exact posterior and slower, infinite keeps every observed point.
     seed
         Seed of the random dictionary.
-    threads
-        As for `TiledEngine`.
     """
 
     exact: ClassVar[bool] = False
     predicts: ClassVar[bool] = True
     sharded: ClassVar[bool] = False
 
-    def __init__(
-        self, kernel: Kernel, points: Floats, prior_mean: Floats, oversampling: float = 1.5, seed: int = 0,
-        threads: int = 1,
-    ):  # fmt: skip
+    def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, oversampling: float = 1.5, seed: int = 0):
         self._oversampling, self._seed = oversampling, seed
-        super().__init__(kernel, points, prior_mean, threads=threads)
+        super().__init__(kernel, points, prior_mean)
 
     @classmethod
     def build(cls, kernel: Kernel, points: Floats, prior_mean: Floats, options: EngineOptions) -> Self:
         return cls(kernel, points, prior_mean, options.oversampling, options.seed)
 
     def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
-        return SketchedTiles(self.kernel, points, prior_mean, self._oversampling, self._seed, self.threads)
+        return SketchedTiles(self.kernel, points, prior_mean, self._oversampling, self._seed)
 
     def maximize(
         self,
