@@ -51,8 +51,8 @@ class PriorModel:
     """
 
     def __init__(self, prior: Prior, space: FiniteSpace, engine: str, regularization: float, salt: int):
-        self._prior, self._space, self._salt = prior, space, salt
-        constant = float(prior.mean) if isinstance(prior.mean, int | float) else 0.0 if prior.moving else None
+        self._prior, self._space, self._salt, self._moves = prior, space, salt, prior.moving
+        constant = float(prior.mean) if isinstance(prior.mean, int | float) else 0.0 if self._moves else None
         lasting = ModelPrior(prior.kernel, functools.partial(prior.mean_at, t=1, space=space), constant)
         domain = make_domain(space, None, 0)
         self._model = Model(lasting, domain, functools.partial(make_engine, engine), regularization)
@@ -63,7 +63,7 @@ class PriorModel:
 
     def _shift(self, t: int) -> Floats | None:
         """Return the prior mean (n,) of round t at all candidates if it changes from round to round, else None."""
-        if not self._prior.moving:
+        if not self._moves:
             return None
         if self._moving_mean[0] != t:
             self._moving_mean = (t, self._prior.mean_at(self._space.points(), t, self._space))
@@ -84,7 +84,7 @@ class PriorModel:
 
     def propose(self, width: float, t: int, allowed: Mask | None, pending: Sequence[int]) -> Proposal:
         """Return the candidate of largest upper confidence bound in round t, given pending candidates."""
-        if self._prior.moving:
+        if self._moves:
             return Proposal(*choose(self.upper(width, t, pending), self._salt, allowed))
         reduction = self._model.reduction(pending)
         return Proposal(*self._model.engine.maximize(UpperConfidence(width), self._salt, allowed, reduction))

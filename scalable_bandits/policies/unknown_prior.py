@@ -156,14 +156,16 @@ class UnknownPriorPolicy(Policy):
 
     def _prepare(self, shards: Shards) -> None:
         """Evaluate the changing prior means of this round, so that their errors come before any change."""
+        if shards is self._shards and self._prepared_round == self.rounds + 1:
+            return
         moving = self._moving()
-        if moving and (shards is not self._shards or self._prepared_round != self.rounds + 1):
+        if moving:
             shards.ask(moving, "prepare", self.rounds + 1)
         self._prepared_round = self.rounds + 1
 
     def precheck(self, count: int) -> None:
-        moving = self._moving()
-        if moving and count > 1:
+        moving = self._moving() if count > 1 else []
+        if moving:
             for t in range(self.rounds + count, self.rounds + 1, -1):  # this round last, since models cache one round
                 self._shards.ask(moving, "prepare", t)
             self._prepared_round = 0
