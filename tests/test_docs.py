@@ -88,8 +88,8 @@ def test_links_lead_to_files(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("name", ["README", "docs/tuning", "docs/research", "docs/papers", "docs/glossary"])
-def test_lines_of_prose_are_short(name: str) -> None:
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], ids=lambda path: path.name)
+def test_lines_of_prose_are_short(page: Path) -> None:
     """At most 120 columns, but for rows of tables."""
-    lines = (ROOT / f"{name}.md").read_text().splitlines()
+    lines = page.read_text().splitlines()
     assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []

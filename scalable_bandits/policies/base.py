@@ -23,7 +23,7 @@ from scalable_bandits.posteriors.registry import RENAMED
 from scalable_bandits.posteriors.state import Field, Stateful, number
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
-from scalable_bandits.spaces.domain import CANDIDATES
+from scalable_bandits.spaces.domain import CANDIDATES, NumberedPoints
 from scalable_bandits.specification import Specification
 
 
@@ -193,7 +193,7 @@ class Policy(Stateful, Specification, RenamedMembers):
     # ---- ask and tell
 
     @property
-    def finite_space(self) -> Any:
+    def finite_space(self) -> NumberedPoints:
         """Points by number: `space` itself if it is finite, the candidate set of a box, or the points visited."""
         return self._domain.numbered
 

@@ -133,7 +133,7 @@ class ConfidencePolicy(GaussianProcessPolicy):
             return super().information_gain
         if self._gain == "greedy":
             if self._greedy is None:
-                points = Points(self._domain.sample(self.seed)) if self.domain.whole_box else self._domain.numbered
+                points = Points(self._domain.sample(self.seed)) if self.domain.whole_box else self._domain.finite
                 self._greedy = GreedyInformationGain(self.present_kernel, points, self.regularization)
             return self._greedy(self.remembered)
         return self.given_gain(self.remembered)

@@ -179,7 +179,7 @@ class GaussianProcessPolicy(Policy):
             Prior mean (n,) at the candidates, in units of y.
         """
         executor = None if self.on is None else self._executor
-        space = self._domain.numbered if self._domain.size == len(points) else Points(points)
+        space = self._domain.finite if self._domain.size == len(points) else Points(points)
         return make_engine(
             self.engine, kernel, points, prior_mean, EngineOptions(self.oversampling, self.seed, executor, space)
         )

@@ -30,8 +30,8 @@ from scalable_bandits.posteriors import (
     DenseEngine,
     Engine,
     Features,
-    KalmanEngine,
     PathwiseEngine,
+    engine_names,
     pending,
     quadrature_features,
     random_features,
@@ -79,12 +79,15 @@ class GPTS(ConfidencePolicy):
 
     def _checked_engine(self) -> str:
         forgets, size = bool(self.kernel.epsilon), self._domain.size
-        allowed = ("auto", "autoregressive") if forgets else ("auto", "dense", "pathwise")
+        allowed = engine_names(lambda engine: engine.draws and engine.forgets == forgets)
+        if not forgets:
+            allowed.append("pathwise")
         if self.engine not in allowed:
             names = f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
             checks.refuse("engine", self.engine, f"{names}, which can draw samples")
-        if self.samples == "pathwise" and (forgets or self.engine == "dense"):
-            checks.refuse("samples", self.samples, "'auto' or 'exact' with TemporalDecay or the dense engine")
+        if self.samples == "pathwise" and (forgets or self.engine not in ("auto", "pathwise")):
+            given = "TemporalDecay" if forgets else f"the engine {self.engine!r}"
+            checks.refuse("samples", self.samples, f"'auto' or 'exact' with {given}")
         if self.samples == "exact" and self.engine == "pathwise":
             checks.refuse("samples", self.samples, "'auto' or 'pathwise' with the pathwise engine")
         if not forgets and self.engine == "auto":
@@ -122,7 +125,6 @@ class GPTS(ConfidencePolicy):
         if isinstance(engine, PathwiseEngine):
             path = engine.path(rng, self.width, np.array(numbers, dtype=np.int64), self.regularization)  # (2)
             return engine.highest(path, self._salt, allowed)  # (3)
-        assert isinstance(engine, DenseEngine | KalmanEngine)
         deviation = engine.draw(rng)
         if numbers:
             columns, covariance = self._model.pending_covariance(numbers)

@@ -159,9 +159,9 @@ class PiGPUCB(Policy):
             index = CubeIndex(UpperConfidence, self.tightening, self.regularization, self._salt)
             make: MakeCells = functools.partial(make_box_cells, self.space, self.kernel, self.prior_mean, index)
         else:
-            cover = make_cover(self.finite_space)
+            cover = make_cover(self._domain.finite)
             given = (self.kernel, self.prior_mean, self.regularization, self._salt)
-            make = functools.partial(make_finite_cells, self.finite_space, *given)
+            make = functools.partial(make_finite_cells, self._domain.finite, *given)
         shard: Shard[Any]
         if self.on is None or not remote:
             shard = make(self._points, log, tree)

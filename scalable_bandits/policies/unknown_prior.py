@@ -128,7 +128,7 @@ class UnknownPriorPolicy(Policy):
         for prior in self.priors:
             prior.check(self.space)
             check_engine(self.engine, self._domain.numbered.size, prior.kernel.epsilon, exact=True)
-            prior.mean_at(some[:1], 1, self._domain.numbered)
+            prior.mean_at(some[:1], 1, self._domain.finite)
         self._noise_floor = noise_floor(
             self.regularization, max(float(prior.kernel.diagonal(some).max()) for prior in self.priors)
         )
@@ -139,7 +139,7 @@ class UnknownPriorPolicy(Policy):
         # of y), of beta s, and of the shares.
         self._evidence, self._counts, self._sums, self._slacks, self._weights = np.zeros((5, count))
         self._prepared_round = 0  # round whose prior means all priors in play have evaluated
-        self._shards = self._make_shards(self._domain.numbered)
+        self._shards = self._make_shards(self._domain.finite)
         self._reports: dict[int, tuple[float, bool]] = {}
 
     def _make_shards(self, space: FiniteSpace) -> Shards:
@@ -352,7 +352,7 @@ class UnknownPriorPolicy(Policy):
 
     def extend(self, grown: Domain) -> None:
         """Replace the shards by shards on the larger candidate set."""
-        rebuilt = self._make_shards(grown.numbered)
+        rebuilt = self._make_shards(grown.finite)
         self._prepare(rebuilt)
         for number, state in zip(self._playing, self._shards.ask(self._playing, "state"), strict=True):
             rebuilt.ask([number], "take", state, self._domain.numbered.size)
@@ -376,5 +376,5 @@ class UnknownPriorPolicy(Policy):
         return nested(**{str(number): state for number, state in zip(self._playing, states, strict=True)})
 
     def _restore_shards(self, states: State) -> None:
-        self._shards, self._reports, self._prepared_round = self._make_shards(self._domain.numbered), {}, 0
+        self._shards, self._reports, self._prepared_round = self._make_shards(self._domain.finite), {}, 0
         self._shards.restore({number: part(states, str(number)) for number in self._playing})

@@ -67,6 +67,8 @@ class Engine(Stateful, RenamedMembers, ABC):
         Whether an executor can hold the engine's tiles (`EngineOptions`).
     predicts : bool
         Whether the engine has a `predict` of its own; else predictions are refitted from the observations.
+    draws : bool
+        Whether the engine can `draw` the function at all candidates.
     ask_is_stateful : bool
         Whether calls of `maximize` change the last digits of later results.
     """
@@ -76,6 +78,7 @@ class Engine(Stateful, RenamedMembers, ABC):
     forgets: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
     predicts: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
     ask_is_stateful: ClassVar[bool] = False
 
     STATE: ClassVar[tuple[Field, ...]] = (
@@ -139,6 +142,10 @@ class Engine(Stateful, RenamedMembers, ABC):
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean minus prior mean, and variance, at any points x (k, d): two (k,) arrays."""
         raise NotImplementedError(f"{type(self).__name__} does not predict")
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Draw f minus its posterior mean at all candidates jointly, (n,), in units of y."""
+        raise NotImplementedError(f"{type(self).__name__} does not draw")
 
     def maximize(
         self,

@@ -125,16 +125,28 @@ def check_engine(name: str, size: int, epsilon: float = 0.0, exact: bool = False
         name = "autoregressive" if epsilon else "dense" if size <= DENSE_LIMIT else "tiled"
     engine = engine_class(name)
     if epsilon and not engine.forgets:
-        checks.refuse("engine", name, f"{_names(lambda each: each.forgets)} for a kernel with TemporalDecay")
+        checks.refuse(
+            "engine", name, f"{_listed(engine_names(lambda each: each.forgets))} for a kernel with TemporalDecay"
+        )
     if exact and not engine.exact:
-        checks.refuse("engine", name, f"{_names(lambda each: each.exact)}, which are exact")
+        checks.refuse("engine", name, f"{_listed(engine_names(lambda each: each.exact))}, which are exact")
     check_size(name, size, engine.limit)
     return name
 
 
-def _names(allowed: Callable[[type[Engine]], bool]) -> str:
-    names = [repr(name) for name in (AUTO, *(name for name, each in _engines.items() if allowed(each)))]
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+def engine_names(able: Callable[[type[Engine]], bool]) -> list[str]:
+    """Return the names of the registered engines for which a function of the class is true, "auto" first.
+
+    Parameters
+    ----------
+    able
+        Condition, such as ``lambda engine: engine.draws``.
+    """
+    return [AUTO, *(name for name, each in _engines.items() if able(each))]
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(map(repr, names[:-1]))} or {names[-1]!r}"
 
 
 def check_size(name: str, size: int, limit: int) -> None:

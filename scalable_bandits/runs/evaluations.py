@@ -227,16 +227,18 @@ class EvaluationLoop:
     def _propose(self) -> Ticket:
         """Ask the policy for a point, and return its interrupted ticket or a new one."""
         excluded = [c for c, failures in self._final_failures.items() if failures >= MOST_FAILURES]
-        space = self._policy.finite_space
-        if self._policy.domain.whole_box:  # points of an earlier process may be lost
+        domain = self._policy.domain
+        if domain.whole_box:  # points of an earlier process may be lost
             self._policy.pending_points.exclude(
-                [c for c in excluded if c < space.size and np.isfinite(space.points([c])).all()]
+                [c for c in excluded if c < domain.size and np.isfinite(domain.points([c])).all()]
             )
             x = self._policy.ask()
         else:
             available = None
             if excluded:
-                available = np.setdiff1d(np.arange(space.size), np.concatenate([space.equal_to(c) for c in excluded]))
+                available = np.setdiff1d(
+                    np.arange(domain.size), np.concatenate([domain.finite.equal_to(c) for c in excluded])
+                )
                 if not len(available):
                     raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}")
             x = self._policy.ask(available=available)

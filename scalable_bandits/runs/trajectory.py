@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces import FiniteSpace, Indices
+from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces.domain import NumberedPoints
 
 if TYPE_CHECKING:
     import xarray
@@ -48,7 +49,7 @@ class Trajectory:
 
     def __init__(
         self,
-        space: FiniteSpace,
+        space: NumberedPoints,
         first_round: int,
         series: Mapping[str, Floats] | StoredRun,
         specification: dict[str, Any],

@@ -94,6 +94,9 @@ class VisitedPoints:
         return VisitedPoints(array, self._rows)
 
 
+NumberedPoints = FiniteSpace | VisitedPoints
+
+
 class Domain(ABC):
     """Numbered points of a space: candidates, followed by points that were told only. Immutable.
 
@@ -114,7 +117,7 @@ class Domain(ABC):
 
     whole_box: ClassVar[bool] = False
 
-    def __init__(self, space: Space, numbered: Any, choosable: int):
+    def __init__(self, space: Space, numbered: NumberedPoints, choosable: int):
         self.space, self.numbered, self.choosable = space, numbered, choosable
 
     @property
@@ -124,8 +127,14 @@ class Domain(ABC):
 
     def points(self, candidates: ArrayLike | None = None) -> Floats:
         """Return the coordinates (k, d) of some points by number, or of all, in units of x."""
-        found: Floats = self.numbered.points(candidates)
-        return found
+        return self.numbered.points(candidates)
+
+    @property
+    def finite(self) -> FiniteSpace:
+        """Numbered points as a finite space; TypeError for a whole box, which has points visited, not candidates."""
+        if not isinstance(self.numbered, FiniteSpace):
+            raise TypeError("a whole box has no candidates")
+        return self.numbered
 
     def value(self, candidate: int) -> Any:
         """Return the value of `ask` for a number: a point (d,), or an arm number."""
@@ -133,8 +142,7 @@ class Domain(ABC):
 
     def sample(self, seed: int) -> Floats:
         """Return some points (k, d), or all of a small finite set; a seed selects those of a box."""
-        found: Floats = self.numbered.sample(seed)
-        return found
+        return self.finite.sample(seed)
 
     def added(self) -> Floats:
         """Return the points (k, d) that were told and are not candidates, in the order of their numbers."""

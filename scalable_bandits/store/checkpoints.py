@@ -152,7 +152,8 @@ def restore(location: Location, most: int, stamp: str, run: str, target: Restora
         found = load(location, most, stamp, run)
         if found is None:
             return 0
-        fresh = target.state() if fresh is None else fresh
+        if fresh is None:  # copies, since the arrays may be the policy's own
+            fresh = {name: held.copy() for name, held in target.state().items()}
         rounds, state = found
         try:
             target.restore(state)

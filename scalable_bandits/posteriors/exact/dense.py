@@ -30,6 +30,7 @@ class DenseEngine(Engine):
     """
 
     limit: ClassVar[int] = 20_000  # 3.2 GB of covariance
+    draws: ClassVar[bool] = True
 
     STATE = (
         array("_mean", "(n,)"),

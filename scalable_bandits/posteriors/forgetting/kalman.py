@@ -47,6 +47,7 @@ class KalmanEngine(ForgettingEngine):
     """
 
     limit: ClassVar[int] = 10_000  # 1.6 GB of prior and gained covariance
+    draws: ClassVar[bool] = True
 
     STATE = (
         array("_gained", "(n, n)"),
