@@ -62,7 +62,7 @@ def _policies() -> Iterator[Policy]:
     yield policies.IGPUCB(Arms(5), Covariance(np.eye(5)))
     for engine in ("dense", "tiled"):
         yield policies.IGPUCB(grid, kernel, engine=engine)
-        yield policies.GPTS(grid, kernel)
+    yield policies.GPTS(grid, kernel)
     for tightening in (False, True):
         yield policies.PiGPUCB(Grid([[0, 1]] * 2, 20), kernel, horizon=200, tightening=tightening)
     yield policies.GPUCB(Box([[0, 1]]), kernel, candidates=32)

@@ -1,7 +1,7 @@
 """The Dask actors of one run, one on each worker, and the calls to them.
 
 Dask deletes an actor once nothing refers to it: this object, its client and its process may end in any order. Calls to
-actors do not keep a scheduler with `idle_timeout` from closing, so that an empty task is submitted every `BEAT_SECONDS`
+actors do not keep a scheduler with `idle_timeout` from closing, so that an empty task is submitted every `KEEPALIVE_SECONDS`
 of work. Calls go to the workers directly where the client has `direct_to_workers=True`, as clients made by this package
 have, and through the scheduler otherwise.
 """
@@ -21,8 +21,8 @@ from scalable_bandits.execution.versions import check_versions
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-PULSE_SECONDS = 0.2  # time without an answer before the list of workers is read again
-BEAT_SECONDS = 1.0  # time between two empty tasks: less than any sensible idle timeout
+POLL_SECONDS = 0.2  # time without an answer before the list of workers is read again
+KEEPALIVE_SECONDS = 1.0  # time between two empty tasks: less than any sensible idle timeout
 
 
 class Actors:
@@ -40,8 +40,8 @@ class Actors:
         self._client, self._name = client, name
         self._run, self._started = uuid.uuid4().hex[:8], 0
         self._actors: dict[str, tuple[Future[Any], Any]] = {}  # future, which keeps an actor alive, and its handle
-        self._beat: Future[Any] | None = None  # the last empty task
-        self._beaten = -math.inf  # when it was submitted
+        self._keepalive_task: Future[Any] | None = None  # the last empty task
+        self._keepalive_time = -math.inf  # when it was submitted
         self.release = weakref.finalize(self, _release, self._actors)
 
     def __iter__(self) -> Iterator[str]:
@@ -50,7 +50,7 @@ class Actors:
 
     def perform(self, messages: Mapping[str, bytes]) -> dict[str, Any]:
         """Return the answer (bytes) of each worker to its message, or the exception that prevented it."""
-        self._show_activity()
+        self._keep_scheduler_alive()
         found: dict[str, Any] = self._start([worker for worker in messages if worker not in self._actors])
         calls = {}
         for worker in messages.keys() - found.keys():
@@ -95,26 +95,26 @@ class Actors:
         while waiting:
             for worker, future in list(waiting.items()):
                 try:
-                    found[worker] = future.result(timeout=PULSE_SECONDS)
+                    found[worker] = future.result(timeout=POLL_SECONDS)
                 except TimeoutError:
                     continue
                 except Exception as error:
                     found[worker] = error
                 del waiting[worker]
             if waiting:
-                self._show_activity()
+                self._keep_scheduler_alive()
                 for worker in waiting.keys() - self._client.nthreads().keys():
                     found[worker] = OSError(f"{worker} is gone")
                     del waiting[worker]
         return found
 
-    def _show_activity(self) -> None:
+    def _keep_scheduler_alive(self) -> None:
         """Submit an empty task now and then, by which a scheduler sees that the cluster is in use."""
         now = time.monotonic()
-        if now > self._beaten + BEAT_SECONDS:
-            self._beaten = now
+        if now > self._keepalive_time + KEEPALIVE_SECONDS:
+            self._keepalive_time = now
             key = f"at work, {self._name}-{uuid.uuid4().hex[:8]}"
-            self._beat = self._client.submit(bool, key=key, pure=False)
+            self._keepalive_task = self._client.submit(bool, key=key, pure=False)
 
 
 def _release(actors: Mapping[str, tuple[Future[Any], Any]]) -> None:

@@ -1,4 +1,4 @@
-"""The meaning of ``on=``, in one place."""
+"""Executors of tasks, and clients of clusters, for each value of the argument `on`."""
 
 from __future__ import annotations
 

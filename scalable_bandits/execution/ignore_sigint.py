@@ -1,4 +1,7 @@
-"""Preload module of the workers of `on="local"`: they ignore Ctrl-C, which ends this process, and it ends them."""
+"""Preload module that makes the workers of `on="local"` ignore Ctrl-C.
+
+Ctrl-C interrupts the main process, which then ends its workers.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Recipe:
         if self.kind == "workers":
             opened = clusters.local(given["workers"], given.get("threads", 1), given.get("encrypted") or None)
         else:
-            opened = self._started() if self.kind == "cluster" else clusters.at(self._address(), self._security())
+            opened = self._start_cluster() if self.kind == "cluster" else clusters.at(self._address(), self._security())
         with opened as client:
             clusters.await_worker(client, float(given.get("wait", wait)))
             yield client
@@ -73,7 +73,7 @@ class Recipe:
         file = self._file(self._given["scheduler-file"])
         try:
             return str(json.loads(file.read_text())["address"])
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ClusterError(f"on: no scheduler has written {file}: {error}") from error
 
     def _security(self) -> Security | None:
@@ -97,15 +97,15 @@ class Recipe:
         return self.path.parent / Path(name).expanduser()
 
     @contextmanager
-    def _started(self) -> Iterator[Client]:
+    def _start_cluster(self) -> Iterator[Client]:
         """Start a cluster of the class that the recipe names and yield its client."""
-        make, options = self._class(), self._resolved(self._given.get("options", {}))
+        make, options = self._class(), self._with_absolute_paths(self._given.get("options", {}))
         if hasattr(make, "job_cls"):
             options.setdefault("job_cls", _closing(make.job_cls))
-        with self._starting():
+        with self._start_errors():
             cluster = make(**options)
         with cluster:
-            with self._starting():
+            with self._start_errors():
                 if "scale" in self._given:
                     _scale(cluster, self._given["scale"])
                 if "adapt" in self._given:
@@ -121,16 +121,16 @@ class Recipe:
             package = name.rpartition(".")[0].partition(".")[0].replace("_", "-") or "distributed"
             raise ClusterError(f"on: {self.path} needs {name}: {error}; pip install {package}") from error
 
-    def _resolved(self, value: Any) -> Any:
+    def _with_absolute_paths(self, value: Any) -> Any:
         """Copy options, with paths relative to the recipe made absolute."""
         if isinstance(value, dict):
-            return {key: self._resolved(each) for key, each in value.items()}
+            return {key: self._with_absolute_paths(each) for key, each in value.items()}
         if isinstance(value, list):
-            return [self._resolved(each) for each in value]
+            return [self._with_absolute_paths(each) for each in value]
         return str(self._file(value)) if isinstance(value, str) and value.startswith("./") else value
 
     @contextmanager
-    def _starting(self) -> Iterator[None]:
+    def _start_errors(self) -> Iterator[None]:
         """Raise ClusterError, with the reason that the cluster's class gives, if the cluster does not start."""
         try:
             yield

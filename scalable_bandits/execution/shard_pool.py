@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 PATIENCE = "scalable-bandits.patience"  # key in Dask's configuration
 PATIENCE_DEFAULT = "10 minutes"
-LOOK_SECONDS = 2.0  # time after which the shards are spread evenly over the present workers again
-LINGER_SECONDS = 5.0  # time that the scheduler may take to notice that a worker is gone
+REBALANCE_SECONDS = 2.0  # time after which the shards are spread evenly over the present workers again
+DEPARTURE_SECONDS = 5.0  # time that the scheduler may take to notice that a worker is gone
 
 
 class ShardPool(Shards):
@@ -81,7 +81,7 @@ class ShardPool(Shards):
         """Start without any shard on a worker."""
         self._client: Client | None = None
         self._actors: Actors | None = None  # actors of that client
-        self._homes: dict[int, str] = {}  # worker of each shard
+        self._worker_of: dict[int, str] = {}  # worker of each shard
         self._positions: dict[int, int] = {}  # log position of each shard on its worker; none if it has to be made
         self._looked = -math.inf  # when the shards were last spread evenly
         self._expected: Question | None = None  # the question that is likely to follow the next one
@@ -188,7 +188,7 @@ class ShardPool(Shards):
             self._assign(client, left, lost)
             groups: dict[str, list[int]] = {}
             for number in left:
-                groups.setdefault(self._homes[number], []).append(number)
+                groups.setdefault(self._worker_of[number], []).append(number)
             for worker, found in self._send(groups, call, expected).items():
                 if isinstance(found, BaseException):
                     self._drop(worker)
@@ -220,7 +220,7 @@ class ShardPool(Shards):
             known = {number: self._positions.get(number, -1) for number in numbers}
             requests = [Request(n, p) if p >= log.first else log.rebuild(n) for n, p in known.items()]
             first = min(request.position for request in requests)
-            held = {number for number, home in self._homes.items() if home == worker}
+            held = {number for number, home in self._worker_of.items() if home == worker}
             messages[worker] = packed(Message(first, log.since(first), requests, call, expected, held))
         answers = self._actors.perform(messages)
         return {w: pickle.loads(answer) if isinstance(answer, bytes) else answer for w, answer in answers.items()}
@@ -231,8 +231,8 @@ class ShardPool(Shards):
         """Forget a worker and its shards."""
         assert self._actors is not None
         self._actors.drop(worker)
-        for number in [number for number, home in self._homes.items() if home == worker]:
-            del self._homes[number]
+        for number in [number for number, home in self._worker_of.items() if home == worker]:
+            del self._worker_of[number]
             self._positions.pop(number, None)
 
     def _assign(self, client: Client, numbers: Sequence[int], lost: Collection[str]) -> None:
@@ -240,20 +240,20 @@ class ShardPool(Shards):
 
         Now and then the shards are also spread evenly over all present workers.
         """
-        look = time.monotonic() > self._looked + LOOK_SECONDS
-        if not look and all(number in self._homes for number in numbers):
+        look = time.monotonic() > self._looked + REBALANCE_SECONDS
+        if not look and all(number in self._worker_of for number in numbers):
             return
         workers = sorted(_workers(client, lost))
-        for worker in {*self._homes.values()}.difference(workers):
+        for worker in {*self._worker_of.values()}.difference(workers):
             self._drop(worker)
-        load = Counter(self._homes.values())
+        load = Counter(self._worker_of.values())
         for number in numbers:
-            if number not in self._homes:
-                self._homes[number] = min(workers, key=lambda worker: load[worker])
-                load[self._homes[number]] += 1
+            if number not in self._worker_of:
+                self._worker_of[number] = min(workers, key=lambda worker: load[worker])
+                load[self._worker_of[number]] += 1
         if look:
             self._looked = time.monotonic()
-            self._spread({worker: [n for n in numbers if self._homes[n] == worker] for worker in workers})
+            self._spread({worker: [n for n in numbers if self._worker_of[n] == worker] for worker in workers})
 
     def _spread(self, held: dict[str, list[int]]) -> None:
         """Move shards from the workers with the most to those with the fewest."""
@@ -263,7 +263,7 @@ class ShardPool(Shards):
                 return
             number = held[most].pop()
             held[least].append(number)
-            self._homes[number] = least
+            self._worker_of[number] = least
             self._positions.pop(number, None)
 
 
@@ -272,7 +272,7 @@ def _workers(client: Client, lost: Collection[str] = ()) -> set[str]:
 
     Lost workers that stay known to the scheduler are returned after a while: the message was lost, not the worker.
     """
-    stop = time.monotonic() + LINGER_SECONDS
+    stop = time.monotonic() + DEPARTURE_SECONDS
     while True:
         known = set(client.nthreads())
         if not known:

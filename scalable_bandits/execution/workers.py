@@ -24,9 +24,9 @@ from distributed import Client, Future, KilledWorker, WorkerPlugin, get_worker
 from scalable_bandits.execution.base import ClusterError, Event, Execution, drained, failed
 from scalable_bandits.execution.clusters import connection_lost
 
-LOOK_SECONDS = 2.0  # time after which the threads of the workers are counted again
-ANEW = 3  # most submissions of a task whose workers die before it starts
-_ON_WORKER = object()  # value of a task whose result has to be fetched
+COUNT_SECONDS = 2.0  # time after which the threads of the workers are counted again
+MOST_RESUBMISSIONS = 3  # most submissions of a task whose workers die before it starts
+_NOT_FETCHED = object()  # value of a task whose result has to be fetched
 
 
 class FunctionPlugin(WorkerPlugin):
@@ -124,7 +124,7 @@ class Workers(Execution):
         unique = f"{key}-{again}-{self._name[-8:]}"
         future = self._client.submit(perform, self._name, key, arguments, key=unique, pure=False, retries=0)
         self._tasks[key] = Task(arguments, future, again)
-        future.add_done_callback(lambda _: self._events.put(Event("done", key, _ON_WORKER)))
+        future.add_done_callback(lambda _: self._events.put(Event("done", key, _NOT_FETCHED)))
 
     def _report(self, event: Any) -> None:
         """Take the report of a task, in the client's thread: it started, or returned a number."""
@@ -133,7 +133,7 @@ class Workers(Execution):
     def _count(self) -> None:
         """Count the threads of the workers now and then: workers come late, and leave."""
         now = time.monotonic()
-        if now > self._looked + LOOK_SECONDS and self._client.status == "running":
+        if now > self._looked + COUNT_SECONDS and self._client.status == "running":
             self._looked = now
             with suppress(OSError):  # if the connection is lost, so are the tasks, which raise an error
                 self.slots = max(sum(self._client.nthreads().values()), 1)
@@ -149,23 +149,23 @@ class Workers(Execution):
                 found += [Event("lost", event.key, where=task.where)] if task.where else []
                 found.append(event)
                 task.where = event.where
-            elif event.value is _ON_WORKER and self._innocent(task):
+            elif event.value is _NOT_FETCHED and self._may_resubmit(task):
                 self._submit(event.key, task.arguments, task.again + 1)
             else:
                 del self._tasks[event.key]
                 found.append(self._end(event, task.future))
         return found
 
-    def _innocent(self, task: Task) -> bool:
+    def _may_resubmit(self, task: Task) -> bool:
         """Return whether a task failed only because workers died on which it waited, and may be submitted again."""
-        if task.future.status != "error" or task.again >= ANEW or self._client.status != "running":
+        if task.future.status != "error" or task.again >= MOST_RESUBMISSIONS or self._client.status != "running":
             return False
         error = task.future.exception()
         return isinstance(error, KilledWorker) and not task.where.startswith(f"{error.last_worker.address} ")
 
     def _end(self, event: Event, future: Future[Any]) -> Event:
         """Return the event of a task's end, with its result or error."""
-        fetch = event.value is _ON_WORKER
+        fetch = event.value is _NOT_FETCHED
         if fetch and future.status not in ("finished", "error"):
             raise self._lost()
         try:

@@ -50,8 +50,7 @@ def _of_runs(runs: Mapping[str, Trajectory]) -> list[_Curves]:
     """Return the regret curve of each run, by label."""
     found = []
     for number, (label, run) in enumerate(runs.items()):
-        points = min(POINTS, len(run))
-        even, log = run.curve(points), run.curve(points, log=True)
+        even, log = run.curve(POINTS), run.curve(POINTS, log=True)
         rounds, first = np.unique(np.concatenate([even.round, log.round]), return_index=True)
         values = np.concatenate([even.cumulative_regret, log.cumulative_regret])[first]
         found.append(_Curves(number, label, rounds, values[None]))

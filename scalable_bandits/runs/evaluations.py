@@ -188,14 +188,16 @@ class EvaluationLoop:
         self._ended = plan.told + sum(t.state == "failed" and t.final for t in self.tickets.values())
         self._final_failures: Counter[int] = Counter()  # by candidate, since its last success
         self._resume_tickets()
+        self._advance(self._ended - plan.told)
 
     def _resume_tickets(self) -> None:
-        """Sort the tickets of earlier processes: those of pending points run again, the others were told."""
+        """Classify the tickets of earlier processes: those of pending points run again, all others have a value."""
         pending = Counter(self._policy.pending_points.numbers)
         for ticket in sorted(self.tickets.values(), key=lambda t: t.number):
             candidate = ticket.candidate
             if ticket.final:
-                self._final_failures[candidate] = (ticket.state == "failed") * (self._final_failures[candidate] + 1)
+                before = self._final_failures[candidate]
+                self._final_failures[candidate] = before + 1 if ticket.state == "failed" else 0
             elif pending[candidate]:
                 pending[candidate] -= 1
                 self._interrupted.setdefault(candidate, deque()).append(ticket)
@@ -245,7 +247,7 @@ class EvaluationLoop:
         candidate = int(self._policy.domain.find(self._policy.space.parse(x)[0])[0])
         if self._interrupted.get(candidate):
             return self._interrupted[candidate].popleft()
-        ticket = Ticket(len(self.tickets), candidate)
+        ticket = Ticket(max(self.tickets, default=-1) + 1, candidate)  # numbers may be missing after a recovery
         self.tickets[ticket.number] = ticket
         self._change(ticket, "proposed")
         return ticket
@@ -253,7 +255,7 @@ class EvaluationLoop:
     def _start(self, ticket: Ticket) -> None:
         key = f"evaluate {self._name}-{ticket.number}-{ticket.failures}"
         self._in_flight[key] = ticket
-        self._executor.submit(key, self._policy.finite_space.value(ticket.candidate))
+        self._executor.submit(key, self._policy.domain.value(ticket.candidate))
 
     def _handle(self, ticket: Ticket, event: Event) -> None:
         """Update a ticket by an event of its task."""

@@ -176,6 +176,7 @@ class _Run:
         if recording is not None:
             before = recording.store.read(names=["x", "y"])
             xs, ys = list(before["x"]), before["y"].tolist()
+            self.policy.pending_points.replace(recording.store.pending, reissue=True)
         if self.parallel is None and self.on is None:
             return self._in_turn(xs, ys)
         return self._in_flight(xs, ys, recording)
@@ -200,7 +201,6 @@ class _Run:
             from scalable_bandits.store.tickets import TicketLog
 
             log = TicketLog(recording.store)
-            policy.pending_points.replace(recording.store.pending, reissue=True)
         name = function_name(self.function).rpartition(":")[2].rpartition(".")[2]
 
         def collect(x: Any, y: float) -> None:

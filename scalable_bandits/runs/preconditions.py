@@ -17,4 +17,5 @@ def check_fresh(policy: Policy) -> None:
 def check_unrecorded(policy: Policy) -> None:
     """Raise ValueError if a recording of a policy is open, since it would not record the run."""
     if policy.recorded:
-        checks.refuse("policy", "one that an open recording keeps", "one without: close the recording first")
+        given = "a policy that an open recording records"
+        checks.refuse("policy", given, "a policy without an open recording: close the recording first")

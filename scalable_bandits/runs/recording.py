@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -56,7 +55,7 @@ def _specified(run: StoredRun, name: str) -> Any:
     def fill(value: Any, place: str) -> Any:
         if isinstance(value, Mapping):
             if "function" in value and "type" not in value:
-                allowed = "plain data: run the script that made this run again, which continues it"
+                allowed = "plain data, which a store can keep: to continue this run, run its script again"
                 checks.refuse(place, value["function"], allowed)
             if "array" in value and "type" not in value:
                 return run.input(value)
@@ -101,11 +100,11 @@ def open_run(
         )  # fmt: skip
     try:
         _check_same(store, kind, fields, given)
+        if planned is not None:
+            store.plan(max(planned, len(store)))
     except BaseException:
         store.close(orderly=store.orderly)
         raise
-    if planned is not None:
-        store.plan(max(planned, len(store)))
     return store
 
 
@@ -179,7 +178,7 @@ class Checkpoints:
         try:
             self.save()
         except OSError as error:
-            warnings.warn(f"store {self.store.location.name}: no checkpoint was saved ({error})", stacklevel=5)
+            checks.warn(f"store {self.store.location.name}: no checkpoint was saved ({error})")
 
     def restore(self) -> int:
         """Restore a fresh policy from the latest checkpoint; return its number of rounds."""
@@ -190,7 +189,7 @@ class Checkpoints:
 def replay(
     policy: Policy, store: ObservationStore, start: int, allowed: Callable[[int], Mask | None] | None = None
 ) -> None:
-    """Replay a simulation's rounds from `start` on, with `propose` where that changes later rounding."""
+    """Tell the policy a simulation's rounds after the first `start`, asking too where that changes later rounding."""
     differing = 0
     for first in range(start, len(store), REPLAY_BLOCK):
         rows = store.read(first, first + REPLAY_BLOCK, ["candidate", "y", "x"])
@@ -201,10 +200,9 @@ def replay(
                 differing += proposed != candidate
             policy.observe(candidate, y)
     if differing:
-        warnings.warn(
+        checks.warn(
             f"store {store.location.name}: in {differing} of its rounds this machine would have played another point "
-            "(its arithmetic rounds differently); the run continues from the stored rounds",
-            stacklevel=3,
+            "(its arithmetic rounds differently); the run continues from the stored rounds"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -62,8 +63,9 @@ def runs_in(place: Any) -> Iterator[Any]:
     if not isinstance(place, str | Path) or "://" in str(place):
         yield place
         return
-    marks = (f"{COMMITTED}/{file}" for file in ("zarr.json", "record.json", "writer.lock"))
-    folders = {file.parent.parent for mark in marks for file in Path(place).rglob(mark)}
+    marks = {"zarr.json", "record.json", "writer.lock"}
+    inside = ((Path(folder), files) for folder, _, files in os.walk(place))
+    folders = {folder.parent for folder, files in inside if folder.name == COMMITTED and marks.intersection(files)}
     found = sorted(run for run in folders if run == Path(place) or not _ASIDE.search(run.name))
     if not found and study_record(place) is not None:
         return
@@ -88,14 +90,14 @@ def status(place: Any) -> Status:
         series = {field.name for field in run.fields}
         last = run.read(max(len(run) - 1, 0), names=["cumulative_regret"]) if "cumulative_regret" in series else {}
         regret = float(last["cumulative_regret"][-1]) if last and len(run) else math.nan
-        largest = _largest(run)
+        largest, state, size = _largest(run), _state(run), run.size()
     except (StoreError, OSError) as error:
         return Status(str(place), "", "", 0, None, str(error), math.nan, None, math.nan, math.nan)
     specification = run.specification
     against = specification.get("environment", specification.get("function", {}))
     return Status(
-        run.location.name, _type(specification.get("policy", {})), _type(against), len(run), run.planned, _state(run),
-        run.last_write or math.nan, run.size(), regret, largest,
+        run.location.name, _type(specification.get("policy", {})), _type(against), len(run), run.planned, state,
+        run.last_write or math.nan, size, regret, largest,
     )  # fmt: skip
 
 
@@ -165,6 +167,8 @@ def check(place: Any) -> list[Check]:
     if isinstance(place, str | Path):
         parts = list(check_study(place))
         found += [Check(str(place), parts)] if parts else []
+        if found and "://" in str(place):  # runs below a URL are not listed
+            return found
     return found + [Check(_name_of(run), list(check_run(run))) for run in runs_in(place)]
 
 
@@ -271,5 +275,6 @@ def resume(
     if on is not None or parallel is not None:
         checks.refuse("on, parallel", (on, parallel), "None: a simulation runs in this process")
     if "available" in run.specification:
-        checks.refuse("store", "availability sets by a function", "a run without; run its script again")
+        given = f"{run.location.name}, whose availability sets are given by a function"
+        checks.refuse("store", given, "a run without `available`: to continue this one, run its script again")
     return simulate(policy, environment_of(run), target, store=place, progress=progress)

@@ -113,9 +113,10 @@ class Trajectory:
         log
             Whether the rounds are spaced evenly on a logarithmic axis.
         """
-        points, last = checks.integer("points", points, 1), len(self)
-        spaced = np.geomspace(1, last, points) if log else np.linspace(1, last, points)
-        rounds = np.unique(np.rint(spaced[-min(points, last) :]).astype(np.int64)) if points > 1 else np.array([last])
+        last = len(self)
+        count = min(checks.integer("points", points, 1), last)
+        spaced = np.geomspace(1, last, count) if log else np.linspace(1, last, count)
+        rounds = np.unique(np.rint(spaced).astype(np.int64)) if count > 1 else np.array([last])
         if isinstance(self._series, Mapping):
             return Curve(rounds + self.first_round - 1, self.cumulative_regret[rounds - 1])
         return Curve(rounds, self._series.sample("cumulative_regret", rounds))

@@ -62,6 +62,8 @@ class ArrayJournal:
         for number in range(max(numbers) + 1):
             try:
                 pieces.append(array[number * SEGMENT : (number + 1) * SEGMENT].tobytes())
+            except OSError:  # the store cannot be reached
+                raise
             except Exception:  # damaged segment: its frames count as missing
                 pieces.append(bytes(SEGMENT))
         data = b"".join(pieces).rstrip(b"\0")

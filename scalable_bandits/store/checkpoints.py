@@ -8,7 +8,6 @@ observations are used instead. Two checkpoints are overwritten in turn, so that 
 from __future__ import annotations
 
 import math
-import warnings
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from scalable_bandits import checks
 from scalable_bandits.store.errors import one_line
 from scalable_bandits.store.layout import WHOLE, bytes_document, group_document
 from scalable_bandits.store.locations import METADATA, Location
@@ -117,8 +117,8 @@ def load(location: Location, most: int, stamp: str = "", run: str = "") -> tuple
 def set_aside(location: Location, name: str, why: str) -> None:
     """Set a damaged checkpoint aside, with a warning."""
     where = location.set_aside(f"{GROUP}/{name}")
-    text = f"the checkpoint {GROUP}/{name} is damaged and was not used; it was {where} ({why})"
-    warnings.warn(f"store {location.name}: {text}; the other one or the observations are used", stacklevel=5)
+    text = f"the checkpoint {GROUP}/{name} cannot be used ({why}) and was {where}"
+    checks.warn(f"store {location.name}: {text}; the other one or the observations are used")
 
 
 class Restorable(Protocol):

@@ -34,7 +34,7 @@ def one_line(error: Exception) -> str:
 def store_errors(name: str, doing: str) -> Iterator[None]:
     """Add to an error the name of the store and what was being done.
 
-    An `OSError` keeps its class and number. Errors caused by unreadable metadata, and errors of icechunk, become
+    An `OSError` keeps its number. Errors caused by unreadable metadata, and errors of icechunk, become
     `StoreDamaged`.
     """
     try:
@@ -45,7 +45,7 @@ def store_errors(name: str, doing: str) -> Iterator[None]:
         if error.errno is None or str(error).startswith("store "):
             raise
         text = f"store {name}: {doing} failed: {error.strerror or error}"
-        raise type(error)(error.errno, text) from error
+        raise OSError(error.errno, text) from error  # which picks FileNotFoundError and the like
     except BaseException as error:  # a panic in icechunk's Rust code is not an Exception
         if type(error).__module__.partition(".")[0] != "icechunk" and type(error).__name__ != "PanicException":
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import itertools
 import json
 import os
@@ -170,7 +171,12 @@ class Folder(Location):
         return len(left)
 
     def size(self) -> int | None:
-        return sum(f.stat().st_size for f in self.path.rglob("*") if f.is_file())
+        total = 0
+        for folder, _, files in os.walk(self.path):
+            for name in files:
+                with suppress(FileNotFoundError):  # its writer has removed it meanwhile
+                    total += Path(folder, name).stat().st_size
+        return total
 
     def writer(self) -> dict[str, Any] | None:
         record = self.path / COMMITTED / "writer.json"
@@ -188,7 +194,7 @@ class Folder(Location):
         if self.path.exists():
             return ""
         folder, name = self.path.parent, self.path.name
-        found = [p for suffix in ("recovering", "upgrading") for p in folder.glob(f"{name}.{suffix}*")]
+        found = [p for suffix in ("recovering", "upgrading") for p in folder.glob(f"{glob.escape(name)}.{suffix}*")]
         complete = sorted(p for p in found if (p / self.record_file).exists())
         return complete[-1].name if complete else ""
 

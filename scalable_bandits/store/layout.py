@@ -57,7 +57,7 @@ def read_attributes(location: Location) -> Copies:
         attributes = (document or {}).get("attributes")
         if path and isinstance(attributes, dict):
             attributes = attributes.get(COPY)
-        if not isinstance(attributes, dict) or "schema" not in attributes:
+        if not isinstance(attributes, dict) or "schema" not in attributes or attributes.get("kind") == "study":
             damaged[file] = "it is missing" if document is None else "the attributes of the run are not in it"
         elif (attributes["schema"] != 1 or "digest" in attributes) and not is_signed(attributes):
             damaged[file] = "its attributes do not match their digest"

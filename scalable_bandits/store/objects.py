@@ -79,14 +79,15 @@ class Objects(Location):
         return attributes
 
     def lock(self, takeover: bool) -> None:
-        mine = this_process()
+        mine = {**this_process(), "token": uuid.uuid4().hex}
         if self._put_lock(mine):
             self._own_lock = mine
             return
         record = self._lock_owner()
         if record and not takeover and may_be_running(record):
             raise StoreLocked(locked_message(self.name, record))
-        self._remove_lock()
+        if self._lock_owner() == record:
+            self._remove_lock()
         if not self._put_lock(mine):
             text = "another process opened it at the same moment; only one process can write a run"
             raise StoreLocked(f"store {self.name}: {text}")
@@ -95,7 +96,7 @@ class Objects(Location):
     def _put_lock(self, record: dict[str, Any]) -> bool:
         """Make the lock with this record if there is none; return whether this process has the lock."""
         self._open_bookkeeping()
-        data = json.dumps({**record, "token": uuid.uuid4().hex}).encode()
+        data = json.dumps(record).encode()
         buffer = default_buffer_prototype().buffer.from_bytes(data)
         sync(self.store.set_if_not_exists(self._LOCK, buffer))
         return self.get(self._LOCK) == data
@@ -125,8 +126,8 @@ class Objects(Location):
         return record if record and may_be_running(record) else None
 
     def unlock(self) -> None:
-        if self._own_lock is not None:
-            self._own_lock = None
+        own, self._own_lock = self._own_lock, None
+        if own is not None and self._lock_owner() == own:  # another process may have taken it over
             self._remove_lock()
 
 

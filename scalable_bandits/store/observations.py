@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NoReturn, Self
 
@@ -175,7 +174,7 @@ class ObservationStore(RunWriter):
             store = cls.open(place, mode, durability=durability)
         store.repairs = [*recovered, *store.repairs]
         if store.repairs:
-            warnings.warn(f"store {location.name}: {'; '.join(store.repairs)}", stacklevel=2)
+            checks.warn(f"store {location.name}: {'; '.join(store.repairs)}")
         return store
 
     @classmethod
@@ -229,7 +228,7 @@ class ObservationStore(RunWriter):
             store.refresh()
         found = [*store.problems, *store.notes()]
         if found:
-            warnings.warn(f"store {location.name}: {'; '.join(found)}", stacklevel=3)
+            checks.warn(f"store {location.name}: {'; '.join(found)}")
         return store
 
     @staticmethod
@@ -242,7 +241,7 @@ class ObservationStore(RunWriter):
         if sibling:
             location.finish_move(sibling)
             text = f"it was moved here from {sibling}, which completes an interrupted recovery or upgrade"
-            warnings.warn(f"store {location.name}: {text}", stacklevel=4)
+            checks.warn(f"store {location.name}: {text}")
 
     @staticmethod
     def _find_attributes(location: Location) -> Copies:
@@ -279,7 +278,7 @@ class ObservationStore(RunWriter):
         location.move(kept)
         sibling.move(location)
         text = f"store {location.name}: upgraded to schema {SCHEMA}; the original is in {kept.name}"
-        warnings.warn(text, stacklevel=4)
+        checks.warn(text)
         return read_attributes(location).attributes or {}
 
 

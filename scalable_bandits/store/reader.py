@@ -169,18 +169,18 @@ class StoredRun:
         for name in fields if names is None else names:
             if name not in (ROUND.name, *fields):
                 checks.refuse("names", name, nearest(str(name), (ROUND.name, *fields)))
-        folded = min(end, self.chunks.whole)
+        in_chunks = min(end, self.chunks.whole)
         tail = self._rows.view(max(start - self.chunks.whole, 0), max(end - self.chunks.whole, 0))
         columns: Columns = {}
         for name in fields if names is None else names:
             if name == ROUND.name:
                 columns[name] = np.arange(start + 1, end + 1)
-            elif start >= folded:
+            elif start >= in_chunks:
                 columns[name] = tail[name].copy()
             elif end <= self.chunks.whole:
-                columns[name] = self.chunks.read(name, start, folded)
+                columns[name] = self.chunks.read(name, start, in_chunks)
             else:
-                columns[name] = np.concatenate([self.chunks.read(name, start, folded), tail[name]])
+                columns[name] = np.concatenate([self.chunks.read(name, start, in_chunks), tail[name]])
         return columns
 
     def sample(self, name: str, rounds: np.ndarray) -> np.ndarray:

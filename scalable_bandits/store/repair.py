@@ -104,7 +104,7 @@ def _lengthen(store: RunWriter) -> None:
         store.repairs.append("arrays of different lengths were given the same length")
     if len(store._rows) and committed > store.chunks.whole:
         ends = store.chunks.whole, committed
-        store._unpublished = (
+        store._last_chunk_damaged = (
             store.chunks.published() is None or store.chunks.first_unreadable(ROUND.name, *ends) < committed
         )
 
@@ -162,10 +162,14 @@ def recover(run: StoredRun, create: Callable[..., RunWriter]) -> str:
         sibling, run.fields, specification=run.specification, planned=run.planned, chunk=run.chunk, attributes=given,
         inputs=_inputs(run),
     )  # fmt: skip
-    _copy_rounds(run, store)
-    store.note_pending(run.pending, run.proposals)
-    for frame in run.tickets():
-        store.write_frame(TICKETS, Entry.of(frame))
+    try:
+        _copy_rounds(run, store)
+        store.note_pending(run.pending, run.proposals)
+        for frame in run.tickets():
+            store.write_frame(TICKETS, Entry.of(frame))
+    except BaseException:
+        store.close(orderly=False)
+        raise
     store.close(orderly=run.orderly)
     location.move(kept)
     sibling.move(location)

@@ -29,8 +29,8 @@ def scan_schema_1(location: Location, attributes: Mapping[str, Any]) -> Scan:
     """Scan the files of a run of schema 1."""
     rounds = _count(location, attributes)
     data = location.read_schema_1(JOURNAL_1)
-    folded, width = rounds // attributes["chunk"] * attributes["chunk"], Rows(fields_of(attributes)).width
-    contents = _in_order(data, folded, width)
+    in_chunks, width = rounds // attributes["chunk"] * attributes["chunk"], Rows(fields_of(attributes)).width
+    contents = _in_order(data, in_chunks, width)
     file = f"{location.log_folder}/{JOURNAL_1}"
     notes = [f"{file} ends in a torn tail of {contents.torn} bytes"] if contents.torn else []
     record = CommitRecord("", rounds=rounds)
@@ -39,10 +39,10 @@ def scan_schema_1(location: Location, attributes: Mapping[str, Any]) -> Scan:
     return Scan(record, logs, dict.fromkeys(logs, Extent(0)), [], notes)
 
 
-def _in_order(data: bytes, folded: int, width: int) -> Contents:
+def _in_order(data: bytes, in_chunks: int, width: int) -> Contents:
     """Return the frames of a journal of schema 1, up to the first that does not continue the one before.
 
-    `folded` is the number of rounds in whole chunks, `width` the number of bytes of a row.
+    `in_chunks` is the number of rounds in whole chunks, `width` the number of bytes of a row.
     """
     items: list[Any] = []
     good = seen = 0
@@ -51,7 +51,7 @@ def _in_order(data: bytes, folded: int, width: int) -> Contents:
             if items:
                 break
             seen = frame.first
-        elif frame.first > max(seen, folded) or (frame.kind == Kind.ROWS and frame.first < seen):
+        elif frame.first > max(seen, in_chunks) or (frame.kind == Kind.ROWS and frame.first < seen):
             break
         if frame.kind == Kind.ROWS:
             seen = frame.first + len(frame.payload) // width

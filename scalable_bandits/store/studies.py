@@ -11,7 +11,6 @@ import json
 import re
 import time
 import uuid
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +56,7 @@ class StudyStore:
         self._location = locate(place)
         self._names = [_slugs(record[name]) for name in ("cases", "policies")]
         self._notes = Notes(self.shape, record["horizon"])
-        self._written = 0.0
+        self._written = self._write_seconds = 0.0  # time of the last write of the notes, and its duration
         found = _find(self._location)
         self._study = found.get("id", "")
         problems = []
@@ -67,7 +66,7 @@ class StudyStore:
             self._notes.load_unsigned(self._location)
         if problems:
             text = f"{'; '.join(problems)}: their numbers are left out until the study is run again"
-            warnings.warn(f"store {place}: {text}", stacklevel=3)
+            checks.warn(f"store {place}: {text}")
 
     @classmethod
     def take_up(cls, place: str | Path, record: Mapping[str, Any]) -> StudyStore:
@@ -104,6 +103,7 @@ class StudyStore:
 
     def _write(self) -> None:
         """Write the groups, the notes and, last, the attributes."""
+        began = time.monotonic()
         attributes = {"kind": "study", "schema": SCHEMA, "id": self._study, **self.record}
         signed = sign(json.loads(json.dumps(attributes)))
         for case in self._names[0]:
@@ -115,6 +115,7 @@ class StudyStore:
             self._location.put_document("", group_document(signed))
         self._location.commit_transaction()
         self._written = time.monotonic()
+        self._write_seconds = self._written - began
 
     @staticmethod
     def check_place(place: str | Path) -> None:
@@ -144,8 +145,8 @@ class StudyStore:
     ) -> None:
         """Record the results of a run that its own store does not have."""
         self._notes.keep(run, uniform, seconds, series, plays)
-        if time.monotonic() - self._written > SECONDS:
-            self.close()
+        if time.monotonic() - self._written > max(SECONDS, 10.0 * self._write_seconds):
+            self._write()
 
     def close(self) -> None:
         """Write the notes."""

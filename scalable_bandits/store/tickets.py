@@ -22,7 +22,7 @@ class Change(NamedTuple):
 
     number: int  # number of the ticket
     time: float  # seconds since 1970
-    fields: dict[str, Any]  # state, candidate, attempts, ...
+    fields: dict[str, Any]  # state, candidate, starts, failures, where, error, final
 
 
 class TicketLog:

@@ -55,11 +55,11 @@ def upgrade(run: StoredRun) -> dict[str, Any]:
     location, name = run.location, uuid.uuid4().hex[:16]
     attributes = sign_attributes({**run.attributes, "schema": SCHEMA, "id": name})
     table = run.chunks.compute_digests()
-    folded, rows = len(table) * run.chunk, run.rows()
+    in_chunks, rows = len(table) * run.chunk, run.rows()
     pending = pendings.encode(run.pending, run.proposals, run.dimension)
     entries = [
-        Entry(Kind.START, folded, pending),
-        Entry(Kind.ROWS, folded, rows.encode(rows.view())),
+        Entry(Kind.START, in_chunks, pending),
+        Entry(Kind.ROWS, in_chunks, rows.encode(rows.view())),
         Entry(Kind.PENDING, len(run), pending),
     ]
     if run.orderly:
@@ -76,8 +76,8 @@ def upgrade(run: StoredRun) -> dict[str, Any]:
         log = Log(location, name, log_name, Extent(1))
         log.create(made)
         extents[log_name] = log.extent(len(run))
-    published = run.chunks.published() if len(run) > folded else None
-    committed = folded if published is None else folded + len(next(iter(published.values())))
+    published = run.chunks.published() if len(run) > in_chunks else None
+    committed = in_chunks if published is None else in_chunks + len(next(iter(published.values())))
     tail = () if published is None else tuple(map(digests.digest, published.values()))
     record = CommitRecord(name, attributes["digest"], committed, digests.chain(table), tail, extents)
     location.write_record(record.to_plain())

@@ -38,14 +38,14 @@ from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS, CommitRecord
 from scalable_bandits.store.rows import Columns, Rows
 from scalable_bandits.store.scan import NOTHING, Scan
 
-BLOCK_SECONDS = 1.0  # durability "block": longest time without a write, thus the most that a crash can lose
+BLOCK_SECONDS = 1.0  # durability "block": rows that come so long after the last write are written at once
 BLOCK_BYTES = 2**25  # size of the rows written at once: writing one chunk at a time is half as fast
 
 Durability = Literal["round", "block"]
 
 
 class RunWriter(StoredRun):
-    """One run, open for writing (or reading only); `block` rows are held back for `block_seconds` at the most."""
+    """Run that is open for writing, or for reading only; with durability "block", up to `block` rows are in memory."""
 
     def __init__(
         self, location: Location, attributes: Mapping[str, Any], durability: Durability, writable: bool,
@@ -58,7 +58,7 @@ class RunWriter(StoredRun):
         self._logged = 0  # number of rows after the whole chunks that are in the journal
         self._logged_pending: list[int] = []  # pending candidates in the journal
         self._journal_overlaps = False  # whether the journal has rounds that are in whole chunks too
-        self._unpublished = False  # whether the unfinished chunk in the arrays is damaged
+        self._last_chunk_damaged = False  # whether the unfinished chunk in the arrays is damaged
         self._flushed = time.monotonic()
         self._record = CommitRecord(attributes.get("id", ""))
         self._record_uncertain = False  # whether the commit record on disk may differ
@@ -96,10 +96,11 @@ class RunWriter(StoredRun):
         """
         self._check_writable()
         rows, count = self._rows.check(columns)
+        late = self.durability == "block" and self._overdue()
         # Before the new rows are accepted: if it fails, nothing has changed.
         if len(self._rows) >= self.block:
-            self._fold()
-        elif self.durability == "block" and self._overdue():
+            self._write_whole_chunks()
+        elif late:
             self.flush()
         if self.durability == "round":
             with store_errors(self.location.name, "writing rounds"):
@@ -108,9 +109,9 @@ class RunWriter(StoredRun):
             self._logged = len(self._rows)
             self._logged_pending = list(self.pending)  # the journal's rows imply it
             return
-        written = self._fold(rows, count) if count >= self.block else 0
+        written = self._write_whole_chunks(rows, count) if count >= self.block else 0
         self.take(rows, count, skip=written)
-        if self._overdue():
+        if late or self._overdue():
             with suppress(OSError):  # the rows are accepted; the next call raises the error
                 self.flush()
 
@@ -148,7 +149,7 @@ class RunWriter(StoredRun):
         """Make all rounds appended so far durable."""
         self._check_writable()
         if len(self._rows) >= self.chunk:
-            self._fold()
+            self._write_whole_chunks()
         with store_errors(self.location.name, "writing rounds"):
             new_rows = self._logged < len(self._rows)
             if new_rows:
@@ -178,7 +179,7 @@ class RunWriter(StoredRun):
                 self._finish_commit()
         finally:
             self.writable = False
-            for log in self._logs.values():
+            for log in (*self._logs.values(), *self._old_logs):
                 log.close()
             self._arrays.close()
             self.location.unlock()
@@ -307,15 +308,15 @@ class RunWriter(StoredRun):
                 self._old_logs.pop()
             self.location.commit_transaction()
 
-    def _first_frames(self, folded: int, start: int = 0, closed: bool = False) -> list[Entry]:
-        """Return the first frames of a journal after `folded` rounds, with the logged rows from `start` on."""
-        entries = [Entry(Kind.START, folded, self._pending())]
+    def _first_frames(self, in_chunks: int, start: int = 0, closed: bool = False) -> list[Entry]:
+        """Return the first frames of a journal after `in_chunks` rounds, with the logged rows from `start` on."""
+        entries = [Entry(Kind.START, in_chunks, self._pending())]
         if self._logged > start:
             rows = self._rows.view(start, self._logged)
-            entries.append(Entry(Kind.ROWS, folded, self._rows.encode(rows)))
-            entries.append(Entry(Kind.PENDING, folded + self._logged - start, self._pending()))
+            entries.append(Entry(Kind.ROWS, in_chunks, self._rows.encode(rows)))
+            entries.append(Entry(Kind.PENDING, in_chunks + self._logged - start, self._pending()))
         if closed:
-            entries.append(Entry(Kind.CLOSED, folded + max(self._logged - start, 0), self._pending()))
+            entries.append(Entry(Kind.CLOSED, in_chunks + max(self._logged - start, 0), self._pending()))
         return entries
 
     def _replace_log(self, name: str, entries: Sequence[Entry]) -> None:
@@ -327,7 +328,7 @@ class RunWriter(StoredRun):
         earlier.remove()
         self.location.commit_transaction()
 
-    def _fold(self, fresh: Columns | None = None, count: int = 0) -> int:
+    def _write_whole_chunks(self, fresh: Columns | None = None, count: int = 0) -> int:
         """Write the whole chunks in the held and `count` fresh rows; return the number of fresh rows written."""
         held = len(self._rows)
         whole = (held + count) // self.chunk * self.chunk
@@ -355,12 +356,12 @@ class RunWriter(StoredRun):
         self._arrays.write(self.chunks.whole, pieces, count, digest)
         table = np.concatenate(tables)
         self._logs[DIGESTS].append(Entry(Kind.DIGESTS, self.chunks.whole // self.chunk, digests.encode(table)))
-        folded, logged, journal = self.chunks.whole + count, max(self._logged - count, 0), self._logs[ROUNDS]
+        in_chunks, logged, journal = self.chunks.whole + count, max(self._logged - count, 0), self._logs[ROUNDS]
         overlaps = bool(self._journal_overlaps or self._logged or self._logged_pending or self.pending)
-        following = self._next_journal(journal, folded, count) if overlaps else None
+        following = self._next_journal(journal, in_chunks, count) if overlaps else None
         logs = {**self._logs, ROUNDS: following or journal}
         chain = digests.chain(table, self._record.chain)
-        record = self._next_record(logs, folded + logged, rounds=folded, chain=chain, tail=())
+        record = self._next_record(logs, in_chunks + logged, rounds=in_chunks, chain=chain, tail=())
         earlier = [*self._old_logs, journal] if following else self._old_logs
         logged_pending = list(self.pending) if following else self._logged_pending
         known = self.chunks.digests_with(table)
@@ -373,27 +374,27 @@ class RunWriter(StoredRun):
             raise
         # Assignments only: without a call in between, no signal handler can interrupt them.
         self._record, self._logs, self._rows, self._logged = record, logs, rest, logged
-        self.chunks.whole, self.chunks.committed, self.chunks.table = folded, folded, known
+        self.chunks.whole, self.chunks.committed, self.chunks.table = in_chunks, in_chunks, known
         self._old_logs, self._logged_pending = earlier, logged_pending
         self._journal_overlaps = overlaps and following is None
         self._record_uncertain = False
-        self._acknowledge(folded + logged)
+        self._acknowledge(in_chunks + logged)
 
-    def _next_journal(self, journal: Log, folded: int, count: int) -> Log | None:
-        """Return a journal after `folded` rounds in whole chunks, `count` of them new; None if it cannot be made."""
+    def _next_journal(self, journal: Log, in_chunks: int, count: int) -> Log | None:
+        """Return a journal after `in_chunks` rounds in whole chunks, `count` of them new; None if it cannot be made."""
         with suppress(OSError):  # the old journal remains valid, and the next chunk tries again
             following = journal.next_generation()
-            following.create(self._first_frames(folded, count))
+            following.create(self._first_frames(in_chunks, count))
             return following
         return None
 
     def _publish(self) -> tuple[int, ...]:
         """Write the unfinished chunk, and give the arrays the length of the run; return the digests of the chunk."""
         self._arrays.resize(len(self))  # first: zarr writes a chunk that ends with its array without reading it
-        if self._record.rounds == len(self) and not self._unpublished:
+        if self._record.rounds == len(self) and not self._last_chunk_damaged:
             return self._record.tail
         rows = self._rows.view()
         if len(self._rows):
             self._arrays.write(self.chunks.whole, [rows], len(self._rows))
-        self._unpublished = False
+        self._last_chunk_damaged = False
         return tuple(digests.digest(rows[f.name]) for f in self.fields) if len(self._rows) else ()

@@ -126,12 +126,12 @@ def test_a_client_that_is_killed(when, client):
 @pytest.mark.slow
 def test_idle_timeout():
     """A scheduler that closes when nothing is submitted for a while stays while a sharded run is at work."""
-    options = {"idle_timeout": f"{2 * actors.BEAT_SECONDS}s"}
+    options = {"idle_timeout": f"{2 * actors.KEEPALIVE_SECONDS}s"}
     with (
         LocalCluster(n_workers=1, processes=False, dashboard_address=None, scheduler_kwargs=options) as cluster,
         client_of(cluster) as client,
     ):
-        policy, environment, stop = policy_of(client), function(), time.monotonic() + 6 * actors.BEAT_SECONDS
+        policy, environment, stop = policy_of(client), function(), time.monotonic() + 6 * actors.KEEPALIVE_SECONDS
         here = policy_of()
         while time.monotonic() < stop:
             x = policy.ask()
@@ -265,7 +265,7 @@ distributed.versions.version = hidden
                 found += play(policy, environment, t)
             unfit = cluster.worker("--preload", str(tmp_path / "blocker.py"))
             client.wait_for_workers(2, timeout=60)
-            time.sleep(shard_pool.LOOK_SECONDS)
+            time.sleep(shard_pool.REBALANCE_SECONDS)
             x = policy.ask()
             with pytest.raises(ClusterError, match=r"tcp://.*: scalable_bandits is missing \(here"):
                 policy.tell(x, 1.0)

@@ -140,7 +140,7 @@ def test_the_answers_are_those_of_one_process(entries_of_logs, planned, fates, s
     """Whoever loses what, whenever; and the log stays short."""
     with pytest.MonkeyPatch.context() as patch:
         entries_of_logs(most)
-        patch.setattr("scalable_bandits.execution.shard_pool.LINGER_SECONDS", 0.0)
+        patch.setattr("scalable_bandits.execution.shard_pool.DEPARTURE_SECONDS", 0.0)
         client = FakeClient(fates)
         pool, here = ShardPool(FakeExecutor(client), makers(stateful), "tallies"), LocalShards(makers(stateful))
         for what, which, method, value in planned:

@@ -158,7 +158,7 @@ class TestDeaths:
             if t == HORIZON // 2:
                 assert len(set(messages.homes().values())) == 1
                 some_of_four(4)
-                time.sleep(shard_pool.LOOK_SECONDS)
+                time.sleep(shard_pool.REBALANCE_SECONDS)
 
         assert play(policy_of(sb.FullyBayesianGPUCB, four), more) == alone(sb.FullyBayesianGPUCB)
         homes = list(messages.homes().values())

@@ -18,7 +18,7 @@ import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, Event, Execution
 from scalable_bandits.runs.evaluations import EvaluationLoop, EvaluationPlan, tickets_of
 from scalable_bandits.store import ObservationStore
-from scalable_bandits.store.tickets import read_tickets
+from scalable_bandits.store.tickets import Change, read_tickets
 
 
 def history(place):
@@ -261,12 +261,48 @@ class TestFailures:
         assert all(ticket.state == "done" for ticket in loop.tickets.values())
         assert policy.best().mean < 1.0
 
+    def test_numbers_of_tickets_that_a_recovery_lost_are_not_given_again(self):
+        class Log:
+            changes = tuple(
+                Change(number, 1.0, {"state": "done", "candidate": number, "final": True}) for number in (0, 1, 3)
+            )
+
+            def write(self, number, **fields):
+                assert number in loop.tickets
+
+        class Sequential(Execution):
+            slots = 1
+
+            def submit(self, key, *arguments):
+                self.event = Event("done", key, parabola(*arguments))
+
+            def events(self, seconds=None):
+                return [self.event]
+
+        loop = EvaluationLoop(make_policy(), Sequential(), "parabola", EvaluationPlan(2, told=0), log=Log())
+        loop.run()
+        assert sorted(loop.tickets) == [0, 1, 3, 4, 5]
+
 
 def refuse_all(x):
     raise KeyError("no such instrument")
 
 
 class TestStored:
+    def test_a_point_left_pending_is_evaluated_by_whoever_resumes(self, tmp_path):
+        """Also one by one: an evaluation whose retry did not fit in the time is pending after an orderly end."""
+        seen = []
+
+        def note(x):
+            seen.append(x.copy())
+            return parabola(x)
+
+        sb.maximize(note, make_policy(), 3, store=tmp_path / "run")
+        with ObservationStore.open(tmp_path / "run", "a") as store:
+            store.note_pending([7])
+        sb.maximize(note, make_policy(), 5, store=tmp_path / "run")
+        np.testing.assert_array_equal(seen[3], SPACE.points([7])[0])
+
     @pytest.mark.parametrize("place", PLACES)
     def test_tickets_are_stored(self, place, tmp_path):
         """Wherever runs are; the run goes on there."""

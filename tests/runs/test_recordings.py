@@ -334,7 +334,7 @@ def test_a_copy_of_a_recorded_policy_is_not_recorded(kind, copied, tmp_path):
 def test_a_recorded_policy_is_not_recorded_elsewhere_nor_simulated(tmp_path):
     """The first recording would miss what comes then, and go on as if there had been nothing."""
     policy, environment = made(), sb.TableEnvironment(sb.Grid([[0, 1]], 11), np.zeros(11))
-    taken = r"^policy: got 'one that an open recording keeps'; allowed: one without"
+    taken = r"^policy: got 'a policy that an open recording records'; allowed: a policy without"
     with sb.record(policy, tmp_path / "run.zarr"):
         for store in (None, tmp_path / "other.zarr"):
             with pytest.raises(ValueError, match=taken):

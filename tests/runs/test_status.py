@@ -98,11 +98,11 @@ def test_what_a_store_alone_cannot_resume(tmp_path):
         resume(tmp_path / "hand.zarr", rounds=3)
     environment = sb.FunctionEnvironment(space, lambda x: x[0])
     sb.simulate(sb.GPEI(space, sb.RBF(0.2)), environment, 3, store=tmp_path / "function.zarr")
-    with pytest.raises(ValueError, match=r"^environment.function: got .*lambda.*run the script"):
+    with pytest.raises(ValueError, match=r"^environment.function: got .*lambda.*run its script"):
         resume(tmp_path / "function.zarr", rounds=5)
     table = sb.TableEnvironment(space, np.arange(9.0))
     sb.simulate(sb.GPEI(space, sb.RBF(0.2)), table, 3, store=tmp_path / "sets.zarr", available=lambda t: [t % 9])
-    with pytest.raises(ValueError, match="availability sets by a function"):
+    with pytest.raises(ValueError, match="whose availability sets are given by a function"):
         resume(tmp_path / "sets.zarr", rounds=5)
     with pytest.raises(FileNotFoundError, match="no run in"):
         resume(tmp_path / "none.zarr")

@@ -141,3 +141,16 @@ def test_the_number_of_threads_changes_nothing(name):
     """Last bits may differ; on a symmetric grid, where eigenvalues repeat, nothing more may follow from them."""
     one, two = (fresh_trajectories(OPENBLAS_NUM_THREADS=threads, MKL_NUM_THREADS=threads)[name] for threads in "12")
     np.testing.assert_allclose(two, one, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("points", [1, 7, 40, 500])
+def test_a_curve_reaches_from_the_first_round_to_the_last(points, log):
+    space = sb.Grid([[0, 1]], 12)
+    run = sb.simulate(sb.RandomSearch(space), sb.GPSample(space, sb.RBF(0.2), seed=5), 40)
+    curve = run.curve(points, log)
+    assert len(curve.round) <= points
+    assert curve.round[-1] == 40
+    assert points == 1 or curve.round[0] == 1
+    assert log or points < 40 or len(curve.round) == 40
+    np.testing.assert_array_equal(curve.cumulative_regret, run.cumulative_regret[curve.round - 1])

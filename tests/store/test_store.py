@@ -308,6 +308,26 @@ class TestEveryPlace:
                 with pytest.raises(StoreLocked, match=str(os.getpid())):
                     ObservationStore.open(place, "a")
 
+    def test_a_writer_that_was_taken_over_leaves_the_lock_of_the_next(self):
+        place = zarr.storage.MemoryStore()
+        first = create(place, 5)
+        second = ObservationStore.open(place, "a", takeover=True)
+        first.location.unlock()
+        with pytest.raises(StoreLocked):
+            ObservationStore.open(place, "a")
+        second.close()
+        ObservationStore.open(place, "a").close()
+
+    def test_rows_that_come_seldom_are_written_at_once(self, place):
+        """With durability "block" too: a crash loses what came in the last second, not the last row."""
+        store = create(place, durability="block")
+        store.append(rows(0, 1))
+        store.block_seconds = 0.01
+        time.sleep(0.02)
+        store.append(rows(1, 2))
+        crash(store)
+        assert_holds(ObservationStore.open(place), 2)
+
     def test_a_new_version_is_asked_for(self, place):
         """By a schema that this one does not know."""
         create(place, 5).close()
@@ -460,7 +480,7 @@ class TestEveryPlace:
         for left in (10, None):
             self.damage_newest(place, damage, 20 if left else 10)
             location = ObservationStore.open(place).location
-            with pytest.warns(UserWarning, match=r"the checkpoint checkpoints/[ab] is damaged and was not used"):
+            with pytest.warns(UserWarning, match=r"the checkpoint checkpoints/[ab] cannot be used"):
                 found = checkpoints.load(location, 20)
             assert checkpoints.load(location, 20) is None or left  # and it is said once
             if left is None:

@@ -378,3 +378,17 @@ def test_a_function_on_a_box(tmp_path):
     assert regret["EI"] < regret["random"]
     kept = Study.open(tmp_path / "runs").load()
     np.testing.assert_array_equal(kept["regret"], found["regret"])
+
+
+def test_a_study_is_not_a_run(tmp_path: Path) -> None:
+    """It is refused as one, and nothing is written into it."""
+    place = tmp_path / "study"
+    Study.from_dict(mine()).run(store=place, **SMALL)
+    before = sorted(place.rglob("*"))
+    space = sb.Grid([[0, 1]], 40)
+    with pytest.raises(FileExistsError):
+        sb.ObservationStore.open(place)
+    with pytest.raises(FileExistsError):
+        sb.simulate(sb.RandomSearch(space), sb.GPSample(space, sb.RBF(0.2), seed=1), 5, store=place)
+    assert sorted(place.rglob("*")) == before
+    assert len(list(sb.check(place))) == 3
