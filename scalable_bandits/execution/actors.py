@@ -1,9 +1,9 @@
 """The Dask actors of one run, one on each worker, and the calls to them.
 
 Dask deletes an actor once nothing refers to it: this object, its client and its process may end in any order. Calls to
-actors do not keep a scheduler with `idle_timeout` from closing, so that an empty task is submitted every `KEEPALIVE_SECONDS`
-of work. Calls go to the workers directly where the client has `direct_to_workers=True`, as clients made by this package
-have, and through the scheduler otherwise.
+actors do not keep a scheduler with `idle_timeout` from closing, so that an empty task is submitted every
+`KEEPALIVE_SECONDS` of work. Calls go to the workers directly where the client has `direct_to_workers=True`, as clients
+made by this package have, and through the scheduler otherwise.
 """
 
 from __future__ import annotations
