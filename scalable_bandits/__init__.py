@@ -28,7 +28,18 @@ from scalable_bandits.environments import (
 )
 from scalable_bandits.formulas.information_gain import growth_rate, improved_matern_rate
 from scalable_bandits.formulas.rates import cell_gain_rate, cells_rate, partition_exponents, partition_regret_exponent
-from scalable_bandits.kernels import RBF, Covariance, Kernel, Linear, Matern, Periodic, RationalQuadratic, TemporalDecay
+from scalable_bandits.kernels import (
+    RBF,
+    Covariance,
+    Hamming,
+    Kernel,
+    Linear,
+    Matern,
+    OnDimensions,
+    Periodic,
+    RationalQuadratic,
+    TemporalDecay,
+)
 from scalable_bandits.policies import (
     BBKB,
     BKB,
@@ -63,7 +74,18 @@ from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.runs.maximize import Maximum, maximize
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.spaces import Arms, Box, Grid, Points
+from scalable_bandits.spaces import (
+    Arms,
+    Boolean,
+    Box,
+    Categorical,
+    Grid,
+    Integer,
+    Ordinal,
+    Points,
+    Real,
+    SearchSpace,
+)
 from scalable_bandits.warmup import warmup
 
 if TYPE_CHECKING:
@@ -107,7 +129,9 @@ __all__ = [
     "AutoregressiveProcess",
     "Benchmark",
     "Best",
+    "Boolean",
     "Box",
+    "Categorical",
     "ClusterError",
     "Covariance",
     "CoverElement",
@@ -120,6 +144,8 @@ __all__ = [
     "GaussianNoise",
     "GreedyInformationGain",
     "Grid",
+    "Hamming",
+    "Integer",
     "Kernel",
     "Linear",
     "LogNormal",
@@ -128,6 +154,8 @@ __all__ = [
     "MeanOnly",
     "MovingSearchSpace",
     "ObservationStore",
+    "OnDimensions",
+    "Ordinal",
     "Periodic",
     "PiGPUCB",
     "Points",
@@ -138,8 +166,10 @@ __all__ = [
     "RademacherNoise",
     "RandomSearch",
     "RationalQuadratic",
+    "Real",
     "RegretBalancing",
     "Rejection",
+    "SearchSpace",
     "SensorPanel",
     "SpecificationDiffers",
     "StoreDamaged",

@@ -13,6 +13,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import empirical_covariance
 from scalable_bandits.kernels import Covariance, Kernel, TemporalDecay
+from scalable_bandits.kernels.mixed import with_categories
 from scalable_bandits.spaces import FiniteSpace, Space
 from scalable_bandits.specification import Specification
 
@@ -83,9 +84,13 @@ class Prior(Specification):
         """Whether the mean may change from round to round."""
         return callable(self.mean)
 
+    def on(self, space: Space) -> Prior:
+        """Return the prior of a model on a space, which has a `Hamming` kernel of its unordered parameters."""
+        return attrs.evolve(self, kernel=with_categories(self.kernel, space.unordered, space.model_dimension))
+
     def check(self, space: Space) -> None:
         """Raise ValueError unless kernel and mean fit the space."""
-        self.kernel.check(space.dimension)
+        self.on(space).kernel.check(space.model_dimension)
         if isinstance(self.mean, np.ndarray):
             sizes = [] if space.finite is None else [(space.finite.size,)]
             if self.mean.shape not in sizes:

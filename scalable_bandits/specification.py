@@ -62,7 +62,7 @@ def plain(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) ->
     Parameters
     ----------
     value
-        Specification, number, string, array, or a list or tuple of such values.
+        Specification, number, string, array, or a list, tuple or dict of such values.
     array
         Function that converts an array (...,) of any shape. Default: to nested lists.
 
@@ -80,6 +80,8 @@ def plain(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) ->
         return value.item()
     if isinstance(value, tuple | list):
         return [plain(v, array) for v in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(each, array) for key, each in value.items()}
     if callable(value):
         raise TypeError(f"specification: got the function {value!r}; allowed: plain data")
     return value
@@ -294,4 +296,6 @@ def _rebuild(value: Any) -> Any:
         return Specification.from_dict(value)
     if isinstance(value, list):
         return tuple(_rebuild(v) for v in value)
+    if isinstance(value, Mapping):
+        return {key: _rebuild(each) for key, each in value.items()}
     return value

@@ -11,7 +11,17 @@ from pathlib import Path
 import numpy as np
 
 from scalable_bandits import policies
-from scalable_bandits.kernels import RBF, Covariance, Kernel, Linear, Matern, Periodic, RationalQuadratic, TemporalDecay
+from scalable_bandits.kernels import (
+    RBF,
+    Covariance,
+    Hamming,
+    Kernel,
+    Linear,
+    Matern,
+    Periodic,
+    RationalQuadratic,
+    TemporalDecay,
+)
 from scalable_bandits.policies import Policy
 from scalable_bandits.spaces import Arms, Box, Grid, Points
 
@@ -52,6 +62,7 @@ def _kernels() -> Iterator[Kernel]:
     yield RationalQuadratic(0.3)
     yield Periodic(0.3)
     yield Linear()
+    yield Hamming()
 
 
 def _policies() -> Iterator[Policy]:

@@ -1,6 +1,7 @@
 """Kernels: prior covariance of the function at two points."""
 
 from scalable_bandits.kernels.base import Hyperparameter, Kernel, Product, Scaled, Sum
+from scalable_bandits.kernels.mixed import Hamming, OnDimensions
 from scalable_bandits.kernels.stationary import RBF, Matern, RationalQuadratic
 from scalable_bandits.kernels.structured import Covariance, Linear, Periodic
 from scalable_bandits.kernels.temporal import TemporalDecay
@@ -8,10 +9,12 @@ from scalable_bandits.kernels.temporal import TemporalDecay
 __all__ = [
     "RBF",
     "Covariance",
+    "Hamming",
     "Hyperparameter",
     "Kernel",
     "Linear",
     "Matern",
+    "OnDimensions",
     "Periodic",
     "Product",
     "RationalQuadratic",

@@ -77,6 +77,16 @@ def squared_sines_by_dimension(X, inverse_lengthscale, frequency, weights, out):
 
 
 @njit(cache=True, nogil=True)
+def mismatches_by_dimension(X, inverse_lengthscale, weights, out):
+    """Add to out[k] the sum over i, j of weights[i, j] [X[i, k] != X[j, k]] / lengthscale[k]; symmetric weights."""
+    for i in range(X.shape[0]):
+        for j in range(i):
+            for k in range(X.shape[1]):
+                if X[i, k] != X[j, k]:
+                    out[k] += 2.0 * weights[i, j] * inverse_lengthscale[k]
+
+
+@njit(cache=True, nogil=True)
 def inner_products_by_dimension(X, inverse_lengthscale, weights, out):
     """Add to out[k] the sum over i, j of weights[i, j] X[i, k] X[j, k] / lengthscale[k]^2."""
     for i in range(X.shape[0]):

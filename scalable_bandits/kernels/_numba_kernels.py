@@ -59,6 +59,18 @@ def squared_sines(X, Z, inverse_lengthscale, frequency, out):
 
 
 @njit(cache=True, nogil=True)
+def mismatches(X, Z, inverse_lengthscale, out):
+    """Set out[i, j] = the sum over k of [X[i, k] != Z[j, k]] / lengthscale[k]."""
+    for i in range(X.shape[0]):
+        for j in range(Z.shape[0]):
+            total = 0.0
+            for k in range(X.shape[1]):
+                if X[i, k] != Z[j, k]:
+                    total += inverse_lengthscale[k]
+            out[i, j] = total
+
+
+@njit(cache=True, nogil=True)
 def inner_products(X, Z, inverse_lengthscale, bias, out):
     """Set out[i, j] = bias + sum over k of X[i, k] Z[j, k] / lengthscale[k]^2."""
     for i in range(X.shape[0]):

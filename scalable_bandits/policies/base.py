@@ -265,7 +265,7 @@ class Policy(Stateful, Specification, RenamedMembers):
                 self._replace_domain(domain)
             raise
         points = [self._domain.value(candidate) for candidate in asked]
-        return points[0] if n is None else np.array(points)
+        return points[0] if n is None else self.space.gather(points)
 
     def propose(self, allowed: Mask | None = None) -> int:
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""

@@ -133,7 +133,8 @@ class ConfidencePolicy(GaussianProcessPolicy):
             return super().information_gain
         if self._gain == "greedy":
             if self._greedy is None:
-                points = Points(self._domain.sample(self.seed)) if self.domain.whole_box else self._domain.finite
+                some = self.space.encode(self._domain.sample(self.seed)) if self.domain.whole_box else None
+                points = self._domain.model_space if some is None else Points(some)
                 self._greedy = GreedyInformationGain(self.present_kernel, points, self.regularization)
             return self._greedy(self.remembered)
         return self.given_gain(self.remembered)

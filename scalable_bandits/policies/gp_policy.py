@@ -11,6 +11,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
+from scalable_bandits.kernels.mixed import with_categories
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.best import Observations
 from scalable_bandits.policies.measurements import ROUNDING, noise_floor
@@ -97,7 +98,7 @@ class GaussianProcessPolicy(Policy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self.kernel.check(self.space.dimension)
+        self.prior_kernel.check(self.space.model_dimension)
         self.engine = self._checked_engine()
         if self.on is not None and (self.domain.whole_box or not self._engine_is_sharded()):
             allowed = f"None for the engine {self.engine!r}: an executor can hold tiles of the engine 'tiled'"
@@ -109,9 +110,11 @@ class GaussianProcessPolicy(Policy):
                 allowed = "a number, or a function; on a finite space also one number for each candidate"
                 checks.refuse("prior_mean", f"shape {means.shape}", allowed)
             self.prior_mean = checks.frozen(means) if means.ndim else float(means)
-        some = self._domain.sample(self.seed)
+        if self.space.named and not isinstance(self.prior_mean, float):
+            checks.refuse("prior_mean", self.prior_mean, "a number on a space of named parameters")
+        some = self.space.encode(self._domain.sample(self.seed))
         self._given_mean_at(some[:1])
-        largest = float(self.kernel.diagonal(some).max())  # ValueError if a covariance has too few arms
+        largest = float(self.prior_kernel.diagonal(some).max())  # ValueError if a covariance has too few arms
         self._noise_floor = noise_floor(self.regularization, largest)
         constant = self.prior_mean if isinstance(self.prior_mean, float) else None
         self._model = self.make_model(self._schedule(constant))
@@ -124,8 +127,8 @@ class GaussianProcessPolicy(Policy):
         given = self.lengthscale_prior
         lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
         if lengthscales is not None:
-            lengthscales.check(self.space.dimension)
-        return HyperparameterSchedule(self.kernel, mean, lengthscales, self.refit, self.seed)
+            lengthscales.check(self.space.model_dimension)
+        return HyperparameterSchedule(self.prior_kernel, mean, lengthscales, self.refit, self.seed)
 
     def _takes_whole_boxes(self) -> bool:
         engine = find_engine(self.engine)
@@ -148,6 +151,11 @@ class GaussianProcessPolicy(Policy):
         return self.engines[0]
 
     @property
+    def prior_kernel(self) -> Kernel:
+        """Kernel of the prior: `kernel`, on a space with unordered parameters times a `Hamming` kernel of these."""
+        return with_categories(self.kernel, self.space.unordered, self.space.model_dimension)
+
+    @property
     def largest_prior_variance(self) -> float:
         """Largest prior variance in the space, in squared units of y."""
         return self._noise_floor / ROUNDING
@@ -163,7 +171,7 @@ class GaussianProcessPolicy(Policy):
             Schedule of learning hyperparameters; None keeps the given kernel.
         """
         constant = self.prior_mean if isinstance(self.prior_mean, float) else None
-        prior = ModelPrior(self.kernel, self._given_mean_at, constant)
+        prior = ModelPrior(self.prior_kernel, self._given_mean_at, constant)
         return make_model(prior, self._domain, self.make_engine, self.regularization, schedule)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
@@ -179,7 +187,7 @@ class GaussianProcessPolicy(Policy):
             Prior mean (n,) at the candidates, in units of y.
         """
         executor = None if self.on is None else self._executor
-        space = self._domain.finite if self._domain.size == len(points) else Points(points)
+        space = self._domain.model_space if self._domain.size == len(points) else Points(points)
         return make_engine(
             self.engine, kernel, points, prior_mean, EngineOptions(self.oversampling, self.seed, executor, space)
         )
@@ -239,7 +247,7 @@ class GaussianProcessPolicy(Policy):
         return self._model.information_gain
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        return self._model.predict(points)
+        return self._model.predict(self.space.encode(points))
 
     # ---- the algorithm
 
@@ -264,7 +272,8 @@ class GaussianProcessPolicy(Policy):
         """Return the queried point of largest posterior mean; without observations, of largest prior mean."""
         found, _ = self._model.best_mean(self._salt, self.queried, None, (self.seed, self.round))
         if isinstance(found, np.ndarray):
-            return Best(found, *self.posterior(found))
+            mean, variance = self.moments(found[None])
+            return Best(self.space.argument(found), float(mean[0]), float(np.sqrt(variance[0])))
         mean, variance = self.posterior_engine.at(np.array([found]))
         return Best(self._domain.value(found), float(mean[0]), float(np.sqrt(variance[0])))
 

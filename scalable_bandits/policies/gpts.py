@@ -38,8 +38,8 @@ from scalable_bandits.posteriors import (
 )
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.paths import draw_path
-from scalable_bandits.posteriors.box.search import top_of_path
 from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.posteriors.model import BoxModel
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Mask
 
@@ -75,7 +75,7 @@ class GPTS(ConfidencePolicy):
 
     def _takes_whole_boxes(self) -> bool:
         pathwise = self.engine in ("auto", "pathwise") and self.samples != "exact"
-        return super()._takes_whole_boxes() and pathwise and self.kernel.stationary
+        return super()._takes_whole_boxes() and pathwise and self.prior_kernel.stationary
 
     def _checked_engine(self) -> str:
         forgets, size = bool(self.kernel.epsilon), self._domain.size
@@ -98,11 +98,11 @@ class GPTS(ConfidencePolicy):
             return super()._checked_engine()
         if size > PathwiseEngine.limit:
             checks.refuse("space", f"{size:,} candidates", f"at most {PathwiseEngine.limit:,} for pathwise samples")
-        self._prior_features(self.kernel)
+        self._prior_features(self.prior_kernel)
         return "pathwise"
 
     def _prior_features(self, kernel: Kernel) -> Features:
-        dimension = self.space.dimension
+        dimension = self.space.model_dimension
         if self.basis == "fourier":
             return random_features(kernel, dimension, self.features, generator(self.seed, "features"))
         return quadrature_features(kernel, dimension, max(1, int((2 * self.features) ** (1.0 / dimension) + 1e-9)))
@@ -134,10 +134,10 @@ class GPTS(ConfidencePolicy):
         return choose(engine.mean() + self.width * deviation, self._salt, allowed)[0]  # (2), (3)
 
     def _choose_on_box(self, engine: BoxEngine, rng: np.random.Generator) -> Floats:
-        assert self.space.box is not None
-        observed = self._domain.points(self.queried.nonzero()[0])
-        pending_points = self._domain.points(self._pending.numbers)
+        pending_points = self._domain.coordinates(self._pending.numbers)
         features = self._prior_features(self.present_kernel)
         path = draw_path(engine, features, self.width, pending_points, self.regularization, rng)  # (2)
-        near = np.concatenate([observed, pending_points])
-        return top_of_path(path, self.space.box, near, (self.seed, self.round)).x  # (3)
+        near = np.concatenate([self.queried.nonzero()[0], np.array(self._pending.numbers, dtype=np.int64)])
+        model = self._model
+        assert isinstance(model, BoxModel)
+        return model.top_of_path(path, near, (self.seed, self.round)).x  # (3)

@@ -79,12 +79,12 @@ def checked_theorem(policy: ConfidencePolicy, theorem: int | None, constants: tu
         theorem = 2 if policy.domain.whole_box else 1
     if theorem == 1 and policy.domain.whole_box:
         checks.refuse("theorem", 1, "2 or 3 on a whole box (1 is for finite spaces, such as `candidates` points)")
-    if theorem == 2 and policy.space.box is None:
+    if theorem == 2 and policy.space.cube is None:
         checks.refuse("theorem", 2, "1 or 3 on a space without bounds (2 is for boxes and grids)")
     pair = checks.finite("constants", constants)
     if pair.shape != (2,) or pair.min() <= 0:
         checks.refuse("constants", constants, "two positive numbers (a, b)")
-    least = policy.delta / (4.0 * policy.space.dimension)
+    least = policy.delta / (4.0 * policy.space.model_dimension)
     if theorem == 2 and pair[0] <= least:
         checks.refuse("constants", constants, f"a above delta / (4 d) = {least:.3g}, for Theorem 2")
     return theorem
@@ -106,7 +106,8 @@ def theorem_width(policy: ConfidencePolicy, theorem: int | None, scale: float, c
     elif theorem == 2:
         lengths = policy.space.side_lengths
         assert lengths is not None
-        beta = confidence.srinivas_continuous(t, policy.space.dimension, delta, *constants, float(lengths.max()))  # (1)
+        d, side = policy.space.model_dimension, float(lengths.max())
+        beta = confidence.srinivas_continuous(t, d, delta, *constants, side)  # (1)
     else:
         beta = confidence.srinivas_rkhs(t, policy.information_gain, delta, policy.norm)  # (1)
     return math.sqrt(max(beta, 0.0) / scale)

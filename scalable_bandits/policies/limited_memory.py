@@ -92,7 +92,7 @@ def resolved_memory(policy: ConfidencePolicy, memory: int | str, variation_budge
         return int(memory)
     assert policy.horizon is not None
     if isinstance(policy.gain_source, str):
-        gain = GreedyInformationGain(policy.kernel, policy.domain.finite, policy.regularization)(policy.horizon)
+        gain = GreedyInformationGain(policy.kernel, policy.domain.model_space, policy.regularization)(policy.horizon)
     else:
         gain = policy.given_gain(policy.horizon)
     return memory_length(policy.horizon, gain, variation_budget)

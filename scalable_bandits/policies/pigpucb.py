@@ -116,6 +116,8 @@ class PiGPUCB(Policy):
         super().__attrs_post_init__()
         if not self.space.has_coordinates:
             checks.refuse("space", self.space, "a Grid, Points or a Box: arms have no coordinates to partition")
+        if self.space.named:
+            checks.refuse("space", type(self.space).__name__, "a Grid, Points or a Box: cells divide a cube of numbers")
         self.kernel.check(self.space.dimension)
         if self.kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: cells do not forget")

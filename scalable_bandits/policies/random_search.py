@@ -38,6 +38,9 @@ class RandomSearch(Policy):
     kernel: Any = attrs.field(kw_only=False, default=None, repr=False)
     _observed: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
 
+    def _takes_whole_boxes(self) -> bool:
+        return self.space.named
+
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         return self.domain.draw_uniform(generator(self.seed, "draws", self.round), allowed)
 

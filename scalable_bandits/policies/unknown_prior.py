@@ -124,13 +124,13 @@ class UnknownPriorPolicy(Policy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        some = self._domain.sample(self.seed)
+        some = self.space.encode(self._domain.sample(self.seed))
         for prior in self.priors:
             prior.check(self.space)
             check_engine(self.engine, self._domain.numbered.size, prior.kernel.epsilon, exact=True)
-            prior.mean_at(some[:1], 1, self._domain.finite)
+            prior.mean_at(some[:1], 1, self._domain.model_space)
         self._noise_floor = noise_floor(
-            self.regularization, max(float(prior.kernel.diagonal(some).max()) for prior in self.priors)
+            self.regularization, max(float(prior.on(self.space).kernel.diagonal(some).max()) for prior in self.priors)
         )
         count = len(self.priors)
         self._playing = list(range(count))
@@ -139,13 +139,13 @@ class UnknownPriorPolicy(Policy):
         # of y), of beta s, and of the shares.
         self._evidence, self._counts, self._sums, self._slacks, self._weights = np.zeros((5, count))
         self._prepared_round = 0  # round whose prior means all priors in play have evaluated
-        self._shards = self._make_shards(self._domain.finite)
+        self._shards = self._make_shards(self._domain.model_space)
         self._reports: dict[int, tuple[float, bool]] = {}
 
     def _make_shards(self, space: FiniteSpace) -> Shards:
         return self._executor.shards(
             [
-                functools.partial(PriorModel, prior, space, self.engine, self.regularization, self._salt)
+                functools.partial(PriorModel, prior.on(self.space), space, self.engine, self.regularization, self._salt)
                 for prior in self.priors
             ],
             f"priors of {type(self).__name__}",
@@ -326,7 +326,9 @@ class UnknownPriorPolicy(Policy):
         return self._described(x, functools.partial(self.moments, weights=weights))
 
     def moments(self, points: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
-        return self._mixture("predict", self.belief() if weights is None else weights, points, self.rounds + 1)
+        return self._mixture(
+            "predict", self.belief() if weights is None else weights, self.space.encode(points), self.rounds + 1
+        )
 
     def best(self) -> Best:
         """Return the queried point of largest posterior mean; before the first `tell`, of largest prior mean."""
@@ -352,7 +354,7 @@ class UnknownPriorPolicy(Policy):
 
     def extend(self, grown: Domain) -> None:
         """Replace the shards by shards on the larger candidate set."""
-        rebuilt = self._make_shards(grown.finite)
+        rebuilt = self._make_shards(grown.model_space)
         self._prepare(rebuilt)
         for number, state in zip(self._playing, self._shards.ask(self._playing, "state"), strict=True):
             rebuilt.ask([number], "take", state, self._domain.numbered.size)
@@ -376,5 +378,5 @@ class UnknownPriorPolicy(Policy):
         return nested(**{str(number): state for number, state in zip(self._playing, states, strict=True)})
 
     def _restore_shards(self, states: State) -> None:
-        self._shards, self._reports, self._prepared_round = self._make_shards(self._domain.finite), {}, 0
+        self._shards, self._reports, self._prepared_round = self._make_shards(self._domain.model_space), {}, 0
         self._shards.restore({number: part(states, str(number)) for number in self._playing})

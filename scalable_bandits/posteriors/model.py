@@ -17,14 +17,17 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import pending as pending_values
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.maximization import Top
-from scalable_bandits.posteriors.box.search import top_of_box
-from scalable_bandits.posteriors.box.surface import SmoothIndex, constant_mean, differenced
+from scalable_bandits.posteriors.box.paths import PathSurface
+from scalable_bandits.posteriors.box.search import top_of_box, top_of_path
+from scalable_bandits.posteriors.box.settings import top_of_settings
+from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, constant_mean, differenced
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.state import Field, State, Stateful, member, part
-from scalable_bandits.spaces import Domain, Mask
+from scalable_bandits.spaces import Domain, Indices, Mask
+from scalable_bandits.spaces.domain import Settings, WholeBox
 
 MEAN = UpperConfidence(width=0.0)
 DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
@@ -111,7 +114,7 @@ class Model(Stateful):
         return self._engine
 
     def _empty_engine(self) -> Engine:
-        points = self.domain.points()
+        points = self.domain.coordinates()
         return self._make_engine(self.kernel, points, self.prior_mean(points))
 
     def _rebuilt_engine(self) -> Engine:
@@ -155,7 +158,7 @@ class Model(Stateful):
         if schedule is None or not schedule.due(rounds):
             return
         queried, averages, noise_variances = self.observations.collapsed()
-        points = self.domain.points(queried)
+        points = self.domain.coordinates(queried)
         prior = 0.0 if schedule.mean is not None else self.prior.mean(points)
         schedule.learn(points, averages - prior, noise_variances)
         self._engine = self._rebuilt_engine()
@@ -171,7 +174,7 @@ class Model(Stateful):
         grown = self._without_engine(domain)
         engine = self.engine
         if isinstance(engine, ForgettingEngine):
-            points = domain.points()
+            points = domain.coordinates()
             grown._engine = engine.extended(points, self.prior_mean(points))
         else:
             grown._engine = grown._rebuilt_engine()
@@ -183,7 +186,7 @@ class Model(Stateful):
         if not isinstance(self.engine, ForgettingEngine):
             self._engine = self._rebuilt_engine()
             return
-        points = self.domain.points()
+        points = self.domain.coordinates()
         smaller = self._make_engine(self.kernel, points[:size], self.prior_mean(points[:size]))
         smaller.restore(part(state, "engine"))
         assert isinstance(smaller, ForgettingEngine)
@@ -264,7 +267,7 @@ class Model(Stateful):
     def _fitted_regression(self) -> Regression:
         if self._regression is None:
             queried, averages, noise_variances = self.observations.collapsed()
-            x = self.domain.points(queried)
+            x = self.domain.coordinates(queried)
             self._regression = Regression(self.kernel, x, noise_variances, averages - self.prior_mean(x))
         return self._regression
 
@@ -289,12 +292,12 @@ class BoxModel(Model):
         constant, bounds = self.constant_mean, self._bounds
         mean = differenced(self.prior_mean, bounds) if constant is None else constant_mean(constant)
         engine = BoxEngine(self.kernel, len(bounds), mean)
-        engine.points = self.domain.points()
+        engine.points = self.domain.coordinates()
         return engine
 
     @property
     def _bounds(self) -> Floats:
-        bounds = self.domain.space.box
+        bounds = self.domain.space.cube
         assert bounds is not None
         return bounds
 
@@ -304,7 +307,7 @@ class BoxModel(Model):
             added = domain.points(np.arange(self.domain.size, domain.size))
             self.prior_mean(added[~np.isnan(added[:, 0])])
         engine = self.engine
-        engine.points = domain.points()
+        engine.points = domain.coordinates()
         grown._engine, grown._regression = engine, self._regression
         return grown
 
@@ -323,15 +326,35 @@ class BoxModel(Model):
         """Return the maximum of an index over the box, given pending points; `key` as in `maximize`."""
         engine = self.engine
         assert isinstance(engine, BoxEngine)
-        observed, pending_points = self.domain.points(np.flatnonzero(self._queried)), self.domain.points(list(pending))
-        smooth = cast(SmoothIndex, index)
-        return top_of_box(engine, self._bounds, smooth, observed, pending_points, self.regularization, key)
+        surface = engine.surface(self.domain.coordinates(list(pending)), self.regularization)
+        return self._top(surface, cast(SmoothIndex, index), np.flatnonzero(self._queried), key)
+
+    def top_of_path(self, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:
+        """Return the maximum of a sample path, searched also near the points with numbers `near` (k,)."""
+        return top_of_path(path, self._bounds, self.domain.coordinates(near), key)
+
+    def _top(self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int]) -> Top:
+        return top_of_box(surface, index, self._bounds, self.domain.coordinates(near), key)
+
+
+class SettingsModel(BoxModel):
+    """Model of a space of named parameters, which maximises indices over all settings."""
+
+    domain: Settings
+
+    def top_of_path(self, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:
+        return self._top(path, MEAN, near, key)
+
+    def _top(self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int]) -> Top:
+        return top_of_settings(surface, index, self.domain.space, self.domain.points(near), key)
+
+
+MODELS: dict[type[Domain], type[Model]] = {WholeBox: BoxModel, Settings: SettingsModel}  # others have a `Model`
 
 
 def make_model(
     prior: ModelPrior, domain: Domain, make_engine: MakeEngine, regularization: float,
     schedule: HyperparameterSchedule | None = None,
 ) -> Model:  # fmt: skip
-    """Make the model of a domain: a `BoxModel` for a whole box, else a `Model`; parameters as in `Model`."""
-    kind = BoxModel if domain.whole_box else Model
-    return kind(prior, domain, make_engine, regularization, schedule)
+    """Make the model of a domain: parameters as in `Model`."""
+    return MODELS.get(type(domain), Model)(prior, domain, make_engine, regularization, schedule)

@@ -266,7 +266,7 @@ class EvaluationLoop:
         elif event.kind == "failed":
             self._fail(ticket, event)
         else:
-            x = self._policy.finite_space.value(ticket.candidate)
+            x = self._policy.domain.value(ticket.candidate)
             try:
                 y = parse_value(event.value, x)
             except ValueError as error:
@@ -286,7 +286,7 @@ class EvaluationLoop:
         final = event.final or ticket.failures >= self._plan.retries
         self._change(ticket, "failed", failures=ticket.failures + 1, error=event.error, final=final)
         if final:
-            self._policy.abandon(self._policy.finite_space.value(ticket.candidate))
+            self._policy.abandon(self._policy.domain.value(ticket.candidate))
             self._final_failures[ticket.candidate] += 1
             self._end()
         elif not self._out_of_time():

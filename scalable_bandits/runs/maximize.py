@@ -33,7 +33,7 @@ class Maximum:
     best : Best
         Evaluated point of largest posterior mean, with the mean and its standard deviation.
     x
-        Evaluated points (n, d) in order; for `Arms` arm numbers (n,).
+        Evaluated points (n, d) in order; for `Arms` arm numbers (n,), for a `SearchSpace` a list of n dicts.
     y
         Values (n,), in units of y.
     tickets
@@ -41,7 +41,7 @@ class Maximum:
     """
 
     best: Best
-    x: np.ndarray
+    x: np.ndarray | list[dict[str, Any]]
     y: np.ndarray
     tickets: tuple[Ticket, ...] = ()
 
@@ -54,12 +54,17 @@ class Maximum:
         return [ticket for ticket in self.tickets if ticket.final and ticket.state == "failed"]
 
     def dataset(self) -> xarray.Dataset:
-        """Return the evaluations as an xarray dataset over ``round``."""
+        """Return the evaluations as an xarray dataset over ``round``; of a named space with a variable a parameter."""
         import xarray
 
-        dimensions = ("round", "dimension")[: self.x.ndim]
+        variables: dict[str, Any] = {}
+        if isinstance(self.x, list):
+            for name in dict.fromkeys(name for setting in self.x for name in setting):
+                variables[name] = "round", np.array([setting.get(name) for setting in self.x], dtype=object)
+        else:
+            variables["x"] = ("round", "dimension")[: self.x.ndim], self.x
         rounds = np.arange(1, len(self.y) + 1)
-        return xarray.Dataset({"x": (dimensions, self.x), "y": ("round", self.y)}, coords={"round": rounds})
+        return xarray.Dataset({**variables, "y": ("round", self.y)}, coords={"round": rounds})
 
 
 def maximize(
@@ -80,8 +85,8 @@ def maximize(
     Parameters
     ----------
     function
-        Function from a point (d,) (for `Arms` an arm number) to a number, in units of y; larger is better. Noise is
-        allowed.
+        Function from a point (d,) (for `Arms` an arm number, for a `SearchSpace` a dict) to a number, in units of y;
+        larger is better. Noise is allowed.
     policy
         Fresh policy, neither asked nor told.
     budget
@@ -175,7 +180,7 @@ class _Run:
         ys: list[float] = []
         if recording is not None:
             before = recording.store.read(names=["x", "y"])
-            xs, ys = list(before["x"]), before["y"].tolist()
+            xs, ys = self.policy.space.arguments(before["x"]), before["y"].tolist()
             self.policy.pending_points.replace(recording.store.pending, reissue=True)
         if self.parallel is None and self.on is None:
             return self._in_turn(xs, ys)
@@ -191,7 +196,7 @@ class _Run:
                 xs.append(x)
                 ys.append(y)
                 advance(1)
-        return Maximum(policy.best(), np.array(xs), np.array(ys))
+        return Maximum(policy.best(), policy.space.gather(xs), np.array(ys))
 
     def _in_flight(self, xs: list[Any], ys: list[float], recording: Recording | None) -> Maximum:
         from scalable_bandits.execution import executing
@@ -221,4 +226,4 @@ class _Run:
                 loop.trace or f"{failed[-1]}\nThat was in an earlier process; a larger budget would evaluate it again"
             )
             raise RuntimeError(f"function: all {len(tickets)} evaluations failed; the last one:\n{last}")
-        return Maximum(policy.best(), np.array(xs), np.array(ys), tickets)
+        return Maximum(policy.best(), policy.space.gather(xs), np.array(ys), tickets)

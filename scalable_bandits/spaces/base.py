@@ -71,16 +71,38 @@ class Space(Specification):
     ----------
     has_coordinates : bool
         Whether x is a point; False for arms, whose x is a number.
+    named : bool
+        Whether x is a dict of named values, which models see as coordinates (`encode`).
     """
 
     __slots__ = ()
 
     has_coordinates: ClassVar[bool] = True
+    named: ClassVar[bool] = False
 
     @property
     @abstractmethod
     def dimension(self) -> int:
         """Number of coordinates of a point; 1 for arms."""
+
+    @property
+    def cube(self) -> NDArray[np.float64] | None:
+        """Bounds (D, 2) of the coordinates that a model sees; None for spaces without bounds."""
+        return self.box
+
+    def encode(self, points: Floats) -> Floats:
+        """Return the coordinates (k, D) that a model sees of points (k, d): the points themselves, but for names."""
+        return points
+
+    @property
+    def model_dimension(self) -> int:
+        """Number D of the coordinates that a model sees."""
+        return self.dimension
+
+    @property
+    def unordered(self) -> tuple[int, ...]:
+        """Coordinates that a model sees of which only equality means something, counted from 0."""
+        return ()
 
     @property
     @abstractmethod
@@ -114,8 +136,16 @@ class Space(Specification):
         return self.candidate_set(side**self.dimension, 0)
 
     def argument(self, point: Floats) -> Any:
-        """Return what a user's function is called with at a point (d,): the point, or an arm number."""
+        """Return what a user's function is called with at a point (d,): the point, an arm number, or a dict."""
         return point
+
+    def arguments(self, points: NDArray[Any]) -> list[Any]:
+        """Return what a user's function was called with at stored points (k, d), or arm numbers (k,)."""
+        return list(points)
+
+    def gather(self, values: list[Any]) -> Any:
+        """Return several values of `ask` as one: an array (k, d) or (k,), or a list of k dicts."""
+        return np.array(values)
 
     def parse(self, x: ArrayLike) -> tuple[Floats, bool]:
         """Check the shape of one point or several.

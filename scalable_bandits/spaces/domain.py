@@ -17,6 +17,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.base import FiniteSpace, Indices, Space, availability
 from scalable_bandits.spaces.points import Points
+from scalable_bandits.spaces.search_space import SearchSpace
 
 Mask = NDArray[np.bool_]
 
@@ -129,6 +130,10 @@ class Domain(ABC):
         """Return the coordinates (k, d) of some points by number, or of all, in units of x."""
         return self.numbered.points(candidates)
 
+    def coordinates(self, candidates: ArrayLike | None = None) -> Floats:
+        """Return the coordinates (k, D) that a model sees of some points by number, or of all."""
+        return self.space.encode(self.points(candidates))
+
     @property
     def finite(self) -> FiniteSpace:
         """Numbered points as a finite space; TypeError for a whole box, which has points visited, not candidates."""
@@ -136,8 +141,13 @@ class Domain(ABC):
             raise TypeError("a whole box has no candidates")
         return self.numbered
 
+    @property
+    def model_space(self) -> FiniteSpace:
+        """Numbered points, as a model sees them, as a finite space; TypeError for a whole box."""
+        return Points(self.coordinates()) if self.space.named else self.finite
+
     def value(self, candidate: int) -> Any:
-        """Return the value of `ask` for a number: a point (d,), or an arm number."""
+        """Return the value of `ask` for a number: a point (d,), an arm number, or a dict of a named space."""
         return self.numbered.value(candidate)
 
     def sample(self, seed: int) -> Floats:
@@ -217,6 +227,9 @@ class CandidateSet(FiniteDomain):
 
     numbered: Points
 
+    def value(self, candidate: int) -> Any:
+        return self.space.argument(self.numbered.value(candidate))
+
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> Mask | None:
         _refuse_context(context)
         return super().allowed(available)
@@ -234,6 +247,9 @@ class WholeBox(Domain):
     whole_box = True
     numbered: VisitedPoints
 
+    def value(self, candidate: int) -> Any:
+        return self.space.argument(self.numbered.value(candidate))
+
     def allowed(self, available: ArrayLike | None, context: Mapping[int, float] | None = None) -> None:
         _refuse_context(context)
         if available is not None:
@@ -246,7 +262,7 @@ class WholeBox(Domain):
         return self.placed(np.arange(self.size, self.size + len(points)), points)
 
     def placed(self, candidates: Indices, points: Floats) -> WholeBox:
-        return WholeBox(self.space, self.numbered.placed(candidates, points), 0)
+        return type(self)(self.space, self.numbered.placed(candidates, points), 0)
 
     def sample(self, seed: int) -> Floats:
         return self.space.sample(seed)
@@ -257,6 +273,15 @@ class WholeBox(Domain):
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> Floats:
         low, high = np.array(self.space.box).T
         return np.asarray(low + (high - low) * rng.random(self.space.dimension))
+
+
+class Settings(WholeBox):
+    """Domain of a named space of which every setting may be chosen; numbered points are those visited."""
+
+    space: SearchSpace
+
+    def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> Floats:
+        return self.space.draw(1, rng)[0]
 
 
 def _refuse_context(context: Mapping[int, float] | None) -> None:
@@ -279,5 +304,6 @@ def make_domain(space: Space, candidates: int | None, seed: int) -> Domain:
     if space.finite is not None:
         return FiniteDomain(space, space.finite, space.finite.size)
     if candidates is None:
-        return WholeBox(space, VisitedPoints(np.empty((0, space.dimension))), 0)
+        kind = Settings if isinstance(space, SearchSpace) else WholeBox
+        return kind(space, VisitedPoints(np.empty((0, space.dimension))), 0)
     return CandidateSet(space, space.candidate_set(candidates, seed), candidates)

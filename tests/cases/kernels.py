@@ -21,13 +21,16 @@ class KernelCase(NamedTuple):
     kernel: sb.Kernel
     oracle: Any
     dimension: int
+    categories: tuple[int, ...] = ()  # dimensions with few different values, at which it jumps
 
     def points(self, count, seed=0):
         """Random points (count, dimension), or arm numbers."""
         rng = np.random.default_rng(seed)
         if isinstance(self.kernel, sb.Covariance):
             return rng.integers(ARMS, size=(count, 1)).astype(float)
-        return rng.uniform(-1.0, 1.0, (count, self.dimension))
+        points = rng.uniform(-1.0, 1.0, (count, self.dimension))
+        points[:, self.categories] = rng.integers(3, size=(count, len(self.categories)))
+        return points
 
 
 KERNEL_CASES = {
@@ -47,6 +50,23 @@ KERNEL_CASES = {
     "periodic": KernelCase(sb.Periodic([0.8, 1.3], period=0.9), naive.periodic((0.8, 1.3), 0.9), 2),
     "linear": KernelCase(sb.Linear([0.7, 2.0], bias=0.3), naive.linear((0.7, 2.0), 0.3), 2),
     "covariance": KernelCase(sb.Covariance(_table()), naive.covariance(_table()), 1),
+    "hamming": KernelCase(sb.Hamming([0.5, 2.0, 1.0]), naive.hamming((0.5, 2.0, 1.0)), 3, (0, 1, 2)),
+    "mixed": KernelCase(
+        sb.OnDimensions(1.5 * sb.Matern([0.5, 0.9], nu=2.5), [2, 0]) * sb.OnDimensions(sb.Hamming(0.8), [1]),
+        naive.product(
+            naive.on_dimensions(naive.scaled(1.5, naive.matern52((0.5, 0.9))), (2, 0)),
+            naive.on_dimensions(naive.hamming(0.8), (1,)),
+        ),
+        3,
+        (1,),
+    ),
+    "on-dimensions": KernelCase(
+        sb.OnDimensions(sb.RBF(0.7), [2]) + sb.OnDimensions(sb.Linear([0.7, 2.0], bias=0.3), [0, 1]),
+        naive.total(
+            naive.on_dimensions(naive.rbf(0.7), (2,)), naive.on_dimensions(naive.linear((0.7, 2.0), 0.3), (0, 1))
+        ),
+        3,
+    ),
     "scaled": KernelCase(2.5 * sb.RBF(0.4), naive.scaled(2.5, naive.rbf(0.4)), 2),
     "sum": KernelCase(
         sb.Matern(0.3, nu=1.5) + sb.Linear() + 0.5 * sb.Periodic(),

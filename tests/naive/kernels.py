@@ -118,6 +118,16 @@ def total(*kernels):
     return lambda x, z: sum(k(x, z) for k in kernels)
 
 
+def hamming(lengthscale=1.0):
+    """exp(-sum over k of [x_k != z_k] / lengthscale_k)."""
+    return lambda x, z: math.exp(-sum((x[i] != z[i]) / _scale(lengthscale, i) for i in range(len(x))))
+
+
+def on_dimensions(kernel, dimensions):
+    """A kernel of some of the dimensions."""
+    return lambda x, z: kernel([x[i] for i in dimensions], [z[i] for i in dimensions])
+
+
 def product(*kernels):
     """k1 k2 ..."""
     return lambda x, z: math.prod(k(x, z) for k in kernels)

@@ -6,7 +6,6 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
-from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.maximization import SCAN, STARTS, Top, maximize_over_box
 from scalable_bandits.posteriors.box.paths import PathSurface
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
@@ -17,29 +16,38 @@ LIKELY = 3  # number of observed points of largest index, and of largest mean, n
 
 
 def top_of_box(
-    engine: BoxEngine, bounds: Floats, index: SmoothIndex, observed: Floats, pending: Floats, noise: float,
-    key: tuple[int, int],
+    surface: SearchSurface, index: SmoothIndex, bounds: Floats, near: Floats, key: tuple[int, int], scan: int = SCAN,
+    starts: int = STARTS,
 ) -> Top:  # fmt: skip
     """Find the maximum of an index over a box.
 
     Parameters
     ----------
-    engine
-        Posterior.
-    bounds
-        Bounds (d, 2) of the box, in units of x.
+    surface
+        Posterior, or sample path.
     index
         Index of mean and variance.
-    observed
-        Observed points (k, d), in units of x; the search has more points near the best of them.
-    pending
-        Pending points (q, d), in units of x.
-    noise
-        Noise variance of the pending points, in squared units of y.
+    bounds
+        Bounds (d, 2) of the box, in units of x.
+    near
+        Points (k, d), in units of x, such as those observed; the search has more points near the best of them.
     key
         Seed of the search: the policy's seed and the round.
+    scan, starts
+        Number of points at which the index is computed first, and of those from which it is climbed.
     """
-    return _top(engine.surface(pending, noise), index, bounds, observed, key)
+    seed = derived_seed(key[0], "box", key[1])
+    best = promising(surface, index, near)
+    return maximize_over_box(surface, index, bounds, seed, near[best], scan, starts)
+
+
+def promising(surface: SearchSurface, index: SmoothIndex, near: Floats) -> list[int]:
+    """Return the rows of `near` (k, d) of largest index and of largest mean, each `LIKELY` of them."""
+    if not len(near):
+        return []
+    mean, variance = surface.predict(near)
+    best = [np.argsort(-array, kind="stable")[:LIKELY] for array in (index(mean, variance), mean)]
+    return list(dict.fromkeys(np.concatenate(best).tolist()))
 
 
 def top_of_path(path: PathSurface, bounds: Floats, near: Floats, key: tuple[int, int]) -> Top:
@@ -56,17 +64,4 @@ def top_of_path(path: PathSurface, bounds: Floats, near: Floats, key: tuple[int,
     key
         Seed of the search: the policy's seed and the round.
     """
-    return _top(path, UpperConfidence(width=0.0), bounds, near, key, PATH_SCAN, PATH_STARTS)
-
-
-def _top(
-    surface: SearchSurface, index: SmoothIndex, bounds: Floats, near: Floats, key: tuple[int, int], scan: int = SCAN,
-    starts: int = STARTS,
-) -> Top:  # fmt: skip
-    if len(near):
-        mean, variance = surface.predict(near)
-        values = index(mean, variance)
-        best = np.concatenate([np.argsort(-array, kind="stable")[:LIKELY] for array in (values, mean)])
-        near = near[list(dict.fromkeys(best.tolist()))]
-    seed = derived_seed(key[0], "box", key[1])
-    return maximize_over_box(surface, index, bounds, seed, near, scan, starts)
+    return top_of_box(path, UpperConfidence(width=0.0), bounds, near, key, PATH_SCAN, PATH_STARTS)

@@ -1,0 +1,235 @@
+"""Parameters from what users have already: dicts, TOML, lists, and distributions of other packages."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.spaces.choices import Boolean, Categorical, Ordinal
+from scalable_bandits.spaces.numbers import Integer, Real
+from scalable_bandits.spaces.parameters import Parameter
+from scalable_bandits.specification import nearest
+
+MOST_STEPS = 1_000_000  # largest number of values of a distribution with steps
+_BY_NAME: dict[str, type[Parameter]] = {
+    kind.__name__.lower(): kind for kind in (Real, Integer, Ordinal, Categorical, Boolean)
+}
+
+
+def to_parameter(name: str, given: Any) -> Parameter:
+    """Convert what describes a parameter to a `Parameter`.
+
+    Parameters
+    ----------
+    name
+        Name of the parameter, for messages.
+    given
+        `Parameter`; dict with the key "type" (the name of a class, in any case) and its arguments; list of values;
+        distribution of scipy.stats or Optuna.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be converted; the message names the parameter.
+    """
+    if isinstance(given, Parameter):
+        return given
+    try:
+        if isinstance(given, Mapping):
+            return _from_dict(given)
+        if hasattr(given, "dist") and hasattr(given, "support"):
+            return _from_scipy(given)
+        if type(given).__module__.startswith("optuna."):
+            return _from_optuna(given)
+        if isinstance(given, list | tuple | range | np.ndarray):
+            return _from_list(list(given))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"parameter {name!r}: {error}") from None
+    return checks.refuse(
+        f"parameter {name!r}",
+        given,
+        "a Real, Integer, Ordinal, Categorical or Boolean, or what can be converted to one",
+    )
+
+
+def _from_dict(given: Mapping[str, Any]) -> Parameter:
+    kind = str(given.get("type", ""))
+    if kind.lower() not in _BY_NAME:
+        checks.refuse("type", given.get("type"), nearest(kind.lower(), _BY_NAME))
+    return _BY_NAME[kind.lower()].from_dict({**given, "type": _BY_NAME[kind.lower()].__name__})
+
+
+def _from_list(values: list[Any]) -> Parameter:
+    """Return an `Ordinal` of numbers that only rise or only fall, else a `Categorical`."""
+    plain = [each.item() if isinstance(each, np.generic) else each for each in values]
+    if set(map(type, plain)) == {bool} and len(set(plain)) == len(plain) == 2:
+        return Boolean()
+    if plain and all(isinstance(each, int | float) and not isinstance(each, bool) for each in plain):
+        steps = np.diff(np.array(plain, dtype=np.float64))
+        if (steps > 0).all() or (steps < 0).all():
+            return Ordinal(plain)
+    return Categorical(plain)
+
+
+def _from_scipy(given: Any) -> Parameter:
+    low, high = (float(end) for end in given.support())
+    name = given.dist.name
+    if name == "uniform":
+        return Real(low, high)
+    if name in ("loguniform", "reciprocal"):
+        return Real(low, high, log=True)
+    if name == "randint":
+        return Integer(int(low), int(high))
+    return checks.refuse("distribution", name, "uniform, loguniform or randint of scipy.stats")
+
+
+def _from_optuna(given: Any) -> Parameter:
+    kind = type(given).__name__
+    if kind == "CategoricalDistribution":
+        return Categorical(list(given.choices))
+    if kind not in ("FloatDistribution", "IntDistribution"):
+        checks.refuse("distribution", kind, "FloatDistribution, IntDistribution or CategoricalDistribution of Optuna")
+    number = float if kind == "FloatDistribution" else int
+    low, high, step = number(given.low), number(given.high), given.step
+    if low == high:
+        return Ordinal([low])
+    if step is None or (number is int and step == 1):
+        return Real(low, high, log=given.log) if number is float else Integer(low, high, log=given.log)
+    count = math.floor((high - low) / step + 1e-8) + 1
+    if count > MOST_STEPS:
+        checks.refuse("step", step, f"at most {MOST_STEPS:,} steps between low and high")
+    return Ordinal([number(low + i * step) for i in range(count)])
+
+
+def from_configspace(space: Any) -> tuple[dict[str, Parameter], NotForbidden | None]:
+    """Convert a `ConfigSpace.ConfigurationSpace`.
+
+    Parameters
+    ----------
+    space
+        Configuration space, whose conditions are equalities, memberships, or conjunctions of these.
+
+    Returns
+    -------
+    parameters : dict
+        Parameters by name.
+    where : NotForbidden or None
+        Condition that its forbidden clauses do not hold; None if it has none.
+
+    Raises
+    ------
+    ValueError
+        If a hyperparameter or a condition cannot be converted.
+    """
+    when: dict[str, dict[str, Any]] = {}
+    for condition in space.conditions:
+        for each in getattr(condition, "components", (condition,)):
+            kind = type(each).__name__
+            if type(condition).__name__ == "OrConjunction" or kind not in ("EqualsCondition", "InCondition"):
+                checks.refuse("condition", str(condition), "equalities, memberships, and conjunctions of these")
+            values = [each.value] if kind == "EqualsCondition" else list(each.values)
+            earlier = when.setdefault(each.child.name, {})
+            earlier[each.parent.name] = [v for v in values if v in earlier.get(each.parent.name, values)]
+    found = {name: _from_hyperparameter(each, when.get(name)) for name, each in space.items()}
+    clauses = list(space.forbidden_clauses)
+    return found, NotForbidden(clauses) if clauses else None
+
+
+def _from_hyperparameter(given: Any, when: Mapping[str, Any] | None) -> Parameter:
+    kind = type(given).__name__
+    if kind.endswith("FloatHyperparameter"):
+        return Real(given.lower, given.upper, log=given.log, when=when)
+    if kind.endswith("IntegerHyperparameter"):
+        return Integer(int(given.lower), int(given.upper), log=given.log, when=when)
+    if kind == "CategoricalHyperparameter":
+        return Categorical(given.choices, when=when)
+    if kind == "OrdinalHyperparameter":
+        return Ordinal(given.sequence, when=when)
+    if kind == "Constant":
+        return Categorical([given.value], when=when)
+    return checks.refuse("hyperparameter", kind, "uniform, normal or beta numbers, categories, ordinals, constants")
+
+
+class NotForbidden:
+    """Condition on settings that no forbidden clause of a configuration space holds.
+
+    Parameters
+    ----------
+    clauses
+        Forbidden clauses of ConfigSpace.
+    """
+
+    def __init__(self, clauses: list[Any]):
+        self.clauses = clauses
+
+    def __call__(self, setting: Mapping[str, Any]) -> bool:
+        """Return whether a setting is allowed; a clause about a parameter that does not exist in it does not hold."""
+        return not any(self._holds(clause, setting) for clause in self.clauses)
+
+    def _holds(self, clause: Any, setting: Mapping[str, Any]) -> bool:
+        for each in getattr(clause, "dlcs", (clause,)):
+            sides = (each.left, each.right) if hasattr(each, "left") else (each.hyperparameter,)
+            if any(side.name not in setting for side in sides):
+                return False
+        return bool(clause.is_forbidden_value(dict(setting)))
+
+
+def _each(value: Any, replace: Callable[[Any], Any]) -> Any:
+    """Return plain data in which the values inside lists are replaced."""
+    if isinstance(value, Mapping):
+        return {key: _each(each, replace) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [replace(each) for each in value]
+    return value
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """Read a file with one table a parameter; an empty table among the values stands for None.
+
+    Parameters
+    ----------
+    path
+        Path of the file.
+
+    Raises
+    ------
+    ValueError
+        If the file is not TOML; the message names the file.
+    """
+    try:
+        found = tomllib.loads(Path(path).read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return {name: _each(table, lambda value: None if value == {} else value) for name, table in found.items()}
+
+
+def to_toml(parameters: Mapping[str, Parameter]) -> str:
+    """Return parameters as TOML, one table each.
+
+    Parameters
+    ----------
+    parameters
+        Parameters by name.
+
+    Raises
+    ------
+    ValueError
+        If a value is not a string, a number, True, False or None.
+    """
+    import tomli_w
+
+    tables = {}
+    for name, parameter in parameters.items():
+        plain = {key: value for key, value in parameter.to_dict().items() if value is not None and value is not False}
+        plain["type"] = plain["type"].lower()
+        tables[name] = _each(plain, lambda value: {} if value is None else value)
+    try:
+        return tomli_w.dumps(tables)
+    except TypeError as error:
+        raise ValueError(f"to_toml: {error}") from None

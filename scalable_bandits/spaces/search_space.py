@@ -1,0 +1,399 @@
+"""Spaces of named, typed parameters."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn, Self
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.randomness import derived_seed
+from scalable_bandits.spaces.base import FiniteSpace, Space
+from scalable_bandits.spaces.coordinates import Coordinates
+from scalable_bandits.spaces.parameters import Parameter
+from scalable_bandits.spaces.parameters_from import to_parameter
+from scalable_bandits.spaces.points import Points
+from scalable_bandits.specification import nearest
+
+SAMPLE = 256  # number of settings in a sample
+MOST_DRAWS = 100  # batches of random settings of which one must fulfil `where`
+
+
+def _parameters(given: Any) -> tuple[tuple[str, Parameter], ...]:
+    pairs = given.items() if isinstance(given, Mapping) else given
+    if not isinstance(given, Mapping | tuple) or not given:
+        checks.refuse("parameters", given, 'a dict of names and parameters, such as {"rate": Real(0.001, 0.1)}')
+    for name, _ in pairs:
+        if not isinstance(name, str) or not name:
+            checks.refuse("parameters", name, "names that are strings")
+    return tuple((name, to_parameter(name, each)) for name, each in pairs)
+
+
+@attrs.frozen(slots=False, repr=False)
+class SearchSpace(Space):
+    """Space of named, typed parameters; x is a dict of their values.
+
+    Nothing is enumerated: a space may have any number of settings. Models see every setting as a point of the unit
+    cube (`encode`).
+
+    Parameters
+    ----------
+    parameters
+        Parameters by name: `Real`, `Integer`, `Ordinal`, `Categorical`, `Boolean`; or what can be converted to one: a
+        dict with a "type", a list of values (`Ordinal` if they are numbers that only rise or only fall, else
+        `Categorical`), a distribution of scipy.stats (uniform, loguniform, randint) or of Optuna.
+    where
+        Function of a setting (a dict) that is true if the setting is allowed; if not given, all are.
+
+    Raises
+    ------
+    ValueError
+        If there is no parameter, one is not a parameter and cannot be converted, or a `when` names a parameter or a
+        value that does not exist, or itself.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> space = sb.SearchSpace({"rate": sb.Real(1e-4, 1e-1, log=True), "depth": sb.Integer(1, 12)})
+    >>> space.setting(space.check({"rate": 0.01, "depth": 3})[0])
+    {'rate': 0.01, 'depth': 3}
+    """
+
+    named: ClassVar[bool] = True
+
+    _parameters: tuple[tuple[str, Parameter], ...] = attrs.field(converter=_parameters)
+    where: Callable[[dict[str, Any]], bool] | None = attrs.field(default=None)
+
+    def __attrs_post_init__(self) -> None:
+        if self.where is not None and not callable(self.where):
+            checks.refuse("where", self.where, "a function of a setting, or None")
+        _ = self._order  # raises ValueError if a condition is invalid
+
+    def __repr__(self) -> str:
+        where = "" if self.where is None else f", where={self.where!r}"
+        return f"{type(self).__name__}({dict(self._parameters)!r}{where})"
+
+    def parameters(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"parameters": dict(self._parameters)}
+        return given if self.where is None else {**given, "where": self.where}
+
+    # ---- the parameters
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return tuple(name for name, _ in self._parameters)
+
+    @functools.cached_property
+    def kinds(self) -> tuple[Parameter, ...]:
+        """Parameters, in the order of `names`."""
+        return tuple(kind for _, kind in self._parameters)
+
+    @functools.cached_property
+    def _conditions(self) -> tuple[tuple[tuple[int, Floats], ...], ...]:
+        """For each parameter the pairs of another one's position and the numbers (k,) under which it exists."""
+        places = {name: i for i, name in enumerate(self.names)}
+        found = []
+        for name, kind in self._parameters:
+            pairs = []
+            for other, values in kind.when or ():
+                title = f"when of {name!r}"
+                if other not in places:
+                    checks.refuse(title, other, nearest(other, places))
+                parent = self.kinds[places[other]]
+                if parent.count is None:
+                    checks.refuse(title, other, "a parameter with a list of values, not a Real")
+                pairs.append((places[other], np.array([parent.number(f"{title}, {other!r}", v) for v in values])))
+            found.append(tuple(pairs))
+        return tuple(found)
+
+    @functools.cached_property
+    def _order(self) -> tuple[int, ...]:
+        """Positions of the parameters, each after those that its condition names."""
+        order: list[int] = []
+        while len(order) < len(self.names):
+            ready = [
+                i for i, pairs in enumerate(self._conditions)
+                if i not in order and all(other in order for other, _ in pairs)
+            ]  # fmt: skip
+            if not ready:
+                left = [name for i, name in enumerate(self.names) if i not in order]
+                checks.refuse("when", left, "conditions that do not depend on each other in a circle")
+            order += ready
+        return tuple(order)
+
+    def active(self, points: Floats) -> NDArray[np.bool_]:
+        """Return the mask (k, p) of the parameters that exist at points (k, p)."""
+        found = np.ones(points.shape, dtype=np.bool_)
+        for i in self._order:
+            for other, numbers in self._conditions[i]:
+                found[:, i] &= found[:, other] & np.isin(points[:, other], numbers)
+        return found
+
+    @property
+    def smooth(self) -> bool:
+        """Whether all parameters are continuous and exist always, and every setting is allowed."""
+        always = not any(self._conditions) and self.where is None
+        return always and all(kind.count is None for kind in self.kinds)
+
+    @property
+    def size(self) -> int | None:
+        """Number of combinations of values, without regard to conditions; None with a continuous parameter."""
+        total = 1
+        for kind in self.kinds:
+            if kind.count is None:
+                return None
+            total *= kind.count
+        return total
+
+    # ---- settings and points
+
+    def check(self, x: Any) -> Floats:
+        points, _ = self.parse(x)
+        for point in points if self.where is not None else ():
+            if not self._fulfils(point):
+                checks.refuse("x", self.setting(point), "a setting for which `where` is true")
+        return points
+
+    def parse(self, x: Any) -> tuple[Floats, bool]:
+        """Convert one setting or several to points.
+
+        Parameters
+        ----------
+        x
+            Setting (a dict of the values of all parameters that exist in it), or a list of k settings. Points (k, p)
+            are accepted too.
+
+        Returns
+        -------
+        points : ndarray
+            Points (k, p), one number a parameter: a real or whole number is itself, other values are positions.
+        single : bool
+            Whether `x` is one setting.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is missing or unknown, or a value is not allowed.
+        """
+        if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 2 and x.shape[1] == self.dimension:
+            return self._canonical(x), False
+        single = isinstance(x, Mapping)
+        settings = [x] if single else x
+        if not isinstance(settings, Sequence) or not settings or not all(isinstance(s, Mapping) for s in settings):
+            checks.refuse("x", x, f"a setting, a dict with {', '.join(self.names)}, or a list of settings")
+        return np.array([self._point(setting) for setting in settings]), single
+
+    def _point(self, setting: Mapping[str, Any]) -> Floats:
+        for name in setting:
+            if name not in self.names:
+                checks.refuse("x", name, f"names of parameters; {nearest(str(name), self.names)}")
+        point = self._first.copy()
+        for i in self._order:
+            name, kind = self._parameters[i]
+            exists = bool(self.active(point[None])[0, i])
+            if exists and name not in setting:
+                checks.refuse("x", f"a setting without {name!r}", f"a value of {name!r}, {kind.allowed}")
+            if exists:
+                point[i] = kind.number(f"x[{name!r}]", setting[name])
+            elif name in setting and not _is_nothing(setting[name]):
+                condition = " and ".join(f"{other!r} is {_either(values)}" for other, values in kind.when or ())
+                checks.refuse(f"x[{name!r}]", setting[name], f"no value, since it exists only where {condition}")
+        return point
+
+    @functools.cached_property
+    def _first(self) -> Floats:
+        """Numbers (p,) of parameters that do not exist in a setting, so that equal settings are equal points."""
+        return np.array([float(kind.decode(np.zeros(1))[0]) for kind in self.kinds])
+
+    def _canonical(self, points: Floats) -> Floats:
+        return np.where(self.active(points), points, self._first) + 0.0
+
+    def setting(self, point: Floats) -> dict[str, Any]:
+        """Return the setting of a point (p,): the values of the parameters that exist in it, by name."""
+        exist = self.active(point[None])[0]
+        return {
+            name: kind.value(number)
+            for (name, kind), number, exists in zip(self._parameters, point.tolist(), exist, strict=True)
+            if exists
+        }
+
+    def argument(self, point: Floats) -> dict[str, Any]:
+        return self.setting(point)
+
+    def _fulfils(self, point: Floats) -> bool:
+        """Return whether `where` is true at a point (p,); an error in it, or another answer, is one of the user's."""
+        if self.where is None:
+            return True
+        answer = self.where(self.setting(point))
+        return checks.flag("result of where", answer)
+
+    def fulfilled(self, points: Floats) -> NDArray[np.bool_]:
+        """Return the mask (k,) of the points (k, p) for which `where` is true."""
+        return np.fromiter((self._fulfils(point) for point in points), dtype=np.bool_, count=len(points))
+
+    # ---- coordinates
+
+    @functools.cached_property
+    def coordinates(self) -> Coordinates:
+        """Coordinates that a model sees."""
+        return Coordinates(self.kinds, [bool(pairs) for pairs in self._conditions])
+
+    def encode(self, points: Floats) -> Floats:
+        return self.coordinates.encode(points, self.active(points))
+
+    def decode(self, coordinates: Floats) -> Floats:
+        """Return the points (k, p) of the allowed values nearest to coordinates (k, D)."""
+        return self._canonical(self.coordinates.decode(coordinates))
+
+    # ---- random settings
+
+    def spread(self, uniform: Floats) -> Floats:
+        """Return points (k, p) that are uniform on the parameters' scales, from uniform numbers (k, p) in [0, 1)."""
+        columns = [kind.spread(column) for kind, column in zip(self.kinds, uniform.T, strict=True)]
+        return self._canonical(np.column_stack(columns))
+
+    def draw(self, count: int, rng: np.random.Generator) -> Floats:
+        """Draw points (k, p), k = `count`, uniformly on the parameters' scales, all with `where` true."""
+        kept: list[Floats] = []
+        for _ in range(MOST_DRAWS):
+            points = self.spread(rng.random((max(count, 8), self.dimension)))
+            kept.append(points[self.fulfilled(points)] if self.where is not None else points)
+            if sum(map(len, kept)) >= count:
+                return np.concatenate(kept)[:count]
+        self._refuse_where(MOST_DRAWS * max(count, 8), sum(map(len, kept)))
+
+    def _refuse_where(self, drawn: int, found: int) -> NoReturn:
+        checks.refuse("where", self.where, f"a condition that more of the settings fulfil: {found} of {drawn:,} did")
+
+    def sample(self, seed: int) -> Floats:
+        return self.draw(SAMPLE, np.random.default_rng(derived_seed(seed, "settings")))
+
+    def candidate_set(self, count: int, seed: int) -> FiniteSpace:
+        return Points(self.draw(count, np.random.default_rng(derived_seed(seed, "candidates"))))
+
+    def neighbours(self, point: Floats, rng: np.random.Generator) -> Floats:
+        """Return points (k, p) that differ from a point (p,) in the value of one parameter, all with `where` true.
+
+        A parameter that exists in the neighbour alone has a random value.
+        """
+        exist, rows = self.active(point[None])[0], []
+        for i in np.flatnonzero(exist):
+            numbers = self.kinds[i].neighbours(float(point[i]), rng)
+            changed = np.tile(point, (len(numbers), 1))
+            changed[:, i] = numbers
+            rows.append(changed)
+        points = np.concatenate(rows)
+        new = self.active(points) & ~exist
+        if new.any():
+            points = np.where(new, self.spread(rng.random(points.shape)), points)
+        points = self._canonical(points)
+        return points[self.fulfilled(points)] if self.where is not None else points
+
+    # ---- the interface of spaces
+
+    @property
+    def cube(self) -> Floats:
+        return self.coordinates.bounds
+
+    @property
+    def model_dimension(self) -> int:
+        return len(self.coordinates.columns)
+
+    @property
+    def unordered(self) -> tuple[int, ...]:
+        return tuple(k for k, column in enumerate(self.coordinates.columns) if not column.ordered)
+
+    @property
+    def side_lengths(self) -> Floats:
+        return np.ones(self.model_dimension)
+
+    def arguments(self, points: NDArray[Any]) -> list[dict[str, Any]]:
+        return [self.setting(point) for point in points]
+
+    def gather(self, values: list[Any]) -> list[dict[str, Any]]:
+        return values
+
+    @property
+    def dimension(self) -> int:
+        return len(self._parameters)
+
+    @property
+    def finite(self) -> None:
+        return None
+
+    # ---- files and other packages
+
+    @classmethod
+    def from_configspace(cls, space: Any) -> Self:
+        """Convert a `ConfigSpace.ConfigurationSpace`.
+
+        Parameters
+        ----------
+        space
+            Configuration space; its forbidden clauses become `where`.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter is neither a number nor one of several values, or a condition is neither an equality,
+            nor a membership, nor a conjunction of these.
+        """
+        from scalable_bandits.spaces.parameters_from import from_configspace
+
+        return cls(*from_configspace(space))
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Self:
+        """Read a space from a TOML file with one table a parameter, as `to_toml` writes it.
+
+        Parameters
+        ----------
+        path
+            Path of the file.
+
+        Raises
+        ------
+        ValueError
+            If the file is not TOML, or a parameter is not valid; the message names the file.
+        """
+        from scalable_bandits.spaces.parameters_from import read_toml
+
+        return cls(read_toml(path))
+
+    def to_toml(self, path: str | Path | None = None) -> str:
+        """Return the space as TOML, and write it to a file if a path is given; an empty table stands for None.
+
+        Parameters
+        ----------
+        path
+            Path of the file.
+
+        Raises
+        ------
+        ValueError
+            If the space has a `where`, or a value that TOML does not have.
+        """
+        from scalable_bandits.spaces.parameters_from import to_toml
+
+        if self.where is not None:
+            checks.refuse("where", self.where, "None: functions cannot be written")
+        text = to_toml(dict(self._parameters))
+        if path is not None:
+            Path(path).write_text(text)
+        return text
+
+
+def _is_nothing(value: Any) -> bool:
+    """Return whether a value is None or NaN, which tables of settings have where a parameter does not exist."""
+    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+
+
+def _either(values: tuple[Any, ...]) -> str:
+    return " or ".join(map(repr, values))
