@@ -268,7 +268,7 @@ class ShardPool(Shards):
 
 
 def _workers(client: Client, lost: Collection[str] = ()) -> set[str]:
-    """Return the addresses of the present workers without those just lost; wait for one if there is none.
+    """Return the addresses of the present workers without those just lost; wait for one if all are lost.
 
     Lost workers that stay known to the scheduler are returned after a while: the message was lost, not the worker.
     """

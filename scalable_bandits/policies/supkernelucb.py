@@ -157,7 +157,7 @@ class SupKernelUCB(GaussianProcessPolicy):
             self._stage_model(stage).observe(candidate, y, noise_variance)
 
     def _pending_reduction(self, stage: int) -> Floats | None:
-        """Return the reduction (n,) of a stage's variances by pending points; None if there is none."""
+        """Return the reduction (n,) of a stage's variances by pending points; None without any."""
         return self._stage_model(stage).reduction([c for c in self._pending.numbers if self._stage_of(c) == stage])
 
     # ---- the stages

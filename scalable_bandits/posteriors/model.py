@@ -18,7 +18,7 @@ from scalable_bandits.posteriors import pending as pending_values
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.maximization import Top
 from scalable_bandits.posteriors.box.paths import PathSurface
-from scalable_bandits.posteriors.box.search import top_of_box, top_of_path
+from scalable_bandits.posteriors.box.search import PATH_SIZES, SIZES, Sizes, top_of_box
 from scalable_bandits.posteriors.box.settings import top_of_settings
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, constant_mean, differenced
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
@@ -331,10 +331,12 @@ class BoxModel(Model):
 
     def top_of_path(self, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:
         """Return the maximum of a sample path, searched also near the points with numbers `near` (k,)."""
-        return top_of_path(path, self._bounds, self.domain.coordinates(near), key)
+        return self._top(path, MEAN, near, key, PATH_SIZES)
 
-    def _top(self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int]) -> Top:
-        return top_of_box(surface, index, self._bounds, self.domain.coordinates(near), key)
+    def _top(
+        self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int], sizes: Sizes = SIZES
+    ) -> Top:
+        return top_of_box(surface, index, self._bounds, self.domain.coordinates(near), key, sizes)
 
 
 class SettingsModel(BoxModel):
@@ -342,11 +344,14 @@ class SettingsModel(BoxModel):
 
     domain: Settings
 
-    def top_of_path(self, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:
-        return self._top(path, MEAN, near, key)
-
-    def _top(self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int]) -> Top:
-        return top_of_settings(surface, index, self.domain.space, self.domain.points(near), key)
+    def _top(
+        self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int], sizes: Sizes = SIZES
+    ) -> Top:
+        space = self.domain.space
+        if not space.smooth:
+            return top_of_settings(surface, index, space, self.domain.points(near), key)
+        found = super()._top(surface, index, near, key, sizes)
+        return found._replace(x=space.decode(found.x[None])[0])
 
 
 MODELS: dict[type[Domain], type[Model]] = {WholeBox: BoxModel, Settings: SettingsModel}  # others have a `Model`

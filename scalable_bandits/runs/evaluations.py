@@ -182,6 +182,7 @@ class EvaluationLoop:
         self._deadline = math.inf if plan.seconds is None else time.monotonic() + plan.seconds
         self._log, self._on_value, self._advance = log, on_value, advance
         self.tickets = {} if log is None else tickets_of(log.changes)
+        self._next_number = max(self.tickets, default=-1) + 1  # numbers may be missing after a recovery
         self.trace = ""
         self._in_flight: dict[str, Ticket] = {}  # by the key of the present task
         self._interrupted: dict[int, deque[Ticket]] = {}  # tickets of earlier processes to be run again, by candidate
@@ -247,7 +248,8 @@ class EvaluationLoop:
         candidate = int(self._policy.domain.find(self._policy.space.parse(x)[0])[0])
         if self._interrupted.get(candidate):
             return self._interrupted[candidate].popleft()
-        ticket = Ticket(max(self.tickets, default=-1) + 1, candidate)  # numbers may be missing after a recovery
+        ticket = Ticket(self._next_number, candidate)
+        self._next_number += 1
         self.tickets[ticket.number] = ticket
         self._change(ticket, "proposed")
         return ticket

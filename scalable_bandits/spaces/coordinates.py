@@ -45,6 +45,7 @@ class Coordinates:
     def __init__(self, kinds: Sequence[Parameter], conditional: Sequence[bool]):
         self._kinds = kinds
         values = [Column(i, False, kind.ordered) for i, kind in enumerate(kinds) if kind.count != 1]
+        values = values or [Column(0, False, True)]  # a model has at least one coordinate
         self.columns = (*values, *(Column(i, True, True) for i, each in enumerate(conditional) if each))
 
     @property
@@ -62,7 +63,8 @@ class Coordinates:
     @property
     def continuous(self) -> NDArray[np.bool_]:
         """Mask (D,) of the coordinates that are values of continuous parameters."""
-        return np.array([not activity and self._kinds[i].count is None for i, activity, _ in self.columns])
+        mask = [not activity and self._kinds[i].count is None for i, activity, _ in self.columns]
+        return np.array(mask, dtype=np.bool_)
 
     def encode(self, points: Floats, exist: NDArray[np.bool_]) -> Floats:
         """Return the coordinates (k, D) of points (k, p), in which the parameters of a mask (k, p) exist."""
@@ -74,7 +76,7 @@ class Coordinates:
 
     def decode(self, coordinates: Floats) -> Floats:
         """Return the points (k, p) of the allowed values nearest to coordinates (k, D)."""
-        points = np.tile([float(kind.decode(np.zeros(1))[0]) for kind in self._kinds], (len(coordinates), 1))
+        points = np.tile([kind.first for kind in self._kinds], (len(coordinates), 1))
         for column, (i, activity, _) in zip(coordinates.T, self.columns, strict=True):
             if not activity:
                 points[:, i] = self._kinds[i].decode(column)

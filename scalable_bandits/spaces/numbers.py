@@ -49,6 +49,10 @@ class Range(Parameter):
             checks.refuse("low", self.low, "a positive number with log=True")
 
     @property
+    def first(self) -> float:
+        return float(self.low)
+
+    @property
     def allowed(self) -> str:
         return f"from {self.low!r} to {self.high!r}"
 

@@ -75,6 +75,11 @@ class Parameter(Specification):
         """Number of allowed values; None for a continuous parameter."""
 
     @property
+    def first(self) -> float:
+        """Number of the first value; of a list of values, those of the others follow by ones."""
+        return 0.0
+
+    @property
     def ordered(self) -> bool:
         """Whether values near each other in the list of allowed values are alike."""
         return True
@@ -111,14 +116,15 @@ class Parameter(Specification):
         a continuous parameter, values at random distances.
         """
         if self.count is not None and self.count <= FEW:
-            found = self.spread((np.arange(self.count) + 0.5) / self.count)
+            found = self.first + np.arange(self.count)
         elif self.count is not None and not self.ordered:
             found = self.spread(rng.random(FEW))
         else:
             u = float(self.encode(np.array([number]))[0])
-            near = [number - 1.0, number + 1.0] if self.count is not None else []
+            near: list[float] | Floats = []
+            if self.count is not None:
+                near = np.clip([number - 1.0, number + 1.0], self.first, self.first + self.count - 1.0)
             steps = 10.0 ** rng.uniform(*SCALES, size=4) * rng.standard_normal(4)
             away = self.decode(np.append(u + steps, [u - 0.1, u + 0.1]))
-            inside = self.decode(self.encode(np.array(near)))
-            found = np.concatenate([inside, away, self.spread(rng.random(2))])
+            found = np.concatenate([near, away, self.spread(rng.random(2))])
         return np.setdiff1d(found, [number])

@@ -194,13 +194,13 @@ class SearchSpace(Space):
         for name in setting:
             if name not in self.names:
                 checks.refuse("x", name, f"names of parameters; {nearest(str(name), self.names)}")
-        point = self._first.copy()
+        point, exist = self._first.copy(), [True] * self.dimension
         for i in self._order:
             name, kind = self._parameters[i]
-            exists = bool(self.active(point[None])[0, i])
-            if exists and name not in setting:
+            exist[i] = all(exist[other] and point[other] in numbers for other, numbers in self._conditions[i])
+            if exist[i] and name not in setting:
                 checks.refuse("x", f"a setting without {name!r}", f"a value of {name!r}, {kind.allowed}")
-            if exists:
+            if exist[i]:
                 point[i] = kind.number(f"x[{name!r}]", setting[name])
             elif name in setting and not _is_nothing(setting[name]):
                 condition = " and ".join(f"{other!r} is {_either(values)}" for other, values in kind.when or ())
@@ -210,7 +210,7 @@ class SearchSpace(Space):
     @functools.cached_property
     def _first(self) -> Floats:
         """Numbers (p,) of parameters that do not exist in a setting, so that equal settings are equal points."""
-        return np.array([float(kind.decode(np.zeros(1))[0]) for kind in self.kinds])
+        return np.array([kind.first for kind in self.kinds])
 
     def _canonical(self, points: Floats) -> Floats:
         return np.where(self.active(points), points, self._first) + 0.0

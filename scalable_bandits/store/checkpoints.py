@@ -30,7 +30,7 @@ class Header(NamedTuple):
     """Metadata of a checkpoint."""
 
     attributes: dict[str, Any]  # empty if the metadata are damaged
-    problem: str  # damage of the metadata; empty if there is none
+    problem: str  # damage of the metadata; empty if they are whole
 
 
 def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], stamp: str = "", run: str = "") -> None:
@@ -94,7 +94,7 @@ State = dict[str, NDArray[Any]]
 def load(location: Location, most: int, stamp: str = "", run: str = "") -> tuple[int, State] | None:
     """Return the rounds and state of the latest whole checkpoint of this run and stamp with at most `most` rounds.
 
-    None if there is none. Damaged checkpoints are set aside with a warning.
+    None if no checkpoint fits. Damaged checkpoints are set aside with a warning.
     """
     headers = read_headers(location)
     for name, header in headers.items():

@@ -94,7 +94,7 @@ class Objects(Location):
         self._own_lock = mine
 
     def _put_lock(self, record: dict[str, Any]) -> bool:
-        """Make the lock with this record if there is none; return whether this process has the lock."""
+        """Make the lock with this record if it is free; return whether this process has the lock."""
         self._open_bookkeeping()
         data = json.dumps(record).encode()
         buffer = default_buffer_prototype().buffer.from_bytes(data)
@@ -111,7 +111,7 @@ class Objects(Location):
         return self.group("a", BOOKKEEPING)
 
     def _lock_owner(self) -> dict[str, Any] | None:
-        """Return the record in the lock; None if there is none or it is damaged."""
+        """Return the record in the lock; None if it is free or damaged."""
         found = self.get(self._LOCK)
         with suppress(ValueError):  # damaged: the next writer replaces it
             return valid_owner(None if found is None else json.loads(found))

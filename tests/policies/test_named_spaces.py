@@ -159,10 +159,11 @@ def test_constraints_hold(name):
         policy.tell(setting, setting["a"] + setting["b"])
 
 
-def test_a_box_by_names_is_searched_as_a_box():
+@pytest.mark.parametrize("name", ["ei", "thompson"])
+def test_a_box_by_names_is_searched_as_a_box(name):
     names = sb.SearchSpace({"a": sb.Real(0, 1), "b": sb.Real(0, 1)})
     box = sb.Box([[0, 1], [0, 1]])
-    by_name, by_point = sb.GPEI(names, KERNEL, **NUMBERS), sb.GPEI(box, KERNEL, **NUMBERS)
+    by_name, by_point = POLICIES[name](names), POLICIES[name](box)
     for t in range(8):
         setting, point = by_name.ask(), by_point.ask()
         np.testing.assert_allclose(list(setting.values()), point, atol=1e-6)
@@ -235,6 +236,16 @@ def test_lengthscales_of_categories_are_learned():
     matters, idle = (p.value for p in policy.present_kernel.hyperparameters if p.name == "lengthscale")
     assert idle > 10 * matters
     assert policy.present_kernel.factor > 1.2, "the output scale is learned too"
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_space_of_one_setting(name):
+    space = sb.SearchSpace({"a": ["x"], "b": sb.Integer(3, 3)})
+    policy = POLICIES[name](space)
+    for y in (1.0, 2.0):
+        assert policy.ask() == {"a": "x", "b": 3}
+        policy.tell({"a": "x", "b": 3}, y)
+    assert policy.best().x == {"a": "x", "b": 3}
 
 
 def test_what_named_spaces_are_refused_for():

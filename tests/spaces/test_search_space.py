@@ -122,6 +122,39 @@ def test_random_values_are_equally_frequent(parameter):
     assert np.unique(spread, return_counts=True)[1].tolist() == [200] * 5
 
 
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        sb.Integer(1, 12),
+        sb.Integer(1, 20, log=True),
+        sb.Integer(-3, 3),
+        sb.Ordinal(range(7)),
+        sb.Categorical(["u", "v", None]),
+        sb.Boolean(),
+    ],
+)
+def test_values_of_a_short_list_are_all_neighbours(parameter):
+    numbers = _all_numbers(parameter)
+    for number in numbers:
+        found = parameter.neighbours(number, np.random.default_rng(0))
+        assert found.tolist() == [other for other in numbers if other != number]
+
+
+@pytest.mark.parametrize("parameter", [sb.Real(1e-3, 1, log=True), sb.Integer(1, 10**6, log=True), sb.Integer(0, 999)])
+def test_neighbours_in_a_long_range(parameter):
+    """Near and far ones, and of an integer the next ones; all of them allowed."""
+    for number in parameter.spread(np.linspace(0, 1, 9, endpoint=False)):
+        found = parameter.neighbours(number, np.random.default_rng(1))
+        assert number not in found
+        assert [parameter.number("x", parameter.value(each)) for each in found] == found.tolist()
+        distances = np.abs(parameter.encode(found) - parameter.encode(np.array([number])))
+        if isinstance(parameter, sb.Integer):
+            assert {number - 1, number + 1} & set(range(parameter.low, parameter.high + 1)) <= set(found)
+        else:
+            assert distances.min() < 0.02
+        assert distances.max() > 0.09
+
+
 def test_the_ends_are_allowed_values():
     for parameter in (sb.Real(0.1, 0.7), sb.Real(1e-3, 0.7, log=True), sb.Integer(7, 63, log=True)):
         assert parameter.decode(np.array([0.0, 1.0])).tolist() == [parameter.low, parameter.high]

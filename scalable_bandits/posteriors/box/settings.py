@@ -5,8 +5,8 @@
     climb:   from each, the best neighbour (one parameter changed) as long as that is better, in turn with L-BFGS-B on
              the continuous parameters (Byrd, Lu, Nocedal & Zhu 1995; scipy)
 
-Nothing is enumerated, and every setting looked at fulfils the space's `where`. A space of continuous parameters alone
-is searched as a box. The result depends only on the posterior, the space, the settings `near` and the seed.
+Nothing is enumerated, and every setting looked at fulfils the space's `where`. The result depends only on the
+posterior, the space, the settings `near` and the seed.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from scipy.optimize import minimize
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.box.maximization import Top
-from scalable_bandits.posteriors.box.search import promising, top_of_box
+from scalable_bandits.posteriors.box.search import promising
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import SearchSpace
 
-SCAN, STARTS = 2048, 5
+SCAN, STARTS = 2048, 5  # number of random settings, and of climbs
 MOST_MOVES = 50  # largest number of changes of one parameter in a climb
-GAIN = 1e-9  # relative gain below which a change is none
+GAIN = 1e-9  # relative gain below which a climb has ended
 
 
 def top_of_settings(
-    surface: SearchSurface, index: SmoothIndex, space: SearchSpace, near: Floats, key: tuple[int, int],
-    scan: int = SCAN,
+    surface: SearchSurface, index: SmoothIndex, space: SearchSpace, near: Floats, key: tuple[int, int]
 ) -> Top:  # fmt: skip
     """Find the setting of largest index.
 
@@ -45,13 +44,8 @@ def top_of_settings(
         Points (k, p) of settings, such as those observed; the search has more settings near the best of them.
     key
         Seed of the search: the policy's seed and the round.
-    scan
-        Number of random settings.
     """
-    if space.smooth:
-        found = top_of_box(surface, index, space.cube, space.encode(near), key)
-        return found._replace(x=space.decode(found.x[None])[0])
-    return _Search(surface, index, space, generator(key[0], "settings", key[1])).run(near, scan)
+    return _Search(surface, index, space, generator(key[0], "settings", key[1])).run(near)
 
 
 class _Search:
@@ -62,10 +56,10 @@ class _Search:
         self.evaluations = 0
         self._parameters, self._continuous = space.coordinates.parameters, space.coordinates.continuous
 
-    def run(self, near: Floats, scan: int) -> Top:
+    def run(self, near: Floats) -> Top:
         best = near[promising(self.surface, self.index, self.space.encode(near))]
         around = [self.space.neighbours(point, self.rng) for point in best]
-        points = np.concatenate([best, self.space.draw(scan, self.rng), *around])
+        points = np.concatenate([best, self.space.draw(SCAN, self.rng), *around])
         points = points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
         values = self._values(points)
         starts = np.argsort(-values, kind="stable")[:STARTS]

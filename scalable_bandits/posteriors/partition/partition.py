@@ -221,7 +221,7 @@ class Partition(Stateful):
         return self.log.collapsed([] if cell is None else cell.data)
 
     def best_queried(self) -> tuple[int, float, float]:
-        """Return the observed candidate of largest posterior mean, its mean and std; candidate -1 if there is none."""
+        """Return the observed candidate of largest posterior mean, its mean and std; candidate -1 without any."""
         none = (-math.inf, -1, 0.0)
         mean, candidate, std = max(self._shard.bests([cell for cell in self.leaves if cell.data]), default=none)
         return candidate, mean, std

@@ -217,7 +217,7 @@ class SketchedEngine(TiledEngine):
     Parameters
     ----------
     kernel, points, prior_mean
-        As for `Engine`.
+        Prior covariance, candidates (n, d), and their prior means (n,) in units of y.
     oversampling
         Factor qbar; larger is nearer to the exact posterior and slower, infinite keeps every observed point.
     seed
