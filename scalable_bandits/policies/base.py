@@ -269,7 +269,10 @@ class Policy(Stateful, Specification, RenamedMembers):
 
     def propose(self, allowed: Mask | None = None) -> int:
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
-        chosen = self.choose(allowed)
+        return self._number(self.choose(allowed))
+
+    def _number(self, chosen: int | Floats) -> int:
+        """Return the number of a chosen point: of a candidate, or of a point (d,) of a whole box."""
         if isinstance(chosen, np.ndarray):
             return int(self._locate(chosen[None])[0])
         return self._domain.canonical(int(chosen))
@@ -292,8 +295,7 @@ class Policy(Stateful, Specification, RenamedMembers):
         ValueError
             If a point, a value or a noise is invalid, or the lengths differ; the policy is unchanged then.
         """
-        usual = Noise(self.noise, self.regularization, self._noise_floor)
-        points, values, own, variances = measured(self.space, x, y, noise, usual)
+        points, values, own, variances = measured(self.space, x, y, noise, self._usual_noise(noise))
         before = self.__dict__.copy()
         candidates = self._locate(points)
         try:
@@ -307,6 +309,10 @@ class Policy(Stateful, Specification, RenamedMembers):
             self.observe(candidate, value, variance)
         if self._recorder is not None:
             self._recorder.told()
+
+    def _usual_noise(self, given: ArrayLike | None) -> Noise:
+        """Return the assumptions about the noise, for measurements whose own noise may be given."""
+        return Noise(self.noise, self.regularization, self._noise_floor)
 
     def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
         """Add an observation without checks, of noise variance lambda by default; simulations call it, not `tell`."""

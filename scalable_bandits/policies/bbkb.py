@@ -107,7 +107,7 @@ class BBKB(ConfidencePolicy):
         if self.on is not None:
             checks.refuse("on", self.on, "None: values wait for the end of a batch, and are then learned all at once")
         super().__attrs_post_init__()
-        if self.kernel.epsilon:
+        if self.prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: values wait for the end of a batch")
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:

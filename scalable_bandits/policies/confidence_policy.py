@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.acquisition import UpperConfidence
-from scalable_bandits.formulas.confidence import WIDTHS, largest_loss, width
+from scalable_bandits.formulas.confidence import WIDTHS, largest_loss, srinivas_finite, width
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
@@ -31,6 +32,9 @@ def _confidence(policy: ConfidencePolicy, field: attrs.Attribute[Any], value: An
     if not isinstance(value, str) or value not in names:
         checks.refuse(field.name, value, nearest(str(value), names))
 
+
+PRACTICAL_WIDTH = 2.0  # of a learned model on a space with more candidates than `MANY`
+MANY = 1_000_000
 
 GainGiven = str | float | Callable[[int], float]
 
@@ -62,6 +66,10 @@ class ConfidencePolicy(GaussianProcessPolicy):
         al. 2023) or "flynn-reeb" (Flynn & Reeb 2024, the narrowest), the last two for any lambda. Not used by `GPUCB`,
         or by `SWGPUCB` with width="theorem".
 
+    Without a kernel these are not used: B and R of a learned model are not known. The width is then that of Theorem 1
+    of Srinivas et al. 2010 on finite spaces of up to a million candidates, and 2 on others, in deviations of the
+    transformed y: practice, not a guarantee.
+
     Attributes
     ----------
     norm : float
@@ -88,13 +96,15 @@ class ConfidencePolicy(GaussianProcessPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        if self._gain == "greedy" and self.kernel.epsilon:
+        if self._gain == "greedy" and self.prior_kernel.epsilon:
             allowed = "'realised', a number or a function with TemporalDecay: the greedy bound is for a fixed function"
             checks.refuse("information_gain", self._gain, allowed)
-        if self.rkhs_norm == "double" and (self.engines or self.kernel.epsilon):
+        if self.rkhs_norm == "double" and (self.engines or self.prior_kernel.epsilon):
             checks.refuse("rkhs_norm", "double", "a number where the function changes over rounds")
         self.norm: float = 1.0 if self.rkhs_norm == "double" else self.rkhs_norm
-        if self.refit is not None:
+        if self.kernel is None:
+            checks.warn(f"{type(self).__name__}: its guarantees assume a known kernel; without one it is learned")
+        elif self.refit is not None:
             if self.rkhs_norm == "double":
                 checks.refuse(
                     "rkhs_norm", "double", "a number where the kernel is learned: each kernel has its own norm"
@@ -103,7 +113,7 @@ class ConfidencePolicy(GaussianProcessPolicy):
             checks.warn(text)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        if self.rkhs_norm == "double":
+        if self.rkhs_norm == "double" and self.kernel is not None:
             mean, variance = self.posterior_engine.at(np.array([candidate]))
             self._loss += (y - float(mean[0])) ** 2 / (float(variance[0]) + noise_variance)
             limit = functools.partial(
@@ -123,8 +133,16 @@ class ConfidencePolicy(GaussianProcessPolicy):
         """Confidence width of the next round."""
 
     def _width_for(self, gain: float, delta: float) -> float:
-        """Return the width named by `confidence`."""
+        """Return the width named by `confidence`; without a kernel the practical one."""
+        if self.kernel is None:
+            return self._practical_width()
         return width(self.confidence, gain, delta, self.norm, self.noise, self.regularization)
+
+    def _practical_width(self) -> float:
+        """Return the width of a learned model."""
+        if self._domain.whole_box or self._domain.choosable > MANY:
+            return PRACTICAL_WIDTH
+        return math.sqrt(max(srinivas_finite(self.round, self._domain.choosable, self.delta), 0.0))
 
     @property
     def information_gain(self) -> float:

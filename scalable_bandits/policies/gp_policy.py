@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import attrs
 import numpy as np
+from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -14,7 +15,8 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.mixed import with_categories
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.best import Observations
-from scalable_bandits.policies.measurements import ROUNDING, noise_floor
+from scalable_bandits.policies.first_points import first_point
+from scalable_bandits.policies.measurements import ROUNDING, Noise, noise_floor
 from scalable_bandits.posteriors import (
     Acquisition,
     Engine,
@@ -26,11 +28,29 @@ from scalable_bandits.posteriors import (
     find_engine,
     make_engine,
 )
+from scalable_bandits.posteriors.box_model import make_model
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule, usual_lengthscales
-from scalable_bandits.posteriors.model import Model, ModelPrior, make_model
+from scalable_bandits.posteriors.learned.prior import LearnedPrior, standard_kernel
+from scalable_bandits.posteriors.model import Model, ModelPrior
 from scalable_bandits.posteriors.state import Field, group
 from scalable_bandits.spaces import Domain, Indices, Mask, Points
+
+
+def _kernel(policy: GaussianProcessPolicy, field: attrs.Attribute[Any], value: Any) -> None:
+    kind, allowed = type(policy), "a kernel, such as RBF(0.2)"
+    if value is None and policy.space.has_coordinates and vars(kind).get("learns_kernel", False):
+        return
+    if not policy.space.has_coordinates:
+        allowed = "a kernel of arms, such as Covariance(matrix)"
+    elif value is None:
+        allowed += f": {kind.__name__} learns none"
+    checks.instance_of(Kernel, allowed)(policy, field, value)
+
+
+def _positive_or_learned(policy: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None:
+        checks.positive(policy, field, value)
 
 
 def _prior(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
@@ -45,10 +65,15 @@ class GaussianProcessPolicy(Policy):
     Parameters
     ----------
     kernel
-        Prior covariance, in squared units of y.
+        Prior covariance, in squared units of y. None: kernel, output scale, noise and mean are learned from the
+        observations (`LearnedPrior`); y is transformed, anew in every round, so that its scale and outliers among bad
+        values do not matter; and the first ten points are spread over the space.
+    noise, regularization
+        R and lambda, as in `Policy`; 1 if not given. Without a kernel the noise is learned if neither is given; if one
+        is, lambda is R^2 unless given, and y is only standardised.
     prior_mean
         Prior mean, in units of y: a number, one for each candidate of a finite space (size,), or a function from points
-        (k, d) to means (k,).
+        (k, d) to means (k,). If not given, 0, or without a kernel learned.
     engine
         Name of the engine: "dense" (n x n covariance), "tiled" (for large spaces), "autoregressive" (for a
         kernel times `TemporalDecay`), or "auto", by kernel and size. These are exact, and so is the engine of a whole
@@ -59,13 +84,14 @@ class GaussianProcessPolicy(Policy):
         variance. If infinite, all enter, and the posterior is exact.
     refit
         Number of rounds between two fits of the kernel's hyperparameters, and of a constant prior mean, to the
-        observations by maximum likelihood from several starts; None: the given kernel is kept. The output scale is
+        observations by maximum likelihood from several starts; None: the given kernel is kept, or without one fitted
+        after every observation up to 200, then at every twentieth of growth. The output scale of a given kernel is
         learned only if the kernel has a factor, as ``1.0 * Matern(0.3)`` has; its prior is log-normal with spread 0.5
         around the variance of the observations over the space (observations near each other count less). Guarantees
         assume a known kernel.
     lengthscale_prior
         Prior on learned lengthscales: a `LogNormal`; None for a flat one; "auto" for one of spread 1 around
-        lengthscales in proportion to the space's sides (the median of `LogNormal.of_sides`).
+        lengthscales in proportion to the space's sides (with a kernel given, the median of `LogNormal.of_sides`).
 
     Other parameters are those of `Policy` (`on`: executor of the tiles of the tiled engine).
 
@@ -73,8 +99,8 @@ class GaussianProcessPolicy(Policy):
     ------
     ValueError
         If the kernel or the prior mean does not fit the space, the engine is unknown or does not fit the kernel or the
-        number of candidates, the regularization is lost in the rounding of the prior variance, or `refit` is given
-        where the function changes over rounds.
+        number of candidates, the regularization is lost in the rounding of the prior variance, `refit` is given where
+        the function changes over rounds, or there is no kernel for a policy that cannot learn one, or for arms.
 
     Notes
     -----
@@ -87,9 +113,15 @@ class GaussianProcessPolicy(Policy):
     )
     sharded: ClassVar[bool] = True
     engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
+    learns_kernel: ClassVar[bool] = False  # whether the kernel may be None; a subclass has to set it again
 
-    kernel: Kernel = attrs.field(kw_only=False, validator=checks.instance_of(Kernel, "a kernel, such as RBF(0.2)"))
-    prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=0.0)
+    kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=_kernel)
+    # Of these, None means that it was not given; after the constructor it is None only where it is learned.
+    noise: float = attrs.field(default=cast(float, None), converter=checks.to_float, validator=_positive_or_learned)
+    regularization: float = attrs.field(
+        default=cast(float, None), converter=checks.to_float, validator=_positive_or_learned
+    )
+    prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=cast(float, None))
     engine: str = attrs.field(default="auto", converter=current_name)
     oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
     refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
@@ -97,21 +129,27 @@ class GaussianProcessPolicy(Policy):
     _model: Model = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        self._fill_in()
         super().__attrs_post_init__()
         self.prior_kernel.check(self.space.model_dimension)
         self.engine = self._checked_engine()
         if self.on is not None and (self.domain.whole_box or not self._engine_is_sharded()):
             allowed = f"None for the engine {self.engine!r}: an executor can hold tiles of the engine 'tiled'"
             checks.refuse("on", self.on, allowed)
-        if not callable(self.prior_mean):
+        if self.prior_mean is not None and not callable(self.prior_mean):
             means = checks.finite("prior_mean", self.prior_mean)
             sizes = [()] if self.space.finite is None else [(), (self._domain.size,)]
             if means.shape not in sizes:
                 allowed = "a number, or a function; on a finite space also one number for each candidate"
                 checks.refuse("prior_mean", f"shape {means.shape}", allowed)
             self.prior_mean = checks.frozen(means) if means.ndim else float(means)
-        if self.space.named and not isinstance(self.prior_mean, float):
+        if self.kernel is None and not isinstance(self.prior_mean, float | None):
+            checks.refuse("prior_mean", self.prior_mean, "a number, or None, where no kernel is given")
+        if self.space.named and not isinstance(self.prior_mean, float | None):
             checks.refuse("prior_mean", self.prior_mean, "a number on a space of named parameters")
+        if self.kernel is None:
+            self._model = self.make_model()
+            return
         some = self.space.encode(self._domain.sample(self.seed))
         self._given_mean_at(some[:1])
         largest = float(self.prior_kernel.diagonal(some).max())  # ValueError if a covariance has too few arms
@@ -119,10 +157,33 @@ class GaussianProcessPolicy(Policy):
         constant = self.prior_mean if isinstance(self.prior_mean, float) else None
         self._model = self.make_model(self._schedule(constant))
 
+    def _fill_in(self) -> None:
+        """Replace numbers that were not given, but for those that are learned."""
+        if self.kernel is not None:
+            self.noise = 1.0 if self.noise is None else self.noise
+            self.regularization = 1.0 if self.regularization is None else self.regularization
+            self.prior_mean = 0.0 if self.prior_mean is None else self.prior_mean
+        elif self.noise is not None:
+            self.regularization = self.noise**2 if self.regularization is None else self.regularization
+        elif self.regularization is not None:
+            self.noise = self.regularization**0.5
+
+    @property
+    def learns_noise(self) -> bool:
+        """Whether the noise is learned, with the kernel."""
+        return self.noise is None
+
+    def _usual_noise(self, given: ArrayLike | None) -> Noise:
+        if not self.learns_noise:
+            return super()._usual_noise(given)
+        if given is not None:
+            checks.refuse("noise", given, "None where the policy learns the noise; a policy made with noise= takes it")
+        return Noise(1.0, 1.0, 0.0)  # not used
+
     def _schedule(self, mean: float | None) -> HyperparameterSchedule | None:
         if self.refit is None:
             return None
-        if self.engines or self.kernel.epsilon:
+        if self.engines or self.prior_kernel.epsilon:
             checks.refuse("refit", self.refit, "None where the function changes over rounds")
         given = self.lengthscale_prior
         lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
@@ -133,7 +194,7 @@ class GaussianProcessPolicy(Policy):
     def _takes_whole_boxes(self) -> bool:
         engine = find_engine(self.engine)
         exact = engine is None or engine.exact
-        return super()._takes_whole_boxes() and not self.kernel.epsilon and exact
+        return super()._takes_whole_boxes() and not self.prior_kernel.epsilon and exact
 
     def _engine_is_sharded(self) -> bool:
         engine = find_engine(self.engine)
@@ -142,17 +203,23 @@ class GaussianProcessPolicy(Policy):
     def _checked_engine(self) -> str:
         """Return the name of the engine, "auto" resolved."""
         if not self.engines:
-            return check_engine(self.engine, self._domain.size, self.kernel.epsilon)
+            given = "tiled" if self.kernel is None and self.engine == "auto" else self.engine  # it is made in no time
+            return check_engine(given, self._domain.size, self.prior_kernel.epsilon)
         if self.engine not in ("auto", *self.engines):
             checks.refuse("engine", self.engine, " or ".join(map(repr, ("auto", *self.engines))))
-        if self.kernel.epsilon:
+        if self.prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: the policy has its own way of forgetting")
         check_size(self.engines[0], self._domain.size, Engine.limit)
         return self.engines[0]
 
     @property
     def prior_kernel(self) -> Kernel:
-        """Kernel of the prior: `kernel`, on a space with unordered parameters times a `Hamming` kernel of these."""
+        """Kernel of the prior: `kernel`, on a space with unordered parameters times a `Hamming` kernel of these.
+
+        Without a kernel it is the one whose values are learned, with its initial values.
+        """
+        if self.kernel is None:
+            return standard_kernel(self.space)
         return with_categories(self.kernel, self.space.unordered, self.space.model_dimension)
 
     @property
@@ -171,8 +238,11 @@ class GaussianProcessPolicy(Policy):
             Schedule of learning hyperparameters; None keeps the given kernel.
         """
         constant = self.prior_mean if isinstance(self.prior_mean, float) else None
-        prior = ModelPrior(self.prior_kernel, self._given_mean_at, constant)
-        return make_model(prior, self._domain, self.make_engine, self.regularization, schedule)
+        prior, learned = ModelPrior(self.prior_kernel, self._given_mean_at, constant), None
+        if self.kernel is None:
+            lengthscales = self.lengthscale_prior if isinstance(self.lengthscale_prior, LogNormal) else None
+            learned = LearnedPrior(self.space, not self.learns_noise, constant, lengthscales, self.refit)
+        return make_model(prior, self._domain, self.make_engine, self.regularization, schedule, learned)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine without observations.
@@ -228,7 +298,7 @@ class GaussianProcessPolicy(Policy):
     def observations(self) -> Observations | None:
         if self._model.forgets:
             return None
-        candidates, averages, noise_variances = self._model.observations.collapsed()
+        candidates, averages, noise_variances = self._model.averages()
         return Observations(self._domain.points(candidates), averages, noise_variances)
 
     @property
@@ -264,6 +334,16 @@ class GaussianProcessPolicy(Policy):
         key = (self.seed, self.round)
         return self._model.maximize(self.acquisition(allowed), self._salt, allowed, self._pending.numbers, key)
 
+    def propose(self, allowed: Mask | None = None) -> int:
+        if self.kernel is not None:
+            return super().propose(allowed)
+        pending, free = self._pending.numbers, None
+        if not self._domain.whole_box:
+            free = ~self.queried if allowed is None else allowed & ~self.queried
+            free[pending] = False
+        first = first_point(self._domain, self._model.asked_of(pending), free, self.seed)
+        return super().propose(allowed) if first is None else self._number(first)
+
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._model.observe(candidate, y, noise_variance)
         self._model.learn_hyperparameters(self.rounds + 1)
@@ -274,7 +354,7 @@ class GaussianProcessPolicy(Policy):
         if isinstance(found, np.ndarray):
             mean, variance = self.moments(found[None])
             return Best(self.space.argument(found), float(mean[0]), float(np.sqrt(variance[0])))
-        mean, variance = self.posterior_engine.at(np.array([found]))
+        mean, variance = self._model.in_units(*self.posterior_engine.at(np.array([found])))
         return Best(self._domain.value(found), float(mean[0]), float(np.sqrt(variance[0])))
 
     # ---- state

@@ -29,6 +29,7 @@ class GPEI(ImprovementPolicy):
     """
 
     continuous: ClassVar[bool] = True
+    learns_kernel: ClassVar[bool] = True
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return ExpectedImprovement(self.best_so_far(allowed), self.xi)  # (1), (2)

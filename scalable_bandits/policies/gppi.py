@@ -30,6 +30,7 @@ class GPPI(ImprovementPolicy):
     """
 
     continuous: ClassVar[bool] = True
+    learns_kernel: ClassVar[bool] = True
     # With xi = 0 the incumbent itself always has probability 1/2, and the policy plays it again and again.
     xi: float = attrs.field(default=0.01, converter=checks.to_float, validator=checks.nonnegative)
 

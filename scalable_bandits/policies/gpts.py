@@ -38,8 +38,8 @@ from scalable_bandits.posteriors import (
 )
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.paths import draw_path
+from scalable_bandits.posteriors.box_model import BoxModel
 from scalable_bandits.posteriors.engine import choose
-from scalable_bandits.posteriors.model import BoxModel
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Mask
 
@@ -69,6 +69,7 @@ class GPTS(ConfidencePolicy):
     """
 
     continuous: ClassVar[bool] = True
+    learns_kernel: ClassVar[bool] = True
     samples: str = attrs.field(default="auto", validator=checks.one_of(("auto", "exact", "pathwise")))
     features: int = attrs.field(default=512, converter=checks.to_int, validator=checks.whole(1))
     basis: str = attrs.field(default="fourier", validator=checks.one_of(("fourier", "quadrature")))
@@ -78,7 +79,7 @@ class GPTS(ConfidencePolicy):
         return super()._takes_whole_boxes() and pathwise and self.prior_kernel.stationary
 
     def _checked_engine(self) -> str:
-        forgets, size = bool(self.kernel.epsilon), self._domain.size
+        forgets, size = bool(self.prior_kernel.epsilon), self._domain.size
         allowed = engine_names(lambda engine: engine.draws and engine.forgets == forgets)
         if not forgets:
             allowed.append("pathwise")
@@ -115,6 +116,8 @@ class GPTS(ConfidencePolicy):
     @property
     def width(self) -> float:
         """Confidence width v_t of the next round."""
+        if self.kernel is None:
+            return 1.0
         return self._width_for(self.information_gain, self.delta / 2.0)  # (1)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
@@ -123,20 +126,20 @@ class GPTS(ConfidencePolicy):
         if isinstance(engine, BoxEngine):
             return self._choose_on_box(engine, rng)
         if isinstance(engine, PathwiseEngine):
-            path = engine.path(rng, self.width, np.array(numbers, dtype=np.int64), self.regularization)  # (2)
+            path = engine.path(rng, self.width, np.array(numbers, dtype=np.int64), self._model.regularization)  # (2)
             return engine.highest(path, self._salt, allowed)  # (3)
         deviation = engine.draw(rng)
         if numbers:
             columns, covariance = self._model.pending_covariance(numbers)
             points, counts = pending.distinct(numbers)
-            noise = rng.standard_normal(len(points)) * np.sqrt(self.regularization / counts)
+            noise = rng.standard_normal(len(points)) * np.sqrt(self._model.regularization / counts)
             deviation = deviation - np.linalg.solve(covariance, deviation[points] + noise) @ columns
         return choose(engine.mean() + self.width * deviation, self._salt, allowed)[0]  # (2), (3)
 
     def _choose_on_box(self, engine: BoxEngine, rng: np.random.Generator) -> Floats:
         pending_points = self._domain.coordinates(self._pending.numbers)
         features = self._prior_features(self.present_kernel)
-        path = draw_path(engine, features, self.width, pending_points, self.regularization, rng)  # (2)
+        path = draw_path(engine, features, self.width, pending_points, self._model.regularization, rng)  # (2)
         near = np.concatenate([self.queried.nonzero()[0], np.array(self._pending.numbers, dtype=np.int64)])
         model = self._model
         assert isinstance(model, BoxModel)

@@ -30,7 +30,8 @@ class GPUCB(ConfidencePolicy):
     ----------
     theorem
         Number of the theorem: 1 for f drawn from the prior on a finite space, 2 for f drawn from the prior on a box or
-        grid, with `constants`, 3 for f of RKHS norm at most `rkhs_norm`. None: 2 on a whole box and 1 elsewhere.
+        grid, with `constants`, 3 for f of RKHS norm at most `rkhs_norm`. None: 2 on a whole box and 1 elsewhere;
+        without a kernel the width of `ConfidencePolicy`.
     scale
         Divisor of beta_t; 5 in the paper's experiments.
     constants
@@ -45,17 +46,21 @@ class GPUCB(ConfidencePolicy):
     """
 
     continuous: ClassVar[bool] = True
+    learns_kernel: ClassVar[bool] = True
     theorem: int | None = attrs.field(default=None, validator=checks.one_of((1, 2, 3, None)))
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     constants: tuple[float, float] = attrs.field(default=(1.0, 1.0))
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self.theorem = checked_theorem(self, self.theorem, self.constants)
+        if self.kernel is not None or self.theorem is not None:
+            self.theorem = checked_theorem(self, self.theorem, self.constants)
 
     @property
     def width(self) -> float:
         """Confidence width sqrt(beta_t / scale) of the next round."""
+        if self.kernel is None and self.theorem is None:
+            return self._practical_width() / math.sqrt(self.scale)
         return theorem_width(self, self.theorem, self.scale, self.constants)
 
 

@@ -36,6 +36,7 @@ class IGPUCB(ConfidencePolicy):
     """
 
     continuous: ClassVar[bool] = True
+    learns_kernel: ClassVar[bool] = True
 
     @property
     def width(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import attrs
 import numpy as np
@@ -20,27 +20,42 @@ class ImprovementPolicy(GaussianProcessPolicy):
     Parameters
     ----------
     xi
-        Smallest improvement that counts, in units of y; 0 in the sources. With noisy measurements, R keeps the policy
+        Smallest improvement that counts, in units of y (without a kernel, in deviations of the transformed y); 0 in the
+        sources. With noisy measurements, R keeps the policy
         from staying at the first local maximum that it finds.
     incumbent
         Value to be improved. "mean": largest posterior mean at a point queried or pending, which the noise does not
-        bias. "observation": largest y observed, the definition of the sources for functions without noise.
+        bias. "observation": largest y observed, the definition of the sources for functions without noise. If not
+        given, "mean", or without a kernel "observation".
     """
 
     STATE: ClassVar[tuple[Field, ...]] = (number("_largest", float),)
 
     xi: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative)
-    incumbent: str = attrs.field(default="mean", validator=checks.one_of(("mean", "observation")))
+    incumbent: str = attrs.field(
+        default=cast(str, None), validator=checks.one_of(("mean", "observation", None))
+    )  # not None after the constructor
     _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.incumbent is None:
+            self.incumbent = "observation" if self.kernel is None else "mean"
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         super().learn(candidate, y, noise_variance)
         self._largest = max(self._largest, y)
 
     def best_so_far(self, allowed: Mask | None) -> float:
-        """Return the incumbent's value, in units of y; before there is one, the largest prior mean of a mask (n,)."""
+        """Return the incumbent's value, in units of the engine's y; before there is one, the largest prior mean.
+
+        Parameters
+        ----------
+        allowed
+            Mask (n,) of the candidates whose prior mean counts; None for all.
+        """
         if self.incumbent == "observation" and np.isfinite(self._largest):
-            return self._largest
+            return self._model.to_engine(self._largest)
         queried = self.queried
         if self._pending.numbers:
             queried = queried.copy()

@@ -73,7 +73,7 @@ def check_memory(policy: ConfidencePolicy, memory: int | str) -> None:
         checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
     if memory == "auto" and policy.horizon is None:
         checks.refuse("horizon", None, "a number, for memory='auto'")
-    if memory == "auto" and policy.kernel.epsilon and policy.gain_source == "realised":
+    if memory == "auto" and policy.prior_kernel.epsilon and policy.gain_source == "realised":
         allowed = "a number or a function, for memory='auto' with TemporalDecay"
         checks.refuse("information_gain", policy.gain_source, allowed)
 
@@ -92,7 +92,8 @@ def resolved_memory(policy: ConfidencePolicy, memory: int | str, variation_budge
         return int(memory)
     assert policy.horizon is not None
     if isinstance(policy.gain_source, str):
-        gain = GreedyInformationGain(policy.kernel, policy.domain.model_space, policy.regularization)(policy.horizon)
+        space = policy.domain.model_space
+        gain = GreedyInformationGain(policy.prior_kernel, space, policy.regularization)(policy.horizon)
     else:
         gain = policy.given_gain(policy.horizon)
     return memory_length(policy.horizon, gain, variation_budget)

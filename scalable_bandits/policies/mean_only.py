@@ -25,6 +25,7 @@ class MeanOnly(GaussianProcessPolicy):
     """
 
     continuous: ClassVar[bool] = True
+    learns_kernel: ClassVar[bool] = True
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return MEAN

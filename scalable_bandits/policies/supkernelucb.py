@@ -85,7 +85,7 @@ class SupKernelUCB(GaussianProcessPolicy):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        if self.kernel.epsilon:
+        if self.prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: stages do not forget")
         if self.engine == "sketched":
             checks.refuse("engine", self.engine, "'auto', 'dense' or 'tiled', which are exact")

@@ -56,7 +56,7 @@ class TVGPUCB(ConfidencePolicy):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self.theorem = checked_theorem(self, self.theorem, self.constants)
-        if not self.kernel.epsilon:
+        if not self.prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")
 
     @property

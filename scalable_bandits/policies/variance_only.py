@@ -25,6 +25,7 @@ class VarianceOnly(GaussianProcessPolicy):
     """
 
     continuous: ClassVar[bool] = True
+    learns_kernel: ClassVar[bool] = True
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return DEVIATION

@@ -1,13 +1,14 @@
 """The Gaussian-process model of a policy, of one of its priors, or of one of its stages.
 
 A model has a prior (kernel and mean), an engine with the posterior on the candidates, the observations, and, where
-hyperparameters are learned, a schedule.
+hyperparameters are learned, a schedule. A model without a given kernel has a `LearnedPrior` instead: its engine and
+observations are in units of the transformed y, and are made when they are needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,19 +16,13 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import pending as pending_values
-from scalable_bandits.posteriors.box.engine import BoxEngine
-from scalable_bandits.posteriors.box.maximization import Top
-from scalable_bandits.posteriors.box.paths import PathSurface
-from scalable_bandits.posteriors.box.search import PATH_SIZES, SIZES, Sizes, top_of_box
-from scalable_bandits.posteriors.box.settings import top_of_settings
-from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, constant_mean, differenced
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
+from scalable_bandits.posteriors.learned.prior import LearnedPrior
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.state import Field, State, Stateful, member, part
 from scalable_bandits.spaces import Domain, Indices, Mask
-from scalable_bandits.spaces.domain import Settings, WholeBox
 
 MEAN = UpperConfidence(width=0.0)
 DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
@@ -58,6 +53,8 @@ class Model(Stateful):
         Noise variance lambda of a pending point, in squared units of y.
     schedule
         Schedule of learning hyperparameters; None keeps those of the prior.
+    learned
+        Prior that is learned where no kernel is given; None where one is.
 
     Attributes
     ----------
@@ -67,18 +64,19 @@ class Model(Stateful):
 
     STATE: ClassVar[tuple[Field, ...]] = (
         member("schedule", name="learned"),
-        member("engine"),
-        member("observations", name="observed"),
+        member("learned", name="prior"),
+        member("_engine_of_state", name="engine"),
+        member("_observations_of_state", name="observed"),
     )
 
     batched_columns = True  # whether the columns of several pending points are computed together
 
     def __init__(
         self, prior: ModelPrior, domain: Domain, make_engine: MakeEngine, regularization: float,
-        schedule: HyperparameterSchedule | None = None,
+        schedule: HyperparameterSchedule | None = None, learned: LearnedPrior | None = None,
     ):  # fmt: skip
-        self.prior, self.domain, self.schedule = prior, domain, schedule
-        self.regularization = regularization
+        self.prior, self.domain, self.schedule, self.learned = prior, domain, schedule, learned
+        self._regularization = regularization
         self.observations = CollapsedObservations()
         self._make_engine = make_engine
         self._engine: Engine | None = None
@@ -91,16 +89,26 @@ class Model(Stateful):
     @property
     def kernel(self) -> Kernel:
         """Kernel of the posterior: that of the prior, or the last one that was learned."""
+        if self.learned is not None:
+            self._learn()
+            return self.learned.kernel
         return self.prior.kernel if self.schedule is None else self.schedule.kernel
 
     @property
+    def regularization(self) -> float:
+        """Noise variance of a pending point, in squared units of the engine's y."""
+        return self._regularization if self.learned is None else self.learned.noise
+
+    @property
     def constant_mean(self) -> float | None:
-        """Constant prior mean, given or learned, in units of y; None if the mean is not constant."""
+        """Constant prior mean, given or learned, in units of the engine's y; None if the mean is not constant."""
+        if self.learned is not None:
+            return self.learned.mean
         learned = None if self.schedule is None else self.schedule.mean
         return self.prior.constant if learned is None else learned
 
     def prior_mean(self, points: Floats) -> Floats:
-        """Return the prior mean (k,) at points (k, d), in units of y."""
+        """Return the prior mean (k,) at points (k, d), in units of the engine's y."""
         constant = self.constant_mean
         return self.prior.mean(points) if constant is None else np.full(len(points), constant)
 
@@ -109,6 +117,7 @@ class Model(Stateful):
     @property
     def engine(self) -> Engine:
         """Engine of the candidates, made at its first use."""
+        self._learn()
         if self._engine is None:
             self._engine = self._empty_engine()
         return self._engine
@@ -136,12 +145,20 @@ class Model(Stateful):
     @property
     def information_gain(self) -> float:
         """Realised information gain of the observations, in nats."""
-        return 0.0 if self._engine is None else self._engine.information_gain
+        return 0.0 if self._engine is None and self.learned is None else self.engine.information_gain
 
     # ---- observations
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         """Condition on an observation y of a candidate, and advance the engine by a round."""
+        if self.learned is not None:
+            self.learned.add(candidate, y, noise_variance)
+            self._queried[candidate] = True
+            return
+        self._observe(candidate, y, noise_variance)
+
+    def _observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        """Condition the engine on an observation y, in units of its y."""
         engine = self.engine
         engine.observe(candidate, y, noise_variance)
         engine.advance()
@@ -151,6 +168,44 @@ class Model(Stateful):
         self._regression = None
         if self._columns:
             self._columns.clear()
+
+    def _learn(self) -> None:
+        """Bring the engine of a learned prior up to date."""
+        learned = self.learned
+        if learned is None or not learned.stale:
+            return
+        added = None if self._engine is None else learned.grow()
+        if added is None:
+            self.observations, count = learned.update(self.domain.coordinates)
+            added = range(count, len(learned))
+            self._engine, self._regression = self._rebuilt_engine(), None
+            self._columns.clear()
+        for i in added:
+            self._observe(*learned.scaled(i))
+
+    def fail(self, candidate: int) -> None:
+        """Take note that the function failed at a candidate; ignored without a learned prior."""
+        if self.learned is not None:
+            self.learned.fail(candidate)
+
+    def to_engine(self, y: float) -> float:
+        """Convert a value of y to units of the engine's y."""
+        if self.learned is None:
+            return y
+        self._learn()
+        return float(self.learned.transform(np.array([y]))[0])
+
+    def asked_of(self, pending: Sequence[int]) -> int:
+        """Return the number of points that are pending, were observed, or failed."""
+        return len(pending) + (0 if self.learned is None else len(self.learned) + len(self.learned.failed))
+
+    def in_units(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Convert means and variances (k,) of the engine to units of y."""
+        if self.learned is None:
+            return mean, variance
+        transform, std = self.learned.transform, np.sqrt(variance)
+        above, below = transform.inverse(mean + std), transform.inverse(mean - std)
+        return transform.inverse(mean), (0.5 * (above - below)) ** 2
 
     def learn_hyperparameters(self, rounds: int) -> None:
         """Learn the hyperparameters if the schedule has a fit after so many rounds."""
@@ -165,6 +220,7 @@ class Model(Stateful):
 
     def forget(self) -> None:
         """Forget all observations."""
+        assert self.learned is None
         self._engine, self._regression, self.observations = None, None, CollapsedObservations()
         self._queried[:] = False
         self._columns.clear()
@@ -172,6 +228,9 @@ class Model(Stateful):
     def extended(self, domain: Domain) -> Model:
         """Return the model on a larger domain, with the same observations."""
         grown = self._without_engine(domain)
+        if self.learned is not None:
+            self.learned.clear()
+            return grown
         engine = self.engine
         if isinstance(engine, ForgettingEngine):
             points = domain.coordinates()
@@ -194,7 +253,7 @@ class Model(Stateful):
 
     def _without_engine(self, domain: Domain) -> Model:
         """Return a model with the same observations on another domain, whose engine is not yet made."""
-        model = type(self)(self.prior, domain, self._make_engine, self.regularization, self.schedule)
+        model = type(self)(self.prior, domain, self._make_engine, self._regularization, self.schedule, self.learned)
         model.observations = self.observations
         shared = min(domain.size, len(self._queried))
         model._queried[:shared] = self._queried[:shared]
@@ -255,9 +314,13 @@ class Model(Stateful):
         return self.engine.maximize(MEAN, salt, queried if queried.any() else otherwise)
 
     def predict(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return posterior mean and variance at points (k, d), not only candidates: two (k,) arrays."""
+        """Return posterior mean and variance at points (k, d), not only candidates, in units of y: two (k,) arrays."""
         mean, variance = self.deviation(points)
-        return mean + self.prior_mean(points), variance
+        return self.in_units(mean + self.prior_mean(points), variance)
+
+    def averages(self) -> tuple[Indices, Floats, Floats]:
+        """Return distinct points, averages of y and their noise variances, in units of y: three (m,) arrays."""
+        return self.observations.collapsed() if self.learned is None else self.learned.averages()
 
     def deviation(self, points: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean minus prior mean, and variance, at points (k, d): two (k,) arrays."""
@@ -273,6 +336,14 @@ class Model(Stateful):
 
     # ---- state
 
+    @property
+    def _engine_of_state(self) -> Engine | None:
+        return self.engine if self.learned is None else None  # made again from a learned prior's observations
+
+    @property
+    def _observations_of_state(self) -> CollapsedObservations | None:
+        return self.observations if self.learned is None else None
+
     def before_restore(self, state: State) -> None:
         """Drop the engine, so that a new one is made with the hyperparameters of the state."""
         self._engine = None
@@ -280,86 +351,6 @@ class Model(Stateful):
     def after_restore(self) -> None:
         """Recompute what follows from the observations."""
         self._queried = np.zeros(self.domain.size, dtype=np.bool_)
-        self._queried[self.observations.collapsed()[0]] = True
+        self._queried[self.averages()[0]] = True
         self._regression = None
         self._columns.clear()
-
-
-class BoxModel(Model):
-    """Model of a whole box, which maximises indices over all points, not over candidates."""
-
-    def _empty_engine(self) -> BoxEngine:
-        constant, bounds = self.constant_mean, self._bounds
-        mean = differenced(self.prior_mean, bounds) if constant is None else constant_mean(constant)
-        engine = BoxEngine(self.kernel, len(bounds), mean)
-        engine.points = self.domain.coordinates()
-        return engine
-
-    @property
-    def _bounds(self) -> Floats:
-        bounds = self.domain.space.cube
-        assert bounds is not None
-        return bounds
-
-    def extended(self, domain: Domain) -> Model:
-        grown = self._without_engine(domain)
-        if self.prior.constant is None:  # the function may raise at new points
-            added = domain.points(np.arange(self.domain.size, domain.size))
-            self.prior_mean(added[~np.isnan(added[:, 0])])
-        engine = self.engine
-        engine.points = domain.coordinates()
-        grown._engine, grown._regression = engine, self._regression
-        return grown
-
-    def maximize(
-        self, index: Acquisition, salt: int, allowed: Mask | None, pending: Sequence[int], key: tuple[int, int]
-    ) -> Floats:
-        return self.top(index, pending, key).x
-
-    def best_mean(self, salt: int, queried: Mask, otherwise: Mask | None, key: tuple[int, int]) -> tuple[Any, float]:
-        if queried.any():
-            return super().best_mean(salt, queried, otherwise, key)
-        found = self.top(MEAN, (), key)
-        return found.x, found.value
-
-    def top(self, index: Acquisition, pending: Sequence[int], key: tuple[int, int]) -> Top:
-        """Return the maximum of an index over the box, given pending points; `key` as in `maximize`."""
-        engine = self.engine
-        assert isinstance(engine, BoxEngine)
-        surface = engine.surface(self.domain.coordinates(list(pending)), self.regularization)
-        return self._top(surface, cast(SmoothIndex, index), np.flatnonzero(self._queried), key)
-
-    def top_of_path(self, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:
-        """Return the maximum of a sample path, searched also near the points with numbers `near` (k,)."""
-        return self._top(path, MEAN, near, key, PATH_SIZES)
-
-    def _top(
-        self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int], sizes: Sizes = SIZES
-    ) -> Top:
-        return top_of_box(surface, index, self._bounds, self.domain.coordinates(near), key, sizes)
-
-
-class SettingsModel(BoxModel):
-    """Model of a space of named parameters, which maximises indices over all settings."""
-
-    domain: Settings
-
-    def _top(
-        self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int], sizes: Sizes = SIZES
-    ) -> Top:
-        space = self.domain.space
-        if not space.smooth:
-            return top_of_settings(surface, index, space, self.domain.points(near), key)
-        found = super()._top(surface, index, near, key, sizes)
-        return found._replace(x=space.decode(found.x[None])[0])
-
-
-MODELS: dict[type[Domain], type[Model]] = {WholeBox: BoxModel, Settings: SettingsModel}  # others have a `Model`
-
-
-def make_model(
-    prior: ModelPrior, domain: Domain, make_engine: MakeEngine, regularization: float,
-    schedule: HyperparameterSchedule | None = None,
-) -> Model:  # fmt: skip
-    """Make the model of a domain: parameters as in `Model`."""
-    return MODELS.get(type(domain), Model)(prior, domain, make_engine, regularization, schedule)

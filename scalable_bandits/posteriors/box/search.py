@@ -20,6 +20,7 @@ class Sizes(NamedTuple):
 
 
 SIZES = Sizes(SCAN, STARTS)
+LEARNED_SIZES = Sizes(512, 5)  # for learned priors: more did not find better points in published problems
 PATH_SIZES = Sizes(4096, 24)  # a path has more local maxima than an index
 LIKELY = 3  # number of observed points of largest index, and of largest mean, near which the search has more points
 

@@ -22,13 +22,13 @@ from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import SearchSpace
 
-SCAN, STARTS = 2048, 5  # number of random settings, and of climbs
+STARTS = 5  # number of climbs
 MOST_MOVES = 50  # largest number of changes of one parameter in a climb
 GAIN = 1e-9  # relative gain below which a climb has ended
 
 
 def top_of_settings(
-    surface: SearchSurface, index: SmoothIndex, space: SearchSpace, near: Floats, key: tuple[int, int]
+    surface: SearchSurface, index: SmoothIndex, space: SearchSpace, near: Floats, key: tuple[int, int], scan: int = 2048
 ) -> Top:  # fmt: skip
     """Find the setting of largest index.
 
@@ -44,8 +44,10 @@ def top_of_settings(
         Points (k, p) of settings, such as those observed; the search has more settings near the best of them.
     key
         Seed of the search: the policy's seed and the round.
+    scan
+        Number of random settings.
     """
-    return _Search(surface, index, space, generator(key[0], "settings", key[1])).run(near)
+    return _Search(surface, index, space, generator(key[0], "settings", key[1])).run(near, scan)
 
 
 class _Search:
@@ -56,10 +58,10 @@ class _Search:
         self.evaluations = 0
         self._parameters, self._continuous = space.coordinates.parameters, space.coordinates.continuous
 
-    def run(self, near: Floats) -> Top:
+    def run(self, near: Floats, scan: int) -> Top:
         best = near[promising(self.surface, self.index, self.space.encode(near))]
         around = [self.space.neighbours(point, self.rng) for point in best]
-        points = np.concatenate([best, self.space.draw(SCAN, self.rng), *around])
+        points = np.concatenate([best, self.space.draw(scan, self.rng), *around])
         points = points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
         values = self._values(points)
         starts = np.argsort(-values, kind="stable")[:STARTS]

@@ -106,6 +106,8 @@ class Likelihood:
         Prior mean, in units of y; None: a constant is learned.
     lengthscale_prior, factor_prior
         Priors on lengthscales and on factors; None: flat.
+    noise_prior
+        Prior on a factor of the noise variances, which is the last hyperparameter then; None: they are known.
 
     Attributes
     ----------
@@ -118,10 +120,13 @@ class Likelihood:
     def __init__(
         self, kernel: Kernel, x: Floats, y: Floats, noise_variance: Floats, prior_mean: float | None = None,
         lengthscale_prior: LogNormal | None = None, factor_prior: LogNormal | None = None,
+        noise_prior: LogNormal | None = None,
     ):  # fmt: skip
         self.kernel, self.x, self.y, self.noise, self.prior_mean = kernel, x, y, noise_variance, prior_mean
-        names = kernel.hyperparameters
-        priors = [{"lengthscale": lengthscale_prior, "factor": factor_prior}.get(p.name) for p in names]
+        self._learns_noise = noise_prior is not None
+        names = [*kernel.hyperparameters, *([Hyperparameter("noise", 1.0)] if self._learns_noise else [])]
+        by_name = {"lengthscale": lengthscale_prior, "factor": factor_prior, "noise": noise_prior}
+        priors = [by_name.get(p.name) for p in names]
         self._centers = np.array([f.log_median(p) if f else 0.0 for f, p in zip(priors, names, strict=True)])
         self._precision = np.array([1.0 / f.spread**2 if f else 0.0 for f in priors])
         self.evaluations = 0
@@ -136,10 +141,12 @@ class Likelihood:
     def likelihood(self, logs: Floats) -> tuple[float, Floats]:
         """Return the log likelihood, without the priors, and its gradient (p,)."""
         self.evaluations += 1
-        kernel = self.kernel.with_hyperparameters(np.exp(logs).tolist())
+        values = np.exp(logs).tolist()
+        noise = self.noise * values.pop() if self._learns_noise else self.noise
+        kernel = self.kernel.with_hyperparameters(values)
         matrix = np.empty((len(self.x), len(self.x)))
         kernel.fill(self.x, self.x, matrix)
-        matrix[np.diag_indices_from(matrix)] += self.noise
+        matrix[np.diag_indices_from(matrix)] += noise
         factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
         if failed or not np.isfinite(factor[-1, -1]):
             return -math.inf, np.zeros(len(logs))
@@ -150,7 +157,10 @@ class Likelihood:
         value = -0.5 * float((self.y - self.mean) @ weights) - float(np.log(factor.diagonal()).sum())
         inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
         pulls = numba_likelihood.pulls(inverse, weights)
-        return value - 0.5 * len(self.y) * math.log(2.0 * math.pi), kernel.sensitivity(self.x, pulls)
+        gradient = kernel.sensitivity(self.x, pulls)
+        if self._learns_noise:
+            gradient = np.append(gradient, pulls.diagonal() @ noise)
+        return value - 0.5 * len(self.y) * math.log(2.0 * math.pi), gradient
 
 
 def learn_kernel(
@@ -220,7 +230,9 @@ def learn_kernel(
     others = [np.log([p.value for p in k.hyperparameters]) for k in also]
     rng = generator(checks.integer("seed", seed, 0), "learn", len(values))
     starts = [begin, *others, *(_start(kernel, begin, values, lengthscale_prior, rng) for _ in range(restarts))]
-    best, _ = max((_climb(target, begin, start, precision) for start in starts), key=lambda end: end[1])
+    reach = math.log(REACH)
+    ends = (climb(target, start, begin - reach, begin + reach, precision) for start in starts)
+    best, _ = max(ends, key=lambda end: end[1])
     likelihood, _ = target.likelihood(best)
     return Learned(kernel.with_hyperparameters(np.exp(best).tolist()), target.mean, likelihood, target.evaluations)
 
@@ -273,20 +285,35 @@ def _start(kernel: Kernel, begin: Floats, y: Floats, prior: LogNormal | None, rn
     return start
 
 
-def _climb(target: Likelihood, begin: Floats, start: Floats, precision: float) -> tuple[Floats, float]:
-    """Find the local maximum (p,) from a start, within `REACH` of the initial values, and the density there."""
-    from scipy.optimize import minimize
+def climb(target: Likelihood, start: Floats, low: Floats, high: Floats, precision: float) -> tuple[Floats, float]:
+    """Find a local maximum of a log posterior density by L-BFGS-B.
 
-    reach = math.log(REACH)
-    bounds = [(b - reach, b + reach) for b in begin.tolist()]
+    Parameters
+    ----------
+    target
+        Log posterior density.
+    start
+        (p,) logarithms of the hyperparameters to begin with; those outside the bounds are moved there.
+    low, high
+        (p,) bounds of the logarithms.
+    precision
+        Relative gain of the density below which the climb ends.
+
+    Returns
+    -------
+    end : ndarray
+        (p,) logarithms of the hyperparameters at the maximum.
+    density : float
+        Log posterior density there.
+    """
+    from scipy.optimize import Bounds, minimize
 
     def descent(logs: Floats) -> tuple[float, Floats]:
         value, gradient = target(logs)
         return (-value, -gradient) if math.isfinite(value) else (1e25, np.zeros(len(logs)))
 
-    inside = np.clip(start, begin - reach, begin + reach)
     found = minimize(
-        descent, inside, jac=True, method="L-BFGS-B", bounds=bounds,
+        descent, np.clip(start, low, high), jac=True, method="L-BFGS-B", bounds=Bounds(low, high),
         options={"maxiter": 200, "ftol": precision, "gtol": 1e-6},
     )  # fmt: skip
     return np.asarray(found.x), -float(found.fun)

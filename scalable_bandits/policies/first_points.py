@@ -1,0 +1,60 @@
+"""First points of a policy that learns its kernel: spread over the space, before there is anything to learn from.
+
+On a whole box or a space of named parameters they are points of a scrambled Sobol sequence (Owen 1998), without those
+that `where` rules out; on a finite space the candidates nearest to such points.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.randomness import derived_seed
+from scalable_bandits.spaces import Box, Domain, Mask, SearchSpace
+
+FIRST = 10  # number of first points
+DRAWN = 128  # number of Sobol points among which those of a space of named parameters are
+
+
+def first_point(domain: Domain, position: int, free: Mask | None, seed: int) -> int | Floats | None:
+    """Return a first point: a candidate's number, or a point (d,) of a whole box; None if there are no more.
+
+    Parameters
+    ----------
+    domain
+        Numbered points of the space.
+    position
+        Number of points asked for or told so far.
+    free
+        Mask (size,) of the candidates to choose from; None for all points of a whole box.
+    seed
+        Seed of the sequence.
+    """
+    if position >= FIRST:
+        return None
+    if domain.whole_box:
+        points = _first_points(domain, seed)
+        return points[position] if position < len(points) else None
+    if free is None or not free.any():
+        return None
+    coordinates, numbers = domain.coordinates(), np.flatnonzero(free)
+    low, high = coordinates.min(axis=0), coordinates.max(axis=0)
+    scaled = (coordinates[numbers] - low) / np.where(high > low, high - low, 1.0)
+    target = _sobol(scaled.shape[1], FIRST, seed)[position]
+    return int(numbers[np.argmin(((scaled - target) ** 2).sum(axis=1))])
+
+
+def _first_points(domain: Domain, seed: int) -> Floats:
+    """Return the first points (k, d) of a whole box."""
+    space = domain.space
+    if not isinstance(space, SearchSpace):
+        low, high = np.array(space.box).T
+        return np.clip(low + _sobol(len(low), FIRST, seed) * (high - low), low, high)
+    points = space.spread(_sobol(space.dimension, DRAWN, seed))
+    points = points[space.fulfilled(points)] if space.where is not None else points
+    return points[np.sort(np.unique(points, axis=0, return_index=True)[1])][:FIRST]
+
+
+def _sobol(dimension: int, count: int, seed: int) -> Floats:
+    """Return scrambled Sobol points (count, dimension) in the unit cube."""
+    return Box([[0.0, 1.0]] * dimension).candidates(count, derived_seed(seed, "first")).array

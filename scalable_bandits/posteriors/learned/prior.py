@@ -1,0 +1,300 @@
+"""Prior of a learned model: transform of y, kernel, output scale, noise and constant mean, from the observations.
+
+    kernel: output scale x Matern 5/2 with a lengthscale for each coordinate (x a `Hamming` factor for categories)
+    log lengthscale ~ N(log 0.3 + log(D) / 2, 1) in sides of the space,   log output scale ~ N(0, 2^2)
+    log noise variance ~ N(-8, 4^2),   mean: its optimal value given the kernel (profiled)
+
+All are in units of the transformed y (`transform.py`). The maximum of the posterior density is found by L-BFGS-B with
+exact gradients: after every observation up to 200, then at every twentieth of growth; in between, observations are
+transformed as at the last fit. What is learned depends on the observations and their order alone, not on when it is
+asked for: fits start from the last milestone (n grown by a tenth, beyond 200 a twentieth), and milestones also from the
+standard values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel, Matern
+from scalable_bandits.kernels.mixed import with_categories
+from scalable_bandits.posteriors.collapsed import CollapsedObservations
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, LogNormal, climb
+from scalable_bandits.posteriors.learned.transform import Transform, half_ranked, standardized
+from scalable_bandits.posteriors.state import Field, Stateful, value
+from scalable_bandits.spaces import Indices, Space
+
+LENGTHSCALE = 0.3  # median over the root of the number of coordinates, in sides of the space
+LENGTHSCALE_RANGE = (0.01, 100.0)  # in sides of the space
+OUTPUT_SCALE, OUTPUT_SCALE_RANGE = LogNormal(1.0, 2.0), (1e-3, 1e3)
+NOISE, NOISE_RANGE = LogNormal(math.exp(-8.0), 4.0), (1e-6, 1.0)
+EVERY = 200  # largest number of observations with a fit after each
+PRECISION = 1e-6  # relative gain of the log density below which a climb ends
+
+
+def next_milestone(n: int) -> int:
+    """Return the number of observations at the milestone after one at n: a tenth more, beyond `EVERY` a twentieth."""
+    return n + max(1, n // (10 if n < EVERY else 20))
+
+
+def standard_kernel(space: Space) -> Kernel:
+    """Return the kernel whose values are learned where none is given, with its initial values.
+
+    Parameters
+    ----------
+    space
+        Space with coordinates.
+    """
+    sides, unordered = _sides(space), space.unordered
+    lengths = LENGTHSCALE * math.sqrt(len(sides)) * np.delete(sides, list(unordered))
+    return with_categories(1.0 * Matern(lengths.tolist() or 1.0, nu=2.5), unordered, len(sides))
+
+
+def _sides(space: Space) -> Floats:
+    """Return the extent (D,) of a space along each coordinate; 1 where it has none."""
+    sides = space.side_lengths
+    assert sides is not None
+    return np.where(sides > 0.0, sides, 1.0)
+
+
+def _listed(name: str, dtype: type[np.generic]) -> Field:
+    """Declare a list of numbers, kept in the attribute of this name."""
+    return value(
+        name, "(n,)", dtype, lambda own: getattr(own, name), lambda own, held: setattr(own, name, held.tolist())
+    )
+
+
+class Fit(NamedTuple):
+    """Values learned from the first observations."""
+
+    observations: int
+    logs: Floats  # (p,) logarithms of the kernel's hyperparameters, and of the noise variance if that is learned
+    transform: Transform
+    mean: float  # in units of z
+
+
+class LearnedPrior(Stateful):
+    """Observations in units of y, and the prior that is learned from them, in units of z.
+
+    Parameters
+    ----------
+    space
+        Space whose coordinates the model sees.
+    known_noise
+        Whether the noise variances of the observations are known; if not, one for all is learned.
+    mean
+        Constant prior mean, in units of y; None: it is learned.
+    lengthscales
+        Prior on the lengthscales, in units of the coordinates; None for the usual one.
+    every
+        Number of observations between two fits; None for the usual ones.
+
+    Attributes
+    ----------
+    numbers, ys, variances : list
+        Points by number, values in units of y, and noise variances (if known) of the observations.
+    failed : list of int
+        Numbers of the points where the function failed.
+    kernel : Kernel
+        Kernel of the last fit, in squared units of z.
+    mean : float
+        Prior mean of the last fit, in units of z.
+    noise : float
+        Noise variance of an observation, in squared units of z: learned, or that of the last observation.
+    transform : Transform
+        Function from y to z.
+    """
+
+    def __init__(
+        self, space: Space, known_noise: bool, mean: float | None, lengthscales: LogNormal | None, every: int | None
+    ):
+        self.known_noise, self._given_mean, self._every = known_noise, mean, every
+        self._standard = standard_kernel(space)
+        sides = _sides(space)
+        usual = LogNormal((LENGTHSCALE * math.sqrt(len(sides)) * sides).tolist(), 1.0)
+        self._lengthscales = lengthscales or usual
+        self._low, self._high = self._bounds(sides)
+        self.numbers: list[int] = []
+        self.ys: list[float] = []
+        self.variances: list[float] = []
+        self.failed: list[int] = []
+        self._milestone: Fit | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Return to the prior before the first observation; the observations stay."""
+        self.kernel, self.mean = self._standard, 0.0
+        self.transform: Transform = standardized(np.zeros(1))
+        self.noise = NOISE.median if isinstance(NOISE.median, float) else 0.0
+        self._built = -1  # number of observations in the model that `update` described last
+
+    def _bounds(self, sides: Floats) -> tuple[Floats, Floats]:
+        """Return the bounds (p,) of the logarithms that are learned."""
+        ranges = []
+        for parameter in self._standard.hyperparameters:
+            k = parameter.dimension or 0
+            low, high = OUTPUT_SCALE_RANGE if parameter.name == "factor" else np.array(LENGTHSCALE_RANGE) * sides[k]
+            ranges.append((float(low), float(high)))
+        low, high = np.log([*ranges, *([] if self.known_noise else [NOISE_RANGE])]).T
+        return low, high
+
+    # ---- observations
+
+    def __len__(self) -> int:
+        return len(self.ys)
+
+    @property
+    def stale(self) -> bool:
+        """Whether there are observations that the model does not have yet."""
+        return self._built != len(self.ys)
+
+    def add(self, point: int, y: float, noise_variance: float) -> None:
+        """Add an observation of y at a point, by number, with a noise variance in squared units of y (if known)."""
+        self.numbers.append(point)
+        self.ys.append(y)
+        self.variances.append(noise_variance)
+
+    def fail(self, point: int) -> None:
+        """Add a point, by number, at which the function failed: the model sees the worst value there."""
+        self.failed.append(point)
+        self._built = -1
+
+    def averages(self) -> tuple[Indices, Floats, Floats]:
+        """Return distinct points, averages of y and their noise variances, in units of y: three (m,) arrays."""
+        found = CollapsedObservations()
+        learned = self.noise * self.transform.scale**2
+        for point, y, variance in zip(self.numbers, self.ys, self.variances, strict=True):
+            found.add(point, y, variance if self.known_noise else learned)
+        return found.collapsed()
+
+    # ---- learning
+
+    def update(self, coordinates: Callable[[Indices], Floats]) -> tuple[CollapsedObservations, int]:
+        """Learn from all observations.
+
+        Parameters
+        ----------
+        coordinates
+            Function from numbers of points (k,) to their coordinates (k, D).
+
+        Returns
+        -------
+        observations : CollapsedObservations
+            Observations for a new engine, in units of z, with those at failed points.
+        count : int
+            Number of observations among them; the later ones are to be added one by one, with `scaled`.
+        """
+        fit = self._present_fit(coordinates)
+        self._adopt(fit)
+        self._built = len(self.ys)
+        found, count = CollapsedObservations(), 0 if fit is None else fit.observations
+        for i in range(count):
+            found.add(*self.scaled(i))
+        for point in self.failed:
+            found.add(point, self.worst, self.noise)
+        return found, count
+
+    def grow(self) -> range | None:
+        """Return the positions of observations that were added since `update` and need no new fit; None if one does."""
+        if self._built < 0 or self._milestone is None or self._next(self._milestone.observations) <= len(self.ys):
+            return None
+        if self._every is None and len(self.ys) <= EVERY:
+            return None
+        added = range(self._built, len(self.ys))
+        self._built = len(self.ys)
+        return added
+
+    def scaled(self, i: int) -> tuple[int, float, float]:
+        """Return point, z and noise variance in squared units of z of the observation at a position."""
+        z = float(self.transform(np.array([self.ys[i]]))[0])
+        return self.numbers[i], z, self.variances[i] / self.transform.scale**2 if self.known_noise else self.noise
+
+    @property
+    def worst(self) -> float:
+        """Smallest value observed, in units of z; 0 without observations."""
+        return float(self.transform(np.array([min(self.ys)]))[0]) if self.ys else 0.0
+
+    def _next(self, count: int) -> int:
+        return count + self._every if self._every is not None else next_milestone(count)
+
+    def _present_fit(self, coordinates: Callable[[Indices], Floats]) -> Fit | None:
+        """Return the fit for the present observations, after all milestones until then; None before the first."""
+        first = self._every or 2
+        n = len(self.ys)
+        while n >= (due := first if self._milestone is None else self._next(self._milestone.observations)):
+            starts = [self._start()] if self._milestone is None else [self._milestone.logs, self._start()]
+            self._milestone = self._fit(coordinates, due, starts)
+        if self._milestone is None or n > EVERY or self._every is not None or self._milestone.observations == n:
+            return self._milestone
+        return self._fit(coordinates, n, [self._milestone.logs])
+
+    def _start(self) -> Floats:
+        """Return the standard values (p,): logarithms."""
+        values = [parameter.value for parameter in self._standard.hyperparameters]
+        return np.log(values if self.known_noise else [*values, float(np.max(NOISE.median))])
+
+    def _fit(self, coordinates: Callable[[Indices], Floats], count: int, starts: list[Floats]) -> Fit:
+        """Learn from the first `count` observations."""
+        transform = self._transform_of(count)
+        z = transform(np.array(self.ys[:count]))
+        observed, prior_mean = CollapsedObservations(), self._given_mean
+        for i in range(count):
+            variance = self.variances[i] / transform.scale**2 if self.known_noise else 1.0
+            observed.add(self.numbers[i], float(z[i]), variance)
+        numbers, averages, variances = observed.collapsed()
+        target = Likelihood(
+            self._standard, coordinates(numbers), averages, variances,
+            None if prior_mean is None else float(transform(np.array([prior_mean]))[0]),
+            self._lengthscales, OUTPUT_SCALE, None if self.known_noise else NOISE,
+        )  # fmt: skip
+        ends = [climb(target, start, self._low, self._high, PRECISION) for start in starts]
+        best, _ = max(ends, key=lambda end: end[1])
+        target(best)
+        return Fit(count, best, transform, target.mean)
+
+    def _transform_of(self, count: int) -> Transform:
+        """Return the transform of the first `count` values."""
+        return (standardized if self.known_noise else half_ranked)(np.array(self.ys[:count]))
+
+    def _adopt(self, fit: Fit | None) -> None:
+        """Make a fit the present one."""
+        if fit is None:
+            self.clear()
+            if self.ys:  # one observation
+                self.transform = self._transform_of(len(self.ys))
+            return
+        values = np.exp(fit.logs).tolist()
+        self.transform, self.mean = fit.transform, fit.mean
+        if self.known_noise:
+            self.noise = self.variances[-1] / fit.transform.scale**2
+        else:
+            self.noise = values.pop()
+        self.kernel = self._standard.with_hyperparameters(values)
+
+    # ---- state
+
+    def _fit_values(self) -> Floats:
+        fit = self._milestone
+        return np.empty(0) if fit is None else np.array([fit.observations, fit.mean, *fit.logs])
+
+    def _restore_fit(self, values: Floats) -> None:
+        self._milestone = None
+        if len(values):
+            count = int(values[0])
+            self._milestone = Fit(count, np.array(values[2:]), self._transform_of(count), float(values[1]))
+
+    def after_restore(self) -> None:
+        """Forget what the model has, so that it is built again."""
+        self.clear()
+
+    STATE: ClassVar[tuple[Field, ...]] = (
+        _listed("numbers", np.int64),
+        _listed("ys", np.float64),
+        _listed("variances", np.float64),
+        _listed("failed", np.int64),
+        value("fit", "(p + 2,)", np.float64, _fit_values, _restore_fit),
+    )
