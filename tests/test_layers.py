@@ -46,8 +46,8 @@ LAYERS = (
     "__init__",
 )
 # Inside `posteriors/`: the files directly in it, then its folders in this order, then the files that choose among them.
-FAMILIES = ("exact", "tiled", "forgetting", "sketched", "sampling", "box", "partition", "hyperparameters")
-ABOVE_FAMILIES = ("registry", "greedy_gain", "model", "__init__")
+FAMILIES = ("exact", "tiled", "forgetting", "sketched", "sampling", "box", "partition", "hyperparameters", "learned")
+ABOVE_FAMILIES = ("registry", "greedy_gain", "model", "box_model", "__init__")
 BY_NAME = {  # files that import modules by name, and why
     "__init__.py": "public names are imported when they are first used",
     "_renamed.py": "names of version 0.1 are looked up where they are now",

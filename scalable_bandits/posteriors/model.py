@@ -97,12 +97,16 @@ class Model(Stateful):
     @property
     def regularization(self) -> float:
         """Noise variance of a pending point, in squared units of the engine's y."""
-        return self._regularization if self.learned is None else self.learned.noise
+        if self.learned is None:
+            return self._regularization
+        self._learn()
+        return self.learned.noise
 
     @property
     def constant_mean(self) -> float | None:
         """Constant prior mean, given or learned, in units of the engine's y; None if the mean is not constant."""
         if self.learned is not None:
+            self._learn()
             return self.learned.mean
         learned = None if self.schedule is None else self.schedule.mean
         return self.prior.constant if learned is None else learned

@@ -1,0 +1,287 @@
+"""A learned prior: its transform, what it learns, and that this depends on the observations and their order alone."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive import learned as naive
+
+import scalable_bandits as sb
+from scalable_bandits.posteriors.learned import prior as prior_module
+from scalable_bandits.posteriors.learned.prior import LearnedPrior, next_milestone
+from scalable_bandits.posteriors.learned.transform import half_ranked, standardized
+from scalable_bandits.posteriors.state import copied
+
+VALUES = st.lists(st.floats(-1e6, 1e6).map(lambda y: round(y, 3)), min_size=1, max_size=30)
+BOX = sb.Box([[-1.0, 3.0], [0.0, 0.5]])
+
+
+def function(x):
+    return np.sin(2.0 * x[..., 0]) - 4.0 * (x[..., 1] - 0.2) ** 2
+
+
+def told(policy, count, seed=0):
+    """Tell a policy values at random points of `BOX`."""
+    low, high = np.array(BOX.bounds).T
+    x = low + (high - low) * np.random.default_rng(seed).random((count, 2))
+    policy.tell(x, function(x))
+    return x
+
+
+# ---- the transform
+
+
+@given(VALUES)
+def test_transform(ys):
+    found = half_ranked(np.array(ys))(np.array(ys))
+    np.testing.assert_allclose(found, naive.half_ranked(ys), atol=1e-6)
+
+
+@given(VALUES)
+def test_transform_keeps_the_order_and_has_an_inverse(ys):
+    y = np.sort(np.unique(ys))
+    transform = half_ranked(np.array(ys))
+    z = transform(y)
+    assert (np.diff(z) >= 0.0).all()
+    strict = np.append(np.diff(z) > 1e-9, True)  # of equal images the largest value is the inverse
+    np.testing.assert_allclose(transform.inverse(z)[strict], y[strict], rtol=1e-6, atol=1e-6 * max(1, np.abs(y).max()))
+
+
+def test_transform_beyond_the_observed_values():
+    y = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+    transform = half_ranked(y)
+    z = transform(np.array([3.0, 4.0, 5.0, -7.0, 0.0]))
+    assert z[2] - z[1] == pytest.approx(z[1] - z[0])  # linear above the best
+    assert z[3] == z[4]  # the worst bounds the others
+    assert transform.inverse(transform(np.array([9.0])))[0] == pytest.approx(9.0)
+
+
+def test_size_of_an_outlier_does_not_matter():
+    y = np.random.default_rng(0).standard_normal(20)
+    y[3] = -10.0
+    moderate = half_ranked(y)(y)
+    y[3] = -1e12
+    np.testing.assert_allclose(half_ranked(y)(y), moderate, atol=1e-9)
+
+
+def test_values_that_are_equal():
+    assert half_ranked(np.ones(4))(np.ones(4)).tolist() == [0.0] * 4
+    z = half_ranked(np.array([1.0, 1.0, 1.0, 0.0]))(np.array([1.0, 0.0]))  # the better half are equal
+    np.testing.assert_allclose(z, [3**-0.5, -(3**0.5)])
+
+
+@given(VALUES.filter(lambda ys: np.std(ys) > 1e-3))
+def test_standardized(ys):
+    z = standardized(np.array(ys))(np.array(ys))
+    assert z.mean() == pytest.approx(0.0, abs=1e-6)
+    assert z.std() == pytest.approx(1.0)
+
+
+# ---- what is learned
+
+
+def density_at(prior, x, y, logs):
+    """Density by the oracle, in sides of the box."""
+    sides = np.array([4.0, 0.5])
+    scale, lengths, noise = math.exp(logs[0]), np.exp(logs[1:3]), math.exp(logs[3])
+    usual = np.log(0.3 * math.sqrt(2.0) * sides)
+    priors = [(logs[0], 0.0, 2.0), *zip(logs[1:3], usual, (1.0, 1.0), strict=True), (logs[3], -8.0, 4.0)]
+
+    def kernel(a, b):
+        return scale * naive.matern52(a, b, lengths)
+
+    return naive.density(x, naive.half_ranked(y), kernel, [noise] * len(y), priors)
+
+
+def test_hyperparameters_are_a_maximum_of_the_density():
+    x = told(sb.GPEI(BOX), 60)
+    y = function(x) + 0.2 * np.random.default_rng(1).standard_normal(60)
+    policy = sb.GPEI(BOX)
+    policy.tell(x, y)
+    prior = policy.model.learned
+    logs = np.log([*(p.value for p in policy.model.kernel.hyperparameters), prior.noise])
+    best, mean = density_at(prior, x, y, logs)
+    assert mean == pytest.approx(prior.mean, abs=1e-6)
+    for k in range(4):
+        for step in (-0.05, 0.05):
+            moved = logs.copy()
+            moved[k] += step
+            assert density_at(prior, x, y, moved)[0] < best + 1e-9
+    start = np.log([1.0, *(0.3 * math.sqrt(2.0) * np.array([4.0, 0.5])), math.exp(-8.0)])
+    assert density_at(prior, x, y, start)[0] < best - 1.0
+    assert 0.02 < prior.noise < 0.3  # 0.04 over the variance of y, with room for chance
+
+
+def test_posterior():
+    policy = sb.GPEI(BOX)
+    x = told(policy, 12)
+    at = np.array([[0.0, 0.1], [2.5, 0.4]])
+    model = policy.model
+    scale, *lengths = (p.value for p in model.kernel.hyperparameters)
+    prior = model.learned
+    z = naive.half_ranked(function(x))
+
+    def kernel(a, b):
+        return scale * naive.matern52(a, b, lengths)
+
+    means, variances = naive.posterior(x, z, kernel, [prior.noise] * 12, prior.mean, at)
+    transform = prior.transform
+    mean, std = policy.posterior(at)
+    np.testing.assert_allclose(mean, transform.inverse(means), atol=1e-7)
+    deviations = transform.inverse(means + np.sqrt(variances)) - transform.inverse(means - np.sqrt(variances))
+    np.testing.assert_allclose(std, 0.5 * deviations, atol=1e-7)
+
+
+@pytest.mark.parametrize("space", [sb.Grid([[-1, 3], [0, 0.5]], 7), BOX], ids=["grid", "box"])
+def test_units_of_y_do_not_matter(space):
+    plain, scaled = sb.GPEI(space), sb.GPEI(space)
+    for _ in range(16):
+        x, other = plain.ask(), scaled.ask()
+        np.testing.assert_allclose(x, other, atol=1e-5)
+        plain.tell(x, function(x))
+        scaled.tell(other, 1e6 * function(other) - 3e5)
+    assert scaled.best().mean == pytest.approx(1e6 * plain.best().mean - 3e5, rel=1e-3)
+
+
+def test_known_noise():
+    policy = sb.GPEI(BOX, noise=0.1)
+    x = told(policy, 15)
+    prior, y = policy.model.learned, function(x)
+    assert policy.regularization == pytest.approx(0.01)
+    assert policy.model.regularization == pytest.approx(0.01 / y.var())
+    np.testing.assert_allclose(prior.transform(y), (y - y.mean()) / y.std())
+
+
+def test_a_constant_function():
+    policy = sb.GPEI(BOX)
+    for _ in range(14):
+        policy.tell(policy.ask(), 2.5)
+    mean, std = policy.posterior([0.0, 0.1])
+    assert mean == pytest.approx(2.5)
+    assert std < 1.0
+
+
+# ---- only the observations and their order matter
+
+
+def asked(policy, rounds, look=False):
+    xs = []
+    for _ in range(rounds):
+        if look:
+            policy.posterior([0.0, 0.1])
+            policy.best()
+        x = policy.ask()
+        xs.append(x)
+        policy.tell(x, function(x))
+    return np.array(xs)
+
+
+def test_looking_changes_nothing(monkeypatch):
+    monkeypatch.setattr(prior_module, "EVERY", 15)
+    quiet, seen = sb.GPEI(BOX, seed=3), sb.GPEI(BOX, seed=3)
+    np.testing.assert_array_equal(asked(quiet, 24), asked(seen, 24, look=True))
+
+
+def test_all_at_once_is_one_by_one(monkeypatch):
+    monkeypatch.setattr(prior_module, "EVERY", 12)
+    first, second = sb.GPEI(BOX, seed=1), sb.GPEI(BOX, seed=1)
+    x = asked(first, 25)
+    second.tell(x, function(x))
+    np.testing.assert_array_equal(first.ask(), second.ask())
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 7, 13, 26])
+def test_a_restored_policy_goes_on_alike(rounds, monkeypatch):
+    monkeypatch.setattr(prior_module, "EVERY", 20)
+    first, second = sb.GPEI(BOX, seed=2), sb.GPEI(BOX, seed=2)
+    asked(first, rounds)
+    state = copied(first.state())
+    domain = first.domain
+    second.introduce(np.arange(domain.size), domain.points())
+    second.restore(state)
+    np.testing.assert_array_equal(asked(first, 4), asked(second, 4))
+
+
+def test_fits_beyond_the_first_observations_are_rare(monkeypatch):
+    monkeypatch.setattr(prior_module, "EVERY", 20)
+    fits = []
+    before = LearnedPrior._fit
+    monkeypatch.setattr(LearnedPrior, "_fit", lambda *a: fits.append(a[2]) or before(*a))
+    asked(sb.GPEI(BOX), 45)
+    assert set(range(11, 21)) <= set(fits)
+    late = [count for count in fits if count > 20]
+    assert late == sorted(set(late))
+
+
+def test_milestones():
+    found, n = [], 2
+    while n < 3000:
+        n = next_milestone(n)
+        found.append(n)
+    growth = np.diff(found) / found[:-1]
+    large = np.array(found[:-1]) >= 200
+    assert (growth[large] <= 0.05).all()
+    assert (growth[large] > 0.045).all()
+    assert len(found) < 110
+
+
+# ---- which policies learn, and what they refuse
+
+
+@pytest.mark.parametrize("kind", [sb.GPEI, sb.GPPI, sb.GPUCB, sb.IGPUCB, sb.GPTS, sb.MeanOnly, sb.VarianceOnly])
+@pytest.mark.parametrize("space", [sb.Grid([[-1, 3], [0, 0.5]], 6), BOX], ids=["grid", "box"])
+@pytest.mark.filterwarnings("ignore:.*guarantees assume a known kernel")
+def test_policies_that_learn(kind, space):
+    policy = kind(space)
+    xs = asked(policy, 14)
+    assert len(np.unique(xs[:10], axis=0)) == 10  # the first points are spread
+    assert policy.best().mean <= 1.5
+    assert not math.isinf(policy.width)
+
+
+def test_widths_without_a_kernel():
+    with pytest.warns(UserWarning, match="known kernel"):
+        policy = sb.GPUCB(BOX)
+    assert policy.width == 2.0
+    with pytest.warns(UserWarning, match="known kernel"):
+        policy = sb.GPUCB(sb.Grid([[0, 1]], 50))
+    assert policy.width == pytest.approx(math.sqrt(2.0 * math.log(50 * math.pi**2 / (6 * 0.1))))
+
+
+def test_first_points_fill_the_space():
+    policy = sb.GPEI(sb.Box([[0, 1], [0, 1]]), seed=5)
+    x = policy.ask(8)
+    for half in (x[:, 0] < 0.5, x[:, 1] < 0.5):
+        assert 3 <= half.sum() <= 5
+
+
+def test_observations_count_as_first_points():
+    policy = sb.GPEI(BOX)
+    told(policy, 10)
+    model_based = policy.ask()
+    fresh = sb.GPEI(BOX)
+    assert not any((model_based == x).all() for x in fresh.ask(10))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sb.GPEI(sb.Arms(3)), "kernel"),
+        (lambda: sb.BKB(sb.Grid([[0, 1]], 5)), "BKB learns none"),
+        (lambda: sb.RGPUCB(sb.Grid([[0, 1]], 5), horizon=10), "learns none"),
+        (lambda: sb.GPEI(BOX, noise=-1.0), "noise"),
+        (lambda: sb.GPEI(sb.Grid([[0, 1]], 3), prior_mean=[0, 1, 2]), "prior_mean"),
+    ],
+)  # fmt: skip
+def test_refused(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
+
+
+def test_noise_of_a_measurement_needs_a_known_noise():
+    policy = sb.GPEI(BOX)
+    with pytest.raises(ValueError, match="learns the noise"):
+        policy.tell([0.0, 0.1], 1.0, noise=0.1)
+    assert policy.rounds == 0
