@@ -50,6 +50,7 @@ def maximize_over_box(
     near: Floats | None = None,
     scan: int = SCAN,
     starts: int = STARTS,
+    finish: bool = True,
 ) -> Top:
     """Find the point of a box where an index is largest.
 
@@ -68,6 +69,8 @@ def maximize_over_box(
         points of equal index.
     scan, starts
         Number of Sobol points, and number of points that the ascent starts from.
+    finish
+        Whether the best end is refined as far as rounding allows.
     """
     low, high = bounds.T
     likely = np.empty((0, len(low))) if near is None else near[((near >= low) & (near <= high)).all(axis=1)]
@@ -78,7 +81,7 @@ def maximize_over_box(
     u, value, slope, used = _climb(surface, index, bounds, cube[chosen])
     first = int(np.argmax(value))
     x, best = _to_box(u[[first]], bounds)[0], float(value[first])
-    if not _converged(u, value, slope)[first]:
+    if finish and not _converged(u, value, slope)[first]:
         x, best, more = _finish(surface, index, bounds, u[first], best)
         used += more
     # Points `near` are first among equals, so that a point that is asked for again gets the same number.

@@ -17,10 +17,11 @@ class Sizes(NamedTuple):
 
     scan: int  # number of points at which the index is computed first
     starts: int  # number of those from which it is climbed
+    finish: bool = True  # whether the best end is refined as far as rounding allows
 
 
 SIZES = Sizes(SCAN, STARTS)
-LEARNED_SIZES = Sizes(512, 5)  # for learned priors: more did not find better points in published problems
+LEARNED_SIZES = Sizes(512, 5, finish=False)  # for learned priors: more did not find better points in published problems
 PATH_SIZES = Sizes(4096, 24)  # a path has more local maxima than an index
 LIKELY = 3  # number of observed points of largest index, and of largest mean, near which the search has more points
 
