@@ -94,6 +94,7 @@ CLASSES = {  # old class, function or constant -> its new name
 }
 MOVED = {  # (old module, name) -> new module of this name alone
     ("information", "GreedyInformationGain"): "posteriors.greedy_gain",
+    ("recording", "replay"): "runs.replaying",
     ("results", "finite"): "cli.messages",
     ("results", "published_table"): "cli.study_output",
     ("results", "record_of"): "cli.study_output",

@@ -46,7 +46,7 @@ def show_status(
         "run": [_short(run.name, path) for run in found],
         "policy": [run.policy for run in found],
         "environment": [run.environment for run in found],
-        "rounds": [f"{run.rounds:,}" + ("" if run.planned is None else f"/{run.planned:,}") for run in found],
+        "rounds": [_rounds(run) for run in found],
         "written": [_ago(run.last_write) for run in found],
         "size": [_size(run.size) for run in found],
         "so far": [_so_far(run) for run in found],
@@ -224,11 +224,17 @@ def _short(name: str, path: str) -> str:
     return name.removeprefix(f"{path.rstrip('/')}/") or name
 
 
+def _rounds(run: Status) -> str:
+    """Format the number of rounds, of those planned, and of failures."""
+    planned = "" if run.planned is None else f"/{run.planned:,}"
+    return f"{run.rounds:,}{planned}" + (f" ({run.failed:,} failed)" if run.failed else "")
+
+
 def _so_far(run: Status) -> str:
-    """Format the regret of a run or, where the optimum is unknown, the largest observation."""
+    """Format the regret of a run or, where the optimum is unknown, the best observation."""
     if not run.rounds:
         return ""
-    name, number = ("best y", run.largest) if math.isnan(run.regret) else ("regret", run.regret)
+    name, number = ("best y", run.best) if math.isnan(run.regret) else ("regret", run.regret)
     return f"{name} {number:,.0f}" if abs(number) >= 1000 else f"{name} {number + 0.0:.4g}"  # 0.0: no "-0"
 
 
