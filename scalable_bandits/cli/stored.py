@@ -19,7 +19,7 @@ from scalable_bandits.cli.messages import JSON, ON, console, errors, print_json,
 from scalable_bandits.cli.studies import run_study
 
 if TYPE_CHECKING:
-    from scalable_bandits.runs.maximize import Maximum
+    from scalable_bandits.runs.result import TuningResult
     from scalable_bandits.runs.status import Check, Status
 
 OPTIONAL = ("environment", "size", "policy")  # columns that a narrow terminal leaves out, in this order
@@ -124,7 +124,7 @@ def resume_run(
     """Continue an interrupted run or study, with the same numbers as without the interruption."""
     import warnings
 
-    from scalable_bandits.runs.maximize import Maximum
+    from scalable_bandits.runs.result import TuningResult
     from scalable_bandits.runs.status import recover as recover_runs
     from scalable_bandits.runs.status import resume
     from scalable_bandits.store.studies import study_record
@@ -148,10 +148,10 @@ def resume_run(
         )  # fmt: skip
     for repair in repairs:
         say("note", repair.message, "yellow")
-    _show_resumed(path, found if isinstance(found, Maximum) else None, json)
+    _show_resumed(path, found if isinstance(found, TuningResult) else None, json)
 
 
-def _show_resumed(path: str, found: Maximum | None, json: bool) -> None:
+def _show_resumed(path: str, found: TuningResult | None, json: bool) -> None:
     """Print a run's status and what `maximize` found; exit with code 1 if evaluations failed for good."""
     from scalable_bandits.runs.status import status
 

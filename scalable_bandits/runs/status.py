@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scalable_bandits import checks
-from scalable_bandits.runs.maximize import Maximum, maximize
+from scalable_bandits.runs.maximize import maximize
 from scalable_bandits.runs.recording import environment_of, policy_of
+from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
@@ -254,7 +255,7 @@ def resume(
     progress: bool = False,
     on: Any = None,
     parallel: int | None = None,
-) -> Trajectory | Maximum:
+) -> Trajectory | TuningResult:
     """Continue a run from its store alone, up to its planned number of rounds.
 
     Parameters
