@@ -71,7 +71,8 @@ from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
 from scalable_bandits.posteriors.placement import Executor, register
 from scalable_bandits.priors import Prior, prior_from_panel
-from scalable_bandits.runs.maximize import Maximum, maximize
+from scalable_bandits.runs.maximize import maximize
+from scalable_bandits.runs.result import Measured, TuningResult
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import (
@@ -150,8 +151,8 @@ __all__ = [
     "Linear",
     "LogNormal",
     "Matern",
-    "Maximum",
     "MeanOnly",
+    "Measured",
     "MovingSearchSpace",
     "ObservationStore",
     "OnDimensions",
@@ -182,6 +183,7 @@ __all__ = [
     "TableEnvironment",
     "TemporalDecay",
     "Trajectory",
+    "TuningResult",
     "UniformNoise",
     "VarianceOnly",
     "analysis",
@@ -219,6 +221,8 @@ def __getattr__(name: str) -> Any:
         if not inside:
             return import_module(f"scalable_bandits.{name}")
         return getattr(import_module(f"scalable_bandits.{inside}"), name)
+    if name in _renamed.PUBLIC:
+        return _renamed.public(name)
     if name in _renamed.MODULES:
         return import_module(f"scalable_bandits.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

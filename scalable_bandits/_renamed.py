@@ -85,6 +85,7 @@ CLASSES = {  # old class, function or constant -> its new name
     "DENSE_MAXIMUM": "DenseEngine.limit",
     "Observations": "CollapsedObservations",
     "IndexPolicy": "GaussianProcessPolicy",
+    "Maximum": "TuningResult",
     "PATHWISE_MAXIMUM": "PathwiseEngine.limit",
     "QueriedEngine": "BoxEngine",
     "Sketch": "EngineOptions",
@@ -94,6 +95,7 @@ CLASSES = {  # old class, function or constant -> its new name
 }
 MOVED = {  # (old module, name) -> new module of this name alone
     ("information", "GreedyInformationGain"): "posteriors.greedy_gain",
+    ("recording", "replay"): "runs.replaying",
     ("results", "finite"): "cli.messages",
     ("results", "published_table"): "cli.study_output",
     ("results", "record_of"): "cli.study_output",
@@ -121,6 +123,9 @@ ADDED: dict[str, Callable[[Any], Any]] = {  # new member -> first argument that 
     "model.pending_covariance": attrgetter("pending_points.numbers"),
     "model.reduction": attrgetter("pending_points.numbers"),
 }
+
+
+PUBLIC = {"Maximum": "runs.result"}  # old names in the package itself -> module of the new one
 
 
 class RenamedMember:
@@ -206,6 +211,18 @@ def renamed(old: str, new: str, name: str) -> Any:
         raise AttributeError(f"module {f'{PACKAGE}.{old}'!r} has no attribute {name!r}") from None
     checks.deprecated(f"{PACKAGE}.{old}.{name}", f"{PACKAGE}.{new}.{current}")
     return found
+
+
+def public(name: str) -> Any:
+    """Return what an old name in the package itself refers to and emit a `DeprecationWarning`.
+
+    Parameters
+    ----------
+    name
+        Old name, a key of `PUBLIC`.
+    """
+    checks.deprecated(f"{PACKAGE}.{name}", f"{PACKAGE}.{CLASSES[name]}")
+    return getattr(import_module(f"{PACKAGE}.{PUBLIC[name]}"), CLASSES[name])
 
 
 def install() -> None:

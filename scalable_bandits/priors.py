@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -27,6 +28,10 @@ def _named(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
 
 def _same(one: Mean, other: Mean) -> bool:
     return one == other if callable(one) or callable(other) else np.array_equal(one, other)
+
+
+def _negative(mean: Callable[[Floats, int], ArrayLike], points: Floats, t: int) -> Floats:
+    return -np.asarray(mean(points, t), dtype=np.float64)
 
 
 @attrs.frozen
@@ -87,6 +92,11 @@ class Prior(Specification):
     def on(self, space: Space) -> Prior:
         """Return the prior of a model on a space, which has a `Hamming` kernel of its unordered parameters."""
         return attrs.evolve(self, kernel=with_categories(self.kernel, space.unordered, space.model_dimension))
+
+    def negated(self) -> Prior:
+        """Return the prior of -f."""
+        mean = functools.partial(_negative, self.mean) if callable(self.mean) else -np.asarray(self.mean)
+        return attrs.evolve(self, mean=mean)
 
     def check(self, space: Space) -> None:
         """Raise ValueError unless kernel and mean fit the space."""

@@ -41,6 +41,13 @@ def test_old_classes(old):
         assert getattr(posteriors, old) is getattr(posteriors, CLASSES[old])
 
 
+def test_a_class_of_the_package_itself():
+    with pytest.warns(DeprecationWarning, match=r"scalable_bandits.Maximum is .* use scalable_bandits.TuningResult"):
+        assert sb.Maximum is sb.TuningResult
+    with pytest.warns(DeprecationWarning, match="TuningResult"):
+        assert importlib.import_module("scalable_bandits.maximize").Maximum is sb.TuningResult
+
+
 def test_old_constants():
     with pytest.warns(DeprecationWarning, match="DenseEngine.limit"):
         assert posteriors.DENSE_MAXIMUM == 20_000

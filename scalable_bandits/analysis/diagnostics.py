@@ -48,8 +48,9 @@ def index_of(policy: Policy, points: Floats) -> Floats:
     Returns
     -------
     ndarray
-        Index (k,): an upper confidence bound in units of y; the logarithm of the expected improvement in units of y;
-        or, for the probability of improvement, the standard deviations above the incumbent.
+        Index (k,): an upper confidence bound in units of y (of -y if the policy minimises); the logarithm of the
+        expected improvement in units of y; or, for the probability of improvement, the standard deviations above the
+        incumbent.
 
     Raises
     ------
@@ -59,11 +60,11 @@ def index_of(policy: Policy, points: Floats) -> Floats:
     checks.kind("policy", policy, Policy, "a policy")
     if indexed(policy) and isinstance(policy, GaussianProcessPolicy):
         mean, std = policy.posterior(points)
-        return policy.acquisition(None)(mean, std**2)
+        return policy.acquisition(None)(policy.oriented(mean), std**2)
     if isinstance(policy, PEGPUCB):
         names = policy.surviving or (policy.priors[-1].name,)
         pairs = [policy.posterior(points, prior=name) for name in names]
-        return np.max([mean + policy.width * std for mean, std in pairs], axis=0)
+        return np.max([policy.oriented(mean) + policy.width * std for mean, std in pairs], axis=0)
     checks.refuse("policy", type(policy).__name__, "a policy that maximises an index over its space, or PEGPUCB")
 
 

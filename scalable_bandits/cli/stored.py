@@ -19,7 +19,7 @@ from scalable_bandits.cli.messages import JSON, ON, console, errors, print_json,
 from scalable_bandits.cli.studies import run_study
 
 if TYPE_CHECKING:
-    from scalable_bandits.runs.maximize import Maximum
+    from scalable_bandits.runs.result import TuningResult
     from scalable_bandits.runs.status import Check, Status
 
 OPTIONAL = ("environment", "size", "policy")  # columns that a narrow terminal leaves out, in this order
@@ -46,7 +46,7 @@ def show_status(
         "run": [_short(run.name, path) for run in found],
         "policy": [run.policy for run in found],
         "environment": [run.environment for run in found],
-        "rounds": [f"{run.rounds:,}" + ("" if run.planned is None else f"/{run.planned:,}") for run in found],
+        "rounds": [_rounds(run) for run in found],
         "written": [_ago(run.last_write) for run in found],
         "size": [_size(run.size) for run in found],
         "so far": [_so_far(run) for run in found],
@@ -124,7 +124,7 @@ def resume_run(
     """Continue an interrupted run or study, with the same numbers as without the interruption."""
     import warnings
 
-    from scalable_bandits.runs.maximize import Maximum
+    from scalable_bandits.runs.result import TuningResult
     from scalable_bandits.runs.status import recover as recover_runs
     from scalable_bandits.runs.status import resume
     from scalable_bandits.store.studies import study_record
@@ -148,10 +148,10 @@ def resume_run(
         )  # fmt: skip
     for repair in repairs:
         say("note", repair.message, "yellow")
-    _show_resumed(path, found if isinstance(found, Maximum) else None, json)
+    _show_resumed(path, found if isinstance(found, TuningResult) else None, json)
 
 
-def _show_resumed(path: str, found: Maximum | None, json: bool) -> None:
+def _show_resumed(path: str, found: TuningResult | None, json: bool) -> None:
     """Print a run's status and what `maximize` found; exit with code 1 if evaluations failed for good."""
     from scalable_bandits.runs.status import status
 
@@ -224,11 +224,17 @@ def _short(name: str, path: str) -> str:
     return name.removeprefix(f"{path.rstrip('/')}/") or name
 
 
+def _rounds(run: Status) -> str:
+    """Format the number of rounds, of those planned, and of failures."""
+    planned = "" if run.planned is None else f"/{run.planned:,}"
+    return f"{run.rounds:,}{planned}" + (f" ({run.failed:,} failed)" if run.failed else "")
+
+
 def _so_far(run: Status) -> str:
-    """Format the regret of a run or, where the optimum is unknown, the largest observation."""
+    """Format the regret of a run or, where the optimum is unknown, the best observation."""
     if not run.rounds:
         return ""
-    name, number = ("best y", run.largest) if math.isnan(run.regret) else ("regret", run.regret)
+    name, number = ("best y", run.best) if math.isnan(run.regret) else ("regret", run.regret)
     return f"{name} {number:,.0f}" if abs(number) >= 1000 else f"{name} {number + 0.0:.4g}"  # 0.0: no "-0"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -13,22 +13,25 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits._renamed import RenamedMembers
 from scalable_bandits.checks import Floats
+from scalable_bandits.policies.algorithm import Algorithm
 from scalable_bandits.policies.best import Best as Best
-from scalable_bandits.policies.best import Observations
+from scalable_bandits.policies.best import Observations as Observations
 from scalable_bandits.policies.measurements import Noise, measured
-from scalable_bandits.policies.pending import PendingPoints, PointNotPending
+from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.policies.recorder import Recorder
 from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.registry import RENAMED
-from scalable_bandits.posteriors.state import Field, Stateful, number
-from scalable_bandits.randomness import derived_seed
+from scalable_bandits.posteriors.state import Field, Stateful, number, value
+from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES, NumberedPoints
 from scalable_bandits.specification import Specification
 
+MOST_DRAWS = 100  # of random settings, of which one must not be excluded
+
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class Policy(Stateful, Specification, RenamedMembers):
+class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContextManager[Any]):
     """Bandit algorithm: `ask` returns the next point, `tell` takes its value.
 
     Parameters
@@ -45,6 +48,9 @@ class Policy(Stateful, Specification, RenamedMembers):
         Number of rounds, for policies whose parameters depend on it.
     seed
         Seed of the policy's draws, ties and candidate sets.
+    minimize
+        Whether smaller values are better. Values told, recommendations, posteriors and a given prior mean are in units
+        of y all the same; the policy maximises -y.
     candidates
         Number of Sobol points that stand for a box. If not given, policies that maximise an index (or `GPTS` a sample
         path) search the whole box, and the others use 1024 points. Not used on a finite space.
@@ -58,6 +64,8 @@ class Policy(Stateful, Specification, RenamedMembers):
     ----------
     rounds : int
         Number of observations told so far; read only.
+    failures : int
+        Number of failures told so far; read only.
     continuous : bool
         Whether policies of this class can play a whole box; a subclass has to set it again.
     sharded : bool
@@ -71,8 +79,13 @@ class Policy(Stateful, Specification, RenamedMembers):
 
     STATE: ClassVar[tuple[Field, ...]] = (  # without the pending points
         number("rounds", int),
+        number("failures", int, default=0),
+        value(
+            "excluded", "(k,)", np.int64, lambda self: self._pending.excluded,
+            lambda self, numbers: self._pending.exclude(numbers.tolist()), np.empty(0, dtype=np.int64),
+        ),
         Field("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
-    )
+    )  # fmt: skip
     earlier_values: ClassVar[Mapping[str, Mapping[str, str]]] = {"engine": RENAMED}
     continuous: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
@@ -83,11 +96,15 @@ class Policy(Stateful, Specification, RenamedMembers):
     delta: float = attrs.field(default=0.1, converter=checks.to_float, validator=checks.probability)
     horizon: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
     seed: int = attrs.field(default=0, converter=checks.to_int, validator=checks.whole(0, below=2**64))
+    minimize: bool = attrs.field(
+        default=False, validator=checks.instance_of(bool, "True or False"), on_setattr=attrs.setters.frozen
+    )
     candidates: int | None = attrs.field(
         default=None, converter=checks.to_int, validator=checks.whole(1, optional=True)
     )
     on: Any = attrs.field(default=None, repr=False)
     rounds: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
+    failures: int = attrs.field(default=0, init=False, repr=False)
     _domain: Domain = attrs.field(init=False, repr=False)
     _executor: Executor = attrs.field(init=False, repr=False)
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
@@ -95,6 +112,8 @@ class Policy(Stateful, Specification, RenamedMembers):
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        if self.minimize and type(self).best is not Algorithm.best:
+            checks.refuse("minimize", True, f"False: {type(self).__name__} defines `best`, not `recommend`")
         if self.candidates is None and not (self.space.finite is None and self._takes_whole_boxes()):
             self.candidates = CANDIDATES
         self._domain = make_domain(self.space, self.candidates, self.seed)
@@ -106,91 +125,12 @@ class Policy(Stateful, Specification, RenamedMembers):
     def _takes_whole_boxes(self) -> bool:
         return bool(vars(type(self)).get("continuous", False))
 
-    # ---- the algorithm
-
-    @abstractmethod
-    def choose(self, allowed: Mask | None = None) -> int | Floats:
-        """Choose the next point, given the observations and the pending points.
-
-        Parameters
-        ----------
-        allowed
-            Mask (size,) of the candidates to choose from; all if not given.
-
-        Returns
-        -------
-        int or ndarray
-            Number of a candidate; on a whole box a point (d,).
-        """
-
-    @abstractmethod
-    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        """Add an observation of a candidate, with a noise variance in squared units of y, to the model."""
-
-    @abstractmethod
-    def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return posterior mean and variance of f at points (k, d) of the space's box, two (k,) arrays."""
-
-    @abstractmethod
-    def best(self) -> Best:
-        """Return the recommendation after the observations so far."""
-
-    def precheck(self, count: int) -> None:
-        """Evaluate the user's functions for the next `count` rounds, so that their errors come before any change."""
-
-    def extend(self, grown: Domain) -> None:
-        """Adapt to a domain with more points, or (after an `ask` that failed) to the previous one; may raise."""
-
-    @property
-    def width(self) -> float:
-        """Confidence width beta of the next round; NaN for a policy without one."""
-        return float("nan")
-
-    @property
-    def information_gain(self) -> float:
-        """Information gain (nats) in the next round's width; NaN for a policy without one."""
-        return float("nan")
+    # ---- ask and tell
 
     @property
     def round(self) -> int:
         """Number t of the next round: 1 plus the numbers of points told and pending."""
         return self.rounds + len(self._pending.numbers) + 1
-
-    def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
-        """Return posterior mean and standard deviation of f at x; before the first `tell`, those of the prior.
-
-        Parameters
-        ----------
-        x
-            Point (d,) or points (k, d), not only candidates; for `Arms` an arm number or (k,) arm numbers.
-
-        Returns
-        -------
-        mean, std : float, or ndarray (k,)
-            In units of y.
-
-        Raises
-        ------
-        ValueError
-            If x is not finite, has another dimension than the space, or is not an arm.
-        """
-        return self._described(x, self.moments)
-
-    def _described(self, x: ArrayLike, moments: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Any, Any]:
-        """Return mean and standard deviation in the shape of x, given a function from points (k, d) to moments."""
-        points, single = self.space.parse(x)
-        if not self.space.has_coordinates:
-            self.space.check(x)
-        mean, variance = moments(points)
-        std = np.sqrt(variance)
-        return (float(mean[0]), float(std[0])) if single else (mean, std)
-
-    @property
-    def observations(self) -> Observations | None:
-        """Observations in the posterior; None if the policy keeps no list of them or forgets gradually."""
-        return None
-
-    # ---- ask and tell
 
     @property
     def finite_space(self) -> NumberedPoints:
@@ -253,8 +193,7 @@ class Policy(Stateful, Specification, RenamedMembers):
             for _ in range(count):
                 chosen = self._pending.next_reissue(allowed)
                 if chosen is None:
-                    with self._pending.choosing():
-                        chosen = self.propose(allowed)
+                    chosen = self.propose(allowed)
                     self._pending.add(chosen)
                 asked.append(chosen)
             if self._recorder is not None:
@@ -269,6 +208,8 @@ class Policy(Stateful, Specification, RenamedMembers):
 
     def propose(self, allowed: Mask | None = None) -> int:
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
+        if self._pending.excluded:
+            return self._propose_another(allowed)
         return self._number(self.choose(allowed))
 
     def _number(self, chosen: int | Floats) -> int:
@@ -276,6 +217,20 @@ class Policy(Stateful, Specification, RenamedMembers):
         if isinstance(chosen, np.ndarray):
             return int(self._locate(chosen[None])[0])
         return self._domain.canonical(int(chosen))
+
+    def _propose_another(self, allowed: Mask | None) -> int:
+        """Return the number of the next point, which is not an excluded one."""
+        domain, excluded = self._domain, self._pending.excluded
+        allowed = domain.without(excluded, allowed)
+        if allowed is not None and not allowed.any():
+            raise AllFailed("ask: the evaluation of every candidate that may be chosen has failed")
+        with self._pending.choosing():
+            number, rng = self._number(self.choose(allowed)), generator(self.seed, "excluded", self.round)
+        for _ in range(MOST_DRAWS):
+            if number not in excluded:
+                return number
+            number = self._number(domain.draw_uniform(rng, allowed))  # of a whole box with few settings
+        raise AllFailed(f"ask: the evaluation of each of {MOST_DRAWS} random settings has failed")
 
     def tell(self, x: ArrayLike, y: ArrayLike, *, noise: ArrayLike | None = None) -> None:
         """Add one observation or several, of pending points in any order or of any other points.
@@ -296,17 +251,13 @@ class Policy(Stateful, Specification, RenamedMembers):
             If a point, a value or a noise is invalid, or the lengths differ; the policy is unchanged then.
         """
         points, values, own, variances = measured(self.space, x, y, noise, self._usual_noise(noise))
-        before = self.__dict__.copy()
-        candidates = self._locate(points)
-        try:
+        with self._unchanged_by_errors():
+            candidates = self._locate(points)
             self.precheck(len(values))
             if self._recorder is not None:
                 self._recorder.tells(candidates, points, values, own)
-        except BaseException:
-            self.__dict__.update(before)  # the points that `_locate` added to a box are removed
-            raise
-        for candidate, value, variance in zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True):
-            self.observe(candidate, value, variance)
+        for candidate, each, variance in zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True):
+            self.observe(candidate, each, variance)
         if self._recorder is not None:
             self._recorder.told()
 
@@ -318,11 +269,56 @@ class Policy(Stateful, Specification, RenamedMembers):
         """Add an observation without checks, of noise variance lambda by default; simulations call it, not `tell`."""
         pending, self._pending = self._pending, self._pending.settled(candidate)
         try:
-            self.learn(candidate, y, self.regularization if noise_variance is None else noise_variance)
+            variance = self.regularization if noise_variance is None else noise_variance
+            self.learn(candidate, self.oriented(y), variance)
         except BaseException:  # lost workers or Ctrl-C: the point stays pending, for another `tell`
             self._pending = pending
             raise
         self.rounds += 1
+
+    def tell_failure(self, x: ArrayLike, error: str = "") -> None:
+        """Tell that the evaluation of a point failed: it is no longer pending, and is not chosen again.
+
+        An observation told later lifts that.
+
+        Parameters
+        ----------
+        x
+            Point (d,), pending or not; for `Arms` an arm number.
+        error
+            Text of the error, which a recording stores.
+
+        Raises
+        ------
+        ValueError
+            If x is not one point of the space, or the error is not text; the policy is unchanged then.
+        """
+        points, _ = self.space.parse(x)
+        if len(points) != 1:
+            checks.refuse("x", x, "one point")
+        checks.kind("error", error, str, "text")
+        with self._unchanged_by_errors():
+            candidate = int(self._locate(points)[0])
+            left = self._pending.settled(candidate)
+            if self._recorder is not None:
+                self._recorder.failed(candidate, points[0], error, left.numbers)
+        self._pending = left
+        self.failures += 1
+        self.learn_failure(candidate)
+
+    def learn_failure(self, candidate: int) -> None:
+        """Avoid a candidate whose evaluation failed: by default it is excluded and treated as pending."""
+        self._pending.exclude([*dict.fromkeys([*self._pending.excluded, candidate])])
+
+    @contextmanager
+    def _unchanged_by_errors(self) -> Iterator[None]:
+        """Undo what is done inside if it raises, such as the points that `_locate` added to a box."""
+        before = self.__dict__.copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__.update(before)
+            raise
 
     def abandon(self, x: ArrayLike | None = None) -> None:
         """Remove pending points: all, or those at `x`; if one of these is not pending, ValueError and no change.
@@ -375,9 +371,6 @@ class Policy(Stateful, Specification, RenamedMembers):
         """
         self._executor.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -386,15 +379,6 @@ class Policy(Stateful, Specification, RenamedMembers):
         placed = self._domain.placed(candidates, points)
         if placed is not self._domain:
             self._replace_domain(placed)
-
-    def untold(self) -> Indices:
-        """Return the numbers (k,) of points of a whole box that were asked for and not told; empty on other domains."""
-        return np.empty(0, dtype=np.int64)
-
-    @property
-    def ask_is_stateful(self) -> bool:
-        """Whether `ask` changes the rounding of later results, so that an exact replay has to ask too."""
-        return False
 
     def _restore_added(self, points: Floats) -> None:
         """Replace the points (k, d) that were told and are not candidates."""

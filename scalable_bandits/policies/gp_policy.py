@@ -154,8 +154,7 @@ class GaussianProcessPolicy(Policy):
         self._given_mean_at(some[:1])
         largest = float(self.prior_kernel.diagonal(some).max())  # ValueError if a covariance has too few arms
         self._noise_floor = noise_floor(self.regularization, largest)
-        constant = self.prior_mean if isinstance(self.prior_mean, float) else None
-        self._model = self.make_model(self._schedule(constant))
+        self._model = self.make_model(self._schedule(self._constant_mean))
 
     def _fill_in(self) -> None:
         """Replace numbers that were not given, but for those that are learned."""
@@ -237,11 +236,10 @@ class GaussianProcessPolicy(Policy):
         schedule
             Schedule of learning hyperparameters; None keeps the given kernel.
         """
-        constant = self.prior_mean if isinstance(self.prior_mean, float) else None
-        prior, learned = ModelPrior(self.prior_kernel, self._given_mean_at, constant), None
+        prior, learned = ModelPrior(self.prior_kernel, self._given_mean_at, self._constant_mean), None
         if self.kernel is None:
             lengthscales = self.lengthscale_prior if isinstance(self.lengthscale_prior, LogNormal) else None
-            learned = LearnedPrior(self.space, not self.learns_noise, constant, lengthscales, self.refit)
+            learned = LearnedPrior(self.space, not self.learns_noise, self._constant_mean, lengthscales, self.refit)
         return make_model(prior, self._domain, self.make_engine, self.regularization, schedule, learned)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
@@ -264,10 +262,16 @@ class GaussianProcessPolicy(Policy):
 
     def prior_mean_at(self, points: Floats) -> Floats:
         """Return the prior mean (k,) at points (k, d), as it was given or learned last, in units of y."""
-        return self._model.prior_mean(points)
+        means: Floats = self.oriented(self._model.prior_mean(points))
+        return means
+
+    @property
+    def _constant_mean(self) -> float | None:
+        """Given prior mean, oriented; None if it is not one number."""
+        return self.oriented(self.prior_mean) if isinstance(self.prior_mean, float) else None
 
     def _given_mean_at(self, points: Floats) -> Floats:
-        """Return the given prior mean (k,) at points (k, d), in units of y; ValueError if its shape is invalid."""
+        """Return the given prior mean (k,), oriented, at points (k, d); ValueError if its shape is invalid."""
         if not len(points):
             return np.zeros(0)
         if callable(self.prior_mean):
@@ -277,7 +281,7 @@ class GaussianProcessPolicy(Policy):
             means = given[self._domain.find(points)] if given.ndim else given
         if means.shape not in ((), (len(points),)):
             checks.refuse("prior_mean", f"values of shape {means.shape}", f"({len(points)},), one for each point")
-        return np.broadcast_to(means, (len(points),)).astype(np.float64)
+        return np.broadcast_to(self.oriented(means), (len(points),)).astype(np.float64)
 
     @property
     def model(self) -> Model:
@@ -294,8 +298,7 @@ class GaussianProcessPolicy(Policy):
         """Engine of the model."""
         return self._model.engine
 
-    @property
-    def observations(self) -> Observations | None:
+    def learned_observations(self) -> Observations | None:
         if self._model.forgets:
             return None
         candidates, averages, noise_variances = self._model.averages()
@@ -340,7 +343,7 @@ class GaussianProcessPolicy(Policy):
         pending, free = self._pending.numbers, None
         if not self._domain.whole_box:
             free = ~self.queried if allowed is None else allowed & ~self.queried
-            free[pending] = False
+            free[[*pending, *self._pending.excluded]] = False
         first = first_point(self._domain, self._model.asked_of(pending), free, self.seed)
         return super().propose(allowed) if first is None else self._number(first)
 
@@ -348,8 +351,13 @@ class GaussianProcessPolicy(Policy):
         self._model.observe(candidate, y, noise_variance)
         self._model.learn_hyperparameters(self.rounds + 1)
 
-    def best(self) -> Best:
-        """Return the queried point of largest posterior mean; without observations, of largest prior mean."""
+    def learn_failure(self, candidate: int) -> None:
+        """Avoid a candidate whose evaluation failed: excluded, and bad to a model that learns its kernel."""
+        super().learn_failure(candidate)
+        self._model.fail(candidate)
+
+    def recommend(self) -> Best:
+        """Return the queried point of best posterior mean; without observations, of best prior mean."""
         found, _ = self._model.best_mean(self._salt, self.queried, None, (self.seed, self.round))
         if isinstance(found, np.ndarray):
             mean, variance = self.moments(found[None])

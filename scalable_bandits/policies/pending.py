@@ -13,6 +13,10 @@ class PointNotPending(ValueError):
     """A candidate is not pending, or not as often as it is given."""
 
 
+class AllFailed(RuntimeError):
+    """The evaluation of every point that may be chosen has failed."""
+
+
 class PendingPoints:
     """Numbers of the pending candidates, in the order of asking; a number may be pending several times.
 
@@ -20,19 +24,21 @@ class PendingPoints:
     ----------
     numbers : list of int
         Pending candidates.
+    excluded : list of int
+        Candidates whose evaluation failed, treated as pending when the next point is chosen.
     """
 
     def __init__(self, numbers: Sequence[int] = (), reissue: Sequence[int] = (), excluded: Sequence[int] = ()):
         self.numbers = list(numbers)
         self._reissue = list(reissue)  # pending since an earlier process; `ask` returns these first
-        self._excluded = list(excluded)  # treated as pending when the next point is chosen
+        self.excluded = list(excluded)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        return type(self)(self.numbers, self._reissue, self._excluded)
+        return type(self)(self.numbers, self._reissue, self.excluded)
 
     def replace(self, numbers: Sequence[int], reissue: bool) -> None:
         """Replace the pending candidates by those of an earlier process, which `ask` returns again if `reissue`."""
@@ -40,8 +46,8 @@ class PendingPoints:
         self._reissue = list(numbers) if reissue else []
 
     def exclude(self, numbers: Sequence[int]) -> None:
-        """Replace the candidates that are treated as pending when the next point is chosen."""
-        self._excluded = list(numbers)
+        """Replace the candidates that are not to be chosen, and are treated as pending when the next point is."""
+        self.excluded = list(numbers)
 
     def next_reissue(self, allowed: Mask | None) -> int | None:
         """Remove and return the first candidate to be asked again that a mask (size,) allows, or None."""
@@ -54,7 +60,7 @@ class PendingPoints:
     def choosing(self) -> Iterator[None]:
         """Treat the excluded candidates as pending while the next point is chosen."""
         pending = self.numbers
-        self.numbers = pending + self._excluded if self._excluded else pending
+        self.numbers = pending + self.excluded if self.excluded else pending
         try:
             yield
         finally:
@@ -65,10 +71,13 @@ class PendingPoints:
         self.numbers.append(number)
 
     def settled(self, number: int) -> Self:
-        """Return the pending points without a candidate that was observed; itself if the candidate is not pending."""
-        if number not in self.numbers:
+        """Return the pending points without a candidate that was observed; itself if nothing changes."""
+        if number not in self.numbers and number not in self.excluded:
             return self
         left = self.copy()
+        left.excluded = [each for each in self.excluded if each != number]
+        if number not in self.numbers:
+            return left
         left.numbers.remove(number)
         if left._reissue.count(number) > left.numbers.count(number):
             left._reissue.remove(number)

@@ -159,10 +159,10 @@ class PiGPUCB(Policy):
             assert isinstance(self.space, Box)
             cover = BoxCover(self.space, self._points)
             index = CubeIndex(UpperConfidence, self.tightening, self.regularization, self._salt)
-            make: MakeCells = functools.partial(make_box_cells, self.space, self.kernel, self.prior_mean, index)
+            make: MakeCells = functools.partial(make_box_cells, self.space, self.kernel, self._mean, index)
         else:
             cover = make_cover(self._domain.finite)
-            given = (self.kernel, self.prior_mean, self.regularization, self._salt)
+            given = (self.kernel, self._mean, self.regularization, self._salt)
             make = functools.partial(make_finite_cells, self._domain.finite, *given)
         shard: Shard[Any]
         if self.on is None or not remote:
@@ -171,6 +171,11 @@ class PiGPUCB(Policy):
             points = self._points if self.domain.whole_box else None
             shard = RemoteCells(make, self.rkhs_norm, self.noise, cover, points, log, tree, self._executor)
         return Partition(cover, shard, log, tree, divisions, self._room, self.tightening, self._salt)
+
+    @property
+    def _mean(self) -> float:
+        """Given prior mean, oriented."""
+        return float(self.oriented(self.prior_mean))
 
     def _points(self, candidates: Indices | None) -> Floats:
         return self._domain.points(candidates)
@@ -264,8 +269,7 @@ class PiGPUCB(Policy):
 
     # ---- results
 
-    @property
-    def observations(self) -> Observations:
+    def learned_observations(self) -> Observations:
         log = self._partition.log
         candidates, averages, noise_variances = log.collapsed(range(log.count))
         return Observations(self._domain.points(candidates), averages, noise_variances)
@@ -294,19 +298,19 @@ class PiGPUCB(Policy):
         best = (-math.inf, 0.0, 0.0)
         for cell in partition.cells_at(point):
             queried, averages, noise = partition.collapsed(cell)
-            regression = Regression(self.kernel, self._domain.points(queried), noise, averages - self.prior_mean)
+            regression = Regression(self.kernel, self._domain.points(queried), noise, averages - self._mean)
             mean, variance = (float(values[0]) for values in regression.predict(point[None]))
             index = mean + partition.width(0.0 if cell is None else cell.gain, log_term) * math.sqrt(variance)
-            best = max(best, (index, mean + self.prior_mean, variance))
+            best = max(best, (index, mean + self._mean, variance))
         return best[1:]
 
-    def best(self) -> Best:
-        """Return the queried point of largest posterior mean; before the first `tell`, the first point to be played."""
+    def recommend(self) -> Best:
+        """Return the queried point of best posterior mean; before the first `tell`, the first point to be played."""
         candidate, mean, std = self._partition.best_queried()
         if candidate < 0:
             found = self._winner().candidate
             x = found if isinstance(found, np.ndarray) else self._domain.value(found)
-            return Best(x, self.prior_mean, self._partition.prior_std)
+            return Best(x, self._mean, self._partition.prior_std)
         return Best(self._domain.value(candidate), mean, std)
 
     # ---- state

@@ -47,8 +47,7 @@ class RandomSearch(Policy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)
 
-    @property
-    def observations(self) -> Observations:
+    def learned_observations(self) -> Observations:
         candidates, averages, noise_variances = self._observed.collapsed()
         return Observations(self._domain.points(candidates), averages, noise_variances)
 
@@ -67,8 +66,8 @@ class RandomSearch(Policy):
             candidate = -1
         return self._observed.at(candidate)
 
-    def best(self) -> Best:
-        """Return the point of largest average; ValueError before the first `tell`."""
+    def recommend(self) -> Best:
+        """Return the point of best average; ValueError before the first `tell`."""
         if not len(self._observed):
             raise ValueError("best: nothing has been told yet, and random search has no prior")
         candidates, averages, variances = self._observed.collapsed()

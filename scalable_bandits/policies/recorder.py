@@ -18,5 +18,8 @@ class Recorder(Protocol):
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
         """Record observations, before the policy learns them."""
 
+    def failed(self, candidate: int, point: Floats, error: str, pending: Sequence[int]) -> None:
+        """Record that the evaluation of a candidate, at a point (d,), failed; `pending` are the candidates left."""
+
     def told(self) -> None:
         """Note that the policy has learned the observations of the last `tells`."""

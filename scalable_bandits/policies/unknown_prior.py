@@ -145,11 +145,15 @@ class UnknownPriorPolicy(Policy):
     def _make_shards(self, space: FiniteSpace) -> Shards:
         return self._executor.shards(
             [
-                functools.partial(PriorModel, prior.on(self.space), space, self.engine, self.regularization, self._salt)
-                for prior in self.priors
+                functools.partial(PriorModel, prior, space, self.engine, self.regularization, self._salt)
+                for prior in map(self._oriented_prior, self.priors)
             ],
             f"priors of {type(self).__name__}",
         )
+
+    def _oriented_prior(self, prior: Prior) -> Prior:
+        """Return the prior of a model on the space, whose mean is that of -f if the policy minimises."""
+        return (prior.negated() if self.minimize else prior).on(self.space)
 
     def _moving(self) -> list[int]:
         return [number for number in self._playing if self.priors[number].moving]
@@ -330,8 +334,8 @@ class UnknownPriorPolicy(Policy):
             "predict", self.belief() if weights is None else weights, self.space.encode(points), self.rounds + 1
         )
 
-    def best(self) -> Best:
-        """Return the queried point of largest posterior mean; before the first `tell`, of largest prior mean."""
+    def recommend(self) -> Best:
+        """Return the queried point of best posterior mean; before the first `tell`, of best prior mean."""
         mean, variance = self._mixture("moments", self.belief(), self.rounds + 1)
         candidate, _ = choose(mean, self._salt, self._queried if self._queried.any() else self.allowed(None))
         return Best(self._domain.value(candidate), float(mean[candidate]), float(np.sqrt(variance[candidate])))

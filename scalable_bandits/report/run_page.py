@@ -19,13 +19,14 @@ from scalable_bandits.report.blocks import Block, Picture, Report, Section, fact
 from scalable_bandits.report.machine import machine
 from scalable_bandits.report.numbers import number
 from scalable_bandits.runs.recording import environment_of, policy_of
-from scalable_bandits.runs.status import status
+from scalable_bandits.runs.replaying import replay_calls
+from scalable_bandits.runs.status import minimizes, status
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms
 from scalable_bandits.store import StoredRun
 
 MOST_ROUNDS = 5000  # of longer runs the posterior is not drawn, because rebuilding it takes too long
-BEST_ROWS = 20  # rows of the table of largest observations
+BEST_ROWS = 20  # rows of the table of best observations
 
 
 def run_report(run: StoredRun, place: str) -> Report:
@@ -41,7 +42,9 @@ def run_report(run: StoredRun, place: str) -> Report:
             ("last written", written),
             ("size", None if now.size is None else f"{now.size:,} bytes"),
             ("cumulative regret", None if math.isnan(now.regret) else f"{now.regret:.6g} units of y"),
-            ("largest y", None if math.isnan(now.largest) else f"{now.largest:.6g}"),
+            ("failed evaluations", f"{now.failed:,}" if now.failed else None),
+            ("better is", "smaller" if now.minimize else None),
+            (f"{_better(run)} y", None if math.isnan(now.best) else f"{now.best:.6g}"),
         ]
     )
     sections = [Section("Overview", [overview])]
@@ -95,30 +98,37 @@ def _series(run: StoredRun, name: str, label: str) -> Picture | None:
 
 
 def _values(run: StoredRun) -> Picture:
-    """Draw the observations and the largest observation so far."""
+    """Draw the observations and the best observation so far."""
     rounds = _drawn_rounds(run)
-    y, largest, before = run.sample("y", rounds), [], -math.inf
+    better = min if minimizes(run) else max
+    y = run.sample("y", rounds)
+    best: list[float] = []
     for first, last in zip([0, *rounds[:-1]], rounds, strict=True):  # over all rounds, not only the drawn ones
-        before = max(before, float(run.read(int(first), int(last), ["y"])["y"].max()))
-        largest.append(before)
+        values = run.read(int(first), int(last), ["y"])["y"].tolist()
+        best.append(better([*best[-1:], *values]))
     ax = new_axes()
     ax.plot(rounds, y, ".", color=COLOURS[5], markersize=4, label="y")
-    ax.plot(rounds, largest, color=COLOURS[0], linewidth=1.8, label="largest so far")
+    ax.plot(rounds, best, color=COLOURS[0], linewidth=1.8, label=f"{_better(run)} so far")
     ax.set_xlabel("round")
     ax.set_ylabel("observation")
     return picture(tidy(ax), "Observations over rounds", "observations", legend=True)
 
 
+def _better(run: StoredRun) -> str:
+    """Return which observation is the best one."""
+    return "smallest" if minimizes(run) else "largest"
+
+
 def _best(run: StoredRun) -> Section:
-    """Tabulate the rounds with the largest observations."""
+    """Tabulate the rounds with the best observations."""
     y = run.read(names=["y"])["y"]
-    order = np.argsort(-y, kind="stable")[:BEST_ROWS]
+    order = np.argsort(y if minimizes(run) else -y, kind="stable")[:BEST_ROWS]
     points = run.read(names=["x"])["x"]
     rows = [
         (f"{t + 1:,}", ", ".join(f"{value:.6g}" for value in np.atleast_1d(points[t])), number(float(y[t])))
         for t in order
     ]
-    table = Block("table", f"The {len(rows)} largest observations", ("round", "x", "y"), rows, 1)
+    table = Block("table", f"The {len(rows)} {_better(run)} observations", ("round", "x", "y"), rows, 1)
     return Section("Observations", [table])
 
 
@@ -170,12 +180,13 @@ def _rebuilt(run: StoredRun) -> Policy:
     if len(run) > MOST_ROUNDS:
         raise ValueError(f"The run has more than {MOST_ROUNDS:,} rounds.")
     policy = policy_of(run)
-    columns = run.read()
-    noise = columns.get("noise")
-    policy.introduce(columns["candidate"], columns["x"])  # keeps the numbers of candidates, given up ones included
-    for t in range(len(run)):
-        own = None if noise is None or not np.isfinite(noise[t]) else float(noise[t])
-        policy.tell(columns["x"][t], float(columns["y"][t]), noise=own)
+    if "call" in {field.name for field in run.fields}:
+        replay_calls(policy, run)
+        return policy
+    columns = run.read(names=["candidate", "x", "y"])
+    policy.introduce(columns["candidate"], columns["x"])
+    for x, y in zip(columns["x"], columns["y"].tolist(), strict=True):
+        policy.tell(x, y)
     return policy
 
 

@@ -11,60 +11,16 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.policies import Best, Policy
+from scalable_bandits.policies import Policy
 from scalable_bandits.progress import progress_bar
-from scalable_bandits.runs.evaluations import EvaluationLoop, EvaluationPlan, Ticket, evaluate
+from scalable_bandits.runs.evaluations import EvaluationLoop, EvaluationPlan, evaluate
 from scalable_bandits.runs.preconditions import check_fresh
+from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.specification import function_name
 
 if TYPE_CHECKING:
-    import xarray
-
     from scalable_bandits.runs.recording import Recording
     from scalable_bandits.store import Durability
-
-
-@attrs.frozen(eq=False)
-class Maximum:
-    """Result of `maximize`.
-
-    Attributes
-    ----------
-    best : Best
-        Evaluated point of largest posterior mean, with the mean and its standard deviation.
-    x
-        Evaluated points (n, d) in order; for `Arms` arm numbers (n,), for a `SearchSpace` a list of n dicts.
-    y
-        Values (n,), in units of y.
-    tickets
-        Tickets of the evaluations, in the order of asking; empty without `parallel` and `on`.
-    """
-
-    best: Best
-    x: np.ndarray | list[dict[str, Any]]
-    y: np.ndarray
-    tickets: tuple[Ticket, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    @property
-    def failed(self) -> list[Ticket]:
-        """Tickets of the evaluations that failed in all their attempts."""
-        return [ticket for ticket in self.tickets if ticket.final and ticket.state == "failed"]
-
-    def dataset(self) -> xarray.Dataset:
-        """Return the evaluations as an xarray dataset over ``round``; of a named space with a variable a parameter."""
-        import xarray
-
-        variables: dict[str, Any] = {}
-        if isinstance(self.x, list):
-            for name in dict.fromkeys(name for setting in self.x for name in setting):
-                variables[name] = "round", np.array([setting.get(name) for setting in self.x], dtype=object)
-        else:
-            variables["x"] = ("round", "dimension")[: self.x.ndim], self.x
-        rounds = np.arange(1, len(self.y) + 1)
-        return xarray.Dataset({**variables, "y": ("round", self.y)}, coords={"round": rounds})
 
 
 def maximize(
@@ -79,7 +35,7 @@ def maximize(
     store: Any = None,
     durability: Durability = "round",
     progress: bool = False,
-) -> Maximum:
+) -> TuningResult:
     """Evaluate a function `budget` times, at the points that a policy chooses.
 
     Parameters
@@ -164,7 +120,7 @@ class _Run:
 
             resolve(self.on)  # raises ValueError before a store is created
 
-    def play_recorded(self, store: Any, durability: Durability) -> Maximum:
+    def play_recorded(self, store: Any, durability: Durability) -> TuningResult:
         """Start or continue the run of a store."""
         from scalable_bandits.runs.recording import record
 
@@ -174,7 +130,7 @@ class _Run:
         ) as recording:
             return self.play(recording)
 
-    def play(self, recording: Recording | None = None) -> Maximum:
+    def play(self, recording: Recording | None = None) -> TuningResult:
         """Evaluate from the beginning, or from the last evaluation of a recording."""
         xs: list[Any] = []
         ys: list[float] = []
@@ -186,7 +142,7 @@ class _Run:
             return self._in_turn(xs, ys)
         return self._in_flight(xs, ys, recording)
 
-    def _in_turn(self, xs: list[Any], ys: list[float]) -> Maximum:
+    def _in_turn(self, xs: list[Any], ys: list[float]) -> TuningResult:
         policy, began = self.policy, time.monotonic()
         with progress_bar(self.progress, type(policy).__name__, self.budget, len(ys)) as advance:
             while len(ys) < self.budget and (self.seconds is None or time.monotonic() < began + self.seconds):
@@ -196,9 +152,9 @@ class _Run:
                 xs.append(x)
                 ys.append(y)
                 advance(1)
-        return Maximum(policy.best(), policy.space.gather(xs), np.array(ys))
+        return TuningResult(policy.best(), policy, policy.space.gather(xs), np.array(ys))
 
-    def _in_flight(self, xs: list[Any], ys: list[float], recording: Recording | None) -> Maximum:
+    def _in_flight(self, xs: list[Any], ys: list[float], recording: Recording | None) -> TuningResult:
         from scalable_bandits.execution import executing
 
         policy, log = self.policy, None
@@ -226,4 +182,4 @@ class _Run:
                 loop.trace or f"{failed[-1]}\nThat was in an earlier process; a larger budget would evaluate it again"
             )
             raise RuntimeError(f"function: all {len(tickets)} evaluations failed; the last one:\n{last}")
-        return Maximum(policy.best(), policy.space.gather(xs), np.array(ys), tickets)
+        return TuningResult(policy.best(), policy, policy.space.gather(xs), np.array(ys), tickets)

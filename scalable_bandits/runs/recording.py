@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
-from scalable_bandits.spaces import Indices, Mask, Space
+from scalable_bandits.runs.replaying import replay_calls
+from scalable_bandits.spaces import Indices, Space
 from scalable_bandits.specification import specify
 from scalable_bandits.store import (
     Durability,
@@ -27,10 +26,9 @@ from scalable_bandits.store import (
     StoreError,
     checkpoints,
 )
+from scalable_bandits.store.failures import Failure
 from scalable_bandits.store.layout import CHUNK
-from scalable_bandits.store.pending import Proposals
-
-REPLAY_BLOCK = 16_384  # rounds read at a time
+from scalable_bandits.store.pending import NO_PROPOSALS, Proposals
 
 
 def policy_of(run: StoredRun) -> Policy:
@@ -186,26 +184,6 @@ class Checkpoints:
         return checkpoints.restore(location, len(self.store), self._stamp, run, self.policy)
 
 
-def replay(
-    policy: Policy, store: ObservationStore, start: int, allowed: Callable[[int], Mask | None] | None = None
-) -> None:
-    """Tell the policy a simulation's rounds after the first `start`, asking too where that changes later rounding."""
-    differing = 0
-    for first in range(start, len(store), REPLAY_BLOCK):
-        rows = store.read(first, first + REPLAY_BLOCK, ["candidate", "y", "x"])
-        policy.introduce(rows["candidate"], rows["x"])
-        for t, (candidate, y) in enumerate(zip(rows["candidate"].tolist(), rows["y"].tolist(), strict=True), first + 1):
-            if policy.ask_is_stateful:
-                proposed = policy.propose(None if allowed is None else allowed(t))
-                differing += proposed != candidate
-            policy.observe(candidate, y)
-    if differing:
-        checks.warn(
-            f"store {store.location.name}: in {differing} of its rounds this machine would have played another point "
-            "(its arithmetic rounds differently); the run continues from the stored rounds"
-        )
-
-
 class Recording:
     """Recording of a policy in a store, made by `record`; a context manager.
 
@@ -230,11 +208,8 @@ class Recording:
         """Tell the policy the stored observations, in the calls of the recording."""
         policy, store = self.policy, self.store
         done = self._checkpoints.restore()
-        if done:
-            self._calls = int(store.read(done - 1, done, ["call"])["call"][0])
         started = time.perf_counter()
-        while done < len(store):
-            done += self._tell_calls(store.read(done, done + REPLAY_BLOCK), done + REPLAY_BLOCK < len(store))
+        self._calls = replay_calls(policy, store, done)
         self._checkpoints.add_work(time.perf_counter() - started)
         self._introduce_pending()
         if policy.ask_is_stateful:
@@ -253,36 +228,32 @@ class Recording:
             numbers, coordinates = np.array(list(rows), dtype=np.int64), np.array(list(rows.values()))
             self.policy.introduce(numbers, coordinates.reshape(-1, visited.dimension))
 
-    def _tell_calls(self, rows: Mapping[str, NDArray[Any]], more: bool) -> int:
-        """Tell the calls of a block of rounds, without the last call if more rounds follow; return how many rounds."""
-        self.policy.introduce(rows["candidate"], rows["x"])
-        bounds = [0, *(np.flatnonzero(np.diff(rows["call"])) + 1).tolist(), len(rows["call"])]
-        if more and len(bounds) > 2:
-            bounds.pop()
-        for start, stop in itertools.pairwise(bounds):
-            noise = rows["noise"][start:stop]
-            if self.policy.ask_is_stateful and stop == start + 1:
-                self.policy.propose(self.policy.allowed(None))
-            x = rows["x"][start:stop]
-            self.policy.tell(x, rows["y"][start:stop], noise=None if np.isnan(noise).any() else noise)
-            self._calls = int(rows["call"][start])
-        return bounds[-1]
-
     def asked(self, pending: Sequence[int]) -> None:
+        self.store.note_pending(pending, self._proposals())
+
+    def _proposals(self) -> Proposals:
+        """Return the points of a whole box that no round has yet, which the store keeps for their numbers."""
         visited = self.policy.finite_space
         if not self.policy.domain.whole_box:
-            self.store.note_pending(pending)
-            return
+            return NO_PROPOSALS
         untold = self.policy.untold()
-        points = dict(zip(untold.tolist(), visited.points(untold), strict=True))
-        self.store.note_pending(pending, Proposals(points, visited.size))
+        return Proposals(dict(zip(untold.tolist(), visited.points(untold), strict=True)), visited.size)
 
-    def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
+    def failed(self, candidate: int, point: Floats, error: str, pending: Sequence[int]) -> None:
+        self._check_learned()
+        failure = Failure(len(self.store), candidate, tuple(point.tolist()), error)
+        self.store.note_failure(failure, pending, self._proposals())
+
+    def _check_learned(self) -> None:
+        """Raise StoreError if the policy has not learned the last stored observations."""
         if self._unlearned:
             raise StoreError(
                 f"store {self.store.location.name}: it contains an observation that the policy has not learned; "
                 "close this recording and record another policy of the same specification, which learns all of them"
             )
+
+    def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
+        self._check_learned()
         count = len(values)
         space = self.policy.space
         self.store.append(

@@ -99,6 +99,8 @@ def simulate(
 
 def _check(policy: Policy, environment: Environment, available: Available | None) -> None:
     checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
+    if policy.minimize:
+        checks.refuse("policy", "one with minimize=True", "a policy that maximises: regret is defined for these")
     check_unrecorded(policy)
     checks.kind("environment", environment, Environment, "an environment")
     if environment.space != policy.space:
@@ -215,6 +217,7 @@ def _parts(play: Play) -> dict[str, Any]:
 def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Durability) -> Trajectory:
     """Play the rounds that a store does not have yet."""
     from scalable_bandits.runs import recording
+    from scalable_bandits.runs.replaying import replay
     from scalable_bandits.store import Field, ObservationStore
 
     policy = play.policy
@@ -224,7 +227,7 @@ def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Du
     with store:
         checkpoints = recording.Checkpoints(policy, store)
         started = time.perf_counter()
-        recording.replay(policy, store, checkpoints.restore(), play.allowed)
+        replay(policy, store, checkpoints.restore(), play.allowed)
         checkpoints.add_work(time.perf_counter() - started)
         total = 0.0
         if len(store):

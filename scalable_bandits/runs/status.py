@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from scalable_bandits import checks
-from scalable_bandits.runs.maximize import Maximum, maximize
+from scalable_bandits.runs.maximize import maximize
 from scalable_bandits.runs.recording import environment_of, policy_of
+from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
@@ -40,6 +39,14 @@ class Status(NamedTuple):
     size: int | None  # size of the store in bytes
     regret: float  # cumulative regret, in units of y; NaN for a run without regret
     largest: float  # largest observation, in units of y; NaN before the first
+    smallest: float  # smallest observation, in units of y; NaN before the first
+    minimize: bool  # whether the smallest observation is the best one
+    failed: int  # number of failed evaluations that the policy was told
+
+    @property
+    def best(self) -> float:
+        """Best observation, in units of y; NaN before the first."""
+        return self.smallest if self.minimize else self.largest
 
 
 def runs_in(place: Any) -> Iterator[Any]:
@@ -90,23 +97,38 @@ def status(place: Any) -> Status:
         series = {field.name for field in run.fields}
         last = run.read(max(len(run) - 1, 0), names=["cumulative_regret"]) if "cumulative_regret" in series else {}
         regret = float(last["cumulative_regret"][-1]) if last and len(run) else math.nan
-        largest, state, size = _largest(run), _state(run), run.size()
+        smallest, largest = _range(run)
+        state, size = _state(run), run.size()
     except (StoreError, OSError) as error:
-        return Status(str(place), "", "", 0, None, str(error), math.nan, None, math.nan, math.nan)
+        nothing = math.nan
+        return Status(str(place), "", "", 0, None, str(error), nothing, None, nothing, nothing, nothing, False, 0)
     specification = run.specification
     against = specification.get("environment", specification.get("function", {}))
     return Status(
         run.location.name, _type(specification.get("policy", {})), _type(against), len(run), run.planned, state,
-        run.last_write or math.nan, size, regret, largest,
+        run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures),
     )  # fmt: skip
 
 
-def _largest(run: StoredRun, block: int = 2**20) -> float:
-    """Return the largest y, reading a block at a time."""
-    largest = -math.inf
+def minimizes(run: StoredRun) -> bool:
+    """Return whether smaller values are better in a run.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
+    policy = run.specification.get("policy", {})
+    return isinstance(policy, dict) and policy.get("minimize") is True
+
+
+def _range(run: StoredRun, block: int = 2**20) -> tuple[float, float]:
+    """Return the smallest and the largest y, reading a block at a time; NaN without any."""
+    smallest, largest = math.inf, -math.inf
     for first in range(0, len(run), block):
-        largest = max(largest, float(np.max(run.read(first, first + block, ["y"])["y"])))
-    return largest if len(run) else math.nan
+        y = run.read(first, first + block, ["y"])["y"]
+        smallest, largest = min(smallest, float(y.min())), max(largest, float(y.max()))
+    return (smallest, largest) if len(run) else (math.nan, math.nan)
 
 
 def _type(described: Any) -> str:
@@ -118,7 +140,7 @@ def _state(run: StoredRun) -> str:
     if writer is not None:
         return f"running ({writer['pid']})"
     notes = f" ({'; '.join(run.notes())})" if run.notes() else ""
-    if run.planned is not None and len(run) >= run.planned:
+    if run.planned is not None and len(run) + len(run.failures) >= run.planned:
         return f"complete{notes}"
     return f"{'closed' if run.orderly else 'interrupted'}{notes}"
 
@@ -233,7 +255,7 @@ def resume(
     progress: bool = False,
     on: Any = None,
     parallel: int | None = None,
-) -> Trajectory | Maximum:
+) -> Trajectory | TuningResult:
     """Continue a run from its store alone, up to its planned number of rounds.
 
     Parameters

@@ -7,7 +7,7 @@ set of candidates, or, on a whole box, all points asked for or told, in this ord
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -163,6 +163,10 @@ class Domain(ABC):
         """Return the mask (size,) of the candidates that may be chosen, or None for all; arguments as in `ask`."""
 
     @abstractmethod
+    def without(self, excluded: Sequence[int], allowed: Mask | None) -> Mask | None:
+        """Return a mask (size,) or that of all candidates without those at some points; None on a whole box."""
+
+    @abstractmethod
     def find(self, points: Floats) -> Indices:
         """Return the numbers (k,) of points (k, d), -1 for points without a number; ValueError outside the space."""
 
@@ -205,6 +209,11 @@ class FiniteDomain(Domain):
         mask = np.zeros(self.size, dtype=np.bool_)
         mask[: self.choosable] = True if available is None else availability(available, self.choosable)
         return mask
+
+    def without(self, excluded: Sequence[int], allowed: Mask | None) -> Mask:
+        left = np.ones(self.size, dtype=np.bool_) if allowed is None else allowed.copy()
+        left[np.concatenate([self.same_point(candidate) for candidate in excluded])] = False
+        return left
 
     def find(self, points: Floats) -> Indices:
         return self.numbered.index(points)
@@ -254,6 +263,9 @@ class WholeBox(Domain):
         _refuse_context(context)
         if available is not None:
             checks.refuse("available", available, "None on a whole box; candidates= chooses from a finite set")
+
+    def without(self, excluded: Sequence[int], allowed: Mask | None) -> None:
+        pass
 
     def find(self, points: Floats) -> Indices:
         return self.numbered.find(self.space.check(points))

@@ -30,6 +30,7 @@ class Kind(IntEnum):
     CLOSED = 4  # orderly close; with the payload of PENDING
     TICKET = 5  # in the log of tickets: a change of ticket number `first`, as JSON
     DIGESTS = 6  # in the log of digests: CRC-32 (uint32) of each field, from chunk number `first` on
+    FAILURE = 7  # a failure of an evaluation after `first` rounds (`failures.py`)
 
 
 class Frame(NamedTuple):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from scalable_bandits.store import failures
 from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.chunks import ChunkReader
+from scalable_bandits.store.failures import Failure
 from scalable_bandits.store.frames import Frame, Gap, Kind
 from scalable_bandits.store.layout import SCHEMA
 from scalable_bandits.store.pending import Proposals
@@ -23,6 +25,7 @@ class Run(Protocol):
     dimension: int
     pending: list[int]
     proposals: Proposals
+    failures: list[Failure]
     orderly: bool
     last_write: float
     problems: list[str]
@@ -69,7 +72,7 @@ class JournalReader:
                 self._skip_gap(gap, item.first)
             if self._ended:
                 return max(self._position, self._least.rounds)
-            gap, seen = None, self._read_frame(item)
+            gap, seen = None, max(seen, self._read_frame(item))
         self._check_end(gap)
         return self._position
 
@@ -78,7 +81,12 @@ class JournalReader:
         run = self._run
         run.orderly, run.last_write = frame.kind == Kind.CLOSED, frame.time
         if frame.kind != Kind.ROWS:
-            run.pending, run.proposals = pendings.decode(frame.payload, run.dimension)
+            payload: bytes | None = frame.payload
+            if frame.kind == Kind.FAILURE:
+                failure, payload = failures.decode(frame.payload)
+                run.failures.append(failure)
+            if payload is not None:
+                run.pending, run.proposals = pendings.decode(payload, run.dimension)
             return frame.first
         columns, count = run.rows().decode(frame.payload)
         run.take(columns, count, skip=min(max(self._position - frame.first, 0), count))
@@ -104,7 +112,7 @@ class JournalReader:
                 run.take({name: values[inside] for name, values in rows.items()}, self._position - start)
         first, self._position = self._position, max(self._position, rounds)
         if first >= rounds:
-            return "no round is lost, but pending candidates may be"
+            return "no round is lost, but pending candidates and failures may be"
         self._ended = run.deterministic
         return f"rounds {first + 1} to {rounds} cannot be read"
 

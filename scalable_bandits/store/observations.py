@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NoReturn, Self
 
 from numpy.typing import NDArray
@@ -16,14 +17,16 @@ from scalable_bandits.store.layout import (
     SCHEMA,
     Copies,
     check_schema,
+    count_document,
     describe_fields,
     fields_of,
+    group_document,
     lay_out,
     read_attributes,
     refuse_attributes,
     sign_attributes,
 )
-from scalable_bandits.store.locations import Location
+from scalable_bandits.store.locations import COMMITTED, Location
 from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.rows import Field, check_fields
@@ -176,6 +179,24 @@ class ObservationStore(RunWriter):
         if store.repairs:
             checks.warn(f"store {location.name}: {'; '.join(store.repairs)}")
         return store
+
+    def plan(self, rounds: int) -> None:
+        """Change the planned number of rounds."""
+        self._check_writable()
+        if rounds != self.planned:
+            self._change_attributes(planned=rounds)
+            self.planned = rounds
+
+    def _change_attributes(self, **changed: Any) -> None:
+        """Write attributes anew, in both copies."""
+        attributes = sign_attributes({**self.attributes, **changed})
+        with store_errors(self.location.name, "writing its plan"):
+            self.location.put_document(COMMITTED, count_document(attributes))
+            self.location.put_document("", group_document(attributes))
+            self.attributes = attributes
+            with suppress(OSError):  # the record is needed only if the copies differ
+                self._commit_record()
+            self.location.commit_transaction()
 
     @classmethod
     def _open_to_write(

@@ -13,6 +13,7 @@ from scalable_bandits.specification import array_digest, nearest
 from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.chunks import ChunkReader
 from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line
+from scalable_bandits.store.failures import Failure
 from scalable_bandits.store.frames import Frame, Kind
 from scalable_bandits.store.journal_reader import JournalReader
 from scalable_bandits.store.layout import INPUTS, ROUND, SCHEMA, fields_of, read_attributes
@@ -44,6 +45,8 @@ class StoredRun:
         Numbers of the pending candidates.
     proposals : Proposals
         Points of the pending candidates of a run on a box.
+    failures : list of Failure
+        Failures of evaluations, in the order in which the policy was told them.
     orderly : bool
         Whether the last writer closed the run; False if it died or is still writing.
     repairs : list of str
@@ -72,6 +75,7 @@ class StoredRun:
         self.planned: int | None = attributes["planned"]
         self.pending: list[int] = []
         self.proposals = pendings.NO_PROPOSALS
+        self.failures: list[Failure] = []
         self.dimension: int = attributes.get("proposals", 0)  # of the points of pending candidates; 0 unless on a box
         self.orderly = True
         self.repairs: list[str] = []
@@ -275,7 +279,7 @@ class StoredRun:
         self._scan = found
         self.chunks.set_record(found.record, found.logs.get(DIGESTS), found.file(self.location, DIGESTS))
         self._rows = Rows(self.fields)
-        self.pending, self.proposals, self.orderly = [], pendings.NO_PROPOSALS, False
+        self.pending, self.proposals, self.failures, self.orderly = [], pendings.NO_PROPOSALS, [], False
         self.problems = list(found.problems)
         if TICKETS in found.logs and lost_frames(found.logs[TICKETS], found.least[TICKETS]):
             file = found.file(self.location, TICKETS)

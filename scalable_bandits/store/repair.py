@@ -164,6 +164,8 @@ def recover(run: StoredRun, create: Callable[..., RunWriter]) -> str:
     )  # fmt: skip
     try:
         _copy_rounds(run, store)
+        for failure in run.failures:
+            store.note_failure(failure._replace(rounds=min(failure.rounds, len(store))), [])
         store.note_pending(run.pending, run.proposals)
         for frame in run.tickets():
             store.write_frame(TICKETS, Entry.of(frame))

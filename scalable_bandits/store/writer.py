@@ -24,12 +24,13 @@ from typing import Any, Literal, Self
 import attrs
 import numpy as np
 
-from scalable_bandits.store import digests
+from scalable_bandits.store import digests, failures
 from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.arrays import ArrayWriter
 from scalable_bandits.store.errors import StoreError, store_errors
+from scalable_bandits.store.failures import Failure
 from scalable_bandits.store.frames import Kind
-from scalable_bandits.store.layout import ROUND, WHOLE, count_document, group_document, length_of, sign_attributes
+from scalable_bandits.store.layout import ROUND, WHOLE, length_of
 from scalable_bandits.store.locations import COMMITTED, Location
 from scalable_bandits.store.log import Entry, Log
 from scalable_bandits.store.pending import Proposals
@@ -128,22 +129,20 @@ class RunWriter(StoredRun):
             self._logged_pending = list(candidates)
         self.pending, self.proposals = list(candidates), proposals
 
+    def note_failure(
+        self, failure: Failure, candidates: Sequence[int], proposals: Proposals = pendings.NO_PROPOSALS
+    ) -> None:
+        """Record a failure, and the candidates that are pending after it; both are on disk when this returns."""
+        self.flush()
+        with store_errors(self.location.name, "writing a failure"):
+            pending = pendings.encode(candidates, proposals, self.dimension)
+            self._append_frame(Entry(Kind.FAILURE, failure.rounds, failures.encode(failure, pending)))
+        self.failures.append(failure)
+        self.pending, self.proposals, self._logged_pending = list(candidates), proposals, list(candidates)
+
     def _pending(self) -> bytes:
         """Return the pending candidates as bytes."""
         return pendings.encode(self.pending, self.proposals, self.dimension)
-
-    def plan(self, rounds: int) -> None:
-        """Change the planned number of rounds."""
-        self._check_writable()
-        if rounds != self.planned:
-            attributes = sign_attributes({**self.attributes, "planned": rounds})
-            with store_errors(self.location.name, "writing its plan"):
-                self.location.put_document(COMMITTED, count_document(attributes))
-                self.location.put_document("", group_document(attributes))
-                self.attributes, self.planned = attributes, rounds
-                with suppress(OSError):  # the record is needed only if the copies differ
-                    self._commit_record()
-                self.location.commit_transaction()
 
     def flush(self) -> None:
         """Make all rounds appended so far durable."""
@@ -309,12 +308,13 @@ class RunWriter(StoredRun):
             self.location.commit_transaction()
 
     def _first_frames(self, in_chunks: int, start: int = 0, closed: bool = False) -> list[Entry]:
-        """Return the first frames of a journal after `in_chunks` rounds, with the logged rows from `start` on."""
+        """Return the first frames of a journal after `in_chunks` rounds: failures, and the logged rows from `start`."""
         entries = [Entry(Kind.START, in_chunks, self._pending())]
         if self._logged > start:
             rows = self._rows.view(start, self._logged)
             entries.append(Entry(Kind.ROWS, in_chunks, self._rows.encode(rows)))
             entries.append(Entry(Kind.PENDING, in_chunks + self._logged - start, self._pending()))
+        entries += [Entry(Kind.FAILURE, each.rounds, failures.encode(each, None)) for each in self.failures]
         if closed:
             entries.append(Entry(Kind.CLOSED, in_chunks + max(self._logged - start, 0), self._pending()))
         return entries

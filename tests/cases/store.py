@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import zarr
 
-from scalable_bandits.runs import recording
+from scalable_bandits.runs import recording, replaying
 from scalable_bandits.specification import array_digest
 from scalable_bandits.store import Field, ObservationStore, array_journal
 from scalable_bandits.store.record import sign
@@ -82,7 +82,7 @@ def shrink(patch):
     """Chunks and blocks so small that a short run has several."""
     patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
     patch.setattr(sys.modules["scalable_bandits.runs.simulate"], "BLOCK_ROUNDS", 7)
-    patch.setattr(recording, "REPLAY_BLOCK", 11)
+    patch.setattr(replaying, "REPLAY_BLOCK", 11)
 
 
 def save_often(patch):

@@ -41,7 +41,7 @@ def use(policy, step):
     """One thing after another: asked singly and in batches, told in and out of order, with noise, and not asked."""
     function, space = Function(), policy.space
     draw = np.random.default_rng(step)
-    match step % 8:
+    match step % 9:
         case 0:
             x = policy.ask()
             policy.tell(x, function(x))
@@ -67,6 +67,9 @@ def use(policy, step):
             x = policy.pending[0]
             xs = [x, x]
             policy.tell(xs, [function(x), function(x) + 0.1])
+        case 8:
+            policy.tell_failure(policy.ask(), "broken")
+            policy.tell_failure(policy.pending[0] if policy.pending else self_made(space, draw, 1)[0])
 
 
 def self_made(space, draw, count):

@@ -1,0 +1,137 @@
+"""What a policy's class defines, how it chooses, learns and recommends; and the results that follow from it.
+
+Values are *oriented* in what a class defines: larger is better. With ``minimize=True`` the class learns -y, and the
+results (`best`, `posterior`, `observations`) are turned into units of y again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.policies.best import Best, Observations
+from scalable_bandits.spaces import Domain, Indices, Mask, Space
+
+
+class Algorithm(ABC):
+    """Part of a policy that its class defines, and the results."""
+
+    space: Space
+    minimize: bool
+
+    @abstractmethod
+    def choose(self, allowed: Mask | None = None) -> int | Floats:
+        """Choose the next point, given the observations and the pending points.
+
+        Parameters
+        ----------
+        allowed
+            Mask (size,) of the candidates to choose from; all if not given.
+
+        Returns
+        -------
+        int or ndarray
+            Number of a candidate; on a whole box a point (d,).
+        """
+
+    @abstractmethod
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        """Add an observation of a candidate to the model.
+
+        Parameters
+        ----------
+        candidate
+            Number of the candidate.
+        y
+            Value, oriented: larger is better.
+        noise_variance
+            Noise variance, in squared units of y.
+        """
+
+    @abstractmethod
+    def moments(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return oriented posterior mean and variance of f at points (k, d) of the space's box, two (k,) arrays."""
+
+    def recommend(self) -> Best:
+        """Return the recommendation after the observations so far, with its oriented mean."""
+        raise NotImplementedError(f"{type(self).__name__} has no `recommend`")
+
+    def learned_observations(self) -> Observations | None:
+        """Return the observations in the posterior, oriented; None if the policy keeps no list of them."""
+        return None
+
+    def precheck(self, count: int) -> None:  # noqa: B027 - most policies have no such functions
+        """Evaluate the user's functions for the next `count` rounds, so that their errors come before any change."""
+
+    def extend(self, grown: Domain) -> None:  # noqa: B027 - not every policy has arrays of this size
+        """Adapt to a domain with more points, or (after an `ask` that failed) to the previous one; may raise."""
+
+    def untold(self) -> Indices:
+        """Return the numbers (k,) of points of a whole box that were asked for and not told; empty on other domains."""
+        return np.empty(0, dtype=np.int64)
+
+    @property
+    def ask_is_stateful(self) -> bool:
+        """Whether `ask` changes the rounding of later results, so that an exact replay has to ask too."""
+        return False
+
+    @property
+    def width(self) -> float:
+        """Confidence width beta of the next round; NaN for a policy without one."""
+        return float("nan")
+
+    @property
+    def information_gain(self) -> float:
+        """Information gain (nats) in the next round's width; NaN for a policy without one."""
+        return float("nan")
+
+    # ---- results, in units of y
+
+    def oriented(self, values: Any) -> Any:
+        """Turn values (...,) in units of y into those that the model has, where larger is better; or back."""
+        return 0.0 - values if self.minimize else values  # 0 stays 0, not -0
+
+    def best(self) -> Best:
+        """Return the recommendation after the observations so far."""
+        found = self.recommend()
+        return found._replace(mean=self.oriented(found.mean))
+
+    def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
+        """Return posterior mean and standard deviation of f at x; before the first `tell`, those of the prior.
+
+        Parameters
+        ----------
+        x
+            Point (d,) or points (k, d), not only candidates; for `Arms` an arm number or (k,) arm numbers.
+
+        Returns
+        -------
+        mean, std : float, or ndarray (k,)
+            In units of y.
+
+        Raises
+        ------
+        ValueError
+            If x is not finite, has another dimension than the space, or is not an arm.
+        """
+        return self._described(x, self.moments)
+
+    def _described(self, x: ArrayLike, moments: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Any, Any]:
+        """Return mean and standard deviation in the shape of x, given a function from points (k, d) to moments."""
+        points, single = self.space.parse(x)
+        if not self.space.has_coordinates:
+            self.space.check(x)
+        mean, variance = moments(points)
+        mean, std = self.oriented(mean), np.sqrt(variance)
+        return (float(mean[0]), float(std[0])) if single else (mean, std)
+
+    @property
+    def observations(self) -> Observations | None:
+        """Observations in the posterior; None if the policy keeps no list of them or forgets gradually."""
+        found = self.learned_observations()
+        return None if found is None else found._replace(y=self.oriented(found.y))

@@ -1,0 +1,90 @@
+"""Replay of a stored run to a policy: the rounds of a simulation, or the calls and failures of a recording."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits import checks
+from scalable_bandits.policies import Policy
+from scalable_bandits.spaces import Mask
+from scalable_bandits.store import ObservationStore, StoredRun
+from scalable_bandits.store.failures import Failure
+
+REPLAY_BLOCK = 16_384  # rounds read at a time
+
+
+def replay(
+    policy: Policy, store: ObservationStore, start: int, allowed: Callable[[int], Mask | None] | None = None
+) -> None:
+    """Tell the policy a simulation's rounds after the first `start`, asking too where that changes later rounding."""
+    differing = 0
+    for first in range(start, len(store), REPLAY_BLOCK):
+        rows = store.read(first, first + REPLAY_BLOCK, ["candidate", "y", "x"])
+        policy.introduce(rows["candidate"], rows["x"])
+        for t, (candidate, y) in enumerate(zip(rows["candidate"].tolist(), rows["y"].tolist(), strict=True), first + 1):
+            if policy.ask_is_stateful:
+                proposed = policy.propose(None if allowed is None else allowed(t))
+                differing += proposed != candidate
+            policy.observe(candidate, y)
+    if differing:
+        checks.warn(
+            f"store {store.location.name}: in {differing} of its rounds this machine would have played another point "
+            "(its arithmetic rounds differently); the run continues from the stored rounds"
+        )
+
+
+def replay_calls(policy: Policy, run: StoredRun, start: int = 0) -> int:
+    """Tell the policy a recording's rounds after the first `start`, and its failures, in the order of the recording.
+
+    Parameters
+    ----------
+    policy
+        Policy of the recording's specification, which has learned the first `start` rounds.
+    run
+        Run that was recorded.
+    start
+        Number of rounds that the policy has learned. It has learned the first `policy.failures` failures, too.
+
+    Returns
+    -------
+    int
+        Number of the last call.
+    """
+    call = int(run.read(start - 1, start, ["call"])["call"][0]) if start else 0
+    done, failures = start, run.failures[policy.failures :]
+    while True:
+        while failures and failures[0].rounds <= done:
+            _tell_failure(policy, failures.pop(0))
+        if done >= len(run):
+            return call
+        stop = min(done + REPLAY_BLOCK, failures[0].rounds if failures else len(run), len(run))
+        rows = run.read(done, stop)
+        policy.introduce(rows["candidate"], rows["x"])
+        done += _tell_calls(policy, rows, whole=stop < done + REPLAY_BLOCK or stop == len(run))
+        call = int(run.read(done - 1, done, ["call"])["call"][0])
+
+
+def _tell_calls(policy: Policy, rows: Mapping[str, NDArray[Any]], whole: bool) -> int:
+    """Tell the calls of a block of rounds, without the last one unless it is `whole`; return how many rounds."""
+    bounds = [0, *(np.flatnonzero(np.diff(rows["call"])) + 1).tolist(), len(rows["call"])]
+    if not whole and len(bounds) > 2:
+        bounds.pop()
+    for start, stop in itertools.pairwise(bounds):
+        noise = rows["noise"][start:stop]
+        if policy.ask_is_stateful and stop == start + 1:
+            policy.propose(policy.allowed(None))
+        policy.tell(rows["x"][start:stop], rows["y"][start:stop], noise=None if np.isnan(noise).any() else noise)
+    return bounds[-1]
+
+
+def _tell_failure(policy: Policy, failure: Failure) -> None:
+    if policy.ask_is_stateful:
+        policy.propose(policy.allowed(None))
+    point = np.array([failure.x])
+    policy.introduce(np.array([failure.candidate]), point)
+    policy.tell_failure(point if policy.space.has_coordinates else int(failure.x[0]), failure.error)
