@@ -44,7 +44,8 @@ def parser() -> argparse.ArgumentParser:
         help='further arguments of `ours`: {"policy": "GPUCB", "scale": 5} plays GPUCB(space, scale=5)')  # fmt: skip
     add("--against", nargs="+", default=[], metavar="NAME", help="further names whose kept runs the tables show")
     add("--no-play", action="store_true", help="print the tables of what is kept")
-    add("--markdown", action="store_true", help="print the tables as Markdown")
+    add("--markdown", nargs="?", type=Path, const=Path("-"), metavar="PAGE",
+        help="print the tables as Markdown, or write them between the two marks of a page")  # fmt: skip
     add("--quick", action="store_true", help="a few evaluations of a problem of each kind, not kept")
     return made
 
@@ -98,6 +99,20 @@ def chosen(kept: Mapping[Task, runs.Run], given: argparse.Namespace) -> dict[Tas
     return {task: run for task, run in kept.items() if task in tasks}
 
 
+def show(sheets: Sequence[report.Sheet], page: Path | None) -> None:
+    """Print the tables for a terminal, or as Markdown if the page is "-"; or write them to the page."""
+    if page is None:
+        out = Console(highlight=False)
+        for sheet in sheets:
+            out.print(sheet.title, report.drawn(sheet), sep="\n")
+        return
+    text = "\n\n".join(map(report.markdown, sheets))
+    if page == Path("-"):
+        print(text)
+    else:
+        page.write_text(report.inserted(page.read_text(), text))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 1 if a run failed."""
     given = parser().parse_args(arguments)
@@ -110,10 +125,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failed = 0 if given.no_play else play(given, folder, say)
         names = dict.fromkeys([given.name, *peers.PEERS, *given.against])
         kept = {name: chosen(runs.load(folder, name), given) for name in names}
-    out = Console()
-    for sheet in report.sheets({name: found for name, found in kept.items() if found}, given.name):
-        if given.markdown:
-            print(report.markdown(sheet), end="\n\n")
-        else:
-            out.print(sheet.title, report.drawn(sheet), sep="\n", highlight=False)
+    show(report.sheets({name: found for name, found in kept.items() if found}, given.name), given.markdown)
     return int(failed > 0)

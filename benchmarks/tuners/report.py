@@ -13,6 +13,7 @@ from benchmarks.tuners.problems import GROUPS, REPORTED_ON, TIE, TUNED_ON, Task
 from benchmarks.tuners.runs import Run
 
 Runs = Mapping[Task, Run]
+MARKS = ("<!-- results -->", "<!-- end of results -->")  # of a page
 LEAST = TIE  # regrets below it count as it in logarithms
 
 
@@ -158,3 +159,18 @@ def markdown(sheet: Sheet) -> str:
 
     return "\n".join([f"*{sheet.title}*", "", line(sheet.header), line(["---"] * len(sheet.header)),
                       *map(line, sheet.rows)])  # fmt: skip
+
+
+def inserted(page: str, text: str) -> str:
+    """Return the page with the text in the place of what stands between its marks.
+
+    Raises
+    ------
+    ValueError
+        If the page does not have the two marks, each once, in their order.
+    """
+    before, begin, rest = page.partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not end or any(page.count(mark) != 1 for mark in MARKS):
+        raise ValueError(f"page: got one without the marks; allowed: one with {MARKS[0]} and then {MARKS[1]}")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"

@@ -264,6 +264,26 @@ def test_a_quick_run_says_what_is_left_out(monkeypatch, capsys):
     assert "| branin | " in shown.out
 
 
+def test_tables_are_written_to_a_page(walk, tmp_path, monkeypatch):
+    from benchmarks.tuners import command, report
+    from benchmarks.tuners.problems import Task
+
+    monkeypatch.setattr(command, "quick_tasks", lambda: iter([Task("branin", 0, 2, 5)]))
+    monkeypatch.setattr(command.peers, "PEERS", ("walk",))
+    page = tmp_path / "page.md"
+    page.write_text("before\n" + "\nold\n".join(report.MARKS) + "\nafter\n")
+    for _ in range(2):
+        assert command.main(["--quick", "--tuners", "walk", "--markdown", str(page)]) == 0
+        lines = page.read_text().splitlines()
+        assert (lines[0], lines[-1], lines.count("| problems | walk |")) == ("before", "after", 2)
+        assert "old" not in lines
+    written = page.read_text()
+    for wrong in ("none", written.replace(report.MARKS[1], ""), "".join(report.MARKS[::-1]), written + report.MARKS[0]):
+        with pytest.raises(ValueError, match="page: got one without the marks; allowed: "):
+            report.inserted(wrong, "")
+    assert report.inserted((ROOT / "docs" / "tuners.md").read_text(), "x").count("x\n\n" + report.MARKS[1]) == 1
+
+
 def test_a_run_that_fails_is_said(walk, monkeypatch, capsys):
     from benchmarks.tuners import command
     from benchmarks.tuners.problems import Task
