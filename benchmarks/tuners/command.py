@@ -79,11 +79,10 @@ def play(given: argparse.Namespace, folder: Path, say: Console) -> int:
         every = list(quick_tasks() if given.quick else tasks_of(tuner, given))
         for package in sorted({problems.missing(task) for task in every} - {""}):
             say.print(f"{tuner}: problems that need {package} are left out: it is not installed")
-        own = tuner in ("ours", "placeholder")
-        name = given.name if tuner == "ours" else tuner
+        name, keywords = (given.name, given.keywords) if tuner == "ours" else (tuner, {})
         played = [task for task in every if not problems.missing(task)]
         evaluations = 12 if given.quick else None
-        for task, run in runs.play_missing(folder, name, played, tuner, given.keywords if own else {}, evaluations):
+        for task, run in runs.play_missing(folder, name, played, tuner, keywords, evaluations):
             if isinstance(run, Exception):
                 failed += 1
                 say.print(f"{name} {task.file}: {type(run).__name__}: {run}", markup=False)

@@ -18,8 +18,10 @@ class Ours:
 
     Parameters
     ----------
-    parameters, seed
-        Parameters of the problem, and seed of the policy.
+    parameters
+        Parameters of the problem.
+    seed
+        Seed of the policy.
     policy
         Name of the policy's class.
     keywords
@@ -40,11 +42,3 @@ class Ours:
     def recommend(self) -> Setting:
         """Return the recommended setting."""
         return self.policy.best().x
-
-
-class Placeholder(Ours):
-    """`GPEI` with a Matern kernel that is given: it stands in for the default tuner, and is not measured."""
-
-    def __init__(self, parameters: Parameters, seed: int, policy: str = "GPEI", **keywords: Any) -> None:
-        given = {"noise": 0.05, "regularization": 0.0025, **keywords}
-        self.policy = getattr(sb, policy)(space_of(parameters), sb.Matern(0.3, nu=2.5), seed=seed, **given)

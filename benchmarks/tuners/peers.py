@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from benchmarks.tuners.ours import Ours, Placeholder
+from benchmarks.tuners.ours import Ours
 from benchmarks.tuners.problems import Parameters, Setting
 
 FIRST = 10  # Sobol points of BoTorch, as many as Optuna's GPSampler has random ones
@@ -200,7 +200,7 @@ class BoTorch:
 
 
 TUNERS: dict[str, Any] = {
-    "ours": Ours, "GPSampler": GPSampler, "TPE": TPE, "BoTorch": BoTorch, "random": Random, "placeholder": Placeholder,
+    "ours": Ours, "GPSampler": GPSampler, "TPE": TPE, "BoTorch": BoTorch, "random": Random,
 }  # fmt: skip
 PEERS = ("GPSampler", "TPE", "BoTorch", "random")
 NEEDS = {"GPSampler": ("optuna", "torch"), "TPE": ("optuna",), "BoTorch": ("botorch",)}  # modules

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.tuners import peers
-from benchmarks.tuners.problems import BRANIN, EVALUATIONS, Problem, Setting, Task, noise_at, problem
+from benchmarks.tuners.problems import EVALUATIONS, Problem, Setting, Task, noise_at, problem
 
 Run = dict[str, Any]
 Make = Callable[..., Any]  # a tuner of parameters and seed
@@ -87,10 +87,10 @@ def play_missing(
 ) -> Iterator[tuple[Task, Run | Exception]]:
     """Play and keep the runs that are not kept yet; a run that fails is yielded with its error, and not kept.
 
-    The tuner is first played on Branin's function, so that imports and compilation are not counted.
+    The first task of a kind is played twice, the first time shortly, so that imports and compilation are not counted.
     """
     kind, keywords = peers.TUNERS[tuner], keywords or {}
-    warm = False
+    warm: set[str] = set()  # kinds of problems
 
     def make(parameters: Any, seed: int) -> Any:
         return kind(parameters, seed, **keywords)
@@ -99,10 +99,11 @@ def play_missing(
         if path_of(folder, name, task).exists():
             continue
         try:
-            if not warm:
-                play(make, Task("branin", 0, 2, 0), BRANIN, EVALUATIONS["branin"])
-                warm = True
-            run = play(make, task, problem(task), evaluations or EVALUATIONS[task.kind])
+            made = problem(task)
+            if task.kind not in warm:
+                play(make, task, made, EVALUATIONS["branin"])
+                warm.add(task.kind)
+            run = play(make, task, made, evaluations or EVALUATIONS[task.kind])
         except Exception as error:  # another package's, of any kind
             yield task, error
             continue
