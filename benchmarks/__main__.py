@@ -3,7 +3,7 @@
 ``python -m benchmarks`` runs all at full size (about ten minutes on two cores without ``sketched``, which takes as long
 again, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at a size that only shows that they
 run, and names choose some of them; ``two`` and ``six`` are the whole runs of ``boxes``, whose functions ``--seeds``
-chooses.
+chooses. ``python -m benchmarks tuners`` is a command of its own (``--help`` says more).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import functools
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ from benchmarks.priors import priors
 from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, partitioned, policy, problem
 from benchmarks.sharded import sharded
 from benchmarks.sketched import sketched
+from benchmarks.tuners import command as tuners
 
 
 def startup(quick: bool) -> Iterator[Line]:
@@ -244,6 +246,8 @@ SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxe
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["tuners"]:
+        sys.exit(tuners.main(sys.argv[2:]))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, *SEEDED, []], help="which; all if none is named")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that they run")
