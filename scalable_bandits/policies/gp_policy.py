@@ -53,6 +53,11 @@ def _positive_or_learned(policy: Any, field: attrs.Attribute[Any], value: Any) -
         checks.positive(policy, field, value)
 
 
+def _given(number: float) -> float | None:
+    """Return a number, or None if it was not given."""
+    return number
+
+
 def _prior(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
     if value is not None and not isinstance(value, LogNormal) and value != "auto":
         checks.refuse(field.name, value, "a LogNormal, 'auto', or None")
@@ -121,7 +126,7 @@ class GaussianProcessPolicy(Policy):
     regularization: float = attrs.field(
         default=cast(float, None), converter=checks.to_float, validator=_positive_or_learned
     )
-    prior_mean: float | Floats | Callable[[Floats], Floats] = attrs.field(default=cast(float, None))
+    prior_mean: float | Floats | Callable[[Floats], Floats] | None = attrs.field(default=None)
     engine: str = attrs.field(default="auto", converter=current_name)
     oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
     refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
@@ -158,19 +163,18 @@ class GaussianProcessPolicy(Policy):
 
     def _fill_in(self) -> None:
         """Replace numbers that were not given, but for those that are learned."""
+        noise, variance = _given(self.noise), _given(self.regularization)
         if self.kernel is not None:
-            self.noise = 1.0 if self.noise is None else self.noise
-            self.regularization = 1.0 if self.regularization is None else self.regularization
-            self.prior_mean = 0.0 if self.prior_mean is None else self.prior_mean
-        elif self.noise is not None:
-            self.regularization = self.noise**2 if self.regularization is None else self.regularization
-        elif self.regularization is not None:
-            self.noise = self.regularization**0.5
+            self.noise, self.regularization = noise or 1.0, variance or 1.0
+            if self.prior_mean is None:
+                self.prior_mean = 0.0
+        elif noise is not None or variance is not None:
+            self.noise, self.regularization = noise or (variance or 0.0) ** 0.5, variance or (noise or 0.0) ** 2
 
     @property
     def learns_noise(self) -> bool:
         """Whether the noise is learned, with the kernel."""
-        return self.noise is None
+        return _given(self.noise) is None
 
     def _usual_noise(self, given: ArrayLike | None) -> Noise:
         if not self.learns_noise:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -32,9 +32,7 @@ class ImprovementPolicy(GaussianProcessPolicy):
     STATE: ClassVar[tuple[Field, ...]] = (number("_largest", float),)
 
     xi: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative)
-    incumbent: str = attrs.field(
-        default=cast(str, None), validator=checks.one_of(("mean", "observation", None))
-    )  # not None after the constructor
+    incumbent: str | None = attrs.field(default=None, validator=checks.one_of(("mean", "observation", None)))
     _largest: float = attrs.field(default=-np.inf, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:

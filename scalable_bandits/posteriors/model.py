@@ -21,7 +21,7 @@ from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEn
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
 from scalable_bandits.posteriors.regression import Regression
-from scalable_bandits.posteriors.state import Field, State, Stateful, member, part
+from scalable_bandits.posteriors.state import Field, State, Stateful, group, member, part
 from scalable_bandits.spaces import Domain, Indices, Mask
 
 MEAN = UpperConfidence(width=0.0)
@@ -36,6 +36,19 @@ class ModelPrior(NamedTuple):
     kernel: Kernel
     mean: Callable[[Floats], Floats]  # prior mean (k,) at points (k, d), in units of y
     constant: float | None = None  # value of a constant mean, in units of y
+
+
+def _unless_learned(attribute: str, name: str) -> Field:
+    """Declare a member that a model with a learned prior makes again, instead of storing it."""
+
+    def read(model: Model) -> State:
+        return {} if model.learned is not None else getattr(model, attribute).state()
+
+    def write(model: Model, state: State) -> None:
+        if model.learned is None:
+            getattr(model, attribute).restore(state)
+
+    return group(name, read, write)
 
 
 class Model(Stateful):
@@ -65,8 +78,8 @@ class Model(Stateful):
     STATE: ClassVar[tuple[Field, ...]] = (
         member("schedule", name="learned"),
         member("learned", name="prior"),
-        member("_engine_of_state", name="engine"),
-        member("_observations_of_state", name="observed"),
+        _unless_learned("engine", "engine"),
+        _unless_learned("observations", "observed"),
     )
 
     batched_columns = True  # whether the columns of several pending points are computed together
@@ -339,14 +352,6 @@ class Model(Stateful):
         return self._regression
 
     # ---- state
-
-    @property
-    def _engine_of_state(self) -> Engine | None:
-        return self.engine if self.learned is None else None  # made again from a learned prior's observations
-
-    @property
-    def _observations_of_state(self) -> CollapsedObservations | None:
-        return self.observations if self.learned is None else None
 
     def before_restore(self, state: State) -> None:
         """Drop the engine, so that a new one is made with the hyperparameters of the state."""

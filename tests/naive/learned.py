@@ -6,21 +6,34 @@ from statistics import NormalDist
 import numpy as np
 
 
-def half_ranked(ys):
-    """z of every y: exact on the better half, by ranks on the worse one, then standardised."""
-    n, median = len(ys), float(np.median(ys))
-    better = [y for y in ys if y >= median]
-    spread = math.sqrt(sum((y - median) ** 2 for y in better) / len(better))
-    bent = []
-    for y in ys:
-        if spread == 0.0 or y >= median:
-            bent.append(y)
-            continue
-        larger, equal = sum(other > y for other in ys), sum(other == y for other in ys)
-        rank = larger + (equal - 1) / 2
-        bent.append(median - spread * max(NormalDist().inv_cdf((rank + 0.5) / n), 0.0))
-    center = sum(bent) / n
-    scale = math.sqrt(sum((b - center) ** 2 for b in bent) / n)
+def declustered(xs, sides):
+    """Weights: one over the number of points near each, by an RBF kernel of half the usual lengthscale."""
+    width = 0.5 * 0.3 * math.sqrt(len(sides))
+
+    def near(x, z):
+        return math.exp(-0.5 * sum(((a - b) / side / width) ** 2 for a, b, side in zip(x, z, sides, strict=True)))
+
+    return [1.0 / sum(near(x, z) for z in xs) for x in xs]
+
+
+def half_ranked(ys, weights):
+    """z of every y: exact on the better half, by ranks on the worse one, then standardised; all by weights."""
+    total = sum(weights)
+
+    def rank(y):
+        pairs = list(zip(ys, weights, strict=True))
+        return (sum(w for other, w in pairs if other > y) + 0.5 * sum(w for other, w in pairs if other == y)) / total
+
+    ordered = sorted(set(ys), reverse=True)
+    median = float(np.interp(0.5, [rank(y) for y in ordered], ordered))
+    better = [(y, w) for y, w in zip(ys, weights, strict=True) if y >= median]
+    spread = math.sqrt(sum(w * (y - median) ** 2 for y, w in better) / sum(w for _, w in better))
+    if spread == 0.0:
+        bent, weights, total = ys, [1.0] * len(ys), len(ys)
+    else:
+        bent = [y if y >= median else median - spread * max(NormalDist().inv_cdf(rank(y)), 0.0) for y in ys]
+    center = sum(w * b for b, w in zip(bent, weights, strict=True)) / total
+    scale = math.sqrt(sum(w * (b - center) ** 2 for b, w in zip(bent, weights, strict=True)) / total)
     return [(b - center) / (scale or 1.0) for b in bent]
 
 

@@ -33,16 +33,26 @@ def told(policy, count, seed=0):
 # ---- the transform
 
 
-@given(VALUES)
-def test_transform(ys):
-    found = half_ranked(np.array(ys))(np.array(ys))
-    np.testing.assert_allclose(found, naive.half_ranked(ys), atol=1e-6)
+@given(VALUES, st.integers(0, 2**32))
+def test_transform(ys, seed):
+    weights = np.random.default_rng(seed).uniform(0.1, 1.0, len(ys)) if seed else np.ones(len(ys))
+    found = half_ranked(np.array(ys), weights)(np.array(ys))
+    np.testing.assert_allclose(found, naive.half_ranked(ys, weights.tolist()), atol=1e-6)
+
+
+def test_without_weights_the_median_is_the_median():
+    y = np.array([3.0, 1.0, 4.0, 1.5, 9.0, 2.0])
+    transform = half_ranked(y, np.ones(6))
+    spread = math.sqrt(((y[y >= 2.5] - 2.5) ** 2).mean())
+    worst = 2.5 - spread * naive.NormalDist().inv_cdf(5.5 / 6)
+    z = transform(np.array([1.0, 3.0]))
+    assert z[1] - z[0] == pytest.approx((3.0 - worst) / transform.scale)
 
 
 @given(VALUES)
 def test_transform_keeps_the_order_and_has_an_inverse(ys):
     y = np.sort(np.unique(ys))
-    transform = half_ranked(np.array(ys))
+    transform = half_ranked(np.array(ys), np.ones(len(ys)))
     z = transform(y)
     assert (np.diff(z) >= 0.0).all()
     strict = np.append(np.diff(z) > 1e-9, True)  # of equal images the largest value is the inverse
@@ -51,7 +61,7 @@ def test_transform_keeps_the_order_and_has_an_inverse(ys):
 
 def test_transform_beyond_the_observed_values():
     y = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
-    transform = half_ranked(y)
+    transform = half_ranked(y, np.ones(5))
     z = transform(np.array([3.0, 4.0, 5.0, -7.0, 0.0]))
     assert z[2] - z[1] == pytest.approx(z[1] - z[0])  # linear above the best
     assert z[3] == z[4]  # the worst bounds the others
@@ -61,14 +71,15 @@ def test_transform_beyond_the_observed_values():
 def test_size_of_an_outlier_does_not_matter():
     y = np.random.default_rng(0).standard_normal(20)
     y[3] = -10.0
-    moderate = half_ranked(y)(y)
+    moderate = half_ranked(y, np.ones(20))(y)
     y[3] = -1e12
-    np.testing.assert_allclose(half_ranked(y)(y), moderate, atol=1e-9)
+    np.testing.assert_allclose(half_ranked(y, np.ones(20))(y), moderate, atol=1e-9)
 
 
 def test_values_that_are_equal():
-    assert half_ranked(np.ones(4))(np.ones(4)).tolist() == [0.0] * 4
-    z = half_ranked(np.array([1.0, 1.0, 1.0, 0.0]))(np.array([1.0, 0.0]))  # the better half are equal
+    ones = np.ones(4)
+    assert half_ranked(ones, ones)(ones).tolist() == [0.0] * 4
+    z = half_ranked(np.array([1.0, 1.0, 1.0, 0.0]), ones)(np.array([1.0, 0.0]))  # the better half are equal
     np.testing.assert_allclose(z, [3**-0.5, -(3**0.5)])
 
 
@@ -92,7 +103,8 @@ def density_at(prior, x, y, logs):
     def kernel(a, b):
         return scale * naive.matern52(a, b, lengths)
 
-    return naive.density(x, naive.half_ranked(y), kernel, [noise] * len(y), priors)
+    z = naive.half_ranked(y.tolist(), naive.declustered(x, sides))
+    return naive.density(x, z, kernel, [noise] * len(y), priors)
 
 
 def test_hyperparameters_are_a_maximum_of_the_density():
@@ -121,7 +133,7 @@ def test_posterior():
     model = policy.model
     scale, *lengths = (p.value for p in model.kernel.hyperparameters)
     prior = model.learned
-    z = naive.half_ranked(function(x))
+    z = naive.half_ranked(function(x).tolist(), naive.declustered(x, (4.0, 0.5)))
 
     def kernel(a, b):
         return scale * naive.matern52(a, b, lengths)

@@ -4,11 +4,12 @@
     log lengthscale ~ N(log 0.3 + log(D) / 2, 1) in sides of the space,   log output scale ~ N(0, 2^2)
     log noise variance ~ N(-8, 4^2),   mean: its optimal value given the kernel (profiled)
 
-All are in units of the transformed y (`transform.py`). The maximum of the posterior density is found by L-BFGS-B with
-exact gradients: after every observation up to 200, then at every twentieth of growth; in between, observations are
-transformed as at the last fit. What is learned depends on the observations and their order alone, not on when it is
-asked for: fits start from the last milestone (n grown by a tenth, beyond 200 a twentieth), and milestones also from the
-standard values.
+All are in units of the transformed y (`transform.py`). In spaces of up to two coordinates, an observation counts for it
+by the space around it (declustering, Isaaks & Srivastava 1989, chapter 10). The maximum of the posterior density is
+found by L-BFGS-B with exact gradients: after every observation up to 200, then at every twentieth of growth; in
+between, observations are transformed as at the last fit. What is learned depends on the observations and their order
+alone, not on when it is asked for: fits start from the last milestone (n grown by a tenth, beyond 200 a twentieth), and
+milestones also from the standard values.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import Kernel, Matern
+from scalable_bandits.kernels import RBF, Kernel, Matern
 from scalable_bandits.kernels.mixed import with_categories
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, LogNormal, climb
@@ -31,8 +32,10 @@ from scalable_bandits.spaces import Indices, Space
 LENGTHSCALE = 0.3  # median over the root of the number of coordinates, in sides of the space
 LENGTHSCALE_RANGE = (0.01, 100.0)  # in sides of the space
 OUTPUT_SCALE, OUTPUT_SCALE_RANGE = LogNormal(1.0, 2.0), (1e-3, 1e3)
-NOISE, NOISE_RANGE = LogNormal(math.exp(-8.0), 4.0), (1e-6, 1.0)
+NOISE, NOISE_RANGE = LogNormal(math.exp(-8.0), 4.0), (1e-8, 1.0)
 EVERY = 200  # largest number of observations with a fit after each
+DECLUSTERED = 2  # largest number of coordinates of a space whose observations count by the space around them
+NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in median lengthscales
 PRECISION = 1e-6  # relative gain of the log density below which a climb ends
 
 
@@ -73,7 +76,6 @@ class Fit(NamedTuple):
 
     observations: int
     logs: Floats  # (p,) logarithms of the kernel's hyperparameters, and of the noise variance if that is learned
-    transform: Transform
     mean: float  # in units of z
 
 
@@ -114,7 +116,7 @@ class LearnedPrior(Stateful):
     ):
         self.known_noise, self._given_mean, self._every = known_noise, mean, every
         self._standard = standard_kernel(space)
-        sides = _sides(space)
+        self._sides = sides = _sides(space)
         usual = LogNormal((LENGTHSCALE * math.sqrt(len(sides)) * sides).tolist(), 1.0)
         self._lengthscales = lengthscales or usual
         self._low, self._high = self._bounds(sides)
@@ -189,7 +191,7 @@ class LearnedPrior(Stateful):
             Number of observations among them; the later ones are to be added one by one, with `scaled`.
         """
         fit = self._present_fit(coordinates)
-        self._adopt(fit)
+        self._adopt(fit, coordinates)
         self._built = len(self.ys)
         found, count = CollapsedObservations(), 0 if fit is None else fit.observations
         for i in range(count):
@@ -239,7 +241,7 @@ class LearnedPrior(Stateful):
 
     def _fit(self, coordinates: Callable[[Indices], Floats], count: int, starts: list[Floats]) -> Fit:
         """Learn from the first `count` observations."""
-        transform = self._transform_of(count)
+        transform = self._transform_of(count, coordinates)
         z = transform(np.array(self.ys[:count]))
         observed, prior_mean = CollapsedObservations(), self._given_mean
         for i in range(count):
@@ -254,23 +256,37 @@ class LearnedPrior(Stateful):
         ends = [climb(target, start, self._low, self._high, PRECISION) for start in starts]
         best, _ = max(ends, key=lambda end: end[1])
         target(best)
-        return Fit(count, best, transform, target.mean)
+        return Fit(count, best, target.mean)
 
-    def _transform_of(self, count: int) -> Transform:
+    def _transform_of(self, count: int, coordinates: Callable[[Indices], Floats]) -> Transform:
         """Return the transform of the first `count` values."""
-        return (standardized if self.known_noise else half_ranked)(np.array(self.ys[:count]))
+        ys = np.array(self.ys[:count])
+        return standardized(ys) if self.known_noise else half_ranked(ys, self._weights(count, coordinates))
 
-    def _adopt(self, fit: Fit | None) -> None:
+    def _weights(self, count: int, coordinates: Callable[[Indices], Floats]) -> Floats:
+        """Return the weights (count,) of the first values: in few coordinates one over the number of points near each.
+
+        Else the observations around a local maximum are soon the better half, and the rest of the function is lost
+        from sight. In many coordinates points are never dense, and to see small differences near the best ones pays.
+        """
+        if len(self._sides) > DECLUSTERED:
+            return np.ones(count)
+        x = coordinates(np.array(self.numbers[:count])) / self._sides
+        near = np.empty((count, count))
+        RBF(NEAR * LENGTHSCALE * math.sqrt(len(self._sides))).fill(x, x, near)
+        return np.asarray(1.0 / near.sum(axis=1))
+
+    def _adopt(self, fit: Fit | None, coordinates: Callable[[Indices], Floats]) -> None:
         """Make a fit the present one."""
         if fit is None:
             self.clear()
             if self.ys:  # one observation
-                self.transform = self._transform_of(len(self.ys))
+                self.transform = self._transform_of(len(self.ys), coordinates)
             return
         values = np.exp(fit.logs).tolist()
-        self.transform, self.mean = fit.transform, fit.mean
+        self.transform, self.mean = self._transform_of(fit.observations, coordinates), fit.mean
         if self.known_noise:
-            self.noise = self.variances[-1] / fit.transform.scale**2
+            self.noise = self.variances[-1] / self.transform.scale**2
         else:
             self.noise = values.pop()
         self.kernel = self._standard.with_hyperparameters(values)
@@ -284,8 +300,7 @@ class LearnedPrior(Stateful):
     def _restore_fit(self, values: Floats) -> None:
         self._milestone = None
         if len(values):
-            count = int(values[0])
-            self._milestone = Fit(count, np.array(values[2:]), self._transform_of(count), float(values[1]))
+            self._milestone = Fit(int(values[0]), np.array(values[2:]), float(values[1]))
 
     def after_restore(self) -> None:
         """Forget what the model has, so that it is built again."""

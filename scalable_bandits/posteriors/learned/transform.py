@@ -1,12 +1,12 @@
 """Transform of y for a learned model: exact on the better half, by ranks on the worse one, then standardised.
 
     m = median of y,   s = root mean square of y - m over y >= m                                (1)
-    y at least m stays; a smaller y becomes m - s max(Phi^-1((rank + 1/2) / n), 0)               (2)
+    y at least m stays; a smaller y becomes m - s max(Phi^-1(rank), 0)                           (2)
     z = (result - its average) / its standard deviation                                          (3)
 
-Ranks are from 0, for the largest y; equal values have equal ranks. Outliers among bad values, of any size, do not
-matter then. Differs from the half-rank warping of Song et al. 2024 (Vizier), which replaces ranks on the worse half by
-quantiles of the best one, in the scale s.
+A rank is the share of larger values, plus half the share of equal ones. Outliers among bad values, of any size, do not
+matter then. Observations may have weights, with which medians, ranks and averages are taken. Differs from the half-rank
+warping of Song et al. 2024 (Vizier), which replaces the worse half by quantiles of the best one, in the scale s.
 """
 
 from __future__ import annotations
@@ -67,18 +67,22 @@ def standardized(y: Floats) -> Linear:
     return Linear(float(y.mean()), float(y.std()) or 1.0)
 
 
-def half_ranked(y: Floats) -> Transform:
-    """Return the transform of values y (n,), n >= 1; the standardisation if the better half of them are equal."""
-    from scipy.special import ndtri
-    from scipy.stats import rankdata
+def half_ranked(y: Floats, weights: Floats) -> Transform:
+    """Return the transform of values y (n,), n >= 1, with positive weights (n,).
 
-    median = float(np.median(y))
-    better = y >= median
-    spread = float(np.sqrt(np.mean((y[better] - median) ** 2)))  # (1)
+    If the better half of the values are equal, it is the standardisation.
+    """
+    from scipy.special import ndtri
+
+    knots, inverse = np.unique(-y, return_inverse=True)  # distinct values, the largest first
+    knots, shares = -knots, np.bincount(inverse, weights) / weights.sum()
+    ranks = np.cumsum(shares) - 0.5 * shares
+    median = float(np.interp(0.5, ranks, knots))
+    better = knots >= median
+    spread = float(np.sqrt(np.average((knots[better] - median) ** 2, weights=shares[better])))  # (1)
     if not spread > 0.0:
         return standardized(y)
-    ranks = rankdata(-y) - 1.0
-    bent = np.where(better, y, median - spread * np.maximum(ndtri((ranks + 0.5) / len(y)), 0.0))  # (2)
-    center, scale = float(bent.mean()), float(bent.std())  # (3)
-    knots, first = np.unique(y, return_index=True)
-    return Transform(knots, (bent[first] - center) / scale, scale)
+    bent = np.where(better, knots, median - spread * np.maximum(ndtri(ranks), 0.0))  # (2)
+    center = float(shares @ bent)
+    scale = float(np.sqrt(shares @ (bent - center) ** 2))  # (3)
+    return Transform(knots[::-1], (bent[::-1] - center) / scale, scale)
