@@ -65,6 +65,9 @@ class Algorithm(ABC):
         """Return the observations in the posterior, oriented; None if the policy keeps no list of them."""
         return None
 
+    def after_tell(self) -> None:  # noqa: B027 - most policies have nothing to look at
+        """Look at the observations after a `tell`; simulations do not call it."""
+
     def precheck(self, count: int) -> None:  # noqa: B027 - most policies have no such functions
         """Evaluate the user's functions for the next `count` rounds, so that their errors come before any change."""
 

@@ -260,6 +260,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
             self.observe(candidate, each, variance)
         if self._recorder is not None:
             self._recorder.told()
+        self.after_tell()
 
     def _usual_noise(self, given: ArrayLike | None) -> Noise:
         """Return the assumptions about the noise, for measurements whose own noise may be given."""

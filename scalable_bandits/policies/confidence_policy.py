@@ -22,6 +22,10 @@ from scalable_bandits.spaces import Mask, Points
 from scalable_bandits.specification import nearest
 
 
+class UnprovenWidth(UserWarning):
+    """A confidence width is used where its theorem does not hold."""
+
+
 def _norm(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
     if value != "double" and not (isinstance(value, float) and 0.0 < value < np.inf):
         checks.refuse(field.name, value, "a positive number, or 'double'")
@@ -126,6 +130,15 @@ class ConfidencePolicy(GaussianProcessPolicy):
     def _restore_norm(self, norm: float) -> None:
         if not np.isnan(norm):  # NaN in states of older versions
             self.norm = float(norm)
+
+    def warn_where_unproven(self) -> None:
+        """Warn if the width "improved" is used with a lambda for which its theorem does not hold."""
+        if self.kernel is not None and self.confidence == "improved" and self.regularization < 1.0:
+            checks.warn(
+                f"{type(self).__name__}: the width 'improved' is proven for regularization >= 1, not for "
+                f"{self.regularization:.3g}; confidence='flynn-reeb' and 'whitehouse' hold for any",
+                UnprovenWidth,
+            )
 
     @property
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
@@ -15,6 +16,8 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.mixed import with_categories
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.best import Observations
+from scalable_bandits.policies.contradiction import FIRST as FIRST_CHECK
+from scalable_bandits.policies.contradiction import ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
 from scalable_bandits.policies.measurements import ROUNDING, Noise, noise_floor
 from scalable_bandits.posteriors import (
@@ -132,6 +135,7 @@ class GaussianProcessPolicy(Policy):
     refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
     lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=_prior)
     _model: Model = attrs.field(init=False, repr=False)
+    _next_check: int = attrs.field(init=False, repr=False, default=FIRST_CHECK)  # observations until `contradiction`
 
     def __attrs_post_init__(self) -> None:
         self._fill_in()
@@ -350,6 +354,17 @@ class GaussianProcessPolicy(Policy):
             free[[*pending, *self._pending.excluded]] = False
         first = first_point(self._domain, self._model.asked_of(pending), free, self.seed)
         return super().propose(allowed) if first is None else self._number(first)
+
+    def after_tell(self) -> None:
+        if self.learns_noise or self.rounds < self._next_check:
+            return
+        self._next_check = 2 * self.rounds
+        found = contradiction(self)
+        if found is not None:
+            self._next_check = sys.maxsize
+            advice = f"without kernel and noise, {type(self).__name__}(space) would learn both"
+            text = f"{type(self).__name__}: after {self.rounds} observations, {found} ({advice})"
+            checks.warn(text, ContradictedModel)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._model.observe(candidate, y, noise_variance)

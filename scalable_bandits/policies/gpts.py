@@ -74,6 +74,10 @@ class GPTS(ConfidencePolicy):
     features: int = attrs.field(default=512, converter=checks.to_int, validator=checks.whole(1))
     basis: str = attrs.field(default="fourier", validator=checks.one_of(("fourier", "quadrature")))
 
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self.warn_where_unproven()
+
     def _takes_whole_boxes(self) -> bool:
         pathwise = self.engine in ("auto", "pathwise") and self.samples != "exact"
         return super()._takes_whole_boxes() and pathwise and self.prior_kernel.stationary

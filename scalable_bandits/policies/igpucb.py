@@ -38,6 +38,10 @@ class IGPUCB(ConfidencePolicy):
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
 
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self.warn_where_unproven()
+
     @property
     def width(self) -> float:
         """Confidence width beta_t of the next round."""

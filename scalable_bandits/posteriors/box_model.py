@@ -21,6 +21,7 @@ from scalable_bandits.posteriors.model import MEAN, MakeEngine, Model, ModelPrio
 from scalable_bandits.spaces import Domain, Indices, Mask
 from scalable_bandits.spaces.domain import Settings, WholeBox
 
+MOST_NEAR = 16  # number of the best points of a learned prior among which the searches choose those to look around
 MANY_OBSERVATIONS = 200  # of a learned prior, from which its searches begin with fewer settings
 SETTINGS, FEW_SETTINGS = 2048, 512  # number of random settings at which an index is computed first
 
@@ -68,8 +69,10 @@ class BoxModel(Model):
         engine = self.engine
         assert isinstance(engine, BoxEngine)
         surface = engine.surface(self.domain.coordinates(list(pending)), self.regularization)
-        sizes = SIZES if self.learned is None else LEARNED_SIZES
-        return self._top(surface, cast(SmoothIndex, index), np.flatnonzero(self._queried), key, sizes)
+        if self.learned is None:
+            return self._top(surface, cast(SmoothIndex, index), np.flatnonzero(self._queried), key)
+        near = self.learned.best_points(MOST_NEAR)
+        return self._top(surface, cast(SmoothIndex, index), near, key, LEARNED_SIZES)
 
     def top_of_path(self, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:
         """Return the maximum of a sample path, searched also near the points with numbers `near` (k,)."""

@@ -7,6 +7,7 @@ observations are in units of the transformed y, and are made when they are neede
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +17,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import pending as pending_values
+from scalable_bandits.posteriors.beliefs import Beliefs, influences
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
@@ -334,6 +336,20 @@ class Model(Stateful):
         """Return posterior mean and variance at points (k, d), not only candidates, in units of y: two (k,) arrays."""
         mean, variance = self.deviation(points)
         return self.in_units(mean + self.prior_mean(points), variance)
+
+    def describe(self) -> Beliefs:
+        """Return what the model believes of the function: lengthscales, scale, noise and mean, in the user's units."""
+        hyperparameters, constant = self.kernel.hyperparameters, self.constant_mean
+        unit = 1.0 if self.learned is None else self.learned.transform.scale
+        variance = float(self.kernel.diagonal(self.domain.coordinates([0]) if self.domain.size else self._somewhere)[0])
+        mean = math.nan if constant is None else float(self.in_units(np.array([constant]), np.zeros(1))[0][0])
+        found = influences(self.domain.space, hyperparameters)
+        return Beliefs(found, variance**0.5 * unit, self.regularization**0.5 * unit, mean)
+
+    @property
+    def _somewhere(self) -> Floats:
+        """A point (1, D) of the space."""
+        return self.domain.space.encode(self.domain.sample(0)[:1])
 
     def averages(self) -> tuple[Indices, Floats, Floats]:
         """Return distinct points, averages of y and their noise variances, in units of y: three (m,) arrays."""

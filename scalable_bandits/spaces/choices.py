@@ -122,6 +122,9 @@ class Ordinal(Choice):
     64
     """
 
+    def lengthscale(self, length: float) -> str:
+        return f"{length * (self.count - 1):.3g} steps"
+
     def encode(self, numbers: Floats) -> Floats:
         return np.asarray(numbers, dtype=np.float64) / max(self.count - 1, 1)
 
@@ -155,6 +158,9 @@ class Categorical(Choice):
     @property
     def ordered(self) -> bool:
         return self.count <= 2
+
+    def lengthscale(self, length: float) -> str:
+        return f"{length:.3g} differences"
 
     def encode(self, numbers: Floats) -> Floats:
         return np.array(numbers, dtype=np.float64)

@@ -73,6 +73,11 @@ class Range(Parameter):
             return np.asarray(low * np.exp(coordinates * math.log(high / low)))
         return low + coordinates * (high - low)
 
+    def lengthscale(self, length: float) -> str:
+        if self.log:
+            return f"a factor of {math.exp(min(length * math.log(self.high / self.low), 700.0)):.3g}"
+        return f"{length * (self.high - self.low):.3g}"
+
     def encode(self, numbers: Floats) -> Floats:
         return np.clip(self._scaled(numbers, self.low, self.high), 0.0, 1.0)
 

@@ -84,6 +84,10 @@ class Parameter(Specification):
         """Whether values near each other in the list of allowed values are alike."""
         return True
 
+    def lengthscale(self, length: float) -> str:
+        """Return a lengthscale of the coordinate, which is from 0 to 1, in words and in the parameter's units."""
+        return f"{length:.3g}"
+
     @property
     @abstractmethod
     def allowed(self) -> str:

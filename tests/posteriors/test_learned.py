@@ -297,3 +297,39 @@ def test_noise_of_a_measurement_needs_a_known_noise():
     with pytest.raises(ValueError, match="learns the noise"):
         policy.tell([0.0, 0.1], 1.0, noise=0.1)
     assert policy.rounds == 0
+
+
+# ---- what the model believes
+
+
+def test_beliefs_in_the_users_units():
+    space = sb.SearchSpace(
+        {
+            "rate": sb.Real(1e-4, 1e-1, log=True),
+            "idle": sb.Real(0, 50),
+            "depth": sb.Integer(1, 11),
+            "kind": sb.Categorical(["a", "b", "c"]),
+        }
+    )
+    policy = sb.GPEI(space)
+    rng = np.random.default_rng(0)
+    points = space.draw(80, rng)
+    settings = space.arguments(points)
+    noise = 0.05 * rng.standard_normal(80)
+    y = [math.log10(s["rate"]) ** 2 + 2.0 * (s["kind"] == "a") + e for s, e in zip(settings, noise, strict=True)]
+    policy.tell(settings, y)
+    beliefs = policy.model.describe()
+    assert {each.name for each in beliefs.parameters[:2]} == {"rate", "kind"}
+    assert max(each.influence for each in beliefs.parameters if each.name in ("idle", "depth")) < 0.5
+    by_name = {each.name: each for each in beliefs.parameters}
+    assert by_name["rate"].text == f"a factor of {1e3 ** by_name['rate'].lengthscale:.3g}"
+    assert by_name["depth"].text == f"{10 * by_name['depth'].lengthscale:.3g}"
+    assert 0.01 < beliefs.noise < 0.3  # 0.05, in units of the better half
+    assert "rate: lengthscale a factor of" in str(beliefs)
+
+
+def test_beliefs_of_a_given_kernel():
+    policy = sb.GPEI(BOX, 4.0 * sb.Matern([1.0, 0.2], nu=2.5), noise=0.1, regularization=0.01, prior_mean=3.0)
+    beliefs = policy.model.describe()
+    assert (beliefs.output_scale, beliefs.noise, beliefs.mean) == pytest.approx((2.0, 0.1, 3.0))
+    assert [each.lengthscale for each in beliefs.parameters] == [1.0, 0.2]

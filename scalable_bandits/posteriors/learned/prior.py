@@ -10,6 +10,10 @@ found by L-BFGS-B with exact gradients: after every observation up to 200, then 
 between, observations are transformed as at the last fit. What is learned depends on the observations and their order
 alone, not on when it is asked for: fits start from the last milestone (n grown by a tenth, beyond 200 a twentieth), and
 milestones also from the standard values.
+
+Beyond 2,000 observations the model is approximate, which a warning says once (`ApproximateModel`): kernel and noise
+stay as they are, and at every milestone the model is made of a subset of 2,000 observations (Rasmussen & Williams 2006,
+section 8.3.3), a third of them the best and the others spread evenly over time; later ones are added until the next.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF, Kernel, Matern
 from scalable_bandits.kernels.mixed import with_categories
@@ -33,10 +38,16 @@ LENGTHSCALE = 0.3  # median over the root of the number of coordinates, in sides
 LENGTHSCALE_RANGE = (0.01, 100.0)  # in sides of the space
 OUTPUT_SCALE, OUTPUT_SCALE_RANGE = LogNormal(1.0, 2.0), (1e-3, 1e3)
 NOISE, NOISE_RANGE = LogNormal(math.exp(-8.0), 4.0), (1e-8, 1.0)
+REACH = 2000  # largest number of observations of an exact model
+BEST = 1 / 3  # share of the best observations among those that the approximate model keeps
 EVERY = 200  # largest number of observations with a fit after each
 DECLUSTERED = 2  # largest number of coordinates of a space whose observations count by the space around them
 NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in median lengthscales
 PRECISION = 1e-6  # relative gain of the log density below which a climb ends
+
+
+class ApproximateModel(UserWarning):
+    """A learned model has more observations than an exact one can have."""
 
 
 def next_milestone(n: int) -> int:
@@ -125,6 +136,7 @@ class LearnedPrior(Stateful):
         self.variances: list[float] = []
         self.failed: list[int] = []
         self._milestone: Fit | None = None
+        self._announced = False  # that the model is approximate
         self.clear()
 
     def clear(self) -> None:
@@ -194,7 +206,7 @@ class LearnedPrior(Stateful):
         self._adopt(fit, coordinates)
         self._built = len(self.ys)
         found, count = CollapsedObservations(), 0 if fit is None else fit.observations
-        for i in range(count):
+        for i in self._kept(count):
             found.add(*self.scaled(i))
         for point in self.failed:
             found.add(point, self.worst, self.noise)
@@ -215,6 +227,11 @@ class LearnedPrior(Stateful):
         z = float(self.transform(np.array([self.ys[i]]))[0])
         return self.numbers[i], z, self.variances[i] / self.transform.scale**2 if self.known_noise else self.noise
 
+    def best_points(self, count: int) -> Indices:
+        """Return the numbers (k,) of the distinct points with the best values, at most `count`, best first."""
+        order = np.argsort(-np.array(self.ys), kind="stable")[: 4 * count]
+        return np.array(list(dict.fromkeys(self.numbers[i] for i in order))[:count], dtype=np.int64)
+
     @property
     def worst(self) -> float:
         """Smallest value observed, in units of z; 0 without observations."""
@@ -228,11 +245,35 @@ class LearnedPrior(Stateful):
         first = self._every or 2
         n = len(self.ys)
         while n >= (due := first if self._milestone is None else self._next(self._milestone.observations)):
+            if self._milestone is not None and due > REACH:
+                self._milestone = self._milestone._replace(observations=due)
+                continue
             starts = [self._start()] if self._milestone is None else [self._milestone.logs, self._start()]
             self._milestone = self._fit(coordinates, due, starts)
         if self._milestone is None or n > EVERY or self._every is not None or self._milestone.observations == n:
             return self._milestone
         return self._fit(coordinates, n, [self._milestone.logs])
+
+    @property
+    def exact(self) -> bool:
+        """Whether the model has all observations."""
+        return len(self.ys) <= REACH
+
+    def _kept(self, count: int) -> list[int]:
+        """Return the positions of the observations, of the first `count`, that the model has."""
+        if count <= REACH:
+            return list(range(count))
+        if not self._announced:
+            self._announced = True
+            checks.warn(
+                f"beyond {REACH:,} observations a learned model is approximate: its kernel stays, and it has the best "
+                f"{int(BEST * REACH):,} observations and {REACH - int(BEST * REACH):,} of the others",
+                ApproximateModel,
+            )
+        order = np.argsort(-np.array(self.ys[:count]), kind="stable")
+        best, rest = order[: int(BEST * REACH)], np.sort(order[int(BEST * REACH) :])
+        some = rest[np.linspace(0, len(rest) - 1, REACH - len(best)).astype(np.int64)]
+        return np.sort(np.concatenate([best, some])).tolist()
 
     def _start(self) -> Floats:
         """Return the standard values (p,): logarithms."""

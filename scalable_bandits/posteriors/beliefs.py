@@ -1,0 +1,74 @@
+"""What a model believes of the function, in the user's names and units."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from scalable_bandits.kernels import Hyperparameter
+from scalable_bandits.spaces import SearchSpace, Space
+
+
+class Influence(NamedTuple):
+    """How much one parameter, or one coordinate, matters to the model."""
+
+    name: str
+    lengthscale: float  # in units of x, in which it is linear; of named parameters from 0 to 1
+    text: str  # the lengthscale in the user's units
+    influence: float  # 0: none; 1: f at one end of the range tells nothing of f at the other
+
+    def __str__(self) -> str:
+        return f"{self.name}: lengthscale {self.text}, influence {self.influence:.2f}"
+
+
+class Beliefs(NamedTuple):
+    """What a model believes; as text one line a fact, influential parameters first."""
+
+    parameters: tuple[Influence, ...]  # in the order of their influence
+    output_scale: float  # standard deviation of f around its mean, in units of y
+    noise: float  # standard deviation of a measurement's noise, in units of y
+    mean: float  # prior mean, in units of y; NaN if it is not constant
+
+    def __str__(self) -> str:
+        facts = f"mean {self.mean:.4g}, deviation of f {self.output_scale:.3g}, noise {self.noise:.3g}"
+        return "\n".join([*map(str, self.parameters), facts])
+
+
+def influences(space: Space, hyperparameters: tuple[Hyperparameter, ...]) -> tuple[Influence, ...]:
+    """Return the influence of each coordinate that has a lengthscale, the largest first.
+
+    Parameters
+    ----------
+    space
+        Space of the model.
+    hyperparameters
+        Values of the model's kernel.
+    """
+    lengths = {p.dimension: p.value for p in hyperparameters if p.name == "lengthscale"}
+    shared = lengths.get(None)
+    found = []
+    for k in range(space.model_dimension):
+        length = lengths.get(k, shared)
+        if length is not None:
+            found.append(_influence(space, k, length))
+    return tuple(sorted(found, key=lambda each: -each.influence))
+
+
+def _influence(space: Space, k: int, length: float) -> Influence:
+    """Return the influence of one coordinate, given its lengthscale in units of the coordinate."""
+    sides = space.side_lengths
+    side = 1.0 if sides is None or not sides[k] > 0.0 else float(sides[k])
+    share = side / length
+    if k in space.unordered:
+        correlation = math.exp(-share)
+    else:
+        a = math.sqrt(5.0) * share
+        correlation = (1.0 + a + a * a / 3.0) * math.exp(-a)
+    influence = math.sqrt(max(1.0 - correlation, 0.0))
+    if not isinstance(space, SearchSpace):
+        return Influence(f"x{k}", length, f"{length:.3g}", influence)
+    column = space.coordinates.columns[k]
+    name, kind = space.names[column.parameter], space.kinds[column.parameter]
+    if column.activity:
+        return Influence(f"{name} (whether it exists)", length, f"{length:.3g}", influence)
+    return Influence(name, length, kind.lengthscale(length), influence)
