@@ -29,6 +29,10 @@ from scalable_bandits.spaces import Domain, Indices, Mask
 MEAN = UpperConfidence(width=0.0)
 DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
 
+# Noise variance of the pending points of a learned prior, in squared units of z: with the learned one, the next points
+# would often be the same again.
+PENDING_NOISE = 1e-6
+
 MakeEngine = Callable[[Kernel, Floats, Floats], Engine]  # arguments: kernel, candidates (n, d), prior means (n,)
 
 
@@ -112,10 +116,7 @@ class Model(Stateful):
     @property
     def regularization(self) -> float:
         """Noise variance of a pending point, in squared units of the engine's y."""
-        if self.learned is None:
-            return self._regularization
-        self._learn()
-        return self.learned.noise
+        return self._regularization if self.learned is None else PENDING_NOISE
 
     @property
     def constant_mean(self) -> float | None:
@@ -344,7 +345,8 @@ class Model(Stateful):
         variance = float(self.kernel.diagonal(self.domain.coordinates([0]) if self.domain.size else self._somewhere)[0])
         mean = math.nan if constant is None else float(self.in_units(np.array([constant]), np.zeros(1))[0][0])
         found = influences(self.domain.space, hyperparameters)
-        return Beliefs(found, variance**0.5 * unit, self.regularization**0.5 * unit, mean)
+        noise = self._regularization if self.learned is None else self.learned.noise
+        return Beliefs(found, variance**0.5 * unit, noise**0.5 * unit, mean)
 
     @property
     def _somewhere(self) -> Floats:

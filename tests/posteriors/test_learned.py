@@ -162,7 +162,8 @@ def test_known_noise():
     x = told(policy, 15)
     prior, y = policy.model.learned, function(x)
     assert policy.regularization == pytest.approx(0.01)
-    assert policy.model.regularization == pytest.approx(0.01 / y.var())
+    _ = policy.model.engine  # learns
+    assert prior.noise == pytest.approx(0.01 / y.var())
     np.testing.assert_allclose(prior.transform(y), (y - y.mean()) / y.std())
 
 
@@ -267,6 +268,16 @@ def test_first_points_fill_the_space():
     x = policy.ask(8)
     for half in (x[:, 0] < 0.5, x[:, 1] < 0.5):
         assert 3 <= half.sum() <= 5
+
+
+def test_pending_points_are_avoided_where_noise_is_large():
+    policy = sb.GPEI(BOX)
+    x = told(policy, 30)
+    noisy = sb.GPEI(BOX)
+    noisy.tell(x, function(x) + 1.5 * np.random.default_rng(4).standard_normal(30))
+    asked = noisy.ask(4)
+    apart = np.abs((asked[:, None] - asked) / [4.0, 0.5]).max(axis=2)
+    assert apart[np.triu_indices(4, 1)].min() > 1e-3
 
 
 def test_observations_count_as_first_points():
