@@ -3,7 +3,7 @@
 ``python -m benchmarks`` runs all at full size (about ten minutes on two cores without ``sketched``, which takes as long
 again, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at a size that only shows that they
 run, and names choose some of them; ``two`` and ``six`` are the whole runs of ``boxes``, whose functions ``--seeds``
-chooses. ``python -m benchmarks tuners`` is a command of its own (``--help`` says more).
+chooses. ``python -m benchmarks tuners`` and ``search`` are commands of their own (``--help`` says more).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import scalable_bandits as sb
-from benchmarks import measure, stores
+from benchmarks import measure, search, stores
 from benchmarks.boxes import boxes, six, two
 from benchmarks.changing import changing
 from benchmarks.cluster import cluster
@@ -248,6 +248,8 @@ SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxe
 def main() -> None:
     if sys.argv[1:2] == ["tuners"]:
         sys.exit(tuners.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["search"]:
+        sys.exit(search.main(sys.argv[2:]))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, *SEEDED, []], help="which; all if none is named")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that they run")

@@ -51,3 +51,10 @@ def test_research(capsys, tmp_path, monkeypatch):
     assert namespace["dynamic"].dataset().sizes["round"] == 1500
     assert "high" not in namespace["policy"].surviving
     assert namespace["study"].sizes["replicate"] == 4
+
+
+def test_searches_of_scikit_learn(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = run("docs/integrations.md")
+    assert namespace["search"].best_score_ > 0.97
+    assert (tmp_path / "search.zarr").is_dir()

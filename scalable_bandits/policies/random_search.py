@@ -18,7 +18,7 @@ from scalable_bandits.policies.best import Observations
 from scalable_bandits.posteriors import CollapsedObservations
 from scalable_bandits.posteriors.state import Field, member
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import Mask
+from scalable_bandits.spaces import Indices, Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -46,6 +46,11 @@ class RandomSearch(Policy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)
+
+    def untold(self) -> Indices:
+        observed = np.zeros(self._domain.size, dtype=np.bool_)
+        observed[self._observed.collapsed()[0]] = True
+        return self._domain.unobserved(observed)
 
     def learned_observations(self) -> Observations:
         candidates, averages, noise_variances = self._observed.collapsed()

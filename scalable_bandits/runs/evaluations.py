@@ -56,6 +56,8 @@ class Ticket:
         Worker of the last call.
     error
         Error of the last failure, in one line.
+    result
+        What the evaluation gave besides its value, as plain data; of searches the scores and times of the folds.
     proposed, changed
         Times of the proposal and of the last change of state, in seconds since 1970.
     """
@@ -68,6 +70,7 @@ class Ticket:
     failures: int = 0
     where: str = ""
     error: str = ""
+    result: Any = None
     proposed: float = attrs.field(factory=time.time)
     changed: float = attrs.field(factory=time.time)
 

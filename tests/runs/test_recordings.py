@@ -248,6 +248,22 @@ class TestRecordings:
         with sb.record(again, tmp_path / "run.zarr"):
             assert again.ask() == asked
 
+    @pytest.mark.parametrize("told", [0, 2])
+    @pytest.mark.parametrize("kind", [sb.RandomSearch, sb.GPEI])
+    def test_an_exception_leaves_settings_owed(self, kind, told, tmp_path):
+        space = sb.SearchSpace({"rate": sb.Real(0.0, 1.0), "side": ["left", "right"]})
+        policy = kind(space)
+        held = sb.record(policy, tmp_path / "run")
+        for _ in range(told):
+            policy.tell(policy.ask(), 1.0)
+        asked = policy.ask(2)
+        with pytest.raises(ZeroDivisionError), held:
+            raise ZeroDivisionError
+        policy = kind(space)
+        with sb.record(policy, tmp_path / "run"):
+            assert policy.pending == asked
+            assert policy.ask(2) == asked
+
     def test_stored_but_not_learned(self, tmp_path, monkeypatch):
         """Workers were gone, or somebody pressed Ctrl-C: it is not stored twice, and the next policy learns it."""
         policy, twin, again = (EVERY_POLICY["ei"].make(PROBLEMS["box"]) for _ in range(3))

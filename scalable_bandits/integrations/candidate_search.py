@@ -1,0 +1,230 @@
+"""A search over candidates that are evaluated in batches, each on several folds; it can be stored and continued.
+
+Every candidate is a ticket of the store's log, whose result is what its folds gave. A candidate is logged before the
+policy is told: one that is in the log and not in the rounds is told when the search is continued.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.policies import Policy
+from scalable_bandits.policies.measurements import LARGEST
+from scalable_bandits.policies.pending import AllFailed
+from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import SearchSpace
+from scalable_bandits.store import StoreDamaged
+from scalable_bandits.store.tickets import TicketLog
+
+Fold = dict[str, Any]  # what the evaluation of a candidate on one fold gave, as plain data
+Setting = dict[str, Any]
+
+MOST_LISTED = 10_000  # largest number of settings of a space that are listed to find those not evaluated yet
+DRAWS = 256  # random settings that are drawn otherwise
+
+
+class Evaluation(NamedTuple):
+    """Evaluation of a candidate on all folds."""
+
+    setting: Setting
+    folds: list[Fold]
+
+
+class Outcome(NamedTuple):
+    """What a policy is told of an evaluation."""
+
+    value: float  # not finite if the evaluation failed
+    error: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the evaluation failed."""
+        return not math.isfinite(self.value)
+
+    @classmethod
+    def of(cls, value: float, error: str = "") -> Self:
+        """Make the outcome of a value, which counts as failed if it is not finite or too large."""
+        if error or not (math.isfinite(value) and abs(value) <= LARGEST):
+            return cls(math.nan, error or f"the score is {value}")
+        return cls(value)
+
+
+class SearchLog:
+    """Log of a search's evaluations in the store of its policy's recording.
+
+    Parameters
+    ----------
+    tickets
+        Log of the recording's tickets.
+    space
+        Space of the settings.
+    """
+
+    def __init__(self, tickets: TicketLog, space: SearchSpace):
+        self._tickets, self._space = tickets, space
+
+    def read(self) -> list[Evaluation]:
+        """Return the stored evaluations, in the order of writing."""
+        stored = [change.fields["result"] for change in self._tickets.changes if "result" in change.fields]
+        return [Evaluation(self._space.setting(np.array(each["point"])), each["folds"]) for each in stored]
+
+    def write(self, number: int, evaluation: Evaluation, outcome: Outcome) -> None:
+        """Add evaluation `number`, counted from 0; it is on disk when this returns."""
+        result = {"point": _point(self._space, evaluation.setting).tolist(), "folds": evaluation.folds}
+        state = "failed" if outcome.failed else "done"
+        self._tickets.write(
+            number, state=state, final=True, starts=1, failures=int(outcome.failed), error=outcome.error, result=result
+        )
+
+
+def _point(space: SearchSpace, setting: Setting) -> Floats:
+    """Return the point (p,) of a setting."""
+    points, _ = space.parse(setting)
+    return points[0]
+
+
+@attrs.define
+class CandidateSearch:
+    """Search that asks a policy for candidates, evaluates them, and tells their values.
+
+    Attributes
+    ----------
+    policy
+        Policy on a `SearchSpace`.
+    judge
+        Function from folds to the outcome that the policy is told.
+    n_iter
+        Number of evaluations in all.
+    evaluations
+        Evaluations so far.
+    log
+        Log of the evaluations; None without a store.
+    """
+
+    policy: Policy
+    judge: Callable[[list[Fold]], Outcome]
+    n_iter: int
+    evaluations: list[Evaluation] = attrs.field(factory=list)
+    log: SearchLog | None = None
+    _seen: set[tuple[float, ...]] = attrs.field(factory=set, init=False)
+
+    @property
+    def space(self) -> SearchSpace:
+        """Space of the policy."""
+        assert isinstance(self.policy.space, SearchSpace)
+        return self.policy.space
+
+    def resume(self, log: SearchLog) -> None:
+        """Take over the evaluations of a log, and tell the policy those that are in the log alone.
+
+        Parameters
+        ----------
+        log
+            Log of the store from which the policy was told already.
+
+        Raises
+        ------
+        StoreDamaged
+            If the log has fewer evaluations than the policy was told.
+        """
+        self.log, stored = log, log.read()
+        outcomes = [self.judge(each.folds) for each in stored]
+        told, failures = self.policy.rounds, self.policy.failures
+        done = [each for each in zip(stored, outcomes, strict=True) if not each[1].failed]
+        failed = [each for each in zip(stored, outcomes, strict=True) if each[1].failed]
+        if len(done) < told or len(failed) < failures:
+            raise StoreDamaged(
+                f"store: it has {told} values and {failures} failures of a search, but the scores of {len(done)} and "
+                f"{len(failed)} evaluations; the search cannot be continued"
+            )
+        for evaluation, outcome in [*done[told:], *failed[failures:]]:
+            self._tell(evaluation, outcome)
+        self.evaluations = stored
+        self._seen = {self._key(each.setting) for each in stored}
+
+    def run(self, evaluate: Callable[[list[Setting]], list[list[Fold]]], batch: Callable[[], int]) -> None:
+        """Evaluate until there are `n_iter` evaluations, or no setting of the space is left.
+
+        Parameters
+        ----------
+        evaluate
+            Function from settings to the folds of each.
+        batch
+            Function that returns the number of candidates of the next batch.
+        """
+        while len(self.evaluations) < self.n_iter:
+            settings = self._ask(min(batch(), self.n_iter - len(self.evaluations)))
+            if not settings:
+                every = f"all {len(self.evaluations)} settings of the space have been evaluated"
+                checks.warn(f"n_iter: got {self.n_iter}, but {every}")
+                return
+            new = [Evaluation(*each) for each in zip(settings, evaluate(settings), strict=True)]
+            outcomes = [self.judge(each.folds) for each in new]
+            if self.log is not None:
+                for number, each in enumerate(zip(new, outcomes, strict=True), len(self.evaluations)):
+                    self.log.write(number, *each)
+            for each in zip(new, outcomes, strict=True):
+                self._tell(*each)
+            self.evaluations += new
+
+    def _tell(self, evaluation: Evaluation, outcome: Outcome) -> None:
+        setting: Any = evaluation.setting
+        if outcome.failed:
+            self.policy.tell_failure(setting, error=outcome.error)
+        else:
+            self.policy.tell(setting, outcome.value)
+
+    # ---- candidates
+
+    def _ask(self, count: int) -> list[Setting]:
+        """Return settings that have not been evaluated, pending now: up to `count`, fewer at the end of a space.
+
+        Folds are fixed, so that a second evaluation of a setting would say nothing new.
+        """
+        chosen: list[Setting] = []
+        for _ in range(count):
+            setting = self._asked(len(self.evaluations) + len(chosen))
+            if setting is None:
+                break
+            self._seen.add(self._key(setting))
+            chosen.append(setting)
+        return chosen
+
+    def _asked(self, counter: int) -> Setting | None:
+        """Return the setting that the policy asks for, or one that has not been evaluated; None if none is left."""
+        try:
+            setting: Any = self.policy.ask()
+        except AllFailed:
+            return self._unseen(counter)
+        if self._key(setting) not in self._seen:
+            return dict(setting)
+        self.policy.abandon(setting)
+        return self._unseen(counter)
+
+    def _unseen(self, counter: int) -> Setting | None:
+        """Return a random setting that has not been evaluated; None if there is none, or none is found."""
+        rng = generator(self.policy.seed, "settings not evaluated", counter)
+        points = self._listed()
+        points = self.space.draw(DRAWS, rng) if points is None else points[rng.permutation(len(points))]
+        return next((self.space.setting(p) for p in points if tuple(p.tolist()) not in self._seen), None)
+
+    def _listed(self) -> Floats | None:
+        """Return all points (k, p) of a small space; None for others."""
+        size = self.space.size
+        if size is None or size > MOST_LISTED:
+            return None
+        numbers = [kind.first + np.arange(kind.count or 0) for kind in self.space.kinds]
+        points, _ = self.space.parse(np.array(list(itertools.product(*numbers))))
+        points = np.unique(points, axis=0)
+        return points if self.space.where is None else points[self.space.fulfilled(points)]
+
+    def _key(self, setting: Setting) -> tuple[float, ...]:
+        return tuple(_point(self.space, setting).tolist())

@@ -1,0 +1,147 @@
+"""Search spaces of scikit-learn's `param_distributions`, and settings as arguments of `set_params`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.spaces import Categorical, Parameter, SearchSpace
+from scalable_bandits.spaces.parameters_from import to_parameter
+
+ALLOWED = "a dict of parameters, a list of such dicts, or a SearchSpace"
+SELECTOR = "param_distributions"  # name of the parameter that selects one of several dicts
+LONGEST_LABEL = 60
+
+
+class Target(NamedTuple):
+    """Where the values of a parameter of the space go."""
+
+    name: str  # name for `set_params`; empty for the parameter that selects a dict
+    labelled: Mapping[str, Any] | None = None  # values by label; None if the setting has the values themselves
+
+
+@attrs.frozen(eq=False)
+class ParameterMap:
+    """Search space, and where the values of its settings go.
+
+    Values that a store cannot keep, such as estimators or tuples, are represented by labels in the space.
+
+    Attributes
+    ----------
+    space
+        Space in which the policy searches.
+    targets
+        Targets of the parameters, by their names in the space.
+    """
+
+    space: SearchSpace
+    targets: Mapping[str, Target]
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """Make the map of a `param_distributions`.
+
+        Parameters
+        ----------
+        given
+            `SearchSpace`; dict of names and `Parameter`, list of values, or distribution of scipy.stats (uniform,
+            loguniform, randint); or a list of such dicts, of which a setting uses one.
+
+        Raises
+        ------
+        ValueError
+            If it is empty, or cannot be converted.
+        """
+        if isinstance(given, SearchSpace):
+            return cls(given, {name: Target(name) for name in given.names})
+        if isinstance(given, Mapping):
+            return cls._of_dicts([given])
+        if isinstance(given, Sequence) and given and all(isinstance(each, Mapping) for each in given):
+            return cls._of_dicts(given)
+        checks.refuse("param_distributions", given, ALLOWED)
+
+    @classmethod
+    def _of_dicts(cls, dicts: Sequence[Mapping[str, Any]]) -> Self:
+        for each in dicts:
+            if not each or not all(isinstance(name, str) and name for name in each):
+                checks.refuse("param_distributions", each, "at least one parameter, with names that are strings")
+        described = [{name: _described(name, value) for name, value in each.items()} for each in dicts]
+        if len(dicts) == 1:
+            return cls._of_described(described[0])
+        found: dict[str, _Described] = {SELECTOR: _Described(Categorical(range(len(dicts))), Target(""))}
+        for number, each in enumerate(described):
+            for name, given in each.items():
+                if all(_are_same(other.get(name), given) for other in described):
+                    found[name] = given
+                    continue
+                if given.parameter.when is not None:
+                    allowed = "a parameter without `when`, or a SearchSpace instead of several dicts"
+                    checks.refuse(f"param_distributions[{number}][{name!r}]", given.parameter, allowed)
+                only_here = attrs.evolve(given.parameter, when={SELECTOR: number})
+                found[f"{name} [{number}]"] = given._replace(parameter=only_here)
+        return cls._of_described(found)
+
+    @classmethod
+    def _of_described(cls, described: Mapping[str, _Described]) -> Self:
+        space = SearchSpace({name: each.parameter for name, each in described.items()})
+        return cls(space, {name: each.target for name, each in described.items()})
+
+    def arguments(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `set_params` of a setting of the space."""
+        found = {}
+        for inside, value in setting.items():
+            name, labelled = self.targets[inside]
+            if name:
+                found[name] = value if labelled is None else labelled[value]
+        return found
+
+
+class _Described(NamedTuple):
+    """Parameter of a space, and where its values go."""
+
+    parameter: Parameter
+    target: Target
+
+
+def _are_same(first: _Described | None, second: _Described) -> bool:
+    """Return whether two dicts describe a parameter alike."""
+    if first is None or first.parameter != second.parameter:
+        return False
+    pairs = zip((first.target.labelled or {}).values(), (second.target.labelled or {}).values(), strict=True)
+    return all(one is other for one, other in pairs)
+
+
+def _described(name: str, given: Any) -> _Described:
+    """Return the parameter of a list of values or another description, and its target."""
+    if isinstance(given, str | bytes | Mapping | Parameter) or not hasattr(given, "__iter__"):
+        if hasattr(given, "rvs") and not hasattr(given, "support"):
+            allowed = "a list of values, uniform, loguniform or randint of scipy.stats, or a parameter such as Real"
+            checks.refuse(f"param_distributions[{name!r}]", given, allowed)
+        return _Described(to_parameter(name, given), Target(name))
+    values = [each.item() if isinstance(each, np.generic) else each for each in given]
+    if all(_is_plain(value) for value in values):
+        return _Described(to_parameter(name, values), Target(name))
+    labels = _labels(values)
+    return _Described(Categorical(labels), Target(name, dict(zip(labels, values, strict=True))))
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a store can keep a value, and a space can compare it."""
+    return value is None or (isinstance(value, str | int | float) and value == value)  # NaN is not equal to itself
+
+
+def _labels(values: Sequence[Any]) -> list[str]:
+    """Return distinct short texts for values, the same in every process."""
+    found: list[str] = []
+    for value in values:
+        text = " ".join(repr(value).split())
+        if " at 0x" in text:  # the address of an object
+            text = str(getattr(value, "__qualname__", type(value).__qualname__))
+        text = text if len(text) <= LONGEST_LABEL else f"{text[:LONGEST_LABEL]}..."
+        same = sum(each == text or each.startswith(f"{text} (") for each in found)
+        found.append(f"{text} ({same + 1})" if same else text)
+    return found

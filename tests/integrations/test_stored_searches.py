@@ -1,0 +1,211 @@
+"""Searches with a store: interrupted, taken up again, and refused where they are others."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from cases import searches
+from cases.paths import TESTS
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import KFold
+from sklearn.svm import SVC
+
+import scalable_bandits as sb
+from scalable_bandits.integrations.candidate_search import CandidateSearch, SearchLog
+from scalable_bandits.integrations.sklearn import BanditSearchCV
+from scalable_bandits.runs.evaluations import tickets_of
+from scalable_bandits.runs.status import status
+from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreDamaged, StoreLocked
+from scalable_bandits.store.tickets import TicketLog, read_tickets
+
+X, Y = load_iris(return_X_y=True)
+FITS = searches.CANDIDATES * searches.FOLDS
+
+
+def compare(found, expected):
+    """Compare all that two fitted searches found, but times."""
+    assert found.cv_results_.keys() == expected.cv_results_.keys()
+    for name, values in expected.cv_results_.items():
+        if "time" not in name:
+            np.testing.assert_array_equal(found.cv_results_[name], values)
+    assert (found.best_params_, found.best_index_, found.best_score_) == (
+        expected.best_params_, expected.best_index_, expected.best_score_
+    )  # fmt: skip
+    assert vars(found).keys() == vars(expected).keys()
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The search without an interruption."""
+    place = tmp_path_factory.mktemp("whole")
+    found = searches.run(place / "run", place / "fits")
+    assert len(searches.lines(place / "fits")) == FITS + 1
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 3])
+def test_killed_in_candidates_and_in_the_final_fit(batch, tmp_path):
+    """Three processes die: in a candidate's second fold, in a later candidate, in the final fit of all data."""
+    whole = searches.run(None, tmp_path / "whole", batch=batch)
+    store, file, counted = tmp_path / "run", tmp_path / "fits", 0
+    stored = 0
+    for last in (2, 2 * 3 * batch + 2, "final"):
+        if last == "final":
+            last = FITS - 3 * stored + 1
+        command = [sys.executable, "-W", "ignore", "-c", "from cases.searches import main; main()"]
+        done = subprocess.run(
+            [*command, str(store), str(file), str(counted + last), str(batch)], cwd=TESTS, check=False
+        )
+        assert done.returncode == -9
+        counted = len(searches.lines(file))
+        stored = status(store).rounds
+    assert stored == searches.CANDIDATES
+    found = searches.run(store, file, batch=batch)
+    assert len(searches.lines(file)) == counted + 1  # the final fit alone
+    evaluated = [line for line in searches.lines(file) if not line.startswith("150 ")]
+    assert len(evaluated) <= FITS + 2 * 3 * batch  # what was in flight twice
+    compare(found, whole)
+    assert (found.cv_results_["mean_fit_time"] > 0).all()
+
+
+def test_interrupted_by_the_user(tmp_path, whole):
+    store, file = tmp_path / "run", tmp_path / "fits"
+    for last in (-8, -(8 + 3 * 5)):
+        with pytest.raises(KeyboardInterrupt):
+            searches.run(store, file, last)
+    compare(searches.run(store, file), whole)
+    assert len(searches.lines(file)) == 8 + 15 + (FITS - 3 * (2 + 4)) + 1  # two candidates were stored, then four
+    compare(searches.run(store, file), whole)
+    assert len(searches.lines(file)) == 8 + 15 + (FITS - 3 * (2 + 4)) + 2
+
+
+def test_interrupted_in_the_final_fit(tmp_path, whole):
+    """The evaluations are all in the store, and none is repeated."""
+    store, file = tmp_path / "run", tmp_path / "fits"
+    with pytest.raises(KeyboardInterrupt):
+        searches.run(store, file, -(FITS + 1))
+    found = searches.run(store, file)
+    assert len(searches.lines(file)) == FITS + 2
+    compare(found, whole)
+
+
+def test_more_candidates_are_evaluated_later(tmp_path, whole):
+    store, file = tmp_path / "run", tmp_path / "fits"
+    searches.run(store, file, n_iter=4)
+    compare(searches.run(store, file), whole)
+    assert len(searches.lines(file)) == FITS + 2
+    fewer = searches.run(store, file, n_iter=2)
+    assert len(fewer.cv_results_["params"]) == searches.CANDIDATES
+    tickets = tickets_of(read_tickets(ObservationStore.open(store)))
+    assert [each.state for each in tickets.values()] == ["done"] * searches.CANDIDATES
+    assert all(len(each.result["folds"]) == searches.FOLDS for each in tickets.values())
+    found = status(store)
+    assert (found.rounds, found.planned, found.state) == (7, 7, "complete")
+
+
+def test_told_what_was_logged_alone(tmp_path, monkeypatch):
+    """The process ends between the log of a candidate and the policy's round; failures too."""
+    space = {"C": sb.Real(-1.0, 1.0)}  # negative values fail
+
+    def fit(store):
+        given = {"n_iter": 8, "cv": 2, "policy": sb.RandomSearch, "store": store}
+        return BanditSearchCV(SVC(), space, **given).fit(X, Y)
+
+    with pytest.warns((FitFailedWarning, UserWarning)):
+        expected = fit(None)
+    assert 0 < np.isnan(expected.cv_results_["mean_test_score"]).sum() < 8
+    for last in range(1, 9):
+        told = []
+
+        class Ends(Exception):
+            pass
+
+        def counted(method, told=told, last=last, ends=Ends):
+            def count(self, *arguments, **keywords):
+                told.append(1)
+                if len(told) == last:
+                    raise ends
+                return method(self, *arguments, **keywords)
+
+            return count
+
+        with monkeypatch.context() as patched:
+            for name in ("tell", "tell_failure"):
+                patched.setattr(sb.RandomSearch, name, counted(getattr(sb.RandomSearch, name)))
+            with pytest.raises(Ends):
+                fit(tmp_path / f"{last}")
+        with pytest.warns((FitFailedWarning, UserWarning)):
+            found = fit(tmp_path / f"{last}")
+        for name in ("mean_test_score", "param_C"):
+            np.testing.assert_array_equal(found.cv_results_[name], expected.cv_results_[name])
+        assert (found.policy_.rounds, found.policy_.failures) == (expected.policy_.rounds, expected.policy_.failures)
+
+
+def test_refuses_another_search(tmp_path):
+    def stored(estimator=None, x=X, y=Y, space=None, **keywords):
+        given = {"n_iter": 2, "cv": 2, "policy": sb.RandomSearch, "store": tmp_path / "run", **keywords}
+        return BanditSearchCV(estimator or SVC(), space or {"C": sb.Real(0.1, 10.0)}, **given).fit(x, y)
+
+    stored()
+    stored(n_jobs=2, batch=2, verbose=0)
+    for other, named in (
+        ({"estimator": SVC(degree=2)}, r"search\.estimator\.degree: stored 3, given 2"),
+        ({"x": X + 1.0}, r"search\.data\.X"),
+        ({"y": (Y + 1) % 3}, r"search\.data\.y"),
+        ({"cv": 3}, r"search\.data\.folds"),
+        ({"scoring": "neg_log_loss"}, r"search\.scoring"),
+        ({"space": {"C": sb.Real(0.1, 20.0)}}, r"policy\.space"),
+        ({"random_state": 1}, r"policy\.seed"),
+        ({"policy": lambda space, seed: sb.GPEI(space, sb.RBF(0.3), seed=seed)}, r"policy\.type"),
+    ):
+        with pytest.raises(SpecificationDiffers, match=named):
+            stored(**other)
+    with pytest.raises(ValueError, match=r"cv: .*always the same"):
+        stored(cv=KFold(2, shuffle=True))
+
+
+def test_one_search_at_a_time(tmp_path):
+    policy = sb.RandomSearch(sb.SearchSpace({"C": sb.Real(0.1, 10.0)}))
+    searched = BanditSearchCV(
+        SVC(), {"C": sb.Real(0.1, 10.0)}, n_iter=2, policy=sb.RandomSearch, store=tmp_path / "run"
+    )
+    with sb.record(policy, tmp_path / "run"), pytest.raises(StoreLocked):
+        searched.fit(X, Y)
+    with pytest.raises(SpecificationDiffers, match="kind: stored 'record', given 'search'"):
+        searched.fit(X, Y)
+    assert clone(searched).store == tmp_path / "run"
+
+
+def test_a_frame_is_the_same_data_in_another_process(tmp_path):
+    code = (
+        "import sys, pandas, scalable_bandits as sb; from sklearn.datasets import load_iris\n"
+        "from sklearn.linear_model import LogisticRegression; from sklearn.preprocessing import OrdinalEncoder\n"
+        "from sklearn.pipeline import make_pipeline; from scalable_bandits.integrations.sklearn import BanditSearchCV\n"
+        "X, y = load_iris(return_X_y=True, as_frame=True)\n"
+        "X['kind'] = [('left', 'right')[i % 2] for i in range(len(X))]\n"
+        "X['state'] = pandas.Categorical([('on', 'off', 'idle')[i % 3] for i in range(len(X))])\n"
+        "made = BanditSearchCV(make_pipeline(OrdinalEncoder(), LogisticRegression()),\n"
+        "                      {'logisticregression__C': [.1, 1]}, n_iter=2, cv=2, policy=sb.RandomSearch,\n"
+        "                      store=sys.argv[1], error_score=0.0)\n"
+        "made.fit(X, y.map({0: 'a', 1: 'b', 2: 'c'})); print(made.cv_results_['mean_fit_time'].tolist())"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "run")]
+    first, second = (subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2))
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert first.stdout == second.stdout  # times: those of the store
+
+
+def test_scores_that_are_missing_are_noticed(tmp_path):
+    """Of a recording that was made without a search's log."""
+    space = sb.SearchSpace({"C": sb.Real(0.1, 10.0)})
+    policy = sb.RandomSearch(space)
+    with sb.record(policy, tmp_path / "run") as recording:
+        policy.tell(policy.ask(), 1.0)
+        log = SearchLog(TicketLog(recording.store), space)
+        with pytest.raises(StoreDamaged, match="1 values and 0 failures of a search, but the scores of 0 and 0"):
+            CandidateSearch(policy, None, 3).resume(log)
