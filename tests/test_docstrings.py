@@ -24,6 +24,7 @@ MODULES = (
     "formulas.confidence",
     "formulas.information_gain",
     "formulas.rates",
+    "integrations.optuna",
     "kernels",
     "plots",
     "policies",

@@ -41,6 +41,7 @@ LAYERS = (
     "analysis",
     "plots",
     "report",
+    "integrations",
     "cli",
     "__main__",
     "__init__",
@@ -66,6 +67,7 @@ WHERE = {
     "zarr": lambda path: path.parts[0] in ("execution", "store"),
     "icechunk": lambda path: path.parts[0] == "store",
     "jinja2": lambda path: path.parts[0] == "report",
+    "optuna": lambda path: path.parts[0] == "integrations",
     "typer": lambda path: path.parts[0] in ("cli", "__main__.py"),
     "click": lambda path: path.parts[0] in ("cli", "__main__.py"),
 }

@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import optuna
+
+try:
+    import optuna
+except ImportError as error:
+    raise ImportError(f"{error}; pip install 'scalable_bandits[optuna]'") from error
+
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import FrozenTrial, TrialState
@@ -93,10 +98,11 @@ class BanditSampler(BaseSampler):
         self._history: StudyHistory | None = None
         self._advisers: dict[tuple[Key, ...], Adviser] = {}  # the last used comes last
         self._chosen: dict[int, dict[Key, Any]] = {}  # values of running trials, by number
+        self._begun: set[int] = set()  # numbers of the trials of this process
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the arguments alone, from which the rest follows."""
-        cache = ("_lock", "_history", "_advisers", "_chosen")
+        cache = ("_lock", "_history", "_advisers", "_chosen", "_begun")
         return {name: value for name, value in vars(self).items() if name not in cache}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -172,14 +178,23 @@ class BanditSampler(BaseSampler):
         return sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Prepare the independent sampler for a trial."""
+        """Prepare for a trial that begins.
+
+        Parameters
+        ----------
+        study
+            Study of the trial.
+        trial
+            Trial that begins.
+        """
+        self._begun.add(trial.number)  # without the lock, which may be held for long
         if self._independent_sampler is not None:
             self._independent_sampler.before_trial(study, trial)
 
     def after_trial(
         self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
     ) -> None:
-        """Inform the independent sampler of a trial that ends.
+        """Forget the values that were chosen for a trial that ends.
 
         Parameters
         ----------
@@ -192,6 +207,9 @@ class BanditSampler(BaseSampler):
         values
             Values (1,) that it returned, if it did.
         """
+        self._begun.discard(trial.number)
+        with self._lock:
+            self._chosen.pop(trial.number, None)
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
 
@@ -220,13 +238,16 @@ class BanditSampler(BaseSampler):
 
     # ---- the policies
 
+    def _history_of(self, study: optuna.Study) -> StudyHistory:
+        """Return the history of a study, as it was read last."""
+        if self._history is None or not self._history.is_of(study):
+            self._history, self._advisers, self._chosen = StudyHistory(study), {}, {}
+        return self._history
+
     def _read(self, study: optuna.Study) -> StudyHistory:
         """Return the history of a study, up to date."""
         _refuse_several_objectives(study)
-        history = self._history
-        if history is None or not history.is_of(study):
-            history = self._history = StudyHistory(study)
-            self._advisers, self._chosen = {}, {}
+        history = self._history_of(study)
         history.update(study._storage.get_all_trials(study._study_id, deepcopy=False))
         return history
 
@@ -252,9 +273,7 @@ class BanditSampler(BaseSampler):
         adviser = self._adviser(history, distributions)
         if adviser is None:
             return {}
-        internal = adviser.choose(history, trial)
-        running = {each.number for each in history.running}
-        self._chosen = {number: values for number, values in self._chosen.items() if number in running}
+        internal = adviser.choose(history, trial, self._begun)
         chosen = self._chosen.setdefault(trial.number, {})
         for attribute, part in attributes_of(internal, len(chosen)).items():
             study._storage.set_trial_system_attr(trial._trial_id, attribute, part)
@@ -266,11 +285,9 @@ class BanditSampler(BaseSampler):
         self, study: optuna.Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
     ) -> dict[str, Any]:
         """Return the values of a parameter and of those that occur together with it; empty if that is not known."""
+        history, key = self._history_of(study), key_of(name, distribution)
         chosen = self._chosen.get(trial.number, {})
-        history = self._history
-        if history is None or not history.is_of(study):
-            history = self._read(study)
-        elif (key := key_of(name, distribution)) in chosen:
+        if key in chosen:
             return {name: chosen[key]}
         together = history.groups.around(name, distribution)
         return self._choose(study, self._read(study), trial, together) if together else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 from optuna.trial import FrozenTrial
@@ -12,12 +12,12 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.integrations.optuna_history import Outcome, StudyHistory
 from scalable_bandits.integrations.optuna_space import TrialSpace, is_silent
-from scalable_bandits.kernels import Matern
 from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.spaces import SearchSpace
 
 MakePolicy = Callable[[SearchSpace, int, bool], Policy]
 NEAR = 16  # number of trials before one among which a silent one is taken to be choosing at the same time
+MOST_REPEATED = 3  # number of times that a policy is asked again if it chooses what is running
 
 
 def default_policy(space: SearchSpace, seed: int, minimize: bool) -> Policy:
@@ -32,7 +32,7 @@ def default_policy(space: SearchSpace, seed: int, minimize: bool) -> Policy:
     minimize
         Whether small values are better.
     """
-    return GPEI(space, Matern(0.3, nu=2.5), noise=0.05, regularization=0.0025, seed=seed)
+    return GPEI(space, seed=seed)
 
 
 class Adviser:
@@ -69,6 +69,7 @@ class Adviser:
             checks.refuse("policy", self.policy, "a function (space, seed, minimize) that returns a policy")
         self._sign = 1.0 if getattr(self.policy, "minimize", False) == minimize else -1.0
         self._told = 0  # number of the history's outcomes
+        self._failed: list[Floats] = []  # points (p,) without a value
 
     def follow(self, history: StudyHistory, number: int | None = None) -> list[Floats]:
         """Tell the policy what ended, and return the points (p,) of the running trials, in their order.
@@ -87,7 +88,9 @@ class Adviser:
         known = [(outcome.trial, point) for outcome, point in ended] + pending
         self._number_points([point for _, point in sorted(known, key=lambda pair: pair[0].number)])
         for failed, outcomes in itertools.groupby(ended, key=lambda pair: pair[0].value is None):
-            if not failed:
+            if failed:
+                self._failed += [point for _, point in outcomes]
+            else:
                 self._tell(list(outcomes))
         self._told = len(history.outcomes)
         return [point for _, point in pending]
@@ -106,7 +109,7 @@ class Adviser:
         values = np.array([outcome.value for outcome, _ in outcomes], dtype=np.float64)
         self.policy.tell(np.array([point for _, point in outcomes]), self._sign * values)
 
-    def choose(self, history: StudyHistory, trial: FrozenTrial) -> dict[str, float]:
+    def choose(self, history: StudyHistory, trial: FrozenTrial, own: Collection[int] = ()) -> dict[str, float]:
         """Return the values chosen for a trial by name, in Optuna's internal form.
 
         Parameters
@@ -115,14 +118,29 @@ class Adviser:
             History of the study.
         trial
             Trial that the values are for.
+        own
+            Numbers of the trials of this process.
         """
         pending = self.follow(history, trial.number)
-        numbers = self.policy.domain.find(np.array(pending)) if pending else np.empty(0, dtype=np.int64)
+        excluded = [*self._failed, *pending]
+        numbers = self.policy.domain.find(np.array(excluded)) if excluded else np.empty(0, dtype=np.int64)
         self.policy.pending_points.exclude([number for number in numbers.tolist() if number >= 0])
-        near = range(trial.number - NEAR, trial.number)
-        silent = sum(other.number in near and is_silent(other) for other in history.running)
-        try:  # what the others choose is asked for first
-            setting = self.policy.ask(silent + 1)[-1]
+        running = {tuple(point) for point in pending}
+        try:
+            chosen = self._ask(1 + self._choosing(history, trial, own))
+            for _ in range(MOST_REPEATED):
+                if tuple(chosen) in running:
+                    chosen = self._ask(1)
         finally:
             self.policy.abandon()
-        return self.space.internal(setting)
+        return self.space.internal(chosen)
+
+    def _ask(self, count: int) -> Floats:
+        """Return the last (p,) of the next points."""
+        setting = self.policy.ask(count)[-1]
+        return self.space.space.parse(setting)[0][0]
+
+    def _choosing(self, history: StudyHistory, trial: FrozenTrial, own: Collection[int]) -> int:
+        """Return the number of trials of other processes that seem to be choosing now, and go first."""
+        near = range(trial.number - NEAR, trial.number)
+        return sum(other.number in near and other.number not in own and is_silent(other) for other in history.running)

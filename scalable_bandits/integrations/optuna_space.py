@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Categorical, Integer, Parameter, SearchSpace
@@ -123,13 +123,16 @@ class TrialSpace:
         return SearchSpace(self._parameters)
 
     def point(self, trial: FrozenTrial) -> Floats | None:
-        """Return the point (p,) of a trial; None if a value is not known yet, or not in its distribution."""
+        """Return the point (p,) of a trial; None if a value is not known, or not in its distribution.
+
+        Where a trial has not come to suggesting a parameter, its value is the one that was chosen for it.
+        """
         proposed: dict[str, float] | None = None
         numbers = []
         for name, distribution in self.distributions.items():
             if name in trial.params:
                 internal = _internal(distribution, trial.params[name])
-            elif trial.state.is_finished():
+            elif trial.state == TrialState.COMPLETE:
                 return None
             else:
                 proposed = _proposed(trial, self.distributions) if proposed is None else proposed
@@ -140,9 +143,8 @@ class TrialSpace:
             numbers.append(number)
         return np.array(numbers)
 
-    def internal(self, setting: Mapping[str, Any]) -> dict[str, float]:
-        """Return the values of a setting, in Optuna's internal form, by name."""
-        (point,), _ = self.space.parse(setting)
+    def internal(self, point: Floats) -> dict[str, float]:
+        """Return the values at a point (p,), in Optuna's internal form, by name."""
         return {
             name: internal_of(distribution, number)
             for (name, distribution), number in zip(self.distributions.items(), point.tolist(), strict=True)
@@ -157,7 +159,7 @@ def _internal(distribution: BaseDistribution, value: Any) -> float | None:
 
 
 def _proposed(trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]) -> dict[str, float]:
-    """Return the values, in internal form, that a running trial will have as soon as it suggests them."""
+    """Return the values, in internal form, that were chosen for a trial, also those that it has not suggested yet."""
     found: dict[str, float] = {}
     for key, values in trial.system_attrs.items():
         if key.startswith(PROPOSED):
