@@ -1,42 +1,21 @@
-"""The sampler for Optuna: Optuna's own tests of samplers, and what this one promises beyond them."""
+"""The sampler for Optuna: what it promises beyond Optuna's own tests, which are in `test_optuna_suite.py`."""
 
 import functools
 import importlib
 import math
 import pickle
 import sys
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.samplers import BaseSampler
-from optuna.testing import pytest_samplers
 from optuna.trial import TrialState
 
 import scalable_bandits as sb
 from scalable_bandits.integrations.optuna import BanditSampler
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-
-class OfSampler:
-    @pytest.fixture
-    def sampler(self) -> Callable[[], BaseSampler]:
-        return functools.partial(BanditSampler, seed=0)
-
-
-class TestBasic(OfSampler, pytest_samplers.BasicSamplerTestCase):
-    pass
-
-
-class TestRelative(OfSampler, pytest_samplers.RelativeSamplerTestCase):
-    pass
-
-
-class TestSingleObjective(OfSampler, pytest_samplers.SingleOnlySamplerTestCase):
-    pass
 
 
 # ---- what policies are told
