@@ -22,6 +22,7 @@ from scalable_bandits.integrations.optuna_adviser import Adviser, MakePolicy, de
 from scalable_bandits.integrations.optuna_history import Key, StudyHistory, key_of
 from scalable_bandits.integrations.optuna_space import TrialSpace, attributes_of, value_of
 from scalable_bandits.policies import Policy
+from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.randomness import derived_seed
 
 __all__ = ["BanditSampler"]
@@ -45,6 +46,9 @@ class BanditSampler(BaseSampler):
     group
         Whether parameters that only some trials have are chosen by policies of their own, one for those that occur
         together; otherwise they are left to `independent_sampler`.
+    avoid_failures
+        Whether the settings of failed trials are avoided; False where trials fail for other reasons than their setting,
+        such as Ctrl-C or a machine that is switched off.
 
     Raises
     ------
@@ -59,8 +63,8 @@ class BanditSampler(BaseSampler):
     - Completed trials are told to the policy. Trials that run, in this or another process, are pending.
     - A pruned trial is told with the last value that it reported, or with the median of the trials completed before it
       if that is worse: what it would have reached in the end is not known.
-    - A trial that failed, was pruned without a value, or returned an infinite value or one above 1e100 in size, has no
-      value.
+    - Where a trial failed, was pruned without a report, or returned an infinite value or one above 1e100 in size, the
+      policy is told of a failure.
     - A parameter is chosen by a policy from the second trial on; a value that an enqueued trial has and that its
       distribution does not contain is not told.
 
@@ -82,6 +86,7 @@ class BanditSampler(BaseSampler):
         seed: int | None = None,
         independent_sampler: BaseSampler | None = None,
         group: bool = True,
+        avoid_failures: bool = True,
     ):
         if policy is not None and not callable(policy):
             checks.refuse("policy", policy, "a function (space, seed, minimize) that returns a policy, or None")
@@ -91,6 +96,7 @@ class BanditSampler(BaseSampler):
         self._seed = _random_seed() if seed is None else checks.integer("seed", seed, 0)
         self._independent_sampler = independent_sampler
         self._group = checks.flag("group", group)
+        self._avoid_failures = checks.flag("avoid_failures", avoid_failures)
         self._clear()
 
     def _clear(self) -> None:
@@ -241,7 +247,8 @@ class BanditSampler(BaseSampler):
     def _history_of(self, study: optuna.Study) -> StudyHistory:
         """Return the history of a study, as it was read last."""
         if self._history is None or not self._history.is_of(study):
-            self._history, self._advisers, self._chosen = StudyHistory(study), {}, {}
+            self._history = StudyHistory(study, self._avoid_failures)
+            self._advisers, self._chosen = {}, {}
         return self._history
 
     def _read(self, study: optuna.Study) -> StudyHistory:
@@ -273,7 +280,10 @@ class BanditSampler(BaseSampler):
         adviser = self._adviser(history, distributions)
         if adviser is None:
             return {}
-        internal = adviser.choose(history, trial, self._begun)
+        try:
+            internal = adviser.choose(history, trial, self._begun)
+        except AllFailed:  # what failed by accident has another chance
+            return {}
         chosen = self._chosen.setdefault(trial.number, {})
         for attribute, part in attributes_of(internal, len(chosen)).items():
             study._storage.set_trial_system_attr(trial._trial_id, attribute, part)

@@ -32,7 +32,7 @@ def default_policy(space: SearchSpace, seed: int, minimize: bool) -> Policy:
     minimize
         Whether small values are better.
     """
-    return GPEI(space, seed=seed)
+    return GPEI(space, seed=seed, minimize=minimize)
 
 
 class Adviser:
@@ -67,9 +67,8 @@ class Adviser:
         self.policy = make_policy(space.space, seed, minimize)
         if not isinstance(self.policy, Policy):
             checks.refuse("policy", self.policy, "a function (space, seed, minimize) that returns a policy")
-        self._sign = 1.0 if getattr(self.policy, "minimize", False) == minimize else -1.0
+        self._sign = 1.0 if self.policy.minimize == minimize else -1.0
         self._told = 0  # number of the history's outcomes
-        self._failed: list[Floats] = []  # points (p,) without a value
 
     def follow(self, history: StudyHistory, number: int | None = None) -> list[Floats]:
         """Tell the policy what ended, and return the points (p,) of the running trials, in their order.
@@ -88,10 +87,11 @@ class Adviser:
         known = [(outcome.trial, point) for outcome, point in ended] + pending
         self._number_points([point for _, point in sorted(known, key=lambda pair: pair[0].number)])
         for failed, outcomes in itertools.groupby(ended, key=lambda pair: pair[0].value is None):
-            if failed:
-                self._failed += [point for _, point in outcomes]
-            else:
+            if not failed:
                 self._tell(list(outcomes))
+                continue
+            for _, point in outcomes:
+                self.policy.tell_failure(point[None])
         self._told = len(history.outcomes)
         return [point for _, point in pending]
 
@@ -122,9 +122,8 @@ class Adviser:
             Numbers of the trials of this process.
         """
         pending = self.follow(history, trial.number)
-        excluded = [*self._failed, *pending]
-        numbers = self.policy.domain.find(np.array(excluded)) if excluded else np.empty(0, dtype=np.int64)
-        self.policy.pending_points.exclude([number for number in numbers.tolist() if number >= 0])
+        numbers = self.policy.domain.find(np.array(pending)) if pending else np.empty(0, dtype=np.int64)
+        self.policy.pending_points.replace([number for number in numbers.tolist() if number >= 0], reissue=False)
         running = {tuple(point) for point in pending}
         try:
             chosen = self._ask(1 + self._choosing(history, trial, own))

@@ -102,6 +102,8 @@ class StudyHistory:
     ----------
     study
         Study with one objective.
+    failures
+        Whether failed trials are among the outcomes.
 
     Attributes
     ----------
@@ -113,11 +115,12 @@ class StudyHistory:
         Parameters that occur together.
     """
 
-    def __init__(self, study: optuna.Study):
+    def __init__(self, study: optuna.Study, failures: bool = True):
         self.minimize = study.directions[0] != StudyDirection.MAXIMIZE
         self.outcomes: list[Outcome] = []
         self.running: list[FrozenTrial] = []
         self.groups = ParameterGroups()
+        self._failures = failures
         self._study_id = study._study_id
         self._storage = weakref.ref(study._storage)
         self._seen = 0  # numbers below were read
@@ -161,7 +164,8 @@ class StudyHistory:
                 bisect.insort(self._values, value if self.minimize else -value)
         elif value is not None:
             value = self._pruned(value)
-        self.outcomes.append(Outcome(trial, value))
+        if self._failures or trial.state != TrialState.FAIL:
+            self.outcomes.append(Outcome(trial, value))
 
     def _pruned(self, last: float) -> float:
         """Return the worse of a pruned trial's last report and the median of the completed trials before it."""

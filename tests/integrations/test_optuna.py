@@ -105,6 +105,33 @@ def test_a_setting_that_fails_is_not_asked_for_again():
     assert len(set(chosen)) == len(chosen)
 
 
+def test_failures_that_are_not_avoided():
+    """The setting is chosen again; one without a value is avoided all the same."""
+    study = optuna.create_study(sampler=BanditSampler(seed=0, avoid_failures=False))
+    added(study, 1.0, 5.0)
+    first = study.ask({"x": X})
+    study.tell(first, state=TrialState.FAIL)
+    second = study.ask({"x": X})
+    study.tell(second, math.inf)
+    assert second.params == first.params
+    assert study.ask({"x": X}).params != first.params
+
+
+def test_a_space_of_which_everything_failed():
+    """The study goes on, with random values."""
+    study = optuna.create_study(sampler=BanditSampler(seed=0))
+
+    def objective(trial):
+        value = trial.suggest_categorical("c", [1, 2, 3])
+        if 0 < trial.number < 12:
+            raise ArithmeticError
+        return value
+
+    study.optimize(objective, n_trials=18, catch=ArithmeticError)
+    assert study.best_value == 1
+    assert {each["c"] for each in params(study)} == {1, 2, 3}
+
+
 @pytest.mark.parametrize(("direction", "sign"), [("minimize", 1.0), ("maximize", -1.0)])
 def test_pruned_trials(direction, sign):
     """The last report, or the median of what was completed before if that is worse; none without a report."""
@@ -480,6 +507,8 @@ def test_refusals():
         BanditSampler(seed=-1)
     with pytest.raises(ValueError, match=r"^independent_sampler: got 3; allowed: a sampler of Optuna, or None"):
         BanditSampler(independent_sampler=3)
+    with pytest.raises(ValueError, match=r"^avoid_failures: got 'no'; allowed: True or False"):
+        BanditSampler(avoid_failures="no")
     with pytest.raises(TypeError):
         BanditSampler(lambda space, seed, minimize: None)
     study = optuna.create_study(sampler=BanditSampler(policy=lambda space, seed, minimize: "GPEI"))
