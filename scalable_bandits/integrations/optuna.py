@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ class BanditSampler(BaseSampler):
         trial
             Trial that begins.
         """
-        with self._lock:
+        with self._caches():
             return self._read(study).groups.of_all_trials()
 
     def sample_relative(
@@ -153,7 +154,7 @@ class BanditSampler(BaseSampler):
         if not search_space:
             _refuse_several_objectives(study)
             return {}
-        with self._lock:
+        with self._caches():
             return self._choose(study, self._read(study), trial, search_space)
 
     def sample_independent(
@@ -174,7 +175,7 @@ class BanditSampler(BaseSampler):
         """
         _refuse_several_objectives(study)
         if self._group:
-            with self._lock:
+            with self._caches():
                 found = self._chosen_together(study, trial, param_name, param_distribution)
             if param_name in found:
                 return found[param_name]
@@ -234,7 +235,7 @@ class BanditSampler(BaseSampler):
         ValueError
             If the completed trials have no parameter in common.
         """
-        with self._lock:
+        with self._caches():
             history = self._read(study)
             adviser = self._adviser(history, history.groups.of_all_trials())
             if adviser is None:
@@ -243,6 +244,16 @@ class BanditSampler(BaseSampler):
             return adviser.policy
 
     # ---- the policies
+
+    @contextmanager
+    def _caches(self) -> Iterator[None]:
+        """Keep other threads out, and drop the caches after an error or Ctrl-C, which may leave them half changed."""
+        with self._lock:
+            try:
+                yield
+            except BaseException:
+                self._history = None
+                raise
 
     def _history_of(self, study: optuna.Study) -> StudyHistory:
         """Return the history of a study, as it was read last."""

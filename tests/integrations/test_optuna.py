@@ -198,6 +198,30 @@ def test_trials_of_an_earlier_study():
     assert [x for x, _ in told(study)] == [3.0, 2.0, 1.0]
 
 
+def test_ctrl_c_while_a_policy_is_told():
+    """It is told of each trial once, all the same."""
+
+    class Interrupted(Spy):
+        stop = False
+
+        def observe(self, candidate, y, noise_variance=None):
+            if y == -3.0 and Interrupted.stop:
+                Interrupted.stop = False
+                raise KeyboardInterrupt
+            super().observe(candidate, y, noise_variance)
+
+    study = optuna.create_study(sampler=BanditSampler(policy=lambda space, seed, minimize: Interrupted(space)))
+    for value in (1.0, 2.0, 3.0):
+        added(study, value, value)
+        if value == 1.0:
+            study.ask({"x": X})
+    Interrupted.stop = True
+    with pytest.raises(KeyboardInterrupt):
+        study.ask({"x": X})
+    study.ask({"x": X})
+    assert told(study) == [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]
+
+
 def test_one_sampler_for_two_studies():
     sampler = BanditSampler(policy=spy, seed=0)
     for value in (1.0, 2.0):
