@@ -25,6 +25,7 @@ MODULES = (
     "formulas.information_gain",
     "formulas.rates",
     "integrations.sklearn",
+    "integrations.optuna",
     "kernels",
     "plots",
     "policies",

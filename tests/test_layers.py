@@ -69,6 +69,7 @@ WHERE = {
     "jinja2": lambda path: path.parts[0] == "report",
     "sklearn": lambda path: path.parts[0] == "integrations",
     "joblib": lambda path: path.parts[0] == "integrations",
+    "optuna": lambda path: path.parts[0] == "integrations",
     "typer": lambda path: path.parts[0] in ("cli", "__main__.py"),
     "click": lambda path: path.parts[0] in ("cli", "__main__.py"),
 }

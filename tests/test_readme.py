@@ -43,6 +43,14 @@ def test_tuning(capsys, tmp_path, monkeypatch):
     assert (tmp_path / "tuning.zarr").is_dir()
 
 
+def test_integrations():
+    """A study of Optuna, then another policy in it."""
+    namespace = run("docs/integrations.md")
+    assert len(namespace["study"].trials) == 50
+    assert namespace["study"].best_params["depth"] in (6, 7, 8)
+    assert namespace["policy"].space.names == ("depth", "rate")
+
+
 def test_research(capsys, tmp_path, monkeypatch):
     """Runs, a cover, a drifting function, several priors, a study."""
     monkeypatch.chdir(tmp_path)

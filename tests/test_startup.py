@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-HEAVY = ("dask", "distributed", "zarr", "matplotlib", "xarray", "pandas", "rich", "typer", "sklearn")
+HEAVY = ("dask", "distributed", "zarr", "matplotlib", "xarray", "pandas", "rich", "typer", "sklearn", "optuna")
 
 
 def fresh(code: str) -> list[str]:

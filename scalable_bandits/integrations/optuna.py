@@ -1,0 +1,323 @@
+"""A sampler for Optuna that asks a policy of this package."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+try:
+    import optuna
+except ImportError as error:
+    raise ImportError(f"{error}; pip install 'scalable_bandits[optuna]'") from error
+
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.trial import FrozenTrial, TrialState
+
+from scalable_bandits import checks
+from scalable_bandits.integrations.optuna_adviser import Adviser, MakePolicy, default_policy
+from scalable_bandits.integrations.optuna_history import Key, StudyHistory, key_of
+from scalable_bandits.integrations.optuna_space import TrialSpace, attributes_of, value_of
+from scalable_bandits.policies import Policy
+from scalable_bandits.policies.pending import AllFailed
+from scalable_bandits.randomness import derived_seed
+
+__all__ = ["BanditSampler"]
+
+FEWEST_KEPT = 32  # number of policies that are kept, at least; others are made again from the history
+
+
+class BanditSampler(BaseSampler):
+    """Optuna sampler that asks a policy of this package.
+
+    Parameters
+    ----------
+    policy
+        Function ``(space, seed, minimize)`` that makes a policy from a `SearchSpace`, a seed and whether small values
+        are better; the package's default policy if not given.
+    seed
+        Seed of the policies and of random values; a random one if not given. Several processes that share a storage may
+        have the same seed.
+    independent_sampler
+        Sampler of the parameters that no policy chooses; if not given, their values are uniform.
+    group
+        Whether parameters that only some trials have are chosen by policies of their own, one for those that occur
+        together; otherwise they are left to `independent_sampler`.
+    avoid_failures
+        Whether the settings of failed trials are avoided; False where trials fail for other reasons than their setting,
+        such as Ctrl-C or a machine that is switched off.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid; when it samples, if the study has several objectives.
+
+    Notes
+    -----
+    Everything that the sampler chooses is a function of its arguments and of the trials in the study's storage. What it
+    keeps in memory is a cache: a sampler that is made again, pickled, or used in several processes goes on alike.
+
+    - Completed trials are told to the policy. Trials that run, in this or another process, are pending.
+    - A pruned trial is told with the last value that it reported, or with the median of the trials completed before it
+      if that is worse: what it would have reached in the end is not known.
+    - Where a trial failed, was pruned without a report, or returned an infinite value or one above 1e100 in size, the
+      policy is told of a failure.
+    - A parameter is chosen by a policy from the second trial on; a value that an enqueued trial has and that its
+      distribution does not contain is not told.
+
+    Examples
+    --------
+    >>> import optuna
+    >>> from scalable_bandits.integrations.optuna import BanditSampler
+    >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
+    >>> study = optuna.create_study(sampler=BanditSampler(seed=1))
+    >>> study.optimize(lambda trial: (trial.suggest_float("x", -5, 5) - 2) ** 2, n_trials=20)
+    >>> round(study.best_params["x"])
+    2
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: MakePolicy | None = None,
+        seed: int | None = None,
+        independent_sampler: BaseSampler | None = None,
+        group: bool = True,
+        avoid_failures: bool = True,
+    ):
+        if policy is not None and not callable(policy):
+            checks.refuse("policy", policy, "a function (space, seed, minimize) that returns a policy, or None")
+        if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
+            checks.refuse("independent_sampler", independent_sampler, "a sampler of Optuna, or None")
+        self._make_policy = default_policy if policy is None else policy
+        self._seed = _random_seed() if seed is None else checks.integer("seed", seed, 0)
+        self._independent_sampler = independent_sampler
+        self._group = checks.flag("group", group)
+        self._avoid_failures = checks.flag("avoid_failures", avoid_failures)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._lock = threading.RLock()  # threads share the sampler
+        self._history: StudyHistory | None = None
+        self._advisers: dict[tuple[Key, ...], Adviser] = {}  # the last used comes last
+        self._chosen: dict[int, dict[Key, Any]] = {}  # values of running trials, by number
+        self._begun: set[int] = set()  # numbers of the trials of this process
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the arguments alone, from which the rest follows."""
+        cache = ("_lock", "_history", "_advisers", "_chosen", "_begun")
+        return {name: value for name, value in vars(self).items() if name not in cache}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._clear()
+
+    def reseed_rng(self) -> None:
+        """Draw another seed, for the policies that are made from now on and for random values."""
+        self._seed = _random_seed()
+        if self._independent_sampler is not None:
+            self._independent_sampler.reseed_rng()
+
+    # ---- what Optuna calls
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """Return the distributions, by name, of the parameters that all completed trials have alike.
+
+        Parameters
+        ----------
+        study
+            Study with one objective.
+        trial
+            Trial that begins.
+        """
+        with self._caches():
+            return self._read(study).groups.of_all_trials()
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return the values that a policy chooses for a trial, by name.
+
+        Parameters
+        ----------
+        study
+            Study with one objective.
+        trial
+            Trial that begins.
+        search_space
+            Distributions by name, as `infer_relative_search_space` returns them, or some of them.
+        """
+        if not search_space:
+            _refuse_several_objectives(study)
+            return {}
+        with self._caches():
+            return self._choose(study, self._read(study), trial, search_space)
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Return the value of a parameter that is not in the relative search space.
+
+        Parameters
+        ----------
+        study
+            Study with one objective.
+        trial
+            Trial that runs.
+        param_name
+            Name of the parameter.
+        param_distribution
+            Distribution of the parameter.
+        """
+        _refuse_several_objectives(study)
+        if self._group:
+            with self._caches():
+                found = self._chosen_together(study, trial, param_name, param_distribution)
+            if param_name in found:
+                return found[param_name]
+        sampler = self._independent_sampler
+        if sampler is None:
+            sampler = RandomSampler(derived_seed(self._seed, "independent", trial.number, param_name) % 2**32)
+        return sampler.sample_independent(study, trial, param_name, param_distribution)
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        """Prepare for a trial that begins.
+
+        Parameters
+        ----------
+        study
+            Study of the trial.
+        trial
+            Trial that begins.
+        """
+        self._begun.add(trial.number)  # without the lock, which may be held for long
+        if self._independent_sampler is not None:
+            self._independent_sampler.before_trial(study, trial)
+
+    def after_trial(
+        self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        """Forget the values that were chosen for a trial that ends.
+
+        Parameters
+        ----------
+        study
+            Study of the trial.
+        trial
+            Trial that ends.
+        state
+            How it ends.
+        values
+            Values (1,) that it returned, if it did.
+        """
+        self._begun.discard(trial.number)
+        with self._lock:
+            self._chosen.pop(trial.number, None)
+        if self._independent_sampler is not None:
+            self._independent_sampler.after_trial(study, trial, state, values)
+
+    # ---- for users
+
+    def current_policy(self, study: optuna.Study) -> Policy:
+        """Return the policy of the parameters that all completed trials have, told of all that ended.
+
+        Parameters
+        ----------
+        study
+            Study with one objective.
+
+        Raises
+        ------
+        ValueError
+            If the completed trials have no parameter in common.
+        """
+        with self._caches():
+            history = self._read(study)
+            adviser = self._adviser(history, history.groups.of_all_trials())
+            if adviser is None:
+                checks.refuse("study", study.study_name, "a study whose completed trials have a parameter in common")
+            adviser.follow(history)
+            return adviser.policy
+
+    # ---- the policies
+
+    @contextmanager
+    def _caches(self) -> Iterator[None]:
+        """Keep other threads out, and drop the caches after an error or Ctrl-C, which may leave them half changed."""
+        with self._lock:
+            try:
+                yield
+            except BaseException:
+                self._history = None
+                raise
+
+    def _history_of(self, study: optuna.Study) -> StudyHistory:
+        """Return the history of a study, as it was read last."""
+        if self._history is None or not self._history.is_of(study):
+            self._history = StudyHistory(study, self._avoid_failures)
+            self._advisers, self._chosen = {}, {}
+        return self._history
+
+    def _read(self, study: optuna.Study) -> StudyHistory:
+        """Return the history of a study, up to date."""
+        _refuse_several_objectives(study)
+        history = self._history_of(study)
+        history.update(study._storage.get_all_trials(study._study_id, deepcopy=False))
+        return history
+
+    def _adviser(self, history: StudyHistory, distributions: Mapping[str, BaseDistribution]) -> Adviser | None:
+        """Return the adviser of some parameters; None if no search space can hold any of them."""
+        key = tuple(key_of(name, each) for name, each in sorted(distributions.items()))
+        adviser = self._advisers.pop(key, None)
+        if adviser is None:
+            space = TrialSpace(distributions)
+            if not space.distributions:
+                return None
+            seed = derived_seed(self._seed, "policy", *space.distributions)
+            adviser = Adviser(space, self._make_policy, seed, history.minimize)
+        self._advisers[key] = adviser
+        while len(self._advisers) > max(FEWEST_KEPT, 2 * len(history.groups)):
+            del self._advisers[next(iter(self._advisers))]
+        return adviser
+
+    def _choose(
+        self, study: optuna.Study, history: StudyHistory, trial: FrozenTrial, distributions: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return the values of some parameters by name, and store them for the other processes."""
+        adviser = self._adviser(history, distributions)
+        if adviser is None:
+            return {}
+        try:
+            internal = adviser.choose(history, trial, self._begun)
+        except AllFailed:  # what failed by accident has another chance
+            return {}
+        chosen = self._chosen.setdefault(trial.number, {})
+        for attribute, part in attributes_of(internal, len(chosen)).items():
+            study._storage.set_trial_system_attr(trial._trial_id, attribute, part)
+        values = {name: value_of(distributions[name], each) for name, each in internal.items()}
+        chosen.update((key_of(name, distributions[name]), value) for name, value in values.items())
+        return values
+
+    def _chosen_together(
+        self, study: optuna.Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
+    ) -> dict[str, Any]:
+        """Return the values of a parameter and of those that occur together with it; empty if that is not known."""
+        history, key = self._history_of(study), key_of(name, distribution)
+        chosen = self._chosen.get(trial.number, {})
+        if key in chosen:
+            return {name: chosen[key]}
+        together = history.groups.around(name, distribution)
+        return self._choose(study, self._read(study), trial, together) if together else {}
+
+
+def _random_seed() -> int:
+    return int(np.random.SeedSequence().generate_state(1, np.uint64)[0]) >> 1
+
+
+def _refuse_several_objectives(study: optuna.Study) -> None:
+    if len(study.directions) > 1:
+        checks.refuse("study", f"{len(study.directions)} objectives", "a study with one objective")

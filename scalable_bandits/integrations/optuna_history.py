@@ -1,0 +1,179 @@
+"""Trials of an Optuna study: how they ended, which run, and which parameters occur together."""
+
+from __future__ import annotations
+
+import bisect
+import math
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from scalable_bandits.integrations.optuna_space import parameter_of
+from scalable_bandits.policies.measurements import LARGEST
+
+Key = tuple[str, str]  # name and description of a distribution
+
+
+def key_of(name: str, distribution: BaseDistribution) -> Key:
+    """Return a key that is equal for equal distributions of a name, also where choices cannot be hashed."""
+    return name, repr(distribution)
+
+
+class Outcome(NamedTuple):
+    """Finished trial."""
+
+    trial: FrozenTrial
+    value: float | None  # value to be told to a policy, in units of y; None for a failed evaluation
+
+
+class Group:
+    """Parameters that occur together: in the same completed trials, with the same distributions.
+
+    Attributes
+    ----------
+    distributions : dict
+        Distributions by name, without those of a single value and those that no search space can hold.
+    trials : int
+        Number of completed trials that have the parameters.
+    """
+
+    def __init__(self, keys: set[Key], trials: int):
+        self.keys, self.trials = keys, trials
+        self.distributions: dict[str, BaseDistribution] = {}
+
+
+class ParameterGroups:
+    """Partition of the parameters of completed trials into groups, refined as trials are added."""
+
+    def __init__(self) -> None:
+        self._trials = 0
+        self._group: dict[Key, Group] = {}
+        self._distributions: dict[Key, BaseDistribution] = {}
+
+    def __len__(self) -> int:
+        return len(set(map(id, self._group.values())))
+
+    def add(self, distributions: Mapping[str, BaseDistribution]) -> None:
+        """Add a completed trial by the distributions of its parameters."""
+        self._trials += 1
+        keys = {key_of(name, each): each for name, each in distributions.items()}
+        new = {key for key in keys if key not in self._group}
+        for group in {id(g): g for key in keys if (g := self._group.get(key)) is not None}.values():
+            inside = group.keys & keys.keys()
+            if len(inside) < len(group.keys):
+                self._set(Group(group.keys - inside, group.trials))
+            if len(inside) < len(group.keys):
+                group = self._set(Group(inside, group.trials))
+            group.trials += 1
+        if new:
+            self._distributions.update((key, keys[key]) for key in new if parameter_of(keys[key]) is not None)
+            self._set(Group(new, 1))
+
+    def _set(self, group: Group) -> Group:
+        known = {key: self._distributions[key] for key in sorted(group.keys) if key in self._distributions}
+        group.distributions = {name: each for (name, _), each in known.items()}
+        self._group.update(dict.fromkeys(group.keys, group))
+        return group
+
+    def of_all_trials(self) -> dict[str, BaseDistribution]:
+        """Return the distributions, by name, of the parameters that all completed trials have alike."""
+        for group in self._group.values():
+            if group.trials == self._trials:
+                return dict(group.distributions)
+        return {}
+
+    def around(self, name: str, distribution: BaseDistribution) -> dict[str, BaseDistribution]:
+        """Return the distributions, by name, of a parameter's group; empty if no completed trial has the parameter."""
+        group = self._group.get(key_of(name, distribution))
+        return {} if group is None or name not in group.distributions else dict(group.distributions)
+
+
+class StudyHistory:
+    """Trials of a study in the order in which they ended.
+
+    A function of the trials in the study's storage: two processes that read the same trials have the same history.
+
+    Parameters
+    ----------
+    study
+        Study with one objective.
+    failures
+        Whether failed trials are among the outcomes.
+
+    Attributes
+    ----------
+    outcomes : list of Outcome
+        Finished trials.
+    running : list of FrozenTrial
+        Running trials, by number.
+    groups : ParameterGroups
+        Parameters that occur together.
+    """
+
+    def __init__(self, study: optuna.Study, failures: bool = True):
+        self.minimize = study.directions[0] != StudyDirection.MAXIMIZE
+        self.outcomes: list[Outcome] = []
+        self.running: list[FrozenTrial] = []
+        self.groups = ParameterGroups()
+        self._failures = failures
+        self._study_id = study._study_id
+        self._storage = weakref.ref(study._storage)
+        self._seen = 0  # numbers below were read
+        self._unfinished: list[int] = []  # numbers below `seen` of trials that had not ended
+        self._values: list[float] = []  # of completed trials, the best first, with the sign of minimisation
+
+    def is_of(self, study: optuna.Study) -> bool:
+        """Return whether the history is that of a study."""
+        return self._storage() is study._storage and self._study_id == study._study_id
+
+    def update(self, trials: Sequence[FrozenTrial]) -> None:
+        """Add what is new among the trials of the study.
+
+        Parameters
+        ----------
+        trials
+            All trials of the study, by number.
+        """
+        count = trials[-1].number + 1 if trials else 0
+        found = trials if count == len(trials) else {trial.number: trial for trial in trials}
+        ended, self.running, unfinished = [], [], []
+        for number in (*self._unfinished, *range(self._seen, count)):
+            trial = found[number] if count == len(trials) or number in found else None
+            if trial is None or not trial.state.is_finished():
+                unfinished.append(number)
+            else:
+                ended.append(trial)
+            if trial is not None and trial.state == TrialState.RUNNING:
+                self.running.append(trial)
+        self._seen, self._unfinished = max(self._seen, count), unfinished
+        for trial in sorted(ended, key=_end):
+            self._add(trial)
+
+    def _add(self, trial: FrozenTrial) -> None:
+        value = trial.values[0] if trial.values and trial.state != TrialState.FAIL else None
+        if value is not None and not (math.isfinite(value) and abs(value) <= LARGEST):
+            value = None
+        if trial.state == TrialState.COMPLETE:
+            self.groups.add(trial.distributions)
+            if value is not None:
+                bisect.insort(self._values, value if self.minimize else -value)
+        elif value is not None:
+            value = self._pruned(value)
+        if self._failures or trial.state != TrialState.FAIL:
+            self.outcomes.append(Outcome(trial, value))
+
+    def _pruned(self, last: float) -> float:
+        """Return the worse of a pruned trial's last report and the median of the completed trials before it."""
+        if not self._values:
+            return last
+        median = self._values[len(self._values) // 2]
+        return max(last, median) if self.minimize else min(last, -median)
+
+
+def _end(trial: FrozenTrial) -> tuple[float, int]:
+    return (0.0 if trial.datetime_complete is None else trial.datetime_complete.timestamp()), trial.number
