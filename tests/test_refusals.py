@@ -341,8 +341,8 @@ class TestRefusedPolicies:
     @pytest.mark.parametrize(
         ("argument", "value"),
         [
-            *[("noise", value) for value in (0.0, -1.0, NAN, INF, "loud", None, [1.0, 2.0])],
-            *[("regularization", value) for value in (0.0, -1.0, NAN, INF, "some", None)],
+            *[("noise", value) for value in (0.0, -1.0, NAN, INF, "loud", [1.0, 2.0])],
+            *[("regularization", value) for value in (0.0, -1.0, NAN, INF, "some")],
             *[("delta", value) for value in (0.0, 1.0, -0.1, 1.1, NAN, "small", None)],
             *[("horizon", value) for value in (0, -1, 2.5, True, NAN, "long")],
             *[("seed", value) for value in (-1, 2**64, 1.5, "x", None)],
@@ -368,7 +368,7 @@ class TestRefusedPolicies:
         ("argument", "value"),
         [
             *[("engine", value) for value in ("fast", "", None, 3)],
-            *[("prior_mean", value) for value in (NAN, INF, "zero", np.zeros(3), np.zeros((30, 1)), [NAN] * 30, None)],
+            *[("prior_mean", value) for value in (NAN, INF, "zero", np.zeros(3), np.zeros((30, 1)), [NAN] * 30)],
             ("prior_mean", lambda points: NAN * points[:, 0]),
             ("prior_mean", lambda points: points),
             ("prior_mean", lambda points: np.zeros(7)),
@@ -408,7 +408,7 @@ class TestRefusedPolicies:
             ("IGPUCB", "confidence", "imprved", "did you mean 'improved'.*flynn-reeb.*"),
             ("GPTS", "samples", "al", "'auto', 'exact', 'pathwise'"),
             ("GPTS", "basis", None, "'fourier', 'quadrature'"),
-            ("GPEI", "incumbent", "max", "'mean', 'observation'"),
+            ("GPEI", "incumbent", "max", "'mean', 'observation', None"),
         ],
     )
     def test_one_of_a_few(self, name: str, argument: str, value: object, allowed: str) -> None:

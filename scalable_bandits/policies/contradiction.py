@@ -6,24 +6,20 @@ which a model that fits makes about 1 in size (Rasmussen & Williams 2006, eqs. 5
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.linalg import cho_solve
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.model import Model
 from scalable_bandits.posteriors.regression import covariances, positive_factor
-
-if TYPE_CHECKING:
-    from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 
 class ContradictedModel(UserWarning):
     """Observations do not fit the noise, the kernel or the scale that a policy was given."""
 
 
-FIRST = 20  # number of observations at the first check; the next ones are at twice as many
+FIRST_CHECK = 20  # number of observations at the first check; the next ones are at twice as many
 FEWEST_POINTS, MOST_POINTS = 10, 2000  # numbers of distinct points of a check
 TOO_LARGE, TOO_SMALL = 4.0, 0.05  # size of the errors (root mean square) that no chance explains
 
@@ -47,19 +43,28 @@ def leave_one_out_errors(kernel: Kernel, x: Floats, residuals: Floats, noise_var
     return np.asarray((inverse @ residuals) / np.sqrt(inverse.diagonal()))
 
 
-def contradiction(policy: GaussianProcessPolicy) -> str | None:
-    """Return in words how the observations contradict the model of a policy; None if they do not."""
-    model = policy.model
-    if model.forgets or policy.prior_kernel.epsilon:
+def contradiction(model: Model, noise: float, rounds: int) -> str | None:
+    """Return in words how the observations contradict a model; None if they do not.
+
+    Parameters
+    ----------
+    model
+        Model with its observations.
+    noise
+        Standard deviation R of the noise that was given, in units of y.
+    rounds
+        Number of observations.
+    """
+    if model.forgets or model.kernel.epsilon:
         return None
     numbers, averages, noise_variances = model.observations.collapsed()
     if not FEWEST_POINTS <= len(numbers) <= MOST_POINTS:
         return None
-    x = policy.domain.coordinates(numbers)
+    x = model.domain.coordinates(numbers)
     values = model.averages()[1]
     spread = float(values.std())
-    if len(values) == policy.rounds and policy.noise > spread > 0.0:  # averages of repeats have less noise
-        return f"noise={policy.noise:.3g} is larger than the spread of y, {spread:.3g}"
+    if len(values) == rounds and noise > spread > 0.0:  # averages of repeats have less noise
+        return f"noise={noise:.3g} is larger than the spread of y, {spread:.3g}"
     errors = leave_one_out_errors(model.kernel, x, averages - model.prior_mean(x), noise_variances)
     size = float(np.sqrt(np.mean(errors**2)))
     if TOO_SMALL <= size <= TOO_LARGE:

@@ -16,8 +16,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.mixed import with_categories
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.best import Observations
-from scalable_bandits.policies.contradiction import FIRST as FIRST_CHECK
-from scalable_bandits.policies.contradiction import ContradictedModel, contradiction
+from scalable_bandits.policies.contradiction import FIRST_CHECK, ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
 from scalable_bandits.policies.measurements import ROUNDING, Noise, noise_floor
 from scalable_bandits.posteriors import (
@@ -359,12 +358,11 @@ class GaussianProcessPolicy(Policy):
         if self.learns_noise or self.rounds < self._next_check:
             return
         self._next_check = 2 * self.rounds
-        found = contradiction(self)
+        found = contradiction(self._model, self.noise, self.rounds)
         if found is not None:
             self._next_check = sys.maxsize
-            advice = f"without kernel and noise, {type(self).__name__}(space) would learn both"
-            text = f"{type(self).__name__}: after {self.rounds} observations, {found} ({advice})"
-            checks.warn(text, ContradictedModel)
+            name, advice = type(self).__name__, "GPEI(space), without kernel and noise, would learn both"
+            checks.warn(f"{name}: after {self.rounds} observations, {found} ({advice})", ContradictedModel)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._model.observe(candidate, y, noise_variance)

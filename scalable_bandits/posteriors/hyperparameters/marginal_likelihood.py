@@ -223,14 +223,13 @@ def learn_kernel(
     True
     """
     points, values, noise = _checked(kernel, x, y, noise_variance)
-    checks.integer("restarts", restarts, 0)
     _check_options(kernel, points.shape[1], prior_mean, (lengthscale_prior, factor_prior), also, precision)
     target = Likelihood(kernel, points, values, noise, prior_mean, lengthscale_prior, factor_prior)
-    begin = np.log([p.value for p in kernel.hyperparameters])
-    others = [np.log([p.value for p in k.hyperparameters]) for k in also]
+    starts = [np.log([p.value for p in k.hyperparameters]) for k in (kernel, *also)]
     rng = generator(checks.integer("seed", seed, 0), "learn", len(values))
-    starts = [begin, *others, *(_start(kernel, begin, values, lengthscale_prior, rng) for _ in range(restarts))]
-    low, high = begin - math.log(REACH), begin + math.log(REACH)
+    low, high = starts[0] - math.log(REACH), starts[0] + math.log(REACH)
+    more = range(checks.integer("restarts", restarts, 0))
+    starts += [_start(kernel, starts[0], values, lengthscale_prior, rng) for _ in more]
     best, _ = max((climb(target, start, low, high, precision) for start in starts), key=lambda end: end[1])
     likelihood, _ = target.likelihood(best)
     return Learned(kernel.with_hyperparameters(np.exp(best).tolist()), target.mean, likelihood, target.evaluations)

@@ -40,6 +40,7 @@ OUTPUT_SCALE, OUTPUT_SCALE_RANGE = LogNormal(1.0, 2.0), (1e-3, 1e3)
 NOISE, NOISE_RANGE = LogNormal(math.exp(-8.0), 4.0), (1e-8, 1.0)
 REACH = 2000  # largest number of observations of an exact model
 BEST = 1 / 3  # share of the best observations among those that the approximate model keeps
+FAILURE_NOISE = 1.0  # noise variance of the worst value where the function failed: good ones nearby outweigh it
 EVERY = 200  # largest number of observations with a fit after each
 DECLUSTERED = 2  # largest number of coordinates of a space whose observations count by the space around them
 NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in median lengthscales
@@ -209,7 +210,7 @@ class LearnedPrior(Stateful):
         for i in self._kept(count):
             found.add(*self.scaled(i))
         for point in self.failed:
-            found.add(point, self.worst, self.noise)
+            found.add(point, self.worst, FAILURE_NOISE)
         return found, count
 
     def grow(self) -> range | None:
