@@ -11,6 +11,7 @@ The result depends only on the posterior, the bounds, the points `near` and the 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -78,7 +79,13 @@ def maximize_over_box(
     points = np.concatenate([likely, _to_box(cube[len(likely) :], bounds)])
     values = index(*surface.predict(points))
     chosen = _starts(cube, values, starts, scan)
-    u, value, slope, used = _climb(surface, index, bounds, cube[chosen])
+    sides = bounds[:, 1] - bounds[:, 0]
+
+    def evaluate(u: Floats, rows: Indices) -> tuple[Floats, Floats]:
+        found, gradient = surface.index(index, _to_box(u, bounds))
+        return found, gradient * sides
+
+    u, value, slope, used = climb(evaluate, cube[chosen])
     first = int(np.argmax(value))
     x, best = _to_box(u[[first]], bounds)[0], float(value[first])
     if finish and not _converged(u, value, slope)[first]:
@@ -124,12 +131,28 @@ def _starts(cube: Floats, values: Floats, count: int, scan: int) -> Indices:
     return chosen
 
 
-def _climb(surface: SearchSurface, index: SmoothIndex, bounds: Floats, u: Floats) -> tuple[Floats, Floats, Floats, int]:
-    """Ascend from u (k, d) in the unit cube; return points, indices, slopes and number of evaluations."""
+def climb(
+    evaluate: Callable[[Floats, Indices], tuple[Floats, Floats]], u: Floats
+) -> tuple[Floats, Floats, Floats, int]:  # fmt: skip
+    """Ascend in the unit cube from several points at once.
+
+    Parameters
+    ----------
+    evaluate
+        Function that returns the indices (j,) and their slopes (j, d) at points (j, d) of the cube, which are those of
+        the starts with numbers (j,).
+    u
+        Starts (k, d).
+
+    Returns
+    -------
+    u, value, slope : ndarray
+        Ends (k, d), with their indices (k,) and slopes (k, d).
+    used : int
+        Number of evaluations.
+    """
     k, d = u.shape
-    sides = bounds[:, 1] - bounds[:, 0]
-    value, slope = surface.index(index, _to_box(u, bounds))
-    slope = slope * sides
+    value, slope = evaluate(u, np.arange(k))
     inverse, direction, trial = np.empty((k, d, d)), np.empty((k, d)), np.empty((k, d))
     step, calm, left = np.empty(k), np.zeros(k, dtype=np.int64), np.full(k, MOST_STEPS)
     u = np.ascontiguousarray(u)
@@ -138,9 +161,8 @@ def _climb(surface: SearchSurface, index: SmoothIndex, bounds: Floats, u: Floats
     trial_value, trial_slope = value.copy(), slope.copy()
     while left.any():
         active = np.flatnonzero(left)
-        found, gradient = surface.index(index, _to_box(trial[active], bounds))
+        trial_value[active], trial_slope[active] = evaluate(trial[active], active)
         used += len(active)
-        trial_value[active], trial_slope[active] = found, gradient * sides
         numba_ascent.advance(
             u, value, slope, inverse, direction, step, trial, trial_value, trial_slope, calm, left, REACH, PRECISION
         )

@@ -2,8 +2,8 @@
 
     scan:    index at random settings, at the settings `near`, and at the neighbours of the best of those
     starts:  the settings of largest index
-    climb:   from each, the best neighbour (one parameter changed) as long as that is better, in turn with L-BFGS-B on
-             the continuous parameters (Byrd, Lu, Nocedal & Zhu 1995; scipy)
+    climb:   from each, the best neighbour (one parameter changed) as long as that is better, in turn with the
+             ascent of `maximization` in the continuous parameters
 
 Nothing is enumerated, and every setting looked at fulfils the space's `where`. The result depends only on the
 posterior, the space, the settings `near` and the seed.
@@ -12,15 +12,13 @@ posterior, the space, the settings `near` and the seed.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.posteriors.box.maximization import Top
+from scalable_bandits.posteriors.box.maximization import Top, climb
 from scalable_bandits.posteriors.box.search import promising
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import SearchSpace
+from scalable_bandits.spaces import Indices, SearchSpace
 
 STARTS = 5  # number of climbs
 MOST_MOVES = 50  # largest number of changes of one parameter in a climb
@@ -78,8 +76,7 @@ class _Search:
         left = np.arange(len(points))
         for _ in range(MOST_MOVES):
             before = values.copy()
-            for i in left:
-                points[i], values[i] = self._slide(points[i], float(values[i]))
+            points[left], values[left] = self._slide(points[left], values[left])
             around = [self.space.neighbours(points[i], self.rng) for i in left]
             found = np.split(self._values(np.concatenate(around)), np.cumsum([len(each) for each in around])[:-1])
             for i, neighbours, indices in zip(left, around, found, strict=True):
@@ -91,31 +88,27 @@ class _Search:
                 break
         return points, values
 
-    def _slide(self, point: Floats, value: float) -> tuple[Floats, float]:
-        """Ascend in the continuous parameters that exist at a point."""
-        free = self._continuous & self.space.active(point[None])[0, self._parameters]
+    def _slide(self, points: Floats, values: Floats) -> tuple[Floats, Floats]:
+        """Ascend from points (k, p) with indices (k,) in the continuous parameters that exist there."""
+        continuous = np.flatnonzero(self._continuous)
+        columns = self._parameters[continuous]
+        free = self.space.active(points)[:, columns]
         if not free.any():
-            return point, value
-        start = self.space.encode(point[None])[0]
+            return points, values
+        base = self.space.encode(points)
 
-        def descent(part: Floats) -> tuple[float, Floats]:
-            self.evaluations += 1
-            at = start.copy()
-            at[free] = part
-            found, gradient = self.surface.index(self.index, at[None])
-            return -float(found[0]), -gradient[0, free]
+        def evaluate(u: Floats, rows: Indices) -> tuple[Floats, Floats]:
+            at = base[rows]
+            at[:, continuous] = u
+            found, gradient = self.surface.index(self.index, at)
+            return found, gradient[:, continuous] * free[rows]
 
-        end = minimize(descent, start[free], jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * int(free.sum()))
-        moved = start.copy()
-        moved[free] = end.x
-        changed = self._mixed(point, self.space.decode(moved[None])[0], free)
-        if not self.space.fulfilled(changed[None])[0]:
-            return point, value
-        reached = float(self._values(changed[None])[0])
-        return (changed, reached) if reached > value else (point, value)
-
-    def _mixed(self, point: Floats, moved: Floats, free: NDArray[np.bool_]) -> Floats:
-        """Return a point with the values of `moved` for the parameters of the free coordinates."""
-        found = point.copy()
-        found[self._parameters[free]] = moved[self._parameters[free]]
-        return found
+        ends, _, _, used = climb(evaluate, base[:, continuous])
+        self.evaluations += used
+        moved = base.copy()
+        moved[:, continuous] = ends
+        changed = points.copy()
+        changed[:, columns] = np.where(free, self.space.decode(moved)[:, columns], points[:, columns])
+        reached = self._values(changed)
+        better = self.space.fulfilled(changed) & (reached > values)
+        return np.where(better[:, None], changed, points), np.where(better, reached, values)
