@@ -32,7 +32,7 @@ class BoxModel(Model):
     def _empty_engine(self) -> BoxEngine:
         constant, bounds = self.constant_mean, self._bounds
         mean = differenced(self.prior_mean, bounds) if constant is None else constant_mean(constant)
-        engine = BoxEngine(self.kernel, len(bounds), mean)
+        engine = BoxEngine(self.kernel, len(bounds), mean, appends=self.learned is not None)
         engine.points = self.domain.coordinates()
         return engine
 

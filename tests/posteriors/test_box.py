@@ -11,7 +11,7 @@ import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.maximization import maximize_over_box
-from scalable_bandits.posteriors.box.surface import constant_mean
+from scalable_bandits.posteriors.box.surface import appended, constant_mean, inverse_factor
 
 WHOLE = {
     name: CASES[name]
@@ -246,3 +246,12 @@ def test_rows_that_rounding_makes_dependent():
     mean, variance = engine.surface().predict(np.linspace(0.0, 1.0, 31)[:, None])
     np.testing.assert_allclose(mean, np.sin(6 * np.linspace(0.0, 1.0, 31)), atol=1e-4)
     assert (variance < 1e-6).all()
+
+
+def test_an_inverse_grows_with_its_factor():
+    rng = np.random.default_rng(3)
+    factor = np.tril(rng.random((6, 6))) + np.eye(6)
+    inverse = inverse_factor(factor[:5, :5])
+    grown = appended(inverse, factor[5, :5], float(factor[5, 5]))
+    np.testing.assert_allclose(grown @ factor, np.eye(6), atol=1e-12)
+    assert appended(np.empty((0, 0)), np.empty(0), 2.0).tolist() == [[0.5]]

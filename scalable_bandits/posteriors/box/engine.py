@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.box.surface import PriorMean, Surface
+from scalable_bandits.posteriors.box.surface import PriorMean, Surface, appended, inverse_factor
 from scalable_bandits.posteriors.engine import OnDemandEngine
 from scalable_bandits.posteriors.regression import covariances, positive_factor
 from scalable_bandits.posteriors.state import Field, State, array, value
@@ -33,6 +33,9 @@ class BoxEngine(OnDemandEngine):
         Dimension d of the points.
     prior_mean
         Prior mean with its gradient, in units of y.
+    appends
+        Whether the inverse of the factor grows by a row too, instead of being computed anew when it is needed: faster
+        if every observation is followed by a maximisation, with other last digits.
     """
 
     STATE: ClassVar[tuple[Field, ...]] = (
@@ -41,7 +44,7 @@ class BoxEngine(OnDemandEngine):
         array("_factor", "(m, m)", used=("_count", "_count")),
     )
 
-    def __init__(self, kernel: Kernel, dimension: int, prior_mean: PriorMean):
+    def __init__(self, kernel: Kernel, dimension: int, prior_mean: PriorMean, appends: bool = False):
         super().__init__(kernel, np.empty((0, dimension)), np.empty(0))
         self._prior_mean = prior_mean
         self._slots: dict[int, int] = {}  # row of a candidate
@@ -50,6 +53,8 @@ class BoxEngine(OnDemandEngine):
         self._matrix = np.empty((0, 0))
         self._factor = np.empty((0, 0))
         self._surface: Surface | None = None
+        self._appends = appends
+        self._inverse = np.empty((0, 0), order="F")  # of the factor, if it is appended to
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         slot, m = self._slots.get(candidate, -1), len(self._slots)
@@ -68,6 +73,8 @@ class BoxEngine(OnDemandEngine):
             self._factorize()
         else:
             self._factor[m, :m], self._factor[m, m] = row, np.sqrt(before + noise_variance)
+            if self._appends:
+                self._inverse = appended(self._inverse, row, self._factor[m, m])
         self._gain(before, noise_variance)
         self._surface = None
 
@@ -120,6 +127,8 @@ class BoxEngine(OnDemandEngine):
         """Compute the factor anew, with jitter if rounding made the matrix indefinite."""
         m = len(self._slots)
         self._factor[:m, :m], _ = positive_factor(self._matrix[:m, :m], 1.0 / self._sums[:m, 0])
+        if self._appends:
+            self._inverse = inverse_factor(self._factor[:m, :m])
 
     def surface(self, pending: Floats | None = None, noise_variance: float = 0.0) -> Surface:
         """Return the posterior as a function of x.
@@ -138,7 +147,10 @@ class BoxEngine(OnDemandEngine):
             weights = solve_triangular(
                 self._factor[:m, :m], self._solve(m, residuals), lower=True, trans=1, check_finite=False
             ) if m else residuals  # fmt: skip
-            self._surface = Surface(self.kernel, self._x[:m], self._factor[:m, :m], weights, self._prior_mean)
+            self._surface = Surface(
+                self.kernel, self._x[:m], self._factor[:m, :m], weights, self._prior_mean,
+                self._inverse if self._appends else None,
+            )  # fmt: skip
         if pending is None or not len(pending):
             return self._surface
         every = np.concatenate([self._x[:m], pending])

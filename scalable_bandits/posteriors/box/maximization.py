@@ -51,6 +51,7 @@ def maximize_over_box(
     near: Floats | None = None,
     scan: int = SCAN,
     starts: int = STARTS,
+    precision: float = PRECISION,
     finish: bool = True,
 ) -> Top:
     """Find the point of a box where an index is largest.
@@ -70,6 +71,8 @@ def maximize_over_box(
         points of equal index.
     scan, starts
         Number of Sobol points, and number of points that the ascent starts from.
+    precision
+        Relative gain below which a climb has ended.
     finish
         Whether the best end is refined as far as rounding allows.
     """
@@ -85,7 +88,7 @@ def maximize_over_box(
         found, gradient = surface.index(index, _to_box(u, bounds))
         return found, gradient * sides
 
-    u, value, slope, used = climb(evaluate, cube[chosen])
+    u, value, slope, used = climb(evaluate, cube[chosen], precision=precision)
     first = int(np.argmax(value))
     x, best = _to_box(u[[first]], bounds)[0], float(value[first])
     if finish and not _converged(u, value, slope)[first]:
@@ -132,7 +135,8 @@ def _starts(cube: Floats, values: Floats, count: int, scan: int) -> Indices:
 
 
 def climb(
-    evaluate: Callable[[Floats, Indices], tuple[Floats, Floats]], u: Floats
+    evaluate: Callable[[Floats, Indices], tuple[Floats, Floats]], u: Floats, steps: int = MOST_STEPS,
+    precision: float = PRECISION,
 ) -> tuple[Floats, Floats, Floats, int]:  # fmt: skip
     """Ascend in the unit cube from several points at once.
 
@@ -143,6 +147,10 @@ def climb(
         the starts with numbers (j,).
     u
         Starts (k, d).
+    steps
+        Largest number of evaluations of a start.
+    precision
+        Relative gain below which a start has converged.
 
     Returns
     -------
@@ -154,7 +162,7 @@ def climb(
     k, d = u.shape
     value, slope = evaluate(u, np.arange(k))
     inverse, direction, trial = np.empty((k, d, d)), np.empty((k, d)), np.empty((k, d))
-    step, calm, left = np.empty(k), np.zeros(k, dtype=np.int64), np.full(k, MOST_STEPS)
+    step, calm, left = np.empty(k), np.zeros(k, dtype=np.int64), np.full(k, steps)
     u = np.ascontiguousarray(u)
     numba_ascent.begin(u, slope, inverse, direction, step, trial, calm, left, 0.05, REACH)
     used = k
@@ -164,10 +172,10 @@ def climb(
         trial_value[active], trial_slope[active] = evaluate(trial[active], active)
         used += len(active)
         numba_ascent.advance(
-            u, value, slope, inverse, direction, step, trial, trial_value, trial_slope, calm, left, REACH, PRECISION
+            u, value, slope, inverse, direction, step, trial, trial_value, trial_slope, calm, left, REACH, precision
         )
         inferior = value + OPTIMISM * np.einsum("ij,ij->i", slope, direction) < value.max()
-        left[_converged(u, value, slope) | (inferior & (left < MOST_STEPS - LEAST_STEPS))] = 0
+        left[_converged(u, value, slope) | (inferior & (left < steps - LEAST_STEPS))] = 0
     return u, value, slope, used
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.posteriors.box.maximization import SCAN, STARTS, Top, maximize_over_box
+from scalable_bandits.posteriors.box.maximization import PRECISION, SCAN, STARTS, Top, maximize_over_box
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.randomness import derived_seed
 
@@ -17,13 +17,16 @@ class Sizes(NamedTuple):
 
     scan: int  # number of points at which the index is computed first
     starts: int  # number of those from which it is climbed
+    precision: float = PRECISION  # relative gain below which a climb has ended
     finish: bool = True  # whether the best end is refined as far as rounding allows
+    likely: int = 3  # number of points of largest index, and of largest mean, around which the search has more points
 
 
 SIZES = Sizes(SCAN, STARTS)
-LEARNED_SIZES = Sizes(512, 5, finish=False)  # for learned priors: more did not find better points in published problems
+LEARNED_SIZES = Sizes(
+    512, 5, precision=1e-6, finish=False, likely=1
+)  # for learned priors: more did not find better points in published problems
 PATH_SIZES = Sizes(4096, 24)  # a path has more local maxima than an index
-LIKELY = 3  # number of observed points of largest index, and of largest mean, near which the search has more points
 
 
 def top_of_box(
@@ -48,14 +51,16 @@ def top_of_box(
         Size of the search.
     """
     seed = derived_seed(key[0], "box", key[1])
-    best = promising(surface, index, near)
-    return maximize_over_box(surface, index, bounds, seed, near[best], *sizes)
+    best = near[promising(surface, index, near, sizes.likely)]
+    return maximize_over_box(
+        surface, index, bounds, seed, best, sizes.scan, sizes.starts, sizes.precision, sizes.finish
+    )
 
 
-def promising(surface: SearchSurface, index: SmoothIndex, near: Floats) -> list[int]:
-    """Return the rows of `near` (k, d) of largest index and of largest mean, each `LIKELY` of them."""
+def promising(surface: SearchSurface, index: SmoothIndex, near: Floats, likely: int = 3) -> list[int]:
+    """Return the rows of `near` (k, d) of largest index and of largest mean, `likely` of each."""
     if not len(near):
         return []
     mean, variance = surface.predict(near)
-    best = [np.argsort(-array, kind="stable")[:LIKELY] for array in (index(mean, variance), mean)]
+    best = [np.argsort(-array, kind="stable")[:likely] for array in (index(mean, variance), mean)]
     return list(dict.fromkeys(np.concatenate(best).tolist()))

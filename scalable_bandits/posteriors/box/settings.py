@@ -21,6 +21,7 @@ from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Indices, SearchSpace
 
 STARTS = 5  # number of climbs
+STEPS = 10  # largest number of evaluations in an ascent of the continuous parameters
 MOST_MOVES = 50  # largest number of changes of one parameter in a climb
 GAIN = 1e-9  # relative gain below which a climb has ended
 
@@ -103,7 +104,7 @@ class _Search:
             found, gradient = self.surface.index(self.index, at)
             return found, gradient[:, continuous] * free[rows]
 
-        ends, _, _, used = climb(evaluate, base[:, continuous])
+        ends, _, _, used = climb(evaluate, base[:, continuous], STEPS)
         self.evaluations += used
         moved = base.copy()
         moved[:, continuous] = ends

@@ -67,6 +67,29 @@ def _differences(function: Callable[[Floats], Floats], bounds: Floats, x: Floats
     return out
 
 
+def inverse_factor(factor: Floats) -> Floats:
+    """Return the inverse (m, m) of a lower triangular factor (m, m), in columns."""
+    return np.asarray(dtrtri(factor, lower=1)[0]) if len(factor) else np.empty((0, 0), order="F")
+
+
+def appended(inverse: Floats, row: Floats, diagonal: float) -> Floats:
+    """Return the inverse of a lower triangular factor with one more row.
+
+    Parameters
+    ----------
+    inverse
+        Inverse (m, m) of the factor before.
+    row, diagonal
+        Last row of the factor: (m,) numbers left of the diagonal, and the one on it.
+    """
+    m = len(row)
+    found = np.zeros((m + 1, m + 1), order="F")
+    found[:m, :m] = inverse
+    found[m, :m] = row @ inverse / -diagonal
+    found[m, m] = 1.0 / diagonal
+    return found
+
+
 class Surface:
     """Posterior mean and variance at any x given observations at m points (Rasmussen & Williams 2006, Algorithm 2.1).
 
@@ -82,13 +105,18 @@ class Surface:
         Weights (m,), which are (K + noise)^-1 (y - prior mean).
     prior_mean
         Prior mean with its gradient.
+    inverse
+        Inverse (m, m) of the factor, in columns; computed if not given.
     """
 
-    def __init__(self, kernel: Kernel, points: Floats, factor: Floats, weights: Floats, prior_mean: PriorMean):
+    def __init__(
+        self, kernel: Kernel, points: Floats, factor: Floats, weights: Floats, prior_mean: PriorMean,
+        inverse: Floats | None = None,
+    ):  # fmt: skip
         self.kernel, self.points, self.weights, self.prior_mean = kernel, points, weights, prior_mean
         # An explicit inverse replaces many small solves by matrix products. The condition of the factor is only the
         # square root of the matrix's.
-        self._inverse = dtrtri(factor, lower=1)[0] if len(points) else np.empty((0, 0), order="F")
+        self._inverse = inverse_factor(factor) if inverse is None else inverse
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean and variance at points x (k, d): two (k,) arrays."""
