@@ -11,7 +11,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.maximization import Top
 from scalable_bandits.posteriors.box.paths import PathSurface
-from scalable_bandits.posteriors.box.search import LEARNED_SIZES, PATH_SIZES, SIZES, Sizes, top_of_box
+from scalable_bandits.posteriors.box.search import LEARNED_SIZES, LONG_SIZES, PATH_SIZES, SIZES, Sizes, top_of_box
 from scalable_bandits.posteriors.box.settings import top_of_settings
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, constant_mean, differenced
 from scalable_bandits.posteriors.engine import Acquisition
@@ -71,8 +71,9 @@ class BoxModel(Model):
         surface = engine.surface(self.domain.coordinates(list(pending)), self.regularization)
         if self.learned is None:
             return self._top(surface, cast(SmoothIndex, index), np.flatnonzero(self._queried), key)
-        near = self.learned.best_points(MOST_NEAR)
-        return self._top(surface, cast(SmoothIndex, index), near, key, LEARNED_SIZES)
+        many = len(self.learned) >= MANY_OBSERVATIONS
+        near = self.learned.best_points(MOST_NEAR) if many else np.flatnonzero(self._queried)
+        return self._top(surface, cast(SmoothIndex, index), near, key, LONG_SIZES if many else LEARNED_SIZES)
 
     def top_of_path(self, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:
         """Return the maximum of a sample path, searched also near the points with numbers `near` (k,)."""

@@ -9,7 +9,7 @@ by the space around it (declustering, Isaaks & Srivastava 1989, chapter 10). The
 found by L-BFGS-B with exact gradients: after every observation up to 200, then at every twentieth of growth; in
 between, observations are transformed as at the last fit. What is learned depends on the observations and their order
 alone, not on when it is asked for: fits start from the last milestone (n grown by a tenth, beyond 200 a twentieth), and
-milestones also from the standard values.
+milestones also from the standard values (beyond 200 where n has doubled).
 
 Beyond 2,000 observations the model is approximate, which a warning says once (`ApproximateModel`): kernel and noise
 stay as they are, and at every milestone the model is made of a subset of 2,000 observations (Rasmussen & Williams 2006,
@@ -249,11 +249,18 @@ class LearnedPrior(Stateful):
             if self._milestone is not None and due > REACH:
                 self._milestone = self._milestone._replace(observations=due)
                 continue
-            starts = [self._start()] if self._milestone is None else [self._milestone.logs, self._start()]
-            self._milestone = self._fit(coordinates, due, starts)
+            self._milestone = self._fit(coordinates, due, self._starts(due))
         if self._milestone is None or n > EVERY or self._every is not None or self._milestone.observations == n:
             return self._milestone
         return self._fit(coordinates, n, [self._milestone.logs])
+
+    def _starts(self, count: int) -> list[Floats]:
+        """Return the starts of a milestone's fit: the last milestone, and the standard values (if many, at doublings)."""
+        last = self._milestone
+        if last is None:
+            return [self._start()]
+        doubled = (count // EVERY).bit_length() > (last.observations // EVERY).bit_length()
+        return [last.logs, self._start()] if count <= EVERY or doubled else [last.logs]
 
     @property
     def exact(self) -> bool:
