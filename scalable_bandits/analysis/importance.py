@@ -33,7 +33,7 @@ class Importance(NamedTuple):
     variance: float  # variance of the posterior mean over the space, in squared units of y
 
 
-def importance(found: Policy | TuningResult, *, points: int = 256, seed: int = 0) -> Importance:
+def importance(found: Policy | TuningResult, *, points: int = 1024, seed: int = 0) -> Importance:
     """Estimate how much of the variance of the posterior mean over the space each parameter explains.
 
     Parameters are drawn independently and uniformly on their scales (logarithmic ones on the logarithm). A parameter
@@ -79,6 +79,8 @@ def importance(found: Policy | TuningResult, *, points: int = 256, seed: int = 0
         checks.refuse("points", points, "a power of two")
     space = policy.space
     dimension = len(space.axes)
+    if space.box is None and not space.named:
+        checks.refuse("found", space, "a policy on a box, a grid or a search space, whose parameters are independent")
 
     def mean(uniform: Floats) -> Floats:
         settings = space.spread(uniform)
@@ -88,26 +90,21 @@ def importance(found: Policy | TuningResult, *, points: int = 256, seed: int = 0
             checks.refuse("found", type(policy).__name__, "a policy with a posterior at all points")
         return values
 
-    estimates, variances = [], []
+    estimates = []
     for replicate in range(REPLICATES):
         rng = np.random.default_rng(derived_seed(seed, f"importance {replicate}"))
-        first, total, variance = _indices(mean, dimension, points, rng)
-        estimates.append((first, total))
-        variances.append(variance)
-    (first, total), (first_error, total_error) = _means(np.array(estimates))
+        estimates.append(_explained(mean, dimension, points, rng))
+    shares, errors, variance = _ratios(np.array(estimates))
     names = tuple(axis.name for axis in space.axes)
-    return Importance(names, first, first_error, total, total_error, float(np.mean(variances)))
+    return Importance(names, shares[0], errors[0], shares[1], errors[1], variance)
 
 
-def _indices(
-    mean: Callable[[Floats], Floats], dimension: int, points: int, rng: np.random.Generator
-) -> tuple[Floats, Floats, float]:
-    """Return first-order indices (p,), total indices (p,) and the variance of a function of uniform numbers (k, p)."""
+def _explained(mean: Callable[[Floats], Floats], dimension: int, points: int, rng: np.random.Generator) -> Floats:
+    """Estimate the variances that parameters explain alone and with interactions, and the whole one: (3, p)."""
     from scipy.stats import sobol_indices, uniform
 
-    if dimension == 1:  # for which scipy's indices fail
-        variance = float(np.var(mean(rng.random((points, 1)))))
-        return np.full(1, float(variance > 0.0)), np.full(1, float(variance > 0.0)), variance
+    if dimension == 1:  # for which scipy's function fails
+        return np.full((3, 1), np.var(mean(rng.random((points, 1)))))
     values: list[Floats] = []
 
     def function(x: Floats) -> Floats:
@@ -116,9 +113,18 @@ def _indices(
 
     dists: Any = [uniform()] * dimension
     found = sobol_indices(func=function, n=points, dists=dists, rng=rng)
-    return found.first_order, found.total_order, float(np.var(np.concatenate(values[:2])))
+    variance = float(np.var(values[:2]))
+    return np.array([found.first_order * variance, found.total_order * variance, np.full(dimension, variance)])
 
 
-def _means(estimates: Floats) -> tuple[Floats, Floats]:
-    """Return means and standard errors of independent estimates (r, ...)."""
-    return estimates.mean(axis=0), estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates))
+def _ratios(estimates: Floats) -> tuple[Floats, Floats, float]:
+    """Return shares (2, p), their standard errors (2, p), and the whole variance, of estimates (r, 3, p).
+
+    A share is a ratio of two averages over the estimates; its error that of the average residual.
+    """
+    variance = float(estimates[:, 2].mean())
+    if not variance > 0.0:
+        return np.zeros_like(estimates[0, :2]), np.zeros_like(estimates[0, :2]), 0.0
+    shares = estimates[:, :2].mean(axis=0) / variance
+    residuals = estimates[:, :2] - shares * estimates[:, 2:]
+    return shares, residuals.std(axis=0, ddof=1) / np.sqrt(len(estimates)) / variance, variance
