@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RANGE = 1000.0  # ratio of the largest to the smallest value to be minimised from which their axis is logarithmic
-FIRST, FAR = 10, 4.0  # first values, and how many times as far from the best as their median a picture reaches
+FIRST, FAR = 10, 10.0  # first values, and how many times as far from the best as their median a picture reaches
 MOST_BARS = 20  # parameters whose importance is drawn
 
 
