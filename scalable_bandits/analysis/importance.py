@@ -6,7 +6,7 @@ Source: Sobol 1993 (indices); Saltelli et al. 2010, Table 2 (estimators b and f,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.runs.result import TuningResult
 
-REPLICATES = 8  # independent scramblings, from which the standard errors follow
+FEWEST, MOST = 8, 32  # independent estimates, from whose differences the standard errors follow
 BLOCK = 4096  # points at which the posterior is computed at a time
 
 
@@ -33,7 +33,7 @@ class Importance(NamedTuple):
     variance: float  # variance of the posterior mean over the space, in squared units of y
 
 
-def importance(found: Policy | TuningResult, *, points: int = 1024, seed: int = 0) -> Importance:
+def importance(found: Policy | TuningResult, *, points: int = 256, error: float = 0.01, seed: int = 0) -> Importance:
     """Estimate how much of the variance of the posterior mean over the space each parameter explains.
 
     Parameters are drawn independently and uniformly on their scales (logarithmic ones on the logarithm). A parameter
@@ -45,8 +45,10 @@ def importance(found: Policy | TuningResult, *, points: int = 1024, seed: int = 
     found
         Policy with observations, or result of `maximize` or `minimize`.
     points
-        Number of scrambled Sobol points of each of 8 independent estimates, a power of two; the posterior is computed
-        at 8 (p + 2) times as many settings.
+        Number n of scrambled Sobol points of an estimate, a power of two; the posterior is computed at n (p + 2)
+        settings. The indices are averages of 8 to 32 independent estimates.
+    error
+        Standard error below which no more estimates are made.
     seed
         Seed of the scrambling.
 
@@ -58,8 +60,8 @@ def importance(found: Policy | TuningResult, *, points: int = 1024, seed: int = 
     Raises
     ------
     ValueError
-        If the policy has no posterior, its space is not a product of parameters (`Points`, `Arms`), or the number of
-        points is not a power of two.
+        If the policy has no posterior, its space is not a product of parameters (`Points`, `Arms`), the number of
+        points is not a power of two, or the error is not positive.
 
     Examples
     --------
@@ -77,6 +79,9 @@ def importance(found: Policy | TuningResult, *, points: int = 1024, seed: int = 
     points, seed = checks.integer("points", points, 2), checks.integer("seed", seed, 0)
     if points & (points - 1):
         checks.refuse("points", points, "a power of two")
+    error = checks.to_float(error)
+    if not (isinstance(error, float) and error > 0.0):
+        checks.refuse("error", error, "a positive number")
     space = policy.space
     dimension = len(space.axes)
     if space.box is None and not space.named:
@@ -90,11 +95,13 @@ def importance(found: Policy | TuningResult, *, points: int = 1024, seed: int = 
             checks.refuse("found", type(policy).__name__, "a policy with a posterior at all points")
         return values
 
-    estimates = []
-    for replicate in range(REPLICATES):
-        rng = np.random.default_rng(derived_seed(seed, f"importance {replicate}"))
+    estimates: list[Floats] = []
+    while len(estimates) < MOST:
+        rng = np.random.default_rng(derived_seed(seed, f"importance {len(estimates)}"))
         estimates.append(_explained(mean, dimension, points, rng))
-    shares, errors, variance = _ratios(np.array(estimates))
+        if len(estimates) >= FEWEST and _ratios(estimates)[1].max() < error:
+            break
+    shares, errors, variance = _ratios(estimates)
     names = tuple(axis.name for axis in space.axes)
     return Importance(names, shares[0], errors[0], shares[1], errors[1], variance)
 
@@ -117,14 +124,15 @@ def _explained(mean: Callable[[Floats], Floats], dimension: int, points: int, rn
     return np.array([found.first_order * variance, found.total_order * variance, np.full(dimension, variance)])
 
 
-def _ratios(estimates: Floats) -> tuple[Floats, Floats, float]:
-    """Return shares (2, p), their standard errors (2, p), and the whole variance, of estimates (r, 3, p).
+def _ratios(estimates: Sequence[Floats]) -> tuple[Floats, Floats, float]:
+    """Return shares (2, p), their standard errors (2, p), and the whole variance, of r estimates (3, p).
 
-    A share is a ratio of two averages over the estimates; its error that of the average residual.
+    A share is a ratio of two averages over the estimates; its error is that of the average residual.
     """
-    variance = float(estimates[:, 2].mean())
+    explained, whole = np.array(estimates)[:, :2], np.array(estimates)[:, 2:]
+    variance = float(whole.mean())
     if not variance > 0.0:
-        return np.zeros_like(estimates[0, :2]), np.zeros_like(estimates[0, :2]), 0.0
-    shares = estimates[:, :2].mean(axis=0) / variance
-    residuals = estimates[:, :2] - shares * estimates[:, 2:]
+        return np.zeros_like(explained[0]), np.zeros_like(explained[0]), 0.0
+    shares = explained.mean(axis=0) / variance
+    residuals = explained - shares * whole
     return shares, residuals.std(axis=0, ddof=1) / np.sqrt(len(estimates)) / variance, variance

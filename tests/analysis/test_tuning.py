@@ -41,7 +41,7 @@ def test_indices_of_the_ishigami_function():
     policy = sb.GPEI(space, 10.0 * sb.RBF(1.5), noise=0.01, regularization=1e-4)
     x = space.candidates(512).points()
     policy.tell(x, np.sin(x[:, 0]) + 7.0 * np.sin(x[:, 1]) ** 2 + 0.1 * x[:, 2] ** 4 * np.sin(x[:, 0]))
-    found = analysis.importance(policy)
+    found = analysis.importance(policy, points=1024)
     alone = np.array([0.5 * (1.0 + 0.1 * np.pi**4 / 5.0) ** 2, 49.0 / 8.0, 0.0])
     together = 0.01 * np.pi**8 * (1.0 / 18.0 - 1.0 / 50.0)
     variance = alone.sum() + together
@@ -80,7 +80,7 @@ def test_indices_of_whole_numbers_categories_and_parameters_that_do_not_exist_al
 
     first, total = exact(space, [[1, 2, 3, 4], ["a", "b", None], [1, 2, 4, 8]], mean)
     assert total[2] > 0.05
-    found = analysis.importance(policy)
+    found = analysis.importance(policy, points=1024)
     np.testing.assert_allclose(found.first, first, atol=0.01)
     np.testing.assert_allclose(found.total, total, atol=0.01)
     assert (np.abs(found.first - first) < 4.0 * found.first_error + 1e-12).all()
@@ -93,7 +93,7 @@ def test_logarithmic_parameters_are_uniform_on_their_logarithm():
     policy = sb.GPEI(space, 100.0 * sb.RBF(2.0), noise=0.01, regularization=1e-4)
     settings = space.arguments(space.draw(50, np.random.default_rng(1)))
     policy.tell(settings, [np.log10(s["rate"]) / 6.0 + 2.0 * s["x"] for s in settings])
-    found = analysis.importance(policy)
+    found = analysis.importance(policy, points=1024)
     np.testing.assert_allclose(found.first, [0.2, 0.8], atol=0.01)
     np.testing.assert_allclose(found.total, [0.2, 0.8], atol=0.01)
     assert found.variance == pytest.approx(5.0 / 12.0, rel=0.01)
@@ -106,7 +106,7 @@ def test_grids_have_their_own_points(space):
     policy.tell(x, 5.0 * x[:, 0] + x[:, 1])
     mean = policy.posterior(x)[0].reshape(space.sides)
     alone = np.array([mean.mean(axis=1).var(), mean.mean(axis=0).var()]) / mean.var()
-    np.testing.assert_allclose(analysis.importance(policy).first, alone, atol=0.01)
+    np.testing.assert_allclose(analysis.importance(policy, points=1024).first, alone, atol=0.01)
 
 
 def test_a_constant_mean_and_a_single_parameter():
@@ -129,8 +129,17 @@ def test_what_has_no_importance_is_refused():
     policy = sb.GPEI(sb.Box([[0, 1], [0, 1]]), kernel)
     with pytest.raises(ValueError, match=r"^points: got 100; allowed: a power of two"):
         analysis.importance(policy, points=100)
+    with pytest.raises(ValueError, match=r"^error: got 0.0; allowed: a positive number"):
+        analysis.importance(policy, error=0.0)
     with pytest.raises(ValueError, match=r"^found: got 3; allowed: a policy, or a result"):
         analysis.importance(3)
+
+
+def test_more_estimates_are_made_for_a_smaller_error():
+    policy = told(SPACE)
+    coarse, fine = (analysis.importance(policy, points=64, error=error) for error in (1.0, 1e-9))
+    assert (fine.total_error < coarse.total_error).sum() >= 4
+    assert (np.abs(fine.total - coarse.total) < 4.0 * np.hypot(fine.total_error, coarse.total_error)).all()
 
 
 def test_slices_are_the_posterior_along_each_parameter():
