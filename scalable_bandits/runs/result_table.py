@@ -157,7 +157,7 @@ def summary(found: TuningResult) -> Summary:
         values = x if space.named else dict(zip(names, point.tolist() if space.has_coordinates else [x], strict=True))
         at = found.y[(points == point).all(axis=1)]
         mean = "" if not len(at) else shown(float(at.mean())) + (f" (mean of {len(at)})" if len(at) > 1 else "")
-        cells = [shown(values[name]) if name in values else "" for name in names[:MOST_ROWS]]
+        cells = [shown(values[name]) if name in values else "-" for name in names[:MOST_ROWS]]
         columns.append((*cells, with_error(value, std), mean or "not measured"))
     left = [*names[:MOST_ROWS], "expected value", "measured value"]
     rows = [(name, *cells) for name, *cells in zip(left, *columns, strict=True)]
