@@ -83,7 +83,6 @@ def importance(found: Policy | TuningResult, *, points: int = 256, error: float 
     if not (isinstance(error, float) and error > 0.0):
         checks.refuse("error", error, "a positive number")
     space = policy.space
-    dimension = len(space.axes)
     if space.box is None and not space.named:
         checks.refuse("found", space, "a policy on a box, a grid or a search space, whose parameters are independent")
 
@@ -98,12 +97,11 @@ def importance(found: Policy | TuningResult, *, points: int = 256, error: float 
     estimates: list[Floats] = []
     while len(estimates) < MOST:
         rng = np.random.default_rng(derived_seed(seed, f"importance {len(estimates)}"))
-        estimates.append(_explained(mean, dimension, points, rng))
+        estimates.append(_explained(mean, len(space.axes), points, rng))
         if len(estimates) >= FEWEST and _ratios(estimates)[1].max() < error:
             break
     shares, errors, variance = _ratios(estimates)
-    names = tuple(axis.name for axis in space.axes)
-    return Importance(names, shares[0], errors[0], shares[1], errors[1], variance)
+    return Importance(tuple(axis.name for axis in space.axes), shares[0], errors[0], shares[1], errors[1], variance)
 
 
 def _explained(mean: Callable[[Floats], Floats], dimension: int, points: int, rng: np.random.Generator) -> Floats:

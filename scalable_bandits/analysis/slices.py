@@ -106,7 +106,7 @@ def _observed(policy: Policy) -> Floats:
     told = policy.observations
     if told is None:
         return np.empty((0, policy.space.dimension))
-    return told.x[np.argsort(told.y if getattr(policy, "minimize", False) else -told.y, kind="stable")]
+    return told.x[np.argsort(told.y if policy.minimize else -told.y, kind="stable")]
 
 
 def _slice(policy: Policy, point: Floats, i: int, observed: Floats) -> Slice:

@@ -11,7 +11,6 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.plots.style import COLOURS, axes, plain
 from scalable_bandits.plots.tuning import Shown, shown_values, value_label
 from scalable_bandits.runs.result import TuningResult
-from scalable_bandits.runs.result_table import evaluations
 from scalable_bandits.spaces import Axis
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     ['rate', 'depth']
     """
     checks.kind("found", found, TuningResult, "a result of maximize or minimize")
-    rows, space = evaluations(found), found.policy.space
+    rows, space = found.evaluations(), found.policy.space
     if not rows:
         checks.refuse("found", "a result without evaluations", "a result with at least one")
     parameters = space.axes

@@ -72,7 +72,7 @@ def slices(
         width, height = (2.9, 2.3) if len(drawn) > 1 else (4.8, 3.2)
         figure = plt.figure(figsize=(width * columns + 0.6, height * rows + 0.3), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    minimize = bool(getattr(policy, "minimize", False))
+    minimize = policy.minimize
     for one, ax in zip(drawn, panels.flat, strict=False):
         _panel(one, ax)
         _dots(policy, one, ax)
