@@ -25,6 +25,8 @@ class Slice(NamedTuple):
     points: Floats  # (k, d) points of the space
     mean: Floats  # (k,) posterior mean, in units of y
     std: Floats  # (k,) posterior standard deviation, in units of y
+    low: Floats  # (k,) lower end of the central 95 % interval, in units of y
+    high: Floats  # (k,) upper end of the central 95 % interval, in units of y
     allowed: NDArray[np.bool_]  # (k,) mask of the points that fulfil the space's constraints
     numbers: Floats  # (k,) numbers of the parameter
     at: float  # number of the parameter at the point through which the slice goes
@@ -115,10 +117,11 @@ def _slice(policy: Policy, point: Floats, i: int, observed: Floats) -> Slice:
     if axis.values is None or len(axis.values) > len(numbers) or point[i] not in numbers:
         numbers = np.union1d(numbers, point[i])
     points = _along(space, point, i, numbers, observed)
-    mean, std = policy.posterior(points if space.has_coordinates else points[:, 0].astype(np.int64))
+    x = points if space.has_coordinates else points[:, 0].astype(np.int64)
+    (mean, std), (low, high) = policy.posterior(x), policy.interval(x)
     if not np.isfinite(mean).all():
         checks.refuse("found", type(policy).__name__, "a policy with a posterior at all points")
-    return Slice(axis, i, points, mean, std, space.fulfilled(points), numbers, float(point[i]))
+    return Slice(axis, i, points, mean, std, low, high, space.fulfilled(points), numbers, float(point[i]))
 
 
 def _along(space: Space, point: Floats, i: int, numbers: Floats, observed: Floats) -> Floats:

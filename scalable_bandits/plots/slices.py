@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalable_bandits import analysis, checks
-from scalable_bandits.analysis import NORMAL, Slice
+from scalable_bandits.analysis import Slice
 from scalable_bandits.analysis.slices import played_policy
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.style import COLOURS, logarithmic, plain, tidy, whole_ticks
@@ -36,7 +36,7 @@ def slices(
 ) -> list[Axes]:
     """Draw the posterior along each parameter through one point, a panel each.
 
-    Each panel has the mean, a band of 1.96 standard deviations, a star at the point, and the observations as dots,
+    Each panel has the mean, a band of the central 95 %, a star at the point, and the observations as dots,
     which fade with their distance from the slice. Values that the space's constraints exclude are left out.
 
     Parameters
@@ -86,8 +86,8 @@ def slices(
 def _limits(drawn: Sequence[Slice], minimize: bool) -> tuple[float, float]:
     """Return the ends of the axis of values: those of all bands, but not far beyond the worst mean."""
     mean = np.concatenate([one.mean[one.allowed] for one in drawn])
-    half = NORMAL * np.concatenate([one.std[one.allowed] for one in drawn])
-    low, high, beyond = float((mean - half).min()), float((mean + half).max()), BEYOND * float(np.ptp(mean))
+    low = min(float(one.low[one.allowed].min()) for one in drawn)
+    high, beyond = max(float(one.high[one.allowed].max()) for one in drawn), BEYOND * float(np.ptp(mean))
     if beyond > 0.0 and minimize:
         high = min(high, float(mean.max()) + beyond)
     elif beyond > 0.0:
@@ -99,14 +99,16 @@ def _limits(drawn: Sequence[Slice], minimize: bool) -> tuple[float, float]:
 def _panel(one: Slice, ax: Axes) -> None:
     """Draw mean, band and the point of one slice."""
     axis, x = one.axis, one.numbers
-    mean, half = np.where(one.allowed, one.mean, np.nan), NORMAL * one.std
+    mean = np.where(one.allowed, one.mean, np.nan)
     if axis.labels is not None:
-        ax.errorbar(x, mean, half, fmt="o", markersize=4, linewidth=1.4, color=COLOURS[0])
+        ax.errorbar(
+            x, mean, [one.mean - one.low, one.high - one.mean], fmt="o", markersize=4, linewidth=1.4, color=COLOURS[0]
+        )
         if axis.ordered:
             ax.plot(x, mean, color=COLOURS[0], linewidth=0.8, alpha=0.6)
     else:
         steps = axis.values is not None and len(x) <= STEPS
-        ax.fill_between(x, mean - half, mean + half, color=COLOURS[0], alpha=0.2, linewidth=0,
+        ax.fill_between(x, one.low, one.high, where=one.allowed, color=COLOURS[0], alpha=0.2, linewidth=0,
                         step="mid" if steps else None)  # fmt: skip
         ax.plot(x, mean, color=COLOURS[0], linewidth=1.8, drawstyle="steps-mid" if steps else "default")
     ax.plot(one.at, one.mean[x == one.at][:1], "*", color=COLOURS[4], markersize=12, markeredgecolor="black",

@@ -130,8 +130,9 @@ def _measured(numbers: Any, values: Floats, found: TuningResult, log: bool | Non
     """Draw measured values (k,) of the evaluations with some numbers (k,), and the expected value of the best."""
     shown = shown_values(values, found.minimize, log)
     inside = shown.clip(values) == values
-    half = NORMAL * found.std if np.isfinite(found.std) else 0.0
-    ax.axhspan(found.value - half, found.value + half, color=COLOURS[2], alpha=0.18, linewidth=0)
+    low, high = found.policy.interval(found.recommended.x)
+    low, high = (low, high) if np.isfinite([low, high]).all() else (found.value, found.value)
+    ax.axhspan(low, high, color=COLOURS[2], alpha=0.18, linewidth=0)
     ax.axhline(found.value, color=COLOURS[2], linewidth=1.2, linestyle="--", label="recommended: expected value")
     ax.plot(numbers[inside], values[inside], "o", color=COLOURS[5], markersize=4.5, markeredgecolor="white",
             markeredgewidth=0.4, label="measured")  # fmt: skip
@@ -143,7 +144,7 @@ def _measured(numbers: Any, values: Floats, found: TuningResult, log: bool | Non
         logarithmic(ax, "y")
     bottom, top = shown.limits()
     if not shown.log:
-        bottom, top = min(bottom, found.value - 1.2 * half), max(top, found.value + 1.2 * half)
+        bottom, top = min(bottom, low), max(top, high)
     ax.set_ylim(bottom, top)
 
 

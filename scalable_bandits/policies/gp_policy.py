@@ -329,6 +329,9 @@ class GaussianProcessPolicy(Policy):
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         return self._model.predict(self.space.encode(points))
 
+    def bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
+        return self._model.bounds(self.space.encode(points), deviations)
+
     # ---- the algorithm
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:

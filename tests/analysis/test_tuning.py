@@ -209,3 +209,34 @@ def test_slices_of_spaces_without_names():
     first, second = analysis.slices(listed)
     assert (second.numbers.min(), second.numbers.max()) == (0.0, 0.4)
     assert 0.7 in first.numbers
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_intervals_follow_the_transform_of_a_learned_model(minimize):
+    """The ends are where the transform's image is mean +- 1.96 deviations: not symmetric, and ordered."""
+    policy = sb.GPEI(sb.Box([[0, 1]]), minimize=minimize)
+    worse = np.exp(3.0 * np.random.default_rng(0).standard_normal(15))
+    policy.tell(np.linspace(0.0, 1.0, 15)[:, None], worse if minimize else -worse)
+    at = np.array([[0.1], [0.9]])
+    mean, _ = policy.posterior(at)
+    low, high = policy.interval(at)
+    transform, sign = policy.model.learned.transform, -1.0 if minimize else 1.0
+    z = [transform(sign * values) for values in ((high, mean, low) if minimize else (low, mean, high))]
+    np.testing.assert_allclose(z[2] - z[1], z[1] - z[0], rtol=1e-6)
+    assert (low < mean).all()
+    assert (mean < high).all()
+    assert not np.allclose(high - mean, mean - low, rtol=0.01)
+    assert policy.interval([0.1]) == pytest.approx((low[0], high[0]))
+    narrow = policy.interval(at, 0.5)
+    assert (low < narrow[0]).all()
+    assert (narrow[1] < high).all()
+
+
+def test_intervals_of_a_given_kernel_are_symmetric():
+    policy = told(SPACE)
+    x = SPACE.arguments(SPACE.draw(5, np.random.default_rng(5)))
+    mean, std = policy.posterior(x)
+    low, high = policy.interval(x)
+    np.testing.assert_allclose([mean - low, high - mean], [1.959964 * std] * 2, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"^level: got 95.0; allowed: a number between 0 and 1"):
+        policy.interval(x, 95)
