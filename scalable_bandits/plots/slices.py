@@ -66,11 +66,8 @@ def slices(
     drawn = analysis.slices(found, at, names)
     if not drawn:
         checks.refuse("found", policy.space, "a space with a parameter of several values")
-    columns = COLUMNS.get(len(drawn), 4 if len(drawn) > 12 else 3)
-    rows = -(-len(drawn) // columns)
-    if figure is None:
-        width, height = (2.9, 2.3) if len(drawn) > 1 else (4.8, 3.2)
-        figure = plt.figure(figsize=(width * columns + 0.6, height * rows + 0.3), layout="constrained")
+    rows, columns = shape = arrangement(len(drawn))
+    figure = plt.figure(figsize=figure_size(shape), layout="constrained") if figure is None else figure
     panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
     minimize = policy.minimize
     for one, ax in zip(drawn, panels.flat, strict=False):
@@ -81,6 +78,18 @@ def slices(
     panels.flat[0].set_ylim(*_limits(drawn, minimize))
     figure.supylabel(value_label(minimize), fontsize=10)
     return list(panels.flat[: len(drawn)])
+
+
+def arrangement(count: int) -> tuple[int, int]:
+    """Return the numbers of rows and columns in which so many panels are arranged."""
+    columns = COLUMNS.get(count, 4 if count > 12 else 3)
+    return -(-count // columns), columns
+
+
+def figure_size(shape: tuple[int, int]) -> tuple[float, float]:
+    """Return width and height, in inches, of a figure with rows and columns of panels."""
+    rows, columns = shape
+    return (2.9 * columns + 0.6, 2.3 * rows + 0.3) if rows * columns > 1 else (5.4, 3.5)
 
 
 def _limits(drawn: Sequence[Slice], minimize: bool) -> tuple[float, float]:

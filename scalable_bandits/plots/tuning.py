@@ -81,8 +81,7 @@ def shown_values(values: Floats, minimize: bool, log: bool | None = None) -> Sho
 def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = None) -> Axes:
     """Draw the measured values, the best so far, and what the recommended setting is expected to be worth.
 
-    A cross below marks a failed evaluation. Values that are so bad that they would hide the others are triangles at the
-    edge of the picture.
+    Crosses at the edge are failed evaluations; triangles there are values so bad that they would hide the others.
 
     Parameters
     ----------
@@ -115,14 +114,18 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
     if measured.any():
         _measured(numbers[measured], values[measured], found, log, ax)
         ax.step(numbers, past["best"], where="post", color=COLOURS[0], linewidth=1.8, label="best so far", zorder=3)
+    edge = 0.98 if found.minimize else 0.02  # on the side of bad values
     if not measured.all():
-        ax.plot(numbers[~measured], np.full((~measured).sum(), 0.02), "x", color=COLOURS[1], markersize=6,
+        ax.plot(numbers[~measured], np.full((~measured).sum(), edge), "x", color=COLOURS[1], markersize=6,
                 transform=ax.get_xaxis_transform(), label="failed", clip_on=False)  # fmt: skip
     ax.set_xlim(0.5, max(len(numbers), 1) + 0.5)
     whole_ticks(ax)
     ax.set_xlabel("evaluation")
     ax.set_ylabel(value_label(found.minimize))
-    ax.legend(frameon=False, fontsize=8.5)
+    if found.minimize:
+        ax.legend(frameon=False, fontsize=8.5, loc="upper right", bbox_to_anchor=(1.0, 0.96))
+    else:
+        ax.legend(frameon=False, fontsize=8.5, loc="lower right", bbox_to_anchor=(1.0, 0.04))
     return tidy(ax)
 
 

@@ -53,8 +53,10 @@ def run_report(run: StoredRun, place: str) -> Report:
     if len(run):
         policy = _rebuilt(run)
         if isinstance(policy, Policy) and run.attributes.get("kind") != "simulate":
-            sections.append(result_section(stored_result(run, policy)))
-        sections += [_over_rounds(run), _best(run), _posterior(run, policy)]
+            sections += [result_section(stored_result(run, policy)), _best(run)]
+            sections += [] if policy.space.named else [_posterior(run, policy)]
+        else:
+            sections += [_over_rounds(run), _best(run), _posterior(run, policy)]
     described = json.dumps(run.specification, indent=2, default=str, ensure_ascii=False)
     versions = facts([("scalable_bandits", run.attributes.get("version"))], "Version that started the run")
     sections.append(Section("Specification", [Block("command", text=described), versions, machine()]))
@@ -153,7 +155,7 @@ def _posterior(run: StoredRun, policy: Policy | str) -> Section:
         drawn.append(picture(timeline, alt, "priors: rounds that used each (dark), and its rejection (cross)"))
     if policy.space.dimension <= 2 and not policy.space.named:
         drawn += _surfaces(run, policy, whole)
-    why = "its parameters have names: see Result" if policy.space.named else "more than two dimensions"
+    why = "its parameters have names" if policy.space.named else "more than two dimensions"
     pictures = Block("figures", figures=drawn) if drawn else Block("text", text=f"Not drawn: {why}.")
     return Section("Posterior", [_recommendation(policy), pictures])
 

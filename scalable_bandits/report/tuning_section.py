@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from scalable_bandits import plots
+from scalable_bandits.plots.slices import arrangement, figure_size
 from scalable_bandits.policies import Policy
 from scalable_bandits.report.blocks import Block, Picture, Section, new_axes, picture
 from scalable_bandits.runs.evaluations import tickets_of
@@ -41,11 +42,14 @@ def _importance(found: TuningResult) -> Picture:
 
 def _slices(found: TuningResult) -> Picture:
     figure = Figure(layout="constrained")
-    plots.slices(found, figure=figure)
+    panels = plots.slices(found, figure=figure)
+    shape = arrangement(len(panels))
+    figure.set_size_inches(*figure_size(shape))
     note = "posterior along each parameter through the recommended point (star); dots: observations near"
-    return picture(figure, "Posterior along each parameter", note)
+    return picture(figure, "Posterior along each parameter", note, wide=shape[1] > 2)
 
 
 def _parallel(found: TuningResult) -> Picture:
-    width = 1.2 * len(found.policy.space.axes) + 2.6
-    return picture(plots.parallel(found, new_axes(width, 4.0)), "All settings", "all settings, the darker the better")
+    count, note = len(found.policy.space.axes), "all settings, the darker the better"
+    axes = plots.parallel(found, new_axes(1.2 * count + 2.6, 4.0))
+    return picture(axes, "All settings", note, wide=count > 3)

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.evaluations import Ticket
@@ -15,7 +17,7 @@ from scalable_bandits.runs.evaluations import Ticket
 class Evaluation(NamedTuple):
     """One evaluation of a tuning run."""
 
-    x: Any  # point (d,), arm number, or setting (a dict)
+    x: Any  # point (d,), arm number, or setting (a dict); None if a store does not have it
     value: float  # in units of y; NaN if the evaluation failed
     error: str  # of a failed evaluation; else empty
     seconds: float  # duration; NaN if unknown
@@ -58,7 +60,9 @@ def _by_candidate(tickets: Iterable[Ticket]) -> dict[int, deque[Ticket]]:
 
 
 def _failure(policy: Policy, ticket: Ticket) -> Evaluation:
-    return Evaluation(policy.domain.value(ticket.candidate), math.nan, ticket.error, _seconds(ticket))
+    candidate, domain = ticket.candidate, policy.domain
+    lost = not 0 <= candidate < domain.size or bool(np.isnan(domain.points([candidate])).any())
+    return Evaluation(None if lost else domain.value(candidate), math.nan, ticket.error, _seconds(ticket))
 
 
 def _seconds(ticket: Ticket | None) -> float:

@@ -172,11 +172,13 @@ class TuningResult:
         columns: dict[str, Any] = {}
         if self.policy.space.named:
             for name in names:
-                values = [row.x.get(name, math.nan) for row in rows]
+                values = [math.nan if row.x is None else row.x.get(name, math.nan) for row in rows]
                 kept = any(each is None for each in values)  # a value as others; pandas would make it NaN
                 columns[name] = pandas.Series(values, index, dtype=object) if kept else values
         else:
-            points = np.array([row.x for row in rows]).reshape(len(rows), len(names))
+            unknown = np.full(len(names), math.nan)
+            points = np.array([unknown if row.x is None else np.ravel(row.x) for row in rows])
+            points = points.reshape(len(rows), len(names))
             columns.update(zip(names, points.T, strict=True))
         columns |= {value: [row.value for row in rows], error: [row.error for row in rows]}
         if any(math.isfinite(row.seconds) for row in rows):
