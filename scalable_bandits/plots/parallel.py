@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots.style import COLOURS, axes, plain
-from scalable_bandits.plots.tuning import Shown, shown_values, value_label
+from scalable_bandits.plots.tuning import MANY, Shown, shown_values, value_label
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.spaces import Axis
 
@@ -97,7 +98,7 @@ def _lines(heights: Floats, values: Floats, minimize: bool, ax: Axes) -> None:
     count = int(np.isfinite(values).sum())
     shares = np.append(np.zeros(len(values) - count), np.linspace(0.0, 1.0, count))  # 1 for the best
     colours = matplotlib.colormaps["viridis_r"](LIGHTEST + (1.0 - LIGHTEST) * shares)
-    colours[:, 3] = 0.25 + 0.65 * shares**2
+    colours[:, 3] = (0.25 + 0.65 * shares**2) * min(1.0, math.sqrt(MANY / len(values)))
     colours[: len(values) - count] = matplotlib.colors.to_rgba(COLOURS[1], 0.5)
     lines = [np.column_stack([across, heights[row]]) for row in order]
     ax.add_collection(LineCollection(lines, colors=colours, linewidths=0.7 + 0.9 * shares))
@@ -106,7 +107,7 @@ def _lines(heights: Floats, values: Floats, minimize: bool, ax: Axes) -> None:
         ax.plot([], [], color=colours[-count][:3], alpha=0.6, linewidth=1.0, label="worst measured")
     if count:
         label = "best measured" if (heights[best, :-1] != heights[-1, :-1]).any() else "best measured and recommended"
-        ax.plot(across, heights[best], color=colours[-1], linewidth=1.8, label=label)
+        ax.plot(across, heights[best], color=colours[-1][:3], linewidth=1.8, label=label)
         if label == "best measured":
             ax.plot(across, heights[-1], color=COLOURS[4], linewidth=2.4, label="recommended")
 

@@ -12,8 +12,8 @@ from scalable_bandits import analysis, checks
 from scalable_bandits.analysis import Slice
 from scalable_bandits.analysis.slices import played_policy
 from scalable_bandits.checks import Floats
-from scalable_bandits.plots.style import COLOURS, logarithmic, plain, tidy, whole_ticks
-from scalable_bandits.plots.tuning import value_label
+from scalable_bandits.plots.style import COLOURS, logarithmic, plain, ticks, tidy
+from scalable_bandits.plots.tuning import shown_values, value_label
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.spaces import Axis
@@ -28,11 +28,17 @@ EDGE = 0.025  # room beside the ends of a parameter, as a share of its scale
 STEPS = 40  # largest number of values of a parameter that are drawn as steps
 NEAR = 0.25  # distance from a slice, as a share of the space's sides, at which a dot has faded to a third
 FAINTEST = 0.06  # opacity below which a dot is left out
+MOST_LABELS = 12  # categories of a panel that are labelled
 CHARACTERS = 18  # of the labels of all categories of a panel, above which they are turned
 
 
 def slices(
-    found: Policy | TuningResult, at: Any = None, names: Sequence[str] | None = None, figure: Figure | None = None
+    found: Policy | TuningResult,
+    at: Any = None,
+    names: Sequence[str] | None = None,
+    figure: Figure | None = None,
+    *,
+    log: bool | None = None,
 ) -> list[Axes]:
     """Draw the posterior along each parameter through one point, a panel each.
 
@@ -49,6 +55,9 @@ def slices(
         Names of the parameters ("x0", "x1", ... on spaces without names). Default: all that exist at the point.
     figure
         Figure to draw on. Default: a new one.
+    log
+        Flag for a logarithmic axis of values. Default: set if positive values that are minimised differ by more than a
+        factor of 1000.
 
     Returns
     -------
@@ -58,7 +67,7 @@ def slices(
     Raises
     ------
     ValueError
-        As in `analysis.slices`.
+        As in `analysis.slices`; or if the axis cannot be logarithmic, since a value is not positive.
     """
     import matplotlib.pyplot as plt
 
@@ -75,7 +84,12 @@ def slices(
         _dots(policy, one, ax)
     for ax in panels.flat[len(drawn) :]:
         ax.set_axis_off()
-    panels.flat[0].set_ylim(*_limits(drawn, minimize))
+    told = policy.observations
+    values = np.concatenate([one.mean for one in drawn]) if told is None or not len(told.y) else told.y
+    smallest = float(values.min()) if shown_values(values, minimize, log).log else None
+    if smallest is not None:
+        logarithmic(panels.flat[0], "y")
+    panels.flat[0].set_ylim(*_limits(drawn, minimize, smallest))
     figure.supylabel(value_label(minimize), fontsize=10)
     return list(panels.flat[: len(drawn)])
 
@@ -92,11 +106,17 @@ def figure_size(shape: tuple[int, int]) -> tuple[float, float]:
     return (2.9 * columns + 0.6, 2.3 * rows + 0.3) if rows * columns > 1 else (5.4, 3.5)
 
 
-def _limits(drawn: Sequence[Slice], minimize: bool) -> tuple[float, float]:
-    """Return the ends of the axis of values: those of all bands, but not far beyond the worst mean."""
+def _limits(drawn: Sequence[Slice], minimize: bool, smallest: float | None) -> tuple[float, float]:
+    """Return the ends of the axis of values: those of all bands, but not far beyond the worst mean.
+
+    With the smallest measured value the axis is logarithmic, and does not reach far below that.
+    """
     mean = np.concatenate([one.mean[one.allowed] for one in drawn])
     low = min(float(one.low[one.allowed].min()) for one in drawn)
-    high, beyond = max(float(one.high[one.allowed].max()) for one in drawn), BEYOND * float(np.ptp(mean))
+    high = max(float(one.high[one.allowed].max()) for one in drawn)
+    if smallest is not None:
+        return max(low, 0.3 * smallest), min(high, 30.0 * float(mean.max()))
+    beyond = BEYOND * float(np.ptp(mean))
     if beyond > 0.0 and minimize:
         high = min(high, float(mean.max()) + beyond)
     elif beyond > 0.0:
@@ -130,15 +150,18 @@ def _panel(one: Slice, ax: Axes) -> None:
 def _scale(axis: Axis, ax: Axes) -> None:
     """Set scale, ends and labels of the axis of a parameter."""
     if axis.labels is not None:
-        labels = [plain(label) for label in axis.labels]
+        every = -(-len(axis.labels) // MOST_LABELS)
+        labels = [plain(label) for label in axis.labels[::every]]
         turned = sum(map(len, labels)) > CHARACTERS
-        ax.set_xticks(np.arange(len(labels)), labels, rotation=30 if turned else 0, ha="right" if turned else "center")
-        ax.set_xlim(-0.5, len(labels) - 0.5)
+        places = np.arange(0, len(axis.labels), every)
+        ax.set_xticks(places, labels, rotation=30 if turned else 0, ha="right" if turned else "center")
+        ax.set_xlim(-0.5, len(axis.labels) - 0.5)
         return
     if axis.log:
         logarithmic(ax, "x")
-    elif axis.values is not None and axis.high - axis.low >= 1.0 and (axis.values == np.rint(axis.values)).all():
-        whole_ticks(ax)
+    else:
+        whole = axis.values is not None and bool((axis.values == np.rint(axis.values)).all())
+        ticks(ax, 5 if max(abs(axis.low), abs(axis.high)) < 100.0 and axis.high - axis.low > 0.1 else 3, whole)
     if axis.log:
         room = (axis.high / axis.low) ** EDGE
         ax.set_xlim(axis.low / room, axis.high * room)

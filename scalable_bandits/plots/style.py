@@ -58,11 +58,16 @@ def logarithmic(ax: Axes, which: Literal["both", "x", "y"] = "both") -> None:
         axis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(1.0, 0.4)))
 
 
-def whole_ticks(ax: Axes) -> None:
-    """Label whole numbers only along the horizontal axis."""
+def ticks(ax: Axes, most: int = 9, whole: bool = False) -> None:
+    """Place at most so many intervals between ticks along the horizontal axis, at whole numbers only if asked for."""
     from matplotlib.ticker import MaxNLocator
 
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(most, integer=whole))
+
+
+def legend(ax: Axes, **options: Any) -> None:
+    """Add a legend on a translucent ground, so that it can be read where it covers something."""
+    ax.legend(facecolor="white", framealpha=0.75, edgecolor="none", fontsize=8.5, **options)
 
 
 def line(number: int) -> dict[str, Any]:

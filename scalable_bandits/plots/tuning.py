@@ -9,7 +9,7 @@ import numpy as np
 from scalable_bandits import analysis, checks
 from scalable_bandits.analysis import NORMAL, Importance
 from scalable_bandits.checks import Floats
-from scalable_bandits.plots.style import COLOURS, axes, logarithmic, plain, tidy, whole_ticks
+from scalable_bandits.plots.style import COLOURS, axes, legend, logarithmic, plain, ticks, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.result import TuningResult
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 RANGE = 1000.0  # ratio of the largest to the smallest value to be minimised from which their axis is logarithmic
 FIRST, FAR = 10, 10.0  # first values, and how many times as far from the best as their median a picture reaches
+MANY = 300  # evaluations from which dots are small
 MOST_BARS = 20  # parameters whose importance is drawn
 
 
@@ -119,13 +120,13 @@ def history(found: TuningResult, ax: Axes | None = None, *, log: bool | None = N
         ax.plot(numbers[~measured], np.full((~measured).sum(), edge), "x", color=COLOURS[1], markersize=6,
                 transform=ax.get_xaxis_transform(), label="failed", clip_on=False)  # fmt: skip
     ax.set_xlim(0.5, max(len(numbers), 1) + 0.5)
-    whole_ticks(ax)
+    ticks(ax, whole=True)
     ax.set_xlabel("evaluation")
     ax.set_ylabel(value_label(found.minimize))
     if found.minimize:
-        ax.legend(frameon=False, fontsize=8.5, loc="upper right", bbox_to_anchor=(1.0, 0.96))
+        legend(ax, loc="upper right", bbox_to_anchor=(1.0, 0.96))
     else:
-        ax.legend(frameon=False, fontsize=8.5, loc="lower right", bbox_to_anchor=(1.0, 0.04))
+        legend(ax, loc="lower right", bbox_to_anchor=(1.0, 0.04))
     return tidy(ax)
 
 
@@ -137,8 +138,9 @@ def _measured(numbers: Any, values: Floats, found: TuningResult, log: bool | Non
     low, high = (low, high) if np.isfinite([low, high]).all() else (found.value, found.value)
     ax.axhspan(low, high, color=COLOURS[2], alpha=0.18, linewidth=0)
     ax.axhline(found.value, color=COLOURS[2], linewidth=1.2, linestyle="--", label="recommended: expected value")
-    ax.plot(numbers[inside], values[inside], "o", color=COLOURS[5], markersize=4.5, markeredgecolor="white",
-            markeredgewidth=0.4, label="measured")  # fmt: skip
+    many = len(values) > MANY
+    ax.plot(numbers[inside], values[inside], "o", color=COLOURS[5], markersize=2.5 if many else 4.5, label="measured",
+            markeredgecolor="white", markeredgewidth=0.0 if many else 0.4)  # fmt: skip
     if not inside.all():
         ax.plot(numbers[~inside], np.full((~inside).sum(), 0.98 if found.minimize else 0.02), color=COLOURS[5],
                 marker="^" if found.minimize else "v", linestyle="", markersize=5, label="measured, off the scale",
@@ -182,5 +184,5 @@ def importance(found: Policy | TuningResult | Importance, ax: Axes | None = None
     ax.set_xlim(0.0, max(1.0, float((shares.total + NORMAL * shares.total_error).max())))
     left_out = len(shares.names) - len(order)
     ax.set_xlabel("share of the variance" + (f"\n({left_out} less important parameters left out)" if left_out else ""))
-    ax.legend(frameon=False, fontsize=8.5, loc="lower right")
+    legend(ax, loc="lower right")
     return tidy(ax, "x")
