@@ -66,14 +66,11 @@ def importance(found: Policy | TuningResult, *, points: int = 256, error: float 
     Examples
     --------
     >>> import scalable_bandits as sb
-    >>> space = sb.SearchSpace({"rate": sb.Real(0.0, 1.0), "depth": sb.Integer(1, 8), "seed": sb.Integer(0, 9)})
-    >>> policy = sb.GPEI(space, sb.RBF((0.5, 0.5, 5.0)), noise=0.01, regularization=1e-4)
-    >>> for _ in range(20):
-    ...     setting = policy.ask()
-    ...     policy.tell(setting, setting["rate"] + setting["depth"] / 8)
+    >>> policy = sb.GPEI(sb.Grid([[0, 1], [0, 1]], 5), 10.0 * sb.RBF(1.0), noise=0.01, regularization=1e-4)
+    >>> policy.tell(policy.space.points(), policy.space.points() @ [2.0, 1.0])
     >>> found = sb.analysis.importance(policy)
-    >>> found.names, found.total.round(1).tolist()
-    (('rate', 'depth', 'seed'), [0.5, 0.5, 0.0])
+    >>> found.names, found.total.round(2).tolist()
+    (('x0', 'x1'), [0.8, 0.2])
     """
     policy = played_policy(found)
     points, seed = checks.integer("points", points, 2), checks.integer("seed", seed, 0)
