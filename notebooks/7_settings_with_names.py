@@ -98,22 +98,19 @@ print(f"true error of the recommended setting: {truth:.4f}")
 found.table().sort_values("value").head()
 
 # %%
-sb.plots.history(found);
-
+sb.plots.history(found)
 # %% [markdown]
 # All settings at once: each evaluation is a line, the darker the better. The good ones agree on what matters.
 
 # %%
-sb.plots.parallel(found);
-
+sb.plots.parallel(found)
 # %% [markdown]
 # ## What matters
 #
 # Which share of the variance over the whole space is due to each parameter, alone and together with the others?
 
 # %%
-sb.plots.importance(found);
-
+sb.plots.importance(found)
 # %% [markdown]
 # Through the recommended setting, what does the model expect along each parameter? Bands are 95 % intervals, dots are
 # measurements nearby. A flat line says that the parameter does not matter *there*.
