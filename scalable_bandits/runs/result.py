@@ -26,8 +26,8 @@ class Measured(NamedTuple):
 
     x: Any  # point (d,), an arm number, or a dict
     y: float  # in units of y
-    value: float  # posterior mean, in units of y
-    std: float  # posterior standard deviation, in units of y
+    value: float = math.nan  # posterior mean at x, in units of y; NaN while the run goes on
+    std: float = math.nan  # posterior standard deviation at x, in units of y; NaN while the run goes on
 
 
 class RecommendedSetting(dict[str, Any]):
