@@ -1,4 +1,4 @@
-"""Numbers from runs and studies: means, paired differences, exponents, coverage, time per round."""
+"""Numbers from runs and studies: means, differences, exponents, coverage, importance of parameters, time per round."""
 
 from scalable_bandits.analysis.diagnostics import (
     NORMAL,
@@ -11,6 +11,8 @@ from scalable_bandits.analysis.diagnostics import (
     plays_over_rounds,
     time_rounds,
 )
+from scalable_bandits.analysis.importance import Importance, importance
+from scalable_bandits.analysis.slices import Slice, slices
 from scalable_bandits.analysis.tables import (
     DECADE,
     LEVEL,
@@ -34,7 +36,9 @@ __all__ = [
     "Coverage",
     "Difference",
     "Exponent",
+    "Importance",
     "Mean",
+    "Slice",
     "Spread",
     "Times",
     "case_of",
@@ -43,11 +47,13 @@ __all__ = [
     "exponent",
     "exponents",
     "finished",
+    "importance",
     "index_of",
     "indexed",
     "lattice",
     "means",
     "plays_over_rounds",
+    "slices",
     "spread",
     "time_rounds",
 ]

@@ -70,10 +70,10 @@ def say(heading: str, what: object, colour: str = "red") -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON to standard output; NaN and infinity, which JSON lacks, become null."""
+    """Print a value as JSON to standard output; NaN and infinity become null, other objects that JSON lacks text."""
     from json import dumps
 
-    typer.echo(dumps(finite(value), indent=2))
+    typer.echo(dumps(finite(value), indent=2, default=str))
 
 
 def finite(value: Any) -> Any:

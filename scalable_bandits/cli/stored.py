@@ -153,19 +153,21 @@ def resume_run(
 
 def _show_resumed(path: str, found: TuningResult | None, json: bool) -> None:
     """Print a run's status and what `maximize` found; exit with code 1 if evaluations failed for good."""
+    from scalable_bandits.runs.readable import point_text
     from scalable_bandits.runs.status import status
 
     failed = [] if found is None else found.failed
     if json:
         record = {**status(path)._asdict(), "failed": [{"ticket": t.number, "error": t.error} for t in failed]}
-        best = None if found is None else found.best
-        print_json({**record, "best": None if best is None else {**best._asdict(), "x": np.asarray(best.x).tolist()}})
+        best = None if found is None else found.recommended._asdict()
+        if best is not None and not isinstance(best["x"], dict):
+            best["x"] = np.asarray(best["x"]).tolist()
+        print_json({**record, "best": best})
     else:
         show_status(path)
         if found is not None:
-            x = ", ".join(f"{number:.6g}" for number in np.ravel(found.best.x).tolist())
-            mean, std = f"{found.best.mean:.4g}", f"{found.best.std:.2g}"
-            console.print(f"best: x = {x}, posterior mean {mean} +- {std}", soft_wrap=True)
+            mean, std = f"{found.value:.4g}", f"{found.std:.2g}"
+            console.print(f"best: {point_text(found.recommended.x)}, posterior mean {mean} +- {std}", soft_wrap=True)
     if failed:
         alike: dict[str, list[int]] = {}
         for ticket in failed:

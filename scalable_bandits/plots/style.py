@@ -36,8 +36,8 @@ def tidy(ax: Axes, grid: Literal["both", "x", "y"] = "both") -> Axes:
     return ax
 
 
-def logarithmic(ax: Axes, which: Literal["both", "x"] = "both") -> None:
-    """Make axes logarithmic, with labels such as 20 and 0.5; powers of ten where a label would have many zeros."""
+def logarithmic(ax: Axes, which: Literal["both", "x", "y"] = "both") -> None:
+    """Make one axis or both logarithmic, with labels such as 20 and 0.5, or powers of ten instead of many zeros."""
     from matplotlib.ticker import LogFormatterSciNotation
 
     class Plain(LogFormatterSciNotation):
@@ -49,12 +49,25 @@ def logarithmic(ax: Axes, which: Literal["both", "x"] = "both") -> None:
             low, high = sorted(self.axis.get_view_interval())
             return f"{x:,.6g}" if label and low > 5e-4 and high < 9e5 else label
 
-    ax.set_xscale("log")
-    if which == "both":
+    if which != "y":
+        ax.set_xscale("log")
+    if which != "x":
         ax.set_yscale("log")
-    for axis in (ax.xaxis, ax.yaxis)[: 1 + (which == "both")]:
+    for axis in {"both": (ax.xaxis, ax.yaxis), "x": (ax.xaxis,), "y": (ax.yaxis,)}[which]:
         axis.set_major_formatter(Plain())
         axis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(1.0, 0.4)))
+
+
+def ticks(ax: Axes, most: int = 9, whole: bool = False) -> None:
+    """Place at most so many intervals between ticks along the horizontal axis, at whole numbers only if asked for."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(most, integer=whole))
+
+
+def legend(ax: Axes, **options: Any) -> None:
+    """Add a legend on a translucent ground, so that it can be read where it covers something."""
+    ax.legend(facecolor="white", framealpha=0.75, edgecolor="none", fontsize=8.5, **options)
 
 
 def line(number: int) -> dict[str, Any]:

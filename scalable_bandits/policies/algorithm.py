@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.best import Best, Observations
 from scalable_bandits.spaces import Domain, Indices, Mask, Space
@@ -56,6 +57,12 @@ class Algorithm(ABC):
     @abstractmethod
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return oriented posterior mean and variance of f at points (k, d) of the space's box, two (k,) arrays."""
+
+    def bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
+        """Return oriented values (k,) that many standard deviations below and above the mean at points (k, d)."""
+        mean, variance = self.moments(points)
+        half = deviations * np.sqrt(variance)
+        return mean - half, mean + half
 
     def recommend(self) -> Best:
         """Return the recommendation after the observations so far, with its oriented mean."""
@@ -123,6 +130,40 @@ class Algorithm(ABC):
             If x is not finite, has another dimension than the space, or is not an arm.
         """
         return self._described(x, self.moments)
+
+    def interval(self, x: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
+        """Return the central interval of the posterior of f at x.
+
+        Where y is transformed (policies without a kernel), the interval is not symmetric about the mean.
+
+        Parameters
+        ----------
+        x
+            Point (d,) or points (k, d), not only candidates; for `Arms` an arm number or (k,) arm numbers.
+        level
+            Probability of the interval.
+
+        Returns
+        -------
+        low, high : float, or ndarray (k,)
+            In units of y.
+
+        Raises
+        ------
+        ValueError
+            If x is not valid, as in `posterior`, or the level is not between 0 and 1.
+        """
+        from scipy.special import ndtri
+
+        level = checks.to_float(level)
+        if not (isinstance(level, float) and 0.0 < level < 1.0):
+            checks.refuse("level", level, "a number between 0 and 1, both excluded")
+        points, single = self.space.parse(x)
+        if not self.space.has_coordinates:
+            self.space.check(x)
+        ends = [self.oriented(end) for end in self.bounds(points, float(ndtri(0.5 + 0.5 * level)))]
+        low, high = ends[::-1] if self.minimize else ends
+        return (float(low[0]), float(high[0])) if single else (low, high)
 
     def _described(self, x: ArrayLike, moments: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Any, Any]:
         """Return mean and standard deviation in the shape of x, given a function from points (k, d) to moments."""

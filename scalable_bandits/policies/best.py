@@ -14,6 +14,11 @@ class Best(NamedTuple):
     mean: float  # estimate of f at x, in units of y
     std: float  # standard deviation of the estimate, in units of y
 
+    @property
+    def value(self) -> float:
+        """The mean, under the name that results have for it."""
+        return self.mean
+
 
 class Observations(NamedTuple):
     """Observations of a policy, averaged at each distinct point."""

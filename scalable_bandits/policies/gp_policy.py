@@ -263,14 +263,12 @@ class GaussianProcessPolicy(Policy):
         """
         executor = None if self.on is None else self._executor
         space = self._domain.model_space if self._domain.size == len(points) else Points(points)
-        return make_engine(
-            self.engine, kernel, points, prior_mean, EngineOptions(self.oversampling, self.seed, executor, space)
-        )
+        options = EngineOptions(self.oversampling, self.seed, executor, space)
+        return make_engine(self.engine, kernel, points, prior_mean, options)
 
     def prior_mean_at(self, points: Floats) -> Floats:
         """Return the prior mean (k,) at points (k, d), as it was given or learned last, in units of y."""
-        means: Floats = self.oriented(self._model.prior_mean(points))
-        return means
+        return np.asarray(self.oriented(self._model.prior_mean(points)))
 
     @property
     def _constant_mean(self) -> float | None:
@@ -328,6 +326,9 @@ class GaussianProcessPolicy(Policy):
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         return self._model.predict(self.space.encode(points))
+
+    def bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
+        return self._model.bounds(self.space.encode(points), deviations)
 
     # ---- the algorithm
 

@@ -353,6 +353,13 @@ class Model(Stateful):
         """A point (1, D) of the space."""
         return self.domain.space.encode(self.domain.sample(0)[:1])
 
+    def bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
+        """Return values (k,) in units of y, so many standard deviations below and above the mean at points (k, d)."""
+        mean, variance = self.deviation(points)
+        mean, half = mean + self.prior_mean(points), deviations * np.sqrt(variance)
+        inverse = (lambda z: z) if self.learned is None else self.learned.transform.inverse
+        return inverse(mean - half), inverse(mean + half)
+
     def averages(self) -> tuple[Indices, Floats, Floats]:
         """Return distinct points, averages of y and their noise variances, in units of y: three (m,) arrays."""
         return self.observations.collapsed() if self.learned is None else self.learned.averages()

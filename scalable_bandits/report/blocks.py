@@ -33,6 +33,7 @@ class Picture(NamedTuple):
     source: str  # data URI
     alt: str  # description for readers who cannot see the figure
     caption: str
+    wide: bool = False  # whether it takes the whole width of the page
 
 
 class Section(NamedTuple):
@@ -64,7 +65,9 @@ def new_axes(width: float = SIZE[0], height: float = SIZE[1]) -> Axes:
     return made
 
 
-def picture(drawn: Axes | Figure, alt: str, caption: str = "", *, image: bool = False, legend: bool = False) -> Picture:
+def picture(
+    drawn: Axes | Figure, alt: str, caption: str = "", *, image: bool = False, legend: bool = False, wide: bool = False
+) -> Picture:
     """Embed a figure as a data URI, SVG unless `image` is set.
 
     Parameters
@@ -79,6 +82,8 @@ def picture(drawn: Axes | Figure, alt: str, caption: str = "", *, image: bool = 
         Flag to embed a PNG, which is smaller than SVG where a surface is drawn.
     legend
         Flag to add a legend of the axes below them.
+    wide
+        Flag to show the figure as wide as the page.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -96,4 +101,4 @@ def picture(drawn: Axes | Figure, alt: str, caption: str = "", *, image: bool = 
         metadata = {"Software": None} if image else {"Date": None, "Creator": None}
         figure.savefig(buffer, format=form, dpi=DPI, metadata=metadata)  # type: ignore[union-attr]
     kind = "image/png" if image else "image/svg+xml"
-    return Picture(f"data:{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}", alt, caption)
+    return Picture(f"data:{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}", alt, caption, wide)

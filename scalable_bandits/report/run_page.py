@@ -18,7 +18,9 @@ from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
 from scalable_bandits.report.machine import machine
 from scalable_bandits.report.numbers import number
-from scalable_bandits.runs.recording import environment_of, policy_of
+from scalable_bandits.report.tuning_section import result_section, stored_result
+from scalable_bandits.runs.readable import shown
+from scalable_bandits.runs.recording import environment_of, named_space, policy_of
 from scalable_bandits.runs.replaying import replay_calls
 from scalable_bandits.runs.status import minimizes, status
 from scalable_bandits.runs.trajectory import Trajectory
@@ -49,7 +51,12 @@ def run_report(run: StoredRun, place: str) -> Report:
     )
     sections = [Section("Overview", [overview])]
     if len(run):
-        sections += [_over_rounds(run), _best(run), _posterior(run)]
+        policy = _rebuilt(run)
+        if isinstance(policy, Policy) and run.attributes.get("kind") != "simulate":
+            sections += [result_section(stored_result(run, policy)), _best(run)]
+            sections += [] if policy.space.named else [_posterior(run, policy)]
+        else:
+            sections += [_over_rounds(run), _best(run), _posterior(run, policy)]
     described = json.dumps(run.specification, indent=2, default=str, ensure_ascii=False)
     versions = facts([("scalable_bandits", run.attributes.get("version"))], "Version that started the run")
     sections.append(Section("Specification", [Block("command", text=described), versions, machine()]))
@@ -123,30 +130,33 @@ def _best(run: StoredRun) -> Section:
     """Tabulate the rounds with the best observations."""
     y = run.read(names=["y"])["y"]
     order = np.argsort(y if minimizes(run) else -y, kind="stable")[:BEST_ROWS]
-    points = run.read(names=["x"])["x"]
-    rows = [
-        (f"{t + 1:,}", ", ".join(f"{value:.6g}" for value in np.atleast_1d(points[t])), number(float(y[t])))
-        for t in order
-    ]
-    table = Block("table", f"The {len(rows)} {_better(run)} observations", ("round", "x", "y"), rows, 1)
-    return Section("Observations", [table])
+    points, space = run.read(names=["x"])["x"][order], named_space(run)
+    if space is None:
+        headings = ["x"]
+        cells = [[", ".join(f"{value:.6g}" for value in np.atleast_1d(point))] for point in points]
+    else:
+        headings = list(space.names)
+        settings = space.arguments(points)
+        cells = [[shown(each[name], 6) if name in each else "" for name in headings] for each in settings]
+    rows = [(f"{t + 1:,}", *row, number(float(y[t]))) for t, row in zip(order, cells, strict=True)]
+    title = f"The {len(rows)} {_better(run)} observations"
+    return Section("Observations", [Block("table", title, ("round", *headings, "y"), rows, 1)])
 
 
-def _posterior(run: StoredRun) -> Section:
+def _posterior(run: StoredRun, policy: Policy | str) -> Section:
     """Draw posterior and index after the run; where the store alone does not suffice, say why."""
-    try:
-        policy = _rebuilt(run)
-    except ValueError as error:  # the specification has a function of the user, or the run is too long
-        return Section("Posterior", [Block("text", text=f"Not drawn. {error}")])
+    if isinstance(policy, str):
+        return Section("Posterior", [Block("text", text=f"Not drawn. {policy}")])
     whole = Trajectory(policy.finite_space, 1, run, dict(run.specification))
     drawn = []
     if isinstance(policy, UnknownPriorPolicy):
         timeline = plots.prior_timeline(policy, whole, new_axes(height=1.4 + 0.38 * len(policy.priors)))
         alt = "Rounds in which each prior was used, and the round in which it was rejected"
         drawn.append(picture(timeline, alt, "priors: rounds that used each (dark), and its rejection (cross)"))
-    if policy.space.dimension <= 2:
+    if policy.space.dimension <= 2 and not policy.space.named:
         drawn += _surfaces(run, policy, whole)
-    pictures = Block("figures", figures=drawn) if drawn else Block("text", text="Not drawn: more than two dimensions.")
+    why = "its parameters have names" if policy.space.named else "more than two dimensions"
+    pictures = Block("figures", figures=drawn) if drawn else Block("text", text=f"Not drawn: {why}.")
     return Section("Posterior", [_recommendation(policy), pictures])
 
 
@@ -170,16 +180,22 @@ def _surfaces(run: StoredRun, policy: Policy, whole: Trajectory) -> list[Picture
 def _recommendation(policy: Policy) -> Block:
     """List the point that the policy recommends, with its posterior mean and standard deviation."""
     best = policy.best()
-    x = ", ".join(f"{value:.6g}" for value in np.ravel(best.x).tolist())
-    pairs = [("x", x), ("posterior mean", f"{best.mean:.4g}"), ("standard deviation", f"{best.std:.2g}")]
+    if policy.space.named:
+        point = [(name, shown(value, 6)) for name, value in best.x.items()]
+    else:
+        point = [("x", ", ".join(f"{value:.6g}" for value in np.ravel(best.x).tolist()))]
+    pairs = [*point, ("posterior mean", f"{best.mean:.4g}"), ("standard deviation", f"{best.std:.2g}")]
     return facts(pairs, "Recommended point")
 
 
-def _rebuilt(run: StoredRun) -> Policy:
-    """Make the policy of a run anew from its specification and tell it all observations."""
+def _rebuilt(run: StoredRun) -> Policy | str:
+    """Make the policy of a run anew from its specification and tell it all observations; or return why not."""
     if len(run) > MOST_ROUNDS:
-        raise ValueError(f"The run has more than {MOST_ROUNDS:,} rounds.")
-    policy = policy_of(run)
+        return f"The run has more than {MOST_ROUNDS:,} rounds."
+    try:
+        policy = policy_of(run, constrained=False)
+    except ValueError as error:  # the specification has a function of the user
+        return str(error)
     if "call" in {field.name for field in run.fields}:
         replay_calls(policy, run)
         return policy

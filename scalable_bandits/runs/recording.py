@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from scalable_bandits.environments import Environment
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
 from scalable_bandits.runs.replaying import replay_calls
-from scalable_bandits.spaces import Indices, Space
+from scalable_bandits.spaces import Indices, SearchSpace, Space
 from scalable_bandits.specification import specify
 from scalable_bandits.store import (
     Durability,
@@ -31,15 +31,35 @@ from scalable_bandits.store.layout import CHUNK
 from scalable_bandits.store.pending import NO_PROPOSALS, Proposals
 
 
-def policy_of(run: StoredRun) -> Policy:
+def policy_of(run: StoredRun, *, constrained: bool = True) -> Policy:
     """Make a fresh policy from the specification of a run.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    constrained
+        Whether the policy needs the constraints of a named space (`where`), which are functions. A policy without them
+        believes the same, and may choose other points.
 
     Raises
     ------
     ValueError
         If the specification is not that of a policy, or contains a function or another object that a store cannot keep.
     """
-    return Policy.from_dict(_specified(run, "policy"))
+    return Policy.from_dict(_specified(run, "policy", () if constrained else ("where",)))
+
+
+def named_space(run: StoredRun) -> SearchSpace | None:
+    """Return the space of a run, without its constraints, if it has named parameters that can be made again."""
+    described = run.specification.get("policy")
+    described = described.get("space") if isinstance(described, Mapping) else None
+    if not isinstance(described, Mapping) or described.get("type") != SearchSpace.__name__:
+        return None
+    try:
+        return SearchSpace.from_dict({name: value for name, value in described.items() if name != "where"})
+    except ValueError:  # values that a store cannot keep
+        return None
 
 
 def environment_of(run: StoredRun) -> Environment:
@@ -47,8 +67,8 @@ def environment_of(run: StoredRun) -> Environment:
     return Environment.from_dict(_specified(run, "environment"))
 
 
-def _specified(run: StoredRun, name: str) -> Any:
-    """Return one part of a run's specification, with its arrays filled in."""
+def _specified(run: StoredRun, name: str, without: Collection[str] = ()) -> Any:
+    """Return one part of a run's specification, with its arrays filled in, and without some keys."""
 
     def fill(value: Any, place: str) -> Any:
         if isinstance(value, Mapping):
@@ -57,7 +77,7 @@ def _specified(run: StoredRun, name: str) -> Any:
                 checks.refuse(place, value["function"], allowed)
             if "array" in value and "type" not in value:
                 return run.input(value)
-            return {key: fill(v, f"{place}.{key}") for key, v in value.items()}
+            return {key: fill(v, f"{place}.{key}") for key, v in value.items() if key not in without}
         return [fill(v, place) for v in value] if isinstance(value, list) else value
 
     return fill(run.specification[name], name)

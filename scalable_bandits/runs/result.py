@@ -2,32 +2,77 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import html
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import attrs
 import numpy as np
 
 from scalable_bandits.policies import Best, Policy
+from scalable_bandits.runs.evaluation_rows import Evaluation, evaluation_rows
 from scalable_bandits.runs.evaluations import Ticket
+from scalable_bandits.runs.readable import shown, with_error
 
 if TYPE_CHECKING:
+    import pandas
     import xarray
+
+MOST_ROWS = 40  # parameters in a summary
 
 
 class Measured(NamedTuple):
-    """Best observation."""
+    """Best observation, and what the posterior says at its point."""
 
     x: Any  # point (d,), an arm number, or a dict
     y: float  # in units of y
+    value: float = math.nan  # posterior mean at x, in units of y; NaN while the run goes on
+    std: float = math.nan  # posterior standard deviation at x, in units of y; NaN while the run goes on
 
 
-@attrs.frozen(eq=False)
-class TuningResult:
-    """Result of `minimize` and `maximize`.
+class RecommendedSetting(dict[str, Any]):
+    """Recommended setting of a named space: a dict of the parameters' values, and what it is expected to be worth.
+
+    Parameters
+    ----------
+    best
+        Recommendation of a policy on a named space.
 
     Attributes
     ----------
-    best : Best
+    x : dict
+        The setting alone.
+    mean, value : float
+        Posterior mean, in units of y.
+    std : float
+        Posterior standard deviation, in units of y.
+    """
+
+    def __init__(self, best: Best):
+        super().__init__(best.x)
+        self.x, self.mean, self.value, self.std = dict(best.x), best.mean, best.mean, best.std
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (Best(self.x, self.mean, self.std),)
+
+
+class Summary(NamedTuple):
+    """Best points of a result as text."""
+
+    heading: str  # direction, number of evaluations, what ended the run
+    columns: tuple[str, ...]  # titles of the points: one if the recommended and the best measured point are the same
+    rows: tuple[tuple[str, ...], ...]  # name and one cell a column: parameters, expected value, measured value
+
+
+@attrs.frozen(eq=False, repr=False)
+class TuningResult:
+    """Result of `minimize` and `maximize`.
+
+    It prints as a table of the recommended and the best measured point, in notebooks as an HTML table.
+
+    Attributes
+    ----------
+    recommended : Best
         Recommended point, with posterior mean and standard deviation; x is None if nothing is known yet.
     policy : Policy
         Policy after the run.
@@ -43,9 +88,20 @@ class TuningResult:
         Whether Ctrl-C ended the run.
     stopped_by
         Name of the rule that ended the run before its budget was used; None if none did.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> space = sb.SearchSpace({"rate": sb.Real(0.0, 1.0), "depth": sb.Integer(1, 8)})
+    >>> policy = sb.GPEI(space, sb.RBF(0.5), noise=0.1, regularization=0.01, candidates=64)
+    >>> found = sb.maximize(lambda setting: setting["depth"] - setting["rate"], policy, budget=15)
+    >>> found.best["depth"], found.measured.x["depth"], round(found.value)
+    (8, 8, 8)
+    >>> found.table().columns.tolist()
+    ['rate', 'depth', 'value', 'error']
     """
 
-    best: Best
+    recommended: Best
     policy: Policy
     x: np.ndarray | list[dict[str, Any]]
     y: np.ndarray
@@ -63,27 +119,161 @@ class TuningResult:
         return self.policy.minimize
 
     @property
+    def best(self) -> Best | RecommendedSetting:
+        """Recommended point: a dict on a named space; with attributes `x`, `value` (or `mean`) and `std` on any."""
+        named = self.policy.space.named and self.recommended.x is not None
+        return RecommendedSetting(self.recommended) if named else self.recommended
+
+    @property
+    def value(self) -> float:
+        """Posterior mean at the recommended point, in units of y."""
+        return self.recommended.mean
+
+    @property
+    def std(self) -> float:
+        """Posterior standard deviation at the recommended point, in units of y."""
+        return self.recommended.std
+
+    @property
     def measured(self) -> Measured | None:
-        """Best observation, the first of equal ones; None without any."""
+        """Best observation, the first of equal ones, and what is expected at its point; None without any."""
         if not len(self.y):
             return None
         i = int(np.argmin(self.y) if self.minimize else np.argmax(self.y))
-        return Measured(self.x[i], float(self.y[i]))
+        x: Any = self.x[i]
+        return Measured(x, float(self.y[i]), *self.policy.posterior(x))
 
     @property
     def failed(self) -> list[Ticket]:
         """Tickets of the evaluations that failed in all their attempts."""
         return [ticket for ticket in self.tickets if ticket.final and ticket.state == "failed"]
 
+    # ---- every evaluation
+
+    def evaluations(self) -> list[Evaluation]:
+        """Return the evaluations, also those that failed, in the order in which they ended."""
+        return evaluation_rows(self.policy, self.x, self.y, self.tickets, self.earlier)
+
+    def table(self) -> pandas.DataFrame:
+        """Return one row an evaluation, in the order in which they ended.
+
+        Returns
+        -------
+        DataFrame
+            A column a parameter (x0, x1, ... on spaces without names; NaN where a parameter does not exist), "value" in
+            units of y (NaN where the evaluation failed), "error", and "seconds" if known. If a parameter has one of
+            these names, an underscore follows it.
+        """
+        import pandas
+
+        rows, names = self.evaluations(), self._names
+        index = pandas.RangeIndex(1, len(rows) + 1, name="evaluation")
+        value, error, seconds = self._other_names("value", "error", "seconds")
+        columns: dict[str, Any] = {}
+        if self.policy.space.named:
+            for name in names:
+                values = [math.nan if row.x is None else row.x.get(name, math.nan) for row in rows]
+                kept = any(each is None for each in values)  # a value as others; pandas would make it NaN
+                columns[name] = pandas.Series(values, index, dtype=object) if kept else values
+        else:
+            unknown = np.full(len(names), math.nan)
+            points = np.array([unknown if row.x is None else np.ravel(row.x) for row in rows])
+            points = points.reshape(len(rows), len(names))
+            columns.update(zip(names, points.T, strict=True))
+        columns |= {value: [row.value for row in rows], error: [row.error for row in rows]}
+        if any(math.isfinite(row.seconds) for row in rows):
+            columns[seconds] = [row.seconds for row in rows]
+        return pandas.DataFrame(columns, index)
+
+    def history(self) -> pandas.DataFrame:
+        """Return "value" and "best", the best value so far, by evaluation, both in units of y."""
+        import pandas
+
+        values = np.array([row.value for row in self.evaluations()])
+        best = (np.fmin if self.minimize else np.fmax).accumulate(values)
+        index = pandas.RangeIndex(1, len(values) + 1, name="evaluation")
+        return pandas.DataFrame({"value": values, "best": best}, index=index)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Names of the parameters, or of the coordinates."""
+        return tuple(axis.name for axis in self.policy.space.axes)
+
+    def _other_names(self, *names: str) -> list[str]:
+        """Return names, an underscore after those that a parameter has."""
+        return [name if name not in self._names else f"{name}_" for name in names]
+
     def dataset(self) -> xarray.Dataset:
-        """Return the observations as xarray dataset over ``round``; of a named space with a variable a parameter."""
+        """Return the observations as xarray dataset over ``round``; of a named space with a variable a parameter.
+
+        If a parameter is called "y" or "round", an underscore follows the name of the values or of the dimension.
+        """
         import xarray
 
+        y, along = self._other_names("y", "round")
         variables: dict[str, Any] = {}
         if isinstance(self.x, list):
-            for name in dict.fromkeys(name for setting in self.x for name in setting):
-                variables[name] = "round", np.array([setting.get(name) for setting in self.x], dtype=object)
+            for name in self._names:
+                variables[name] = along, np.array([setting.get(name) for setting in self.x], dtype=object)
         else:
-            variables["x"] = ("round", "dimension")[: self.x.ndim], self.x
+            variables["x"] = (along, "dimension")[: self.x.ndim], self.x
         rounds = np.arange(1, len(self.y) + 1)
-        return xarray.Dataset({**variables, "y": ("round", self.y)}, coords={"round": rounds})
+        return xarray.Dataset({**variables, y: (along, self.y)}, coords={along: rounds})
+
+    # ---- as text
+
+    def __repr__(self) -> str:
+        from rich.cells import cell_len
+
+        found = self.summary()
+        lines = [("", *found.columns), *found.rows]
+        widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+        padded = [
+            "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        return "\n".join([f"{type(self).__name__}: {found.heading}", *padded])
+
+    def _repr_html_(self) -> str:
+        import pandas
+
+        found = self.summary()
+        frame = pandas.DataFrame(found.rows, columns=["", *found.columns])
+        styled = frame.style.hide(axis="index").format(escape="html").set_caption(html.escape(found.heading))
+        styled.set_table_attributes('class="tex2jax_ignore"')  # a dollar sign in a name starts no formula
+        left = "text-align: left"
+        styled.set_table_styles([{"selector": "th, td", "props": left}, {"selector": "caption", "props": left}])
+        return styled.to_html()
+
+    def summary(self) -> Summary:
+        """Return recommended and best measured point side by side, with what they are expected to be worth."""
+        points = [] if self.recommended.x is None else [("recommended", *self.recommended)]
+        measured = self.measured
+        if measured is not None:
+            points.append(("best measured", measured.x, measured.value, measured.std))
+        parse = self.policy.space.parse
+        if len(points) == 2 and np.array_equal(parse(points[0][1])[0], parse(points[1][1])[0]):
+            points = [("recommended and best measured", *points[0][1:])]
+        columns = [self._cells(x, value, std) for _, x, value, std in points]
+        titles = [*self._names[:MOST_ROWS], "expected value", "measured value"]
+        rows = [(title, *cells) for title, *cells in zip(titles, *columns, strict=True)]
+        if len(self._names) > MOST_ROWS:
+            rows.insert(MOST_ROWS, (f"({len(self._names) - MOST_ROWS} more)", *[""] * len(columns)))
+        return Summary(self._heading(), tuple(title for title, *_ in points), tuple(rows))
+
+    def _cells(self, x: Any, value: float, std: float) -> list[str]:
+        """Return the values of the parameters at a point, what it is expected to be worth, and what it measured."""
+        space, every = self.policy.space, cast(Any, self.x)
+        point = space.parse(x)[0][0]
+        values = x if space.named else dict(zip(self._names, np.ravel(x).tolist(), strict=True))
+        cells = [shown(values[name]) if name in values else "-" for name in self._names[:MOST_ROWS]]
+        at = self.y[(space.parse(every)[0] == point).all(axis=1)] if len(every) else self.y
+        repeats = f" (mean of {len(at)})" if len(at) > 1 else ""
+        return [*cells, with_error(value, std), shown(float(at.mean())) + repeats if len(at) else "not measured"]
+
+    def _heading(self) -> str:
+        failed, better = len(self.failed), "smaller" if self.minimize else "larger"
+        count = f"{len(self) + failed - self.earlier:,} evaluations" + (f", {failed:,} failed" if failed else "")
+        earlier = f" after {self.earlier:,} earlier observations" if self.earlier else ""
+        rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
+        return f"{better} is better; {count}{earlier}{'; interrupted' if self.interrupted else rule}"

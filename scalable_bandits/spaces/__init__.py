@@ -1,6 +1,7 @@
 """Spaces: the domains of the function."""
 
 from scalable_bandits.spaces.arms import Arms
+from scalable_bandits.spaces.axes import Axis
 from scalable_bandits.spaces.base import FiniteSpace, Indices, Space, availability
 from scalable_bandits.spaces.box import Box
 from scalable_bandits.spaces.choices import Boolean, Categorical, Ordinal
@@ -13,6 +14,7 @@ from scalable_bandits.spaces.search_space import SearchSpace
 
 __all__ = [
     "Arms",
+    "Axis",
     "Boolean",
     "Box",
     "Categorical",

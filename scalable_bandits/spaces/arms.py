@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.axes import Axis, choice_axis
 from scalable_bandits.spaces.base import FiniteSpace, Indices
 
 
@@ -52,6 +53,10 @@ class Arms(FiniteSpace):
         if bad.any():
             checks.refuse("x", arms[bad][0].item(), f"an arm number from 0 to {self.count - 1}")
         return arms.astype(np.int64)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return (choice_axis("arm", [str(arm) for arm in range(self.count)]),)
 
     def matching(self, context: Mapping[int, float]) -> NDArray[np.bool_]:
         """Raise ValueError, since arms have no coordinates from which to make a mask (size,)."""

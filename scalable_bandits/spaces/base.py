@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.axes import Axis
 from scalable_bandits.specification import Specification
 
 Indices = NDArray[np.int64]
@@ -134,6 +135,32 @@ class Space(Specification):
     def drawn(self, side: int) -> FiniteSpace:
         """Return points at which to draw a function: a finite space itself; a grid of `side` points a side of a box."""
         return self.candidate_set(side**self.dimension, 0)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Parameters of the space, or coordinates of its points, as tables and pictures show them."""
+        assert self.box is not None
+        return tuple(Axis(f"x{i}", low, high) for i, (low, high) in enumerate(self.box.tolist()))
+
+    def spread(self, uniform: Floats) -> Floats:
+        """Return points (k, d) that are uniform on the axes' scales, from uniform numbers (k, d) in [0, 1).
+
+        Raises
+        ------
+        ValueError
+            If the space is not a product of its axes: points in no order, or arms.
+        """
+        if self.box is None:
+            checks.refuse("space", self, "a box, a grid or a search space, whose coordinates can be chosen one by one")
+        return np.asarray(self.box[:, 0] + uniform * (self.box[:, 1] - self.box[:, 0]))
+
+    def active(self, points: Floats) -> NDArray[np.bool_]:
+        """Return the mask (k, d) of the parameters that exist at points (k, d)."""
+        return np.ones(points.shape, dtype=np.bool_)
+
+    def fulfilled(self, points: Floats) -> NDArray[np.bool_]:
+        """Return the mask (k,) of the points (k, d) that fulfil the space's constraints."""
+        return np.ones(len(points), dtype=np.bool_)
 
     def argument(self, point: Floats) -> Any:
         """Return what a user's function is called with at a point (d,): the point, an arm number, or a dict."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.axes import Axis, choice_axis
 from scalable_bandits.spaces.parameters import Parameter
 
 
@@ -93,6 +94,9 @@ class Choice(Parameter):
 
     def spread(self, uniform: Floats) -> Floats:
         return np.minimum(np.floor(np.asarray(uniform) * self.count), self.count - 1.0)
+
+    def axis(self, name: str) -> Axis:
+        return choice_axis(name, [str(value) for value in self.values], self.ordered and self.count > 2)
 
 
 def _is_number(value: Any) -> bool:

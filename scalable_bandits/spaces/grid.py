@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.axes import MOST, Axis
 from scalable_bandits.spaces.base import Bounds, FiniteSpace, Indices, frozen_bounds
 
 ROUNDING = 4.0 * float(np.finfo(float).eps)  # relative error of a coordinate
@@ -117,6 +118,22 @@ class Grid(FiniteSpace):
         for j, (bounds, side) in enumerate(zip(self.bounds, sides, strict=True)):
             points[..., j] = _side(bounds, side)[steps[j]] if short else _along(bounds, side, steps[j])
         return points
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        found = []
+        for i, ((low, high), side) in enumerate(zip(self.bounds, self.sides, strict=True)):
+            steps = np.unique(np.linspace(0, side - 1, min(side, MOST)).astype(np.int64))
+            listed = _along((low, high), side, steps)
+            found.append(Axis(f"x{i}", low, high if side > 1 else low, values=listed))
+        return tuple(found)
+
+    def spread(self, uniform: Floats) -> Floats:
+        columns = [
+            _along(bounds, side, np.minimum((column * side).astype(np.int64), side - 1))
+            for bounds, side, column in zip(self.bounds, self.sides, uniform.T, strict=True)
+        ]
+        return np.column_stack(columns)
 
     def _coordinate(self, dimension: int, coordinate: float) -> NDArray[np.bool_]:
         axis = Grid([self.bounds[dimension]], self.sides[dimension])

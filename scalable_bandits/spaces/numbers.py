@@ -10,6 +10,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.axes import MOST, Axis
 from scalable_bandits.spaces.parameters import Parameter
 
 LARGEST = 2**53  # larger whole numbers are not all numbers of float64
@@ -80,6 +81,14 @@ class Range(Parameter):
 
     def encode(self, numbers: Floats) -> Floats:
         return np.clip(self._scaled(numbers, self.low, self.high), 0.0, 1.0)
+
+    def axis(self, name: str) -> Axis:
+        values: Floats | None = None
+        if self.count is not None and self.count <= MOST:
+            values = np.arange(self.low, self.high + 1, dtype=np.float64)
+        elif self.count is not None:
+            values = np.unique(self.decode(np.linspace(0.0, 1.0, MOST)))
+        return Axis(name, float(self.low), float(self.high), self.log, values)
 
 
 @attrs.frozen(kw_only=True, repr=False)

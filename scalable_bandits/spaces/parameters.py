@@ -16,6 +16,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.axes import Axis
 from scalable_bandits.specification import Specification
 
 POSITIONAL = ("low", "high", "values")  # arguments without a name
@@ -37,6 +38,11 @@ def _condition(given: Any) -> Condition | None:
     if not condition or not all(isinstance(name, str) and values for name, values in condition):
         checks.refuse("when", given, 'a dict of names and values, such as {"booster": "tree"}')
     return condition
+
+
+def is_nothing(value: Any) -> bool:
+    """Return whether a value is None or NaN, which tables of settings have where a parameter does not exist."""
+    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -68,6 +74,11 @@ class Parameter(Specification):
         first = [repr(list(v) if isinstance(v, tuple) else v) for name, v in given.items() if name in POSITIONAL]
         named = [f"{name}={v!r}" for name, v in given.items() if name not in POSITIONAL and v is not False]
         return f"{type(self).__name__}({', '.join([*first, *named])})"
+
+    @property
+    def condition(self) -> str:
+        """Description of `when`, for messages."""
+        return " and ".join(f"{other!r} is {' or '.join(map(repr, values))}" for other, values in self.when or ())
 
     @property
     @abstractmethod
@@ -112,6 +123,10 @@ class Parameter(Specification):
     @abstractmethod
     def spread(self, uniform: Floats) -> Floats:
         """Return numbers (k,) that are uniform on the parameter's scale, from uniform numbers (k,) in [0, 1)."""
+
+    @abstractmethod
+    def axis(self, name: str) -> Axis:
+        """Return the parameter, under a name, as tables and pictures show it."""
 
     def neighbours(self, number: float, rng: np.random.Generator) -> Floats:
         """Return numbers (k,) of values near that of a number, without the number itself.

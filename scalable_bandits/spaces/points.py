@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.axes import Axis
 from scalable_bandits.spaces.base import FiniteSpace, Indices
 
 
@@ -81,6 +82,11 @@ class Points(FiniteSpace):
             for i in range(self.size - 1, -1, -1):
                 self._rows[self.array[i].tobytes()] = i
         return np.array([self._rows.get(row.tobytes(), -1) for row in points + 0.0], dtype=np.int64)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        ends = zip(self.array.min(axis=0).tolist(), self.array.max(axis=0).tolist(), strict=True)
+        return tuple(Axis(f"x{i}", low, high) for i, (low, high) in enumerate(ends))
 
     @property
     def side_lengths(self) -> Floats:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
+from scalable_bandits.spaces.axes import Axis
 from scalable_bandits.spaces.base import FiniteSpace, Space
 from scalable_bandits.spaces.coordinates import Coordinates
-from scalable_bandits.spaces.parameters import Parameter
+from scalable_bandits.spaces.parameters import Parameter, is_nothing
 from scalable_bandits.spaces.parameters_from import to_parameter
 from scalable_bandits.spaces.points import Points
 from scalable_bandits.specification import nearest
@@ -94,6 +95,10 @@ class SearchSpace(Space):
     def kinds(self) -> tuple[Parameter, ...]:
         """Parameters, in the order of `names`."""
         return tuple(kind for _, kind in self._parameters)
+
+    @functools.cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        return tuple(kind.axis(name) for name, kind in self._parameters)
 
     @functools.cached_property
     def _conditions(self) -> tuple[tuple[tuple[int, Floats], ...], ...]:
@@ -202,9 +207,8 @@ class SearchSpace(Space):
                 checks.refuse("x", f"a setting without {name!r}", f"a value of {name!r}, {kind.allowed}")
             if exist[i]:
                 point[i] = kind.number(f"x[{name!r}]", setting[name])
-            elif name in setting and not _is_nothing(setting[name]):
-                condition = " and ".join(f"{other!r} is {_either(values)}" for other, values in kind.when or ())
-                checks.refuse(f"x[{name!r}]", setting[name], f"no value, since it exists only where {condition}")
+            elif name in setting and not is_nothing(setting[name]):
+                checks.refuse(f"x[{name!r}]", setting[name], f"no value, since it exists only where {kind.condition}")
         return point
 
     @functools.cached_property
@@ -388,12 +392,3 @@ class SearchSpace(Space):
         if path is not None:
             Path(path).write_text(text)
         return text
-
-
-def _is_nothing(value: Any) -> bool:
-    """Return whether a value is None or NaN, which tables of settings have where a parameter does not exist."""
-    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
-
-
-def _either(values: tuple[Any, ...]) -> str:
-    return " or ".join(map(repr, values))

@@ -216,6 +216,38 @@ def test_a_run_on_a_box_some_of_whose_evaluations_failed(tmp_path):
     assert "dots: observations" in page(tmp_path / "run.zarr")
 
 
+def test_a_tuned_space_is_shown_by_its_names(tmp_path):
+    """The best settings as a table, the pictures, and the observations with a column a parameter; `where` or not."""
+    space = sb.SearchSpace(
+        {
+            HOSTILE: sb.Integer(1, 6),
+            "rate": sb.Real(1e-4, 0.1, log=True),
+            "kind": sb.Categorical(["a", None]),
+            "share": sb.Real(0.0, 0.5, when={"kind": "a"}),
+        },
+        where=lambda setting: setting[HOSTILE] < 6,
+    )
+
+    def experiment(setting):
+        if setting[HOSTILE] == 5:
+            raise RuntimeError("too <hot>")
+        return setting[HOSTILE] + setting.get("share", 1.0)
+
+    policy = sb.GPEI(space, sb.RBF(0.8), noise=0.1, regularization=0.01, minimize=True, candidates=64)
+    found = sb.maximize(experiment, policy, 12, parallel=1, retries=0, store=tmp_path / "named.zarr")
+    text = page(tmp_path / "named.zarr")
+    words = read(text).words
+    assert f"{found.summary().heading}." in words
+    for title in ("Measured values and the best so far", "Importance of the parameters", "All settings"):
+        assert f'alt="{title}"' in text
+    cells = [html.unescape(cell) for cell in re.findall(r"<td[^>]*>([^<]*)</td>", text)]
+    expected = [cell for row in found.summary().rows for cell in row]
+    assert cells[: len(expected)] == expected
+    headings = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', text)
+    assert [html.unescape(heading) for heading in headings[-6:]] == ["round", *space.names, "y"]
+    assert "Not drawn" not in text
+
+
 def test_a_run_with_a_function_says_why_its_posterior_is_missing(tmp_path):
     space = sb.Grid([[0, 1]], 20)
     policy = sb.GPUCB(space, sb.RBF(0.2), noise=0.1, regularization=0.01, prior_mean=lambda x: x[:, 0])

@@ -1,0 +1,73 @@
+"""Values, points and estimates as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+DIGITS = 4  # significant digits of numbers
+
+
+def shown(value: Any, digits: int = DIGITS) -> str:
+    """Return a parameter's value as text: floats rounded to significant digits, others as Python writes them.
+
+    Parameters
+    ----------
+    value
+        Value of a parameter.
+    digits
+        Number of significant digits.
+
+    Examples
+    --------
+    >>> [shown(value) for value in (0.0031622, 7, "sqrt", None, 12345.67)]
+    ['0.003162', '7', 'sqrt', 'None', '12345.67']
+    """
+    if not isinstance(value, float | np.floating):
+        return str(value)
+    number = float(value)
+    return f"{number:.{digits if abs(number) < 10.0**digits else digits + 3}g}"
+
+
+def point_text(x: Any, digits: int = 6) -> str:
+    """Return a point or a setting in one line.
+
+    Parameters
+    ----------
+    x
+        Point (d,), arm number, or setting (a dict).
+    digits
+        Number of significant digits.
+
+    Examples
+    --------
+    >>> point_text({"rate": 0.0031622, "depth": 7}, 3), point_text(np.array([0.5, 1.0]))
+    ('rate = 0.00316, depth = 7', 'x = 0.5, 1')
+    """
+    if isinstance(x, Mapping):
+        return ", ".join(f"{name} = {shown(value, digits)}" for name, value in x.items())
+    return f"x = {', '.join(shown(float(number), digits) for number in np.ravel(x))}"
+
+
+def with_error(value: float, std: float) -> str:
+    """Return a value and its standard deviation, rounded to the second digit of the latter.
+
+    Parameters
+    ----------
+    value, std
+        Value and standard deviation, in units of y.
+
+    Examples
+    --------
+    >>> with_error(0.103318, 0.00312), with_error(1530.2, 210.0), with_error(0.1, 0.0)
+    ('0.1033 ± 0.0031', '1530 ± 210', '0.1')
+    """
+    if not (math.isfinite(std) and math.isfinite(value) and std > 0.0):
+        return shown(value)
+    places = 1 - math.floor(math.log10(std))
+    if not -6 < places < 10:
+        return f"{value:.{DIGITS}g} ± {std:.1e}"
+    return " ± ".join(f"{round(number, places) + 0.0:.{max(places, 0)}f}" for number in (value, std))  # 0.0: no "-0"

@@ -1,0 +1,155 @@
+"""The result of `minimize` and `maximize`: both best settings, the text, the HTML and the tables."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas
+import pytest
+
+import scalable_bandits as sb
+from scalable_bandits.runs import readable, result
+
+SPACE = sb.SearchSpace(
+    {
+        "rate": sb.Real(1e-4, 1e-1, log=True),
+        "depth": sb.Integer(1, 6),
+        "<b>kind</b>": sb.Categorical(["a&b", "$y$", None]),
+        "drop": sb.Boolean(),
+        "share": sb.Real(0.0, 0.5, when={"drop": True}),
+    }
+)
+OPTIONS = {"noise": 0.1, "regularization": 0.01, "candidates": 32}
+
+
+def loss(setting):
+    return (np.log10(setting["rate"]) + 2.0) ** 2 + abs(setting["depth"] - 4) / 4 + setting.get("share", 0.6)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return sb.maximize(loss, sb.GPEI(SPACE, sb.RBF(0.8), minimize=True, **OPTIONS), 12)
+
+
+def test_both_best_settings_and_what_they_are_worth(found):
+    policy = found.policy
+    best = policy.best()
+    assert found.best == best.x
+    assert (found.value, found.std) == (best.mean, best.std)
+    i = int(np.argmin(found.y))
+    assert found.measured.x == found.x[i]
+    assert found.measured.y == found.y[i] == loss(found.x[i])
+    assert (found.measured.value, found.measured.std) == policy.posterior(found.x[i])
+    higher = sb.maximize(lambda x: -((x[0] - 0.3) ** 2), sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.3), **OPTIONS), 6)
+    assert higher.measured.y == higher.y.max()
+
+
+def test_the_best_setting_is_a_dict_and_what_policies_recommend(found):
+    best = found.best
+    assert isinstance(best, dict)
+    assert loss(best) == loss(dict(**best)) == loss(json.loads(json.dumps(best)))
+    assert (best.x, best.mean, best.value, best.std) == (dict(best), found.value, found.value, found.std)
+    for same in (copy.copy(best), copy.deepcopy(best), pickle.loads(pickle.dumps(best))):
+        assert (same, same.mean, same.std) == (best, best.mean, best.std)
+    numbers = sb.maximize(lambda x: -x[0], sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.3), **OPTIONS), 3)
+    x, mean, std = numbers.best
+    assert (mean, std) == (numbers.value, numbers.std) == (numbers.best.value, numbers.best.std)
+    np.testing.assert_array_equal(x, numbers.best.x)
+
+
+def test_prints_a_few_aligned_lines(found):
+    first, titles, *rows = repr(found).split("\n")
+    assert str(found) == repr(found)
+    assert first == "TuningResult: smaller is better; 12 evaluations"
+    assert [row.split("  ")[0] for row in rows] == [*SPACE.names, "expected value", "measured value"]
+    column = titles.index("recommended")
+    assert {row[column - 1] for row in rows} == {" "}
+    assert all(row[column] != " " for row in rows)
+    assert f"{found.best['rate']:.4g}" in rows[0]
+    assert " ± " in rows[-2]
+
+
+def test_a_setting_that_is_both_is_printed_once():
+    same = sb.maximize(lambda arm: float(arm == 2), sb.GPEI(sb.Arms(3), sb.Covariance(np.eye(3)), noise=0.1), 5)
+    lines = repr(same).split("\n")
+    assert lines[1].split("  ")[-1] == "recommended and best measured"
+    assert lines[2].split() == ["arm", "2"]
+    assert lines[-1].endswith(f"1 (mean of {(same.x == 2).sum()})")
+
+
+def test_long_spaces_are_cut_short():
+    many = sb.SearchSpace({f"p{i}": sb.Real(0.0, 1.0) for i in range(60)})
+    found = sb.maximize(lambda setting: setting["p0"], sb.GPEI(many, sb.RBF(3.0), minimize=True, **OPTIONS), 2)
+    lines = repr(found).split("\n")
+    assert len(lines) == 2 + result.MOST_ROWS + 1 + 2
+    assert lines[2 + result.MOST_ROWS].strip() == "(20 more)"
+
+
+def test_numbers_have_sensible_digits():
+    assert [readable.shown(value) for value in (1e-7, 3, True, "x", None, 123456.789)] == [
+        "1e-07", "3", "True", "x", "None", "123456.8"
+    ]  # fmt: skip
+    for value, std, text in [
+        (-0.00001, 0.012, "0.000 ± 0.012"),
+        (123456.7, 1234.5, "123500 ± 1200"),
+        (0.5, math.inf, "0.5"),
+        (1.03e-9, 2.5e-11, "1.03e-09 ± 2.5e-11"),
+    ]:
+        assert readable.with_error(value, std) == text
+
+
+def test_html_is_a_table_with_everything_escaped(found):
+    page = ElementTree.fromstring(f"<div>{found._repr_html_()}</div>")
+    (table,) = page.iter("table")
+    assert "tex2jax_ignore" in table.get("class")
+    rows = [["".join(cell.itertext()).strip() for cell in row] for row in table.iter("tr")]
+    summarized = found.summary()
+    assert rows == [["", *summarized.columns], *map(list, summarized.rows)]
+    assert "<b>kind</b>" in [row[0] for row in rows]
+    assert table.find("caption").text == summarized.heading == "smaller is better; 12 evaluations"
+
+
+def test_the_table_has_a_row_an_evaluation(found):
+    table = found.table()
+    assert table.index.tolist() == list(range(1, 13))
+    assert table.columns.tolist()[:6] == [*SPACE.names, "value"]
+    assert table["value"].tolist() == found.y.tolist()
+    assert set(table["error"]) == {""}
+    assert table["depth"].dtype == np.int64
+    for row, setting in zip(table.to_dict("records"), found.x, strict=True):
+        assert {name: row[name] for name in setting} == setting
+        assert math.isnan(row["share"]) == ("share" not in setting)
+    again = sb.GPEI(SPACE, sb.RBF(0.8), minimize=True, **OPTIONS)
+    again.tell(table[list(SPACE.names)].to_dict("records"), table["value"])
+    assert again.rounds == 12
+
+
+def test_parameters_may_have_the_names_of_other_columns():
+    space = sb.SearchSpace({"value": sb.Integer(1, 3), "y": sb.Real(0.0, 1.0), "round": sb.Boolean()})
+    found = sb.maximize(lambda s: s["value"] + s["y"], sb.GPEI(space, sb.RBF(0.8), minimize=True, **OPTIONS), 3)
+    table, data = found.table(), found.dataset()
+    assert table["value"].tolist() == [setting["value"] for setting in found.x]
+    assert table["value_"].tolist() == found.y.tolist()
+    assert data["y"].values.tolist() == [setting["y"] for setting in found.x]
+    assert data["y_"].values.tolist() == found.y.tolist()
+    assert data["round"].values.tolist() == [setting["round"] for setting in found.x]
+    assert data.sizes == {"round_": 3}
+
+
+def test_the_history_is_the_best_so_far(found):
+    past = found.history()
+    pandas.testing.assert_series_equal(past["value"], found.table()["value"])
+    assert past["best"].tolist() == np.minimum.accumulate(found.y).tolist()
+
+
+def test_tables_of_spaces_without_names():
+    box = sb.maximize(lambda x: -x[0], sb.GPEI(sb.Box([[0, 1], [0, 2]]), sb.RBF(0.3), **OPTIONS), 3)
+    assert box.table().columns.tolist()[:3] == ["x0", "x1", "value"]
+    np.testing.assert_array_equal(box.table()[["x0", "x1"]], box.x)
+    arms = sb.maximize(float, sb.GPEI(sb.Arms(3), sb.Covariance(np.eye(3)), noise=0.1), 4)
+    assert arms.table()["arm"].tolist() == arms.x.tolist()
