@@ -255,7 +255,7 @@ class LearnedPrior(Stateful):
         return self._fit(coordinates, n, [self._milestone.logs])
 
     def _starts(self, count: int) -> list[Floats]:
-        """Return the starts of a milestone's fit: the last milestone, and the standard values (if many, at doublings)."""
+        """Return starts of a milestone: the last milestone, and the standard values (beyond 200 at doublings)."""
         last = self._milestone
         if last is None:
             return [self._start()]
