@@ -24,7 +24,7 @@ class Sizes(NamedTuple):
 
 SIZES = Sizes(SCAN, STARTS)
 LEARNED_SIZES = Sizes(512, 5)  # for learned priors
-LONG_SIZES = LEARNED_SIZES._replace(precision=1e-6, finish=False, likely=1)  # the same with many observations
+LONG_SIZES = Sizes(256, 3, precision=1e-4, finish=False, likely=1)  # the same with many observations
 PATH_SIZES = Sizes(4096, 24)  # a path has more local maxima than an index
 
 
