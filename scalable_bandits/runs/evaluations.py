@@ -69,7 +69,9 @@ class EvaluationLoop:
     failures
         Failures of earlier processes, as the store has them.
     on_end
-        Function that is called with every evaluation that has ended, after the policy was told.
+        Function that takes note of an evaluation that has ended, after the policy was told. Ctrl-C waits for it.
+    after_end
+        Function that is called without arguments after that.
     interrupts
         Handler of Ctrl-C. If not given, Ctrl-C is not handled.
 
@@ -88,11 +90,11 @@ class EvaluationLoop:
     def __init__(
         self, policy: Policy, executor: Execution, name: str, plan: EvaluationPlan, *, log: TicketLog | None = None,
         failures: Sequence[Failure] = (), on_end: Callable[[Ended], None] = lambda ended: None,
-        interrupts: Interrupts | None = None,
+        after_end: Callable[[], None] = lambda: None, interrupts: Interrupts | None = None,
     ):  # fmt: skip
         self._policy, self._executor, self._name, self._plan = policy, executor, name, plan
         self._deadline = math.inf if plan.seconds is None else time.monotonic() + plan.seconds
-        self._log, self._on_end = log, on_end
+        self._log, self._on_end, self._after_end = log, on_end, after_end
         self._shield = (Interrupts() if interrupts is None else interrupts).shield
         self.tickets = {} if log is None else tickets_of(log.changes)
         self._next_number = max(self.tickets, default=-1) + 1  # numbers may be missing after a recovery
@@ -150,13 +152,20 @@ class EvaluationLoop:
             try:
                 for event in events:
                     with self._shield():
-                        ended = self._handle(event)
-                    if ended is not None:
-                        self._on_end(ended)
+                        ended = self._take(event)
+                    if ended:
+                        self._after_end()
             except KeyboardInterrupt:
                 for event in events:  # they are here already
-                    self._handle(event)
+                    self._take(event)
                 raise
+
+    def _take(self, event: Event) -> bool:
+        """Handle an event, and return whether an evaluation has ended by it."""
+        ended = self._handle(event)
+        if ended is not None:
+            self._on_end(ended)
+        return ended is not None
 
     @property
     def out_of_time(self) -> bool:

@@ -14,28 +14,16 @@ if TYPE_CHECKING:
 
 
 def minimize(
-    function: Callable[[Any], float],
-    space_or_policy: Any,
-    budget: int,
-    *,
-    parallel: int | None = None,
-    on: Any = None,
-    retries: int = 0,
-    seconds: float | None = None,
-    timeout: float | None = None,
-    store: Any = None,
-    durability: Durability = "round",
-    progress: bool | None = None,
-    callbacks: Any = (),
-    stop: Any = (),
-    warm_start: Any = None,
-    seed: int = 0,
-) -> TuningResult:
+    function: Callable[[Any], float], space_or_policy: Any, budget: int, *, parallel: int | None = None, on: Any = None,
+    retries: int = 0, seconds: float | None = None, timeout: float | None = None, store: Any = None,
+    durability: Durability = "round", progress: bool | None = None, callbacks: Any = (), stop: Any = (),
+    warm_start: Any = None, seed: int = 0,
+) -> TuningResult:  # fmt: skip
     """Find the setting of smallest value: evaluate a function `budget` times, at points that a policy chooses.
 
-    An evaluation that raises, takes longer than `timeout`, or returns no finite number has failed. It counts against
-    the budget, its error is kept, its point is avoided, and the run goes on. Ctrl-C ends the run: what was found so far
-    is returned. With a store the same call continues a run that ended early, however it ended.
+    An evaluation that raises, takes too long, or returns no finite number has failed: it counts against the budget, its
+    error is kept, its point is avoided, and the run goes on. Ctrl-C ends the run, and returns what was found so far.
+    With a store the same call continues a run that ended early, however it ended.
 
     Parameters
     ----------
@@ -43,66 +31,50 @@ def minimize(
         Function from a dict of values by parameter (of other spaces a point (d,); for `Arms` an arm number) to a
         number, in units of y; or a `Command`. Noise is allowed.
     space_or_policy
-        Space, or dict of parameters by name (see `SearchSpace`), which the default policy tunes: expected improvement
-        with a kernel that is learned. Or a fresh policy.
+        Space, or dict of parameters (see `SearchSpace`), for the default policy: `GPEI` without a kernel. Or a fresh
+        policy of any kind.
     budget
         Number of evaluations; with a store, that of its run in all.
     parallel
         Number of evaluations in flight: when one ends, the next point is asked for, with the others pending. If not
         given, one, or with `on` the number of slots of its workers, which may change.
     on
-        Executor of the evaluations: None (this process; with `parallel` on threads), "threads:4" (four threads of this
-        process), "local:4" (worker processes), the address of a Dask scheduler, a `distributed.Client`, or a recipe
-        file (``cluster/``).
+        Executor: None (this process; with `parallel` its threads), "threads:4", "local:4" (worker processes), the
+        address of a Dask scheduler, a `distributed.Client`, or a recipe file (``cluster/``).
     retries
-        Number of times that a failed evaluation is tried again before it counts as failed.
-    seconds
-        Time after which no evaluation begins; running ones are waited for.
-    timeout
-        Longest duration of an evaluation, in seconds; then it is ended, and has failed. For worker processes (their
-        worker is restarted) and for a `Command`.
-    store
-        Store of the run: a folder, a URL that zarr can open, a zarr store, or an icechunk repository. A run that is in
-        the store already is continued; where evaluations are made one at a time, exactly as if it had never stopped.
-    durability
-        Guarantee of the store: "round" writes every value to disk before the next point is chosen, "block" may lose the
-        values of the last second in a crash.
+        Number of times that a failed evaluation is tried again.
+    seconds, timeout
+        Time after which no evaluation begins; and longest duration of one, after which it is ended and has failed. The
+        latter is for worker processes, which are killed and started again, and for a `Command`.
+    store, durability
+        Store of the run: a folder, a URL that zarr can open, a zarr store, or an icechunk repository; and its
+        guarantee: "round" writes every value to disk before the next point is chosen, "block" every second.
     progress
-        Whether to show a progress bar with the best value so far. If not given: where standard error is a terminal, and
-        in notebooks.
-    callbacks
-        Function, or several, called with a `RunView` after each evaluation; an exception in one ends the run.
-    stop
-        Rule, or several, that end the run: `RegretBelow`, `NoImprovement`, `Deadline`, or any function of a `RunView`
-        that is then true. Evaluations in flight are waited for.
+        Whether to show a progress bar. If not given: where standard error is a terminal, and in notebooks.
+    callbacks, stop
+        Function of a `RunView`, or several, called after each evaluation; and rules that end the run: `RegretBelow`,
+        `NoImprovement`, `Deadline`, or any function of a `RunView`, once it is true.
     warm_start
-        Earlier observations, which do not count against the budget: a pair of points and values, a table (structured
-        array or DataFrame) with a column for each parameter and one of values, or an earlier result.
+        Earlier observations, beside the budget: a pair of points and values, a table (structured array or DataFrame)
+        with a column for each parameter and one of values, or an earlier result.
     seed
         Seed of the default policy.
 
     Raises
     ------
     ValueError, TypeError
-        If an argument is invalid; if the policy is not fresh; or if the first evaluation returns something else than a
-        number.
+        If an argument is invalid, or the first evaluation returns something else than a number.
     RuntimeError
-        If all of the first ten evaluations, or of the budget, failed; if the function fails at every point of the
-        space; or if the cluster is unavailable or lost (earlier values are kept).
-    SpecificationDiffers
-        If the store contains a run of another policy or function; the message lists the differences.
-    StoreLocked
-        If another process is writing to the store.
+        If the first ten evaluations failed, or all, or those at every point; or if the cluster is unavailable or lost.
+    SpecificationDiffers, StoreLocked
+        If the store contains a run of another policy or function, or another process is writing to it.
 
     Examples
     --------
     >>> import scalable_bandits as sb
-    >>> space = {"rate": sb.Real(1e-4, 1e-1, log=True), "depth": sb.Integer(1, 12)}
-    >>> def loss(setting):
-    ...     return abs(setting["depth"] - 5) + 100 * abs(setting["rate"] - 0.01)
-    >>> found = sb.minimize(loss, space, budget=25)
-    >>> found.measured.x["depth"]
-    5
+    >>> found = sb.minimize(lambda setting: abs(setting["depth"] - 5), {"depth": sb.Integer(1, 12)}, budget=12)
+    >>> found.measured.x
+    {'depth': 5}
     """
     return TuningRun(
         minimize=True, function=function, policy=policy_for(space_or_policy, seed, True), budget=budget,
@@ -112,30 +84,18 @@ def minimize(
 
 
 def maximize(
-    function: Callable[[Any], float],
-    space_or_policy: Any,
-    budget: int,
-    *,
-    parallel: int | None = None,
-    on: Any = None,
-    retries: int = 0,
-    seconds: float | None = None,
-    timeout: float | None = None,
-    store: Any = None,
-    durability: Durability = "round",
-    progress: bool | None = None,
-    callbacks: Any = (),
-    stop: Any = (),
-    warm_start: Any = None,
-    seed: int = 0,
-) -> TuningResult:
+    function: Callable[[Any], float], space_or_policy: Any, budget: int, *, parallel: int | None = None, on: Any = None,
+    retries: int = 0, seconds: float | None = None, timeout: float | None = None, store: Any = None,
+    durability: Durability = "round", progress: bool | None = None, callbacks: Any = (), stop: Any = (),
+    warm_start: Any = None, seed: int = 0,
+) -> TuningResult:  # fmt: skip
     """Find the setting of largest value. Arguments, result and errors are those of `minimize`.
 
     Parameters
     ----------
-    function, space_or_policy, budget, parallel, on, retries, seconds, timeout, store, durability, progress, callbacks
+    function, space_or_policy, budget, parallel, on, retries, seconds, timeout, store, durability, progress
         As in `minimize`. A policy that was made with ``minimize=True`` is refused.
-    stop, warm_start, seed
+    callbacks, stop, warm_start, seed
         As in `minimize`.
 
     Raises

@@ -39,6 +39,11 @@ class NoImprovement:
     ----------
     k
         Number of evaluations, failures included.
+
+    Raises
+    ------
+    ValueError
+        If k is not positive.
     """
 
     k: int = attrs.field(converter=_whole_number)
@@ -55,6 +60,11 @@ class Deadline:
     ----------
     seconds
         Duration of the call.
+
+    Raises
+    ------
+    ValueError
+        If the duration is not positive.
     """
 
     seconds: float = attrs.field(converter=checks.to_float, validator=checks.positive)
@@ -84,6 +94,12 @@ class RegretBelow:
         Bound B on the norm of f. If not given, the policy's own; not used without a given kernel.
     delta
         Failure probability of the guarantee; if not given, the policy's.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive, or delta not between 0 and 1; in `minimize`, if the policy has no exact model of a
+        fixed function, or the norm is not known.
     """
 
     eps: float = attrs.field(converter=checks.to_float, validator=checks.positive)

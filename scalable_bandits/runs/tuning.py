@@ -154,6 +154,7 @@ class Playing:
 
     _loop: EvaluationLoop
     _advance: Advance
+    _last: Ended
 
     def __init__(self, run: TuningRun, recording: Recording | None = None):
         self._run, self._policy, self._recording = run, run.policy, recording
@@ -237,7 +238,7 @@ class Playing:
             self._check(executor)
             loop = EvaluationLoop(
                 self._policy, executor, name, plan, log=log, failures=failures, on_end=self._note_end,
-                interrupts=interrupts,
+                after_end=self._after_end, interrupts=interrupts,
             )  # fmt: skip
             self._loop = loop
             try:
@@ -269,13 +270,18 @@ class Playing:
         return progress_bar(shown, name, self._run.budget, done, executor.dashboard)
 
     def _note_end(self, ended: Ended) -> None:
-        """Take note of an evaluation that has ended; call the callbacks and the stopping rules."""
+        """Take note of an evaluation that has ended."""
+        self._last = ended
         if ended.y is None:
             self._since_best += 1
         else:
             self._xs.append(ended.x)
             self._ys.append(ended.y)
             self._note_value(len(self._ys) - 1)
+
+    def _after_end(self) -> None:
+        """Advance the bar, and call the callbacks and the stopping rules."""
+        ended = self._last
         best = None if self._best < 0 else Measured(self._xs[self._best], self._ys[self._best])
         self._advance(1, "" if best is None else f"best {best.y:.6g}")
         view = RunView(

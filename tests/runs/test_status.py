@@ -298,9 +298,7 @@ def test_a_function_that_fails_now_and_then(kind, tmp_path, monkeypatch):
 def test_in_python_its_error_is_told_when_nothing_works(monkeypatch):
     """With the function's own lines alone."""
     monkeypatch.setattr(sys.modules[__name__], "trouble", "key")
-    with pytest.raises(
-        RuntimeError, match=r"(?s)all 5 evaluations failed.*raise TROUBLE.*KeyError: 'sensor'"
-    ) as raised:
+    with pytest.raises(RuntimeError, match=r"(?s)all 5 .*raise TROUBLE.*KeyError: 'sensor'") as raised:
         sb.maximize(experiment, fresh(), 5)
     assert "evaluations.py" not in str(raised.value)
 
