@@ -44,7 +44,7 @@ def run_report(run: StoredRun, place: str) -> Report:
             ("last written", written),
             ("size", None if now.size is None else f"{now.size:,} bytes"),
             ("cumulative regret", None if math.isnan(now.regret) else f"{now.regret:.6g} units of y"),
-            ("failed evaluations", f"{now.failed:,}" if now.failed else None),
+            ("failed evaluations", f"{now.failures:,}" if now.failures else None),
             ("better is", "smaller" if now.minimize else None),
             (f"{_better(run)} y", None if math.isnan(now.best) else f"{now.best:.6g}"),
         ]
