@@ -32,7 +32,7 @@ def loss(setting):
 
 def tuned(space=SPACE, function=loss, minimize=True, budget=12):
     policy = sb.GPEI(space, sb.RBF(0.8), minimize=minimize, **OPTIONS)
-    return sb.maximize(function, policy, budget)
+    return (sb.minimize if minimize else sb.maximize)(function, policy, budget)
 
 
 @pytest.fixture(scope="module")
@@ -177,9 +177,9 @@ def test_pictures_are_drawn_without_warnings(draw, space):
 
 def test_pictures_of_arms_and_points():
     options = {"noise": 0.1, "regularization": 0.01, "minimize": True}
-    arms = sb.maximize(float, sb.GPEI(sb.Arms(5), sb.Covariance(np.eye(5)), **options), 6)
+    arms = sb.minimize(float, sb.GPEI(sb.Arms(5), sb.Covariance(np.eye(5)), **options), 6)
     points = sb.Points(np.random.default_rng(0).random((20, 2)))
-    listed = sb.maximize(lambda x: x[0], sb.GPEI(points, sb.RBF(0.3), **options), 6)
+    listed = sb.minimize(lambda x: x[0], sb.GPEI(points, sb.RBF(0.3), **options), 6)
     for found in (arms, listed):
         for draw in (plots.history, plots.parallel):
             draw(found, Figure().subplots()).figure.canvas.draw()

@@ -234,7 +234,7 @@ def test_a_tuned_space_is_shown_by_its_names(tmp_path):
         return setting[HOSTILE] + setting.get("share", 1.0)
 
     policy = sb.GPEI(space, sb.RBF(0.8), noise=0.1, regularization=0.01, minimize=True, candidates=64)
-    found = sb.maximize(experiment, policy, 12, parallel=1, retries=0, store=tmp_path / "named.zarr")
+    found = sb.minimize(experiment, policy, 12, parallel=1, retries=0, store=tmp_path / "named.zarr")
     text = page(tmp_path / "named.zarr")
     words = read(text).words
     assert f"{found.summary().heading}." in words

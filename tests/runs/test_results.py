@@ -33,7 +33,7 @@ def loss(setting):
 
 @pytest.fixture(scope="module")
 def found():
-    return sb.maximize(loss, sb.GPEI(SPACE, sb.RBF(0.8), minimize=True, **OPTIONS), 12)
+    return sb.minimize(loss, sb.GPEI(SPACE, sb.RBF(0.8), minimize=True, **OPTIONS), 12)
 
 
 def test_both_best_settings_and_what_they_are_worth(found):
@@ -84,7 +84,7 @@ def test_a_setting_that_is_both_is_printed_once():
 
 def test_long_spaces_are_cut_short():
     many = sb.SearchSpace({f"p{i}": sb.Real(0.0, 1.0) for i in range(60)})
-    found = sb.maximize(lambda setting: setting["p0"], sb.GPEI(many, sb.RBF(3.0), minimize=True, **OPTIONS), 2)
+    found = sb.minimize(lambda setting: setting["p0"], sb.GPEI(many, sb.RBF(3.0), minimize=True, **OPTIONS), 2)
     lines = repr(found).split("\n")
     assert len(lines) == 2 + result.MOST_ROWS + 1 + 2
     assert lines[2 + result.MOST_ROWS].strip() == "(20 more)"
@@ -131,7 +131,7 @@ def test_the_table_has_a_row_an_evaluation(found):
 
 def test_parameters_may_have_the_names_of_other_columns():
     space = sb.SearchSpace({"value": sb.Integer(1, 3), "y": sb.Real(0.0, 1.0), "round": sb.Boolean()})
-    found = sb.maximize(lambda s: s["value"] + s["y"], sb.GPEI(space, sb.RBF(0.8), minimize=True, **OPTIONS), 3)
+    found = sb.minimize(lambda s: s["value"] + s["y"], sb.GPEI(space, sb.RBF(0.8), minimize=True, **OPTIONS), 3)
     table, data = found.table(), found.dataset()
     assert table["value"].tolist() == [setting["value"] for setting in found.x]
     assert table["value_"].tolist() == found.y.tolist()

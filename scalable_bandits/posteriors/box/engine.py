@@ -106,7 +106,16 @@ class BoxEngine(OnDemandEngine):
 
     def _solve(self, m: int, right: Floats) -> Floats:
         """Return L^-1 right for the factor L of the first m rows."""
+        if self._appends:
+            return np.asarray(self._inverse @ right)
         return solve_triangular(self._factor[:m, :m], right, lower=True, check_finite=False) if m else right
+
+    def _solve_transposed(self, m: int, right: Floats) -> Floats:
+        """Return L^-T right for the factor L of the first m rows."""
+        if self._appends:
+            return np.asarray(self._inverse.T @ right)
+        factor = self._factor[:m, :m]
+        return solve_triangular(factor, right, lower=True, trans=1, check_finite=False) if m else right
 
     def _reserve(self, count: int) -> None:
         """Enlarge the arrays to at least `count` rows, by half their size at once, so that growing costs little."""
@@ -144,9 +153,7 @@ class BoxEngine(OnDemandEngine):
         m = len(self._slots)
         if self._surface is None:
             residuals = self._sums[:m, 1] / self._sums[:m, 0] - self._prior_mean.values(self._x[:m])
-            weights = solve_triangular(
-                self._factor[:m, :m], self._solve(m, residuals), lower=True, trans=1, check_finite=False
-            ) if m else residuals  # fmt: skip
+            weights = self._solve_transposed(m, self._solve(m, residuals))
             self._surface = Surface(
                 self.kernel, self._x[:m], self._factor[:m, :m], weights, self._prior_mean,
                 self._inverse if self._appends else None,
