@@ -71,10 +71,13 @@ from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
 from scalable_bandits.posteriors.placement import Executor, register
 from scalable_bandits.priors import Prior, prior_from_panel
-from scalable_bandits.runs.maximize import maximize
+from scalable_bandits.runs.commands import Command, CommandFailed
+from scalable_bandits.runs.maximize import maximize, minimize
 from scalable_bandits.runs.result import Measured, TuningResult
 from scalable_bandits.runs.simulate import simulate
+from scalable_bandits.runs.stopping import Deadline, NoImprovement, RegretBelow
 from scalable_bandits.runs.trajectory import Trajectory
+from scalable_bandits.runs.view import RunView
 from scalable_bandits.spaces import (
     Arms,
     Boolean,
@@ -134,9 +137,12 @@ __all__ = [
     "Box",
     "Categorical",
     "ClusterError",
+    "Command",
+    "CommandFailed",
     "Covariance",
     "CoverElement",
     "DataMissing",
+    "Deadline",
     "DriftingFunction",
     "Environment",
     "FullyBayesianGPUCB",
@@ -154,6 +160,7 @@ __all__ = [
     "MeanOnly",
     "Measured",
     "MovingSearchSpace",
+    "NoImprovement",
     "ObservationStore",
     "OnDimensions",
     "Ordinal",
@@ -169,7 +176,9 @@ __all__ = [
     "RationalQuadratic",
     "Real",
     "RegretBalancing",
+    "RegretBelow",
     "Rejection",
+    "RunView",
     "SearchSpace",
     "SensorPanel",
     "SpecificationDiffers",
@@ -194,6 +203,7 @@ __all__ = [
     "improved_matern_rate",
     "learn_kernel",
     "maximize",
+    "minimize",
     "partition_exponents",
     "partition_regret_exponent",
     "plots",

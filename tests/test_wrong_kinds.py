@@ -105,9 +105,14 @@ CALLS = {
     "simulate": (
         sb.simulate, {"policy": fresh(), "environment": TABLE, "horizon": 2}, ("progress", "store", "durability")
     ),
-    "maximize": (
-        sb.maximize, {"function": math.fsum, "policy": fresh(), "budget": 2}, ("progress", "store", "durability")
-    ),
+    **{name: (
+        getattr(sb, name), {"function": math.fsum, "space_or_policy": fresh(), "budget": 2}, ("store", "durability")
+    ) for name in ("minimize", "maximize")},
+    "tell_failure": (fresh().tell_failure, {"x": [0.0]}, ()),
+    "RegretBelow": (sb.RegretBelow, {"eps": 0.1}, ()),
+    "NoImprovement": (sb.NoImprovement, {"k": 3}, ()),
+    "Deadline": (sb.Deadline, {"seconds": 3.0}, ()),
+    "Command": (sb.Command, {"command": "true"}, ()),
     "Trajectory.curve": (RUN.curve, {}, ("log",)),
     "spread": (sb.analysis.spread, {"values": [1.0, 2.0]}, ()),
     "exponent": (sb.analysis.exponent, {"rounds": np.arange(1, 21), "curves": np.ones((1, 20)).cumsum(1)}, ()),
@@ -150,10 +155,10 @@ def test_refused_by_name(name, argument):
 def test_fine_as_it_stands(name):
     """What the table calls fine is."""
     function, fine, _ = CALLS[name]
-    if name in ("simulate", "maximize", "time_rounds"):
+    if name in ("simulate", "time_rounds"):
         fine = {**fine, "policy": fresh()}
-    if name == "maximize":
-        fine = {**fine, "function": lambda x: 0.0}
+    if name in ("minimize", "maximize"):
+        fine = {**fine, "function": lambda x: 0.0, "space_or_policy": fresh()}
     function(**fine)
 
 

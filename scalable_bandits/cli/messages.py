@@ -43,15 +43,8 @@ def refusals(let: tuple[type[Exception], ...] = (), again: str | None = None) ->
         errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
         raise typer.Exit(130) from None
     except Exception as error:
-        from scalable_bandits.runs.evaluations import trace_of
         from scalable_bandits.store import StoreError
 
-        trace = trace_of(error)
-        if trace is not None:  # a user's function raised: only the lines of that function help
-            errors.print(trace.rstrip(), soft_wrap=True)
-            hint = "" if again is None else f"; earlier evaluations are stored; continue with: {again}"
-            say("failed", f"an evaluation raised {type(error).__name__}{hint}")
-            raise typer.Exit(1) from None
         if not isinstance(error, ValueError | OSError | RuntimeError):
             raise
         say("error", error)

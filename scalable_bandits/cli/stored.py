@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich import box
 from rich.cells import cell_len
@@ -17,6 +16,8 @@ from rich.text import Text
 
 from scalable_bandits.cli.messages import JSON, ON, console, errors, print_json, refusals, resume_command, say
 from scalable_bandits.cli.studies import run_study
+from scalable_bandits.cli.tuning import terminated_like_interrupted
+from scalable_bandits.cli.tuning_output import plain_best, plain_failures, show_best, show_failures
 
 if TYPE_CHECKING:
     from scalable_bandits.runs.result import TuningResult
@@ -104,7 +105,8 @@ def resume_run(
         int | None, typer.Option(min=1, metavar="N", help="Rounds of the run in all. Default: as planned.")
     ] = None,
     function: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Function that a `maximize` run evaluates, as module:name.")
+        str | None,
+        typer.Option(metavar="NAME", help="Function that a `minimize` or `maximize` run evaluates, as module:name."),
     ] = None,
     recover: Annotated[
         bool,
@@ -114,7 +116,7 @@ def resume_run(
     ] = False,
     on: Annotated[str | None, typer.Option(metavar="WHERE", help=ON)] = None,
     parallel: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Evaluations of a `maximize` run in flight at once.")
+        int | None, typer.Option(min=1, metavar="N", help="Evaluations in flight at once. Default: as many as before.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for a study's tables and figures. Default: its name.")
@@ -125,8 +127,8 @@ def resume_run(
     import warnings
 
     from scalable_bandits.runs.result import TuningResult
+    from scalable_bandits.runs.status import command_in, resume
     from scalable_bandits.runs.status import recover as recover_runs
-    from scalable_bandits.runs.status import resume
     from scalable_bandits.store.studies import study_record
 
     if function is not None:
@@ -140,7 +142,15 @@ def resume_run(
                     say("note", text, "yellow")
         _resume_study(path, record, function, on, out, json)
         return
-    with refusals(again=resume_command(path, function)), warnings.catch_warnings(record=True) as repairs:
+    with refusals():
+        command = command_in(path)
+    if command is not None:
+        errors.print(f"running: {command}", soft_wrap=True)
+    with (
+        refusals(again=resume_command(path, function)),
+        terminated_like_interrupted(),
+        warnings.catch_warnings(record=True) as repairs,
+    ):
         warnings.simplefilter("always", UserWarning)
         found = resume(
             path, rounds=rounds, function=function, recover=recover, progress=errors.is_terminal, on=on,
@@ -148,34 +158,25 @@ def resume_run(
         )  # fmt: skip
     for repair in repairs:
         say("note", repair.message, "yellow")
-    _show_resumed(path, found if isinstance(found, TuningResult) else None, json)
+    _show_resumed(path, found if isinstance(found, TuningResult) else None, json, resume_command(path, function))
 
 
-def _show_resumed(path: str, found: TuningResult | None, json: bool) -> None:
-    """Print a run's status and what `maximize` found; exit with code 1 if evaluations failed for good."""
-    from scalable_bandits.runs.readable import point_text
+def _show_resumed(path: str, found: TuningResult | None, json: bool, again: str) -> None:
+    """Print a run's status and what was found; exit with code 130 if the user interrupted it."""
     from scalable_bandits.runs.status import status
 
     failed = [] if found is None else found.failed
     if json:
-        record = {**status(path)._asdict(), "failed": [{"ticket": t.number, "error": t.error} for t in failed]}
-        best = None if found is None else found.recommended._asdict()
-        if best is not None and not isinstance(best["x"], dict):
-            best["x"] = np.asarray(best["x"]).tolist()
-        print_json({**record, "best": best})
+        record = {**status(path)._asdict(), "failed": plain_failures(failed)}
+        print_json({**record, "best": None if found is None else plain_best(found)})
     else:
         show_status(path)
         if found is not None:
-            mean, std = f"{found.value:.4g}", f"{found.std:.2g}"
-            console.print(f"best: {point_text(found.recommended.x)}, posterior mean {mean} +- {std}", soft_wrap=True)
-    if failed:
-        alike: dict[str, list[int]] = {}
-        for ticket in failed:
-            alike.setdefault(ticket.error, []).append(ticket.number)
-        for error, numbers in alike.items():
-            tickets = ", ".join(map(str, numbers))
-            say("failed", f"{len(numbers)} evaluations, after all retries: {error} (tickets {tickets})")
-        raise typer.Exit(1)
+            show_best(found)
+    show_failures(failed)
+    if found is not None and found.interrupted:
+        errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
+        raise typer.Exit(130)
 
 
 def _resume_study(
@@ -229,7 +230,7 @@ def _short(name: str, path: str) -> str:
 def _rounds(run: Status) -> str:
     """Format the number of rounds, of those planned, and of failures."""
     planned = "" if run.planned is None else f"/{run.planned:,}"
-    return f"{run.rounds:,}{planned}" + (f" ({run.failed:,} failed)" if run.failed else "")
+    return f"{run.rounds:,}{planned}" + (f" ({run.failures:,} failed)" if run.failures else "")
 
 
 def _so_far(run: Status) -> str:

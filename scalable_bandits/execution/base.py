@@ -19,6 +19,10 @@ class ClusterError(RuntimeError):
     """A cluster that cannot be reached, cannot be used, or was lost."""
 
 
+class PlainError(Exception):
+    """Error whose text alone says what went wrong, without a traceback."""
+
+
 class Event(NamedTuple):
     """A change of a task."""
 
@@ -40,10 +44,16 @@ class Execution(ABC):
         Number of calls that run at the same time, as of the last call of `events`.
     dashboard : str
         Address of a page that shows the running tasks; empty if there is none.
+    in_turn : bool
+        Whether the function is called by `events`, in the caller's thread.
+    ends_calls : bool
+        Whether a running call can be ended.
     """
 
     slots = 1
     dashboard = ""
+    in_turn = False
+    ends_calls = False
 
     @abstractmethod
     def submit(self, key: str, *arguments: Any) -> None:
@@ -59,15 +69,24 @@ class Execution(ABC):
             If the cluster is gone.
         """
 
+    def end(self, key: str) -> None:
+        """End a running call, of which no event comes any more; only where `ends_calls`."""
+        raise NotImplementedError(f"{type(self).__name__} cannot end a running call")
+
     def close(self) -> None:  # noqa: B027 - not every executor has something to release
         """Forget all tasks that have not ended."""
 
 
 def failed(key: str, error: BaseException, final: bool = False) -> Event:
-    """Return the event of a task that raised an error."""
+    """Return the event of a task that raised an error; its traceback begins with the function's own frames."""
     text = str(traceback.TracebackException.from_exception(error)).strip().splitlines()[:1]
+    if isinstance(error, PlainError):
+        return Event("failed", key, error="".join(text), trace=str(error), final=final)
     line = ": ".join([type(error).__name__, *text])  # the first line alone: notes may follow
-    return Event("failed", key, error=line, trace="".join(traceback.format_exception(error)), final=final)
+    frames = error.__traceback__
+    inner = frames.tb_next if frames is not None and frames.tb_next is not None else frames
+    trace = "".join(traceback.format_exception(type(error), error, inner))
+    return Event("failed", key, error=line, trace=trace, final=final)
 
 
 class InTurn(Execution):
@@ -78,6 +97,8 @@ class InTurn(Execution):
     function
         Function that is called with the arguments of every task.
     """
+
+    in_turn = True
 
     def __init__(self, function: Callable[..., Any]):
         self._function = function

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import queue
+import signal
 import time
 import uuid
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from scalable_bandits.execution.base import ClusterError, Event, Execution, drai
 from scalable_bandits.execution.clusters import connection_lost
 
 COUNT_SECONDS = 2.0  # time after which the threads of the workers are counted again
+GONE_SECONDS = 5.0  # longest wait until the scheduler has noticed the end of a worker
 MOST_RESUBMISSIONS = 3  # most submissions of a task whose workers die before it starts
 _NOT_FETCHED = object()  # value of a task whose result has to be fetched
 
@@ -76,6 +78,11 @@ def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
     return result
 
 
+def kill_worker(dask_worker: Any) -> None:
+    """Kill the worker process of a nanny, whatever it is doing; called in the nanny's process."""
+    os.kill(dask_worker.pid, signal.SIGKILL)
+
+
 @dataclass
 class Task:
     """A task that has not ended."""
@@ -106,6 +113,8 @@ class Workers(Execution):
         self._tasks: dict[str, Task] = {}
         self._looked = -math.inf
         self._count()
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        self.ends_calls = all(worker.get("nanny") for worker in workers)
         with suppress(KeyError):  # of a scheduler without a dashboard
             self.dashboard = client.dashboard_link or ""
         try:
@@ -182,6 +191,18 @@ class Workers(Execution):
     def _lost(self) -> ClusterError:
         kept = "tasks that ended before are kept, and with a store the same call continues from there"
         return connection_lost(self._client, kept)
+
+    def end(self, key: str) -> None:
+        """End a running call with its worker process, which its nanny starts again; other calls there begin again."""
+        task, client = self._tasks.pop(key), self._client
+        client.cancel([task.future], force=True)
+        task.future.release()
+        address = task.where.partition(" ")[0]
+        with suppress(OSError, TimeoutError, ValueError, KeyError):  # the worker may be gone
+            client.run(kill_worker, workers=[address], nanny=True, on_error="ignore")
+            until = time.monotonic() + GONE_SECONDS
+            while address in client.nthreads() and time.monotonic() < until:  # so that it gets no other call
+                time.sleep(0.01)
 
     def close(self) -> None:
         """Cancel the tasks that have not ended, and remove the plugin."""

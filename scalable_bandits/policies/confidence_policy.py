@@ -18,7 +18,7 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 from scalable_bandits.posteriors.state import Field, number, value
-from scalable_bandits.spaces import Mask, Points
+from scalable_bandits.spaces import Domain, Mask, Points
 from scalable_bandits.specification import nearest
 
 
@@ -49,6 +49,23 @@ def _gain(value: Any) -> GainGiven:
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and np.isfinite(value):
         return float(value)
     checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")
+
+
+def practical_width(domain: Domain, t: int, delta: float) -> float:
+    """Return the width of a learned model: Theorem 1's of Srinivas et al. 2010 if there are few candidates, else 2.
+
+    Parameters
+    ----------
+    domain
+        Numbered points of the space.
+    t
+        Number of the round.
+    delta
+        Failure probability, which a learned model does not guarantee.
+    """
+    if domain.whole_box or domain.choosable > MANY:
+        return PRACTICAL_WIDTH
+    return math.sqrt(max(srinivas_finite(t, domain.choosable, delta), 0.0))
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -148,14 +165,8 @@ class ConfidencePolicy(GaussianProcessPolicy):
     def _width_for(self, gain: float, delta: float) -> float:
         """Return the width named by `confidence`; without a kernel the practical one."""
         if self.kernel is None:
-            return self._practical_width()
+            return practical_width(self._domain, self.round, self.delta)
         return width(self.confidence, gain, delta, self.norm, self.noise, self.regularization)
-
-    def _practical_width(self) -> float:
-        """Return the width of a learned model."""
-        if self._domain.whole_box or self._domain.choosable > MANY:
-            return PRACTICAL_WIDTH
-        return math.sqrt(max(srinivas_finite(self.round, self._domain.choosable, self.delta), 0.0))
 
     @property
     def information_gain(self) -> float:

@@ -19,7 +19,7 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.formulas import confidence
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy, practical_width
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -60,7 +60,7 @@ class GPUCB(ConfidencePolicy):
     def width(self) -> float:
         """Confidence width sqrt(beta_t / scale) of the next round."""
         if self.kernel is None and self.theorem is None:
-            return self._practical_width() / math.sqrt(self.scale)
+            return practical_width(self._domain, self.round, self.delta) / math.sqrt(self.scale)
         return theorem_width(self, self.theorem, self.scale, self.constants)
 
 

@@ -64,6 +64,9 @@ class BoxModel(Model):
         found = self.top(MEAN, (), key)
         return found.x, found.value
 
+    def largest(self, index: Acquisition, key: tuple[int, int]) -> float:
+        return self.top(index, (), key).value
+
     def top(self, index: Acquisition, pending: Sequence[int], key: tuple[int, int]) -> Top:
         """Return the maximum of an index over the box, given pending points; `key` as in `maximize`."""
         engine = self.engine

@@ -333,6 +333,18 @@ class Model(Stateful):
         """
         return self.engine.maximize(MEAN, salt, queried if queried.any() else otherwise)
 
+    def largest(self, index: Acquisition, key: tuple[int, int]) -> float:
+        """Return the largest index of all points, without pending ones, in units of the engine's y; `key` as above."""
+        return self.engine.maximize(index, 0)[1]
+
+    def regret_bound(self, width: float, points: Floats, key: tuple[int, int]) -> float:
+        """Return the largest upper confidence bound minus the lower one at points (1, d), in units of y."""
+        mean, variance = self.deviation(points)
+        lower = mean + self.prior_mean(points) - width * np.sqrt(variance)
+        ends = np.append(lower, self.largest(UpperConfidence(width), key))
+        lowest, highest = (ends if self.learned is None else self.learned.transform.inverse(ends)).tolist()
+        return float(highest - lowest)
+
     def predict(self, points: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean and variance at points (k, d), not only candidates, in units of y: two (k,) arrays."""
         mean, variance = self.deviation(points)

@@ -98,8 +98,10 @@ def open_run(
     planned: int | None,
     durability: Durability,
     chunk: int = CHUNK,
+    *,
+    settings: Mapping[str, Any] | None = None,
 ) -> ObservationStore:
-    """Open a run for writing, or create it.
+    """Open a run for writing, or create it; `settings` are those of its attributes that may change.
 
     Raises
     ------
@@ -114,12 +116,14 @@ def open_run(
     except FileNotFoundError:
         return ObservationStore.create(
             place, fields, specification=given, planned=planned, durability=durability, inputs=inputs, chunk=chunk,
-            attributes={"kind": kind, "version": __version__, **_proposal_attributes(parts["policy"])},
+            attributes={
+                "kind": kind, "version": __version__, **_proposal_attributes(parts["policy"]),
+                **({} if settings is None else {"settings": dict(settings)}),
+            },
         )  # fmt: skip
     try:
         _check_same(store, kind, fields, given)
-        if planned is not None:
-            store.plan(max(planned, len(store)))
+        store.plan(store.planned if planned is None else max(planned, len(store)), settings)
     except BaseException:
         store.close(orderly=store.orderly)
         raise
@@ -294,6 +298,11 @@ class Recording:
         self._unlearned = False
         self._checkpoints.add_work(time.perf_counter() - self._started)
 
+    def tell_earlier(self, x: Any, y: Any) -> None:
+        """Tell the policy observations from before the run, as call number 0."""
+        self._calls = -1
+        self.policy.tell(x, y)
+
     def flush(self) -> None:
         """Write all observations so far to disk."""
         self.store.flush()
@@ -324,6 +333,7 @@ def record(
     planned: int | None = None,
     parts: Mapping[str, Any] | None = None,
     kind: str = "record",
+    settings: Mapping[str, Any] | None = None,
 ) -> Recording:
     """Record every `ask` and `tell` of a policy in a store, after replaying the observations in it.
 
@@ -345,6 +355,8 @@ def record(
         Additional parts of the run's specification.
     kind
         Kind of the run, stored in its attributes.
+    settings
+        Settings of the run, stored in its attributes; they may be others when it is resumed.
 
     Raises
     ------
@@ -375,7 +387,8 @@ def record(
     planned = None if planned is None else checks.integer("planned", planned, 1)
     candidate, x = point_fields(policy.space)
     fields = (Field("call", "int64"), candidate, x, Field("y"), Field("noise"), Field("time"))
-    opened = open_run(store, kind, fields, {"policy": policy, **(parts or {})}, planned, durability)
+    parts = {"policy": policy, **(parts or {})}
+    opened = open_run(store, kind, fields, parts, planned, durability, settings=settings)
     try:
         return Recording(policy, opened)
     except BaseException:

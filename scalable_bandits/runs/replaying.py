@@ -76,7 +76,8 @@ def _tell_calls(policy: Policy, rows: Mapping[str, NDArray[Any]], whole: bool) -
         bounds.pop()
     for start, stop in itertools.pairwise(bounds):
         noise = rows["noise"][start:stop]
-        if policy.ask_is_stateful and stop == start + 1:
+        asked = stop == start + 1 and rows["call"][start] > 0  # call 0 has observations from before the run
+        if policy.ask_is_stateful and asked:
             policy.propose(policy.allowed(None))
         policy.tell(rows["x"][start:stop], rows["y"][start:stop], noise=None if np.isnan(noise).any() else noise)
     return bounds[-1]

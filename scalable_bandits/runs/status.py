@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scalable_bandits import checks
-from scalable_bandits.runs.maximize import maximize
+from scalable_bandits.runs.commands import Command
+from scalable_bandits.runs.maximize import maximize, minimize
 from scalable_bandits.runs.recording import environment_of, policy_of
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.simulate import simulate
@@ -41,7 +42,7 @@ class Status(NamedTuple):
     largest: float  # largest observation, in units of y; NaN before the first
     smallest: float  # smallest observation, in units of y; NaN before the first
     minimize: bool  # whether the smallest observation is the best one
-    failed: int  # number of failed evaluations that the policy was told
+    failures: int  # number of failed evaluations that the policy was told
 
     @property
     def best(self) -> float:
@@ -132,6 +133,9 @@ def _range(run: StoredRun, block: int = 2**20) -> tuple[float, float]:
 
 
 def _type(described: Any) -> str:
+    """Return the name of what is described: its class, or of a command the line."""
+    if isinstance(described, dict) and described.get("type") == Command.__name__:
+        return str(Command.from_dict(described))
     return str(described.get("type") or described.get("function") or "") if isinstance(described, dict) else ""
 
 
@@ -252,7 +256,7 @@ def resume(
     function: str | None = None,
     recover: bool = False,
     takeover: bool = False,
-    progress: bool = False,
+    progress: bool | None = None,
     on: Any = None,
     parallel: int | None = None,
 ) -> Trajectory | TuningResult:
@@ -265,13 +269,14 @@ def resume(
     rounds
         Total number of rounds of the run; the planned number if not given.
     function
-        Module and name, "module:name", of the function that a `maximize` run evaluates. Nothing is imported without it.
+        Module and name, "module:name", of the function that a `minimize` or `maximize` run evaluates. Nothing is
+        imported without it. Not for a run that evaluates a `Command`, which the store has.
     recover, takeover
         Arguments of `ObservationStore.open`.
     progress
-        Whether to show a progress bar.
+        Whether to show a progress bar. If not given: of `minimize` and `maximize` as there, of a simulation not.
     on, parallel
-        Arguments of `maximize`: executor and number of the evaluations in flight.
+        Executor and number of the evaluations in flight, as in `minimize`. If not given, as in the run so far.
 
     Raises
     ------
@@ -283,20 +288,64 @@ def resume(
             pass
     run = ObservationStore.open(place)
     kind, target = run.attributes["kind"], run.planned if rounds is None else checks.integer("rounds", rounds, 1)
-    if kind not in ("simulate", "maximize"):
-        allowed = "a run of `simulate` or `maximize`; continue this one by the program that calls `ask` and `tell`"
+    if kind not in ("simulate", "minimize", "maximize"):
+        allowed = "a run of `simulate`, `minimize` or `maximize`; continue this one by the program that asks and tells"
         checks.refuse("store", f"{run.location.name}, of kind {kind!r}", allowed)
     if target is None:
         checks.refuse("rounds", None, "a number of rounds, since the store has no planned number")
     policy = policy_of(run)
-    if kind == "maximize":
-        stored = run.specification["function"].get("function", "")
-        if function is None:
-            checks.refuse("function", None, f"module:name of the function that the run evaluates ({stored})")
-        return maximize(function_of(function), policy, target, store=place, progress=progress, on=on, parallel=parallel)
+    if kind != "simulate":
+        settings = dict(run.attributes.get("settings", {}))
+        settings |= {name: given for name, given in (("on", on), ("parallel", parallel)) if given is not None}
+        budget = target - int((run.read(names=["call"])["call"] == 0).sum())  # earlier observations are rounds, too
+        find = minimize if kind == "minimize" else maximize
+        return find(_evaluated(run, function), policy, budget, store=place, progress=progress, **settings)
     if on is not None or parallel is not None:
         checks.refuse("on, parallel", (on, parallel), "None: a simulation runs in this process")
     if "available" in run.specification:
         given = f"{run.location.name}, whose availability sets are given by a function"
         checks.refuse("store", given, "a run without `available`: to continue this one, run its script again")
-    return simulate(policy, environment_of(run), target, store=place, progress=progress)
+    return simulate(policy, environment_of(run), target, store=place, progress=bool(progress))
+
+
+def command_of(run: StoredRun) -> Command | None:
+    """Return the command that a run evaluates; None if it evaluates a function.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
+    described = run.specification.get("function")
+    if not isinstance(described, dict) or described.get("type") != Command.__name__:
+        return None
+    return Command.from_dict(described)
+
+
+def command_in(place: Any) -> Command | None:
+    """Return the command that the run in a store evaluates; None if it evaluates a function, or cannot be read.
+
+    Parameters
+    ----------
+    place
+        Place of the store.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # `resume` says the same
+        try:
+            return command_of(ObservationStore.open(place))
+        except (StoreError, OSError):
+            return None
+
+
+def _evaluated(run: StoredRun, name: str | None) -> Callable[[Any], float]:
+    """Return the command or the function that a run evaluates; a function has to be named."""
+    command = command_of(run)
+    if command is not None:
+        if name is not None:
+            checks.refuse("function", name, f"None: the run evaluates the command {command}")
+        return command
+    if name is None:
+        stored = run.specification["function"].get("function", "")
+        checks.refuse("function", None, f"module:name of the function that the run evaluates ({stored})")
+    return function_of(name)

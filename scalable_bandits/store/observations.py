@@ -180,20 +180,17 @@ class ObservationStore(RunWriter):
             checks.warn(f"store {location.name}: {'; '.join(store.repairs)}")
         return store
 
-    def plan(self, rounds: int) -> None:
-        """Change the planned number of rounds."""
+    def plan(self, rounds: int | None, settings: Mapping[str, Any] | None = None) -> None:
+        """Change the planned number of rounds, and the settings if they are given."""
         self._check_writable()
-        if rounds != self.planned:
-            self._change_attributes(planned=rounds)
-            self.planned = rounds
-
-    def _change_attributes(self, **changed: Any) -> None:
-        """Write attributes anew, in both copies."""
+        changed: dict[str, Any] = {"planned": rounds, **({} if settings is None else {"settings": dict(settings)})}
+        if all(self.attributes.get(name) == value for name, value in changed.items()):
+            return
         attributes = sign_attributes({**self.attributes, **changed})
         with store_errors(self.location.name, "writing its plan"):
             self.location.put_document(COMMITTED, count_document(attributes))
             self.location.put_document("", group_document(attributes))
-            self.attributes = attributes
+            self.attributes, self.planned = attributes, rounds
             with suppress(OSError):  # the record is needed only if the copies differ
                 self._commit_record()
             self.location.commit_transaction()

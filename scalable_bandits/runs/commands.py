@@ -1,0 +1,252 @@
+"""Programs that are not Python: one run of a command is an evaluation."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import string
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import attrs
+
+from scalable_bandits import checks
+from scalable_bandits.execution.base import PlainError
+from scalable_bandits.spaces import Space
+from scalable_bandits.specification import Specification, nearest
+
+PLAIN = re.compile(r"[\w@%+=:,./{}-]+")  # words that need no quotes, and names in braces
+TAIL_LINES, TAIL_CHARACTERS = 20, 2000  # of a failed command's errors that are kept
+GRACE_SECONDS = 2.0  # between asking a program to end and killing it
+
+
+class CommandFailed(PlainError):
+    """A command that failed, took too long, or did not print a value."""
+
+
+class Programs:
+    """Programs that are running, in all threads of a run."""
+
+    def __init__(self) -> None:
+        self._running: list[subprocess.Popen[str]] = []
+        self._guard = threading.Lock()
+        self._ended = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()  # another process has its own
+
+    def add(self, process: subprocess.Popen[str]) -> None:
+        """Add a program that was started."""
+        with self._guard:
+            self._running.append(process)
+        if self._ended:
+            end([process])
+
+    def discard(self, process: subprocess.Popen[str]) -> None:
+        """Remove a program that has ended."""
+        with self._guard:
+            self._running.remove(process)
+
+    def end(self) -> None:
+        """End all of them, and any that is still added."""
+        self._ended = True
+        with self._guard:
+            running = list(self._running)
+        end(running)
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if isinstance(value, tuple | list) and value and all(isinstance(word, str) for word in value):
+        return tuple(value)
+    if not isinstance(value, str):
+        checks.refuse("command", value, 'a line such as "./train --rate {rate}", or its words')
+    try:
+        words = tuple(shlex.split(value))
+    except ValueError as error:
+        checks.refuse("command", value, f"a line that can be split into words ({error})")
+    if not words:
+        checks.refuse("command", value, 'a line such as "./train --rate {rate}"')
+    return words
+
+
+def _names(word: str) -> Iterator[str]:
+    """Iterate over the names in braces in a word; ValueError if braces are not paired or hold more than a name."""
+    for _, name, layout, conversion in string.Formatter().parse(word):
+        if name is None:
+            continue
+        if layout or conversion or not name:
+            raise ValueError(f"{{{name}{layout and ':'}{layout}}}")
+        yield name
+
+
+@attrs.frozen(eq=True, slots=False)
+class Command(Specification):
+    """Function of a setting that runs a program, without a shell, and returns the number that it prints.
+
+    Parameters
+    ----------
+    command
+        Line of the command, which is split into words as a shell does; ``{name}`` in a word becomes the value of the
+        parameter of that name, ``{{`` and ``}}`` are braces. A tuple of words is not split.
+    value_from
+        Key of the value in the JSON object on the last line of output; "a.b" is key b in the object under a. If not
+        given, the last line is the value.
+
+    Raises
+    ------
+    ValueError
+        If the line has no words, or braces that do not enclose a name.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> sb.Command("echo {depth}")({"depth": 3})
+    3.0
+    """
+
+    command: tuple[str, ...] = attrs.field(converter=_words)
+    value_from: str | None = attrs.field(default=None)
+
+    def __attrs_post_init__(self) -> None:
+        if self.value_from is not None and not (isinstance(self.value_from, str) and self.value_from):
+            checks.refuse("value_from", self.value_from, "a key, or None")
+        _ = self.names
+
+    def __str__(self) -> str:
+        return " ".join(word if PLAIN.fullmatch(word) else shlex.quote(word) for word in self.command)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.command, self.value_from)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the parameters in the command."""
+        found: list[str] = []
+        for word in self.command:
+            try:
+                found += _names(word)
+            except ValueError as error:
+                checks.refuse("command", word, f"names in braces, and {{{{ and }}}} for braces ({error})")
+        return found
+
+    def check(self, space: Space) -> None:
+        """Raise ValueError unless the parameters are those of a space, and the program can be found."""
+        if not space.named:
+            checks.refuse("space", type(space).__name__, "a SearchSpace: a command is given values by name")
+        known: dict[str, Any] = dict(zip(space.names, space.kinds, strict=True))  # type: ignore[attr-defined]
+        for name in self.names:
+            if name not in known:
+                checks.refuse("command", f"{{{name}}}", f"names of parameters; {nearest(name, known)}")
+        for name in known:
+            if name not in self.names:
+                checks.refuse("command", str(self), f"one with {{{name}}} in it, or a space without this parameter")
+        if shutil.which(self.command[0]) is None:
+            checks.refuse("command", self.command[0], "a program that can be found, or the path of one")
+
+    def words(self, setting: dict[str, Any]) -> list[str]:
+        """Return the words of the command for a setting; a parameter that does not exist in it is an empty string."""
+        values = {name: _written(setting.get(name)) for name in self.names}
+        return [_filled(word, values) for word in self.command]
+
+    def __call__(self, setting: dict[str, Any]) -> float:
+        """Run the command for a setting, and return the value that it prints."""
+        return self.run(None, Programs(), setting)
+
+    def run(self, timeout: float | None, programs: Programs, setting: dict[str, Any]) -> float:
+        """Run the command for a setting, and return the value that it prints.
+
+        Parameters
+        ----------
+        timeout
+            Longest duration in seconds, after which the program is ended; None for no limit.
+        programs
+            Programs that are running, to which this one is added.
+        setting
+            Values of the parameters by name.
+
+        Raises
+        ------
+        CommandFailed
+            If the program cannot be started, takes too long, ends with another exit code than 0, or does not print a
+            value.
+        """
+        try:
+            process = subprocess.Popen(
+                self.words(setting), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True, errors="replace", start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise CommandFailed(f"{self.command[0]}: {error.strerror}") from None
+        programs.add(process)
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            end([process])
+            raise CommandFailed(f"TimeoutError: it took longer than {timeout:g} s") from None
+        except BaseException:  # Ctrl-C
+            end([process])
+            raise
+        finally:
+            programs.discard(process)
+        if process.returncode:
+            raise CommandFailed(f"{_reason(process.returncode)}\n{_tail(errors)}".rstrip())
+        return self._value(output, errors)
+
+    def _value(self, output: str, errors: str) -> float:
+        """Return the value in the last line of output."""
+        lines = output.strip().splitlines()
+        if not lines:
+            raise CommandFailed(f"no output: its last line is to be the value\n{_tail(errors)}".rstrip())
+        try:
+            value: Any = lines[-1] if self.value_from is None else json.loads(lines[-1])
+            for key in [] if self.value_from is None else self.value_from.split("."):
+                value = value[key]
+            return float(value)
+        except (ValueError, TypeError, KeyError, IndexError):
+            wanted = "a number" if self.value_from is None else f"a JSON object with a number under {self.value_from!r}"
+            raise CommandFailed(f"the last line of output is {lines[-1][:200]!r}, not {wanted}") from None
+
+
+def _written(value: Any) -> str:
+    """Return a value as a word: numbers so that no digit is lost, nothing for one that does not exist."""
+    return "" if value is None else str(value)
+
+
+def _filled(word: str, values: dict[str, str]) -> str:
+    pieces = string.Formatter().parse(word)
+    return "".join(text + ("" if name is None else values[name]) for text, name, _, _ in pieces)
+
+
+def end(processes: Sequence[subprocess.Popen[str]]) -> None:
+    """End programs, and those that they started: ask them first, and kill what is left."""
+    until = time.monotonic() + GRACE_SECONDS
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in processes:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+        for process in processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(until - time.monotonic(), 0.1))
+
+
+def _reason(code: int) -> str:
+    """Return why a program failed, by its exit code."""
+    if code > 0:
+        return f"exit code {code}"
+    try:
+        return f"ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"ended by signal {-code}"
+
+
+def _tail(text: str) -> str:
+    """Return the last lines of a text."""
+    return "\n".join(text.strip().splitlines()[-TAIL_LINES:])[-TAIL_CHARACTERS:]

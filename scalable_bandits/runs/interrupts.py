@@ -1,0 +1,55 @@
+"""Ctrl-C that does not interrupt a policy while it learns, or a store while it is written."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+
+class Interrupts:
+    """Handler of Ctrl-C: the first waits for the end of what is shielded, the second does not; a context manager.
+
+    It takes the place of Python's own handler alone, in the main thread. Elsewhere, or where the program has its own
+    handler, it does nothing.
+
+    Attributes
+    ----------
+    active : bool
+        Whether it handles Ctrl-C.
+    """
+
+    def __init__(self) -> None:
+        self.active = False
+        self._shields = 0
+        self._waits = False
+
+    def __enter__(self) -> Self:
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._interrupt)
+            self.active = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.active:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _interrupt(self, *_: Any) -> None:
+        if not self._shields or self._waits:
+            raise KeyboardInterrupt
+        self._waits = True
+
+    @contextmanager
+    def shield(self) -> Iterator[None]:
+        """Let the first Ctrl-C wait until the end of this context, where it raises KeyboardInterrupt."""
+        self._shields += 1
+        try:
+            yield
+        finally:
+            self._shields -= 1
+        if self._waits and not self._shields:
+            self._waits = False
+            raise KeyboardInterrupt

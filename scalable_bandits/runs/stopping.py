@@ -1,0 +1,152 @@
+"""Rules that end a run of `minimize` or `maximize` before its budget is used.
+
+A rule is a function of a `RunView`: no further evaluation begins once it is true. Any function will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from scalable_bandits import checks
+from scalable_bandits.formulas.confidence import width
+from scalable_bandits.policies import Policy
+from scalable_bandits.policies.confidence_policy import practical_width
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.runs.view import RunView
+from scalable_bandits.specification import function_name
+
+Rule = Callable[[RunView], Any]
+
+
+def name_of(rule: Rule) -> str:
+    """Return the name of a rule: of this module's as it is made, of a function its own."""
+    own = isinstance(rule, RegretBelow | NoImprovement | Deadline)
+    return repr(rule) if own else function_name(rule).rpartition(":")[2]
+
+
+def _whole_number(value: Any) -> int:
+    return checks.integer("k", value, 1)
+
+
+@attrs.frozen
+class NoImprovement:
+    """Rule that ends a run when `k` evaluations in succession have not improved upon the best one.
+
+    Parameters
+    ----------
+    k
+        Number of evaluations, failures included.
+
+    Raises
+    ------
+    ValueError
+        If k is not positive.
+    """
+
+    k: int = attrs.field(converter=_whole_number)
+
+    def __call__(self, run: RunView) -> bool:
+        return run.since_best >= self.k
+
+
+@attrs.frozen
+class Deadline:
+    """Rule that ends a run some seconds after its call began; evaluations in flight are waited for.
+
+    Parameters
+    ----------
+    seconds
+        Duration of the call.
+
+    Raises
+    ------
+    ValueError
+        If the duration is not positive.
+    """
+
+    seconds: float = attrs.field(converter=checks.to_float, validator=checks.positive)
+
+    def __call__(self, run: RunView) -> bool:
+        return run.seconds >= self.seconds
+
+
+@attrs.frozen
+class RegretBelow:
+    """Rule that ends a run when the recommended point is provably, or presumably, good enough.
+
+    The run ends when the largest upper confidence bound over the space is at most `eps` above the lower confidence
+    bound of the recommended point (`policy.best()`). With a given kernel the width of the bounds is that of Flynn &
+    Reeb 2024: if the norm of f is at most B and the noise R-sub-Gaussian, the regret of the recommended point is at
+    most `eps` with probability 1 - delta. Without a kernel (or with ``refit=``) it is an estimate: the width is the one
+    with which a learned model is played, about 2.
+
+    On finite spaces the largest bound is exact; on a box and a `SearchSpace` it is the largest that the search for it
+    finds.
+
+    Parameters
+    ----------
+    eps
+        Regret, in units of y.
+    rkhs_norm
+        Bound B on the norm of f. If not given, the policy's own; not used without a given kernel.
+    delta
+        Failure probability of the guarantee; if not given, the policy's.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive, or delta not between 0 and 1; in `minimize`, if the policy has no exact model of a
+        fixed function, or the norm is not known.
+    """
+
+    eps: float = attrs.field(converter=checks.to_float, validator=checks.positive)
+    rkhs_norm: float | None = attrs.field(
+        default=None,
+        converter=attrs.converters.optional(checks.to_float),
+        validator=attrs.validators.optional(checks.positive),
+    )
+    delta: float | None = attrs.field(
+        default=None,
+        converter=attrs.converters.optional(checks.to_float),
+        validator=attrs.validators.optional(checks.probability),
+    )
+
+    def check(self, policy: Policy) -> None:
+        """Raise ValueError unless the policy has a model of a fixed function, and the norm is known where it counts."""
+        fixed = isinstance(policy, GaussianProcessPolicy) and not policy.engines and not policy.prior_kernel.epsilon
+        if not isinstance(policy, GaussianProcessPolicy) or not fixed or policy.engine == "sketched":
+            allowed = "rules without RegretBelow: it needs a policy with one exact posterior of a fixed function"
+            checks.refuse("stop", f"{self} with {type(policy).__name__}", allowed)
+        if not _learns(policy) and self._norm(policy) is None:
+            allowed = "RegretBelow(eps, rkhs_norm=B), where the kernel is given: the policy has no bound B on the norm"
+            checks.refuse("stop", f"{self} with {type(policy).__name__}", allowed)
+
+    def _norm(self, policy: GaussianProcessPolicy) -> float | None:
+        own = getattr(policy, "rkhs_norm", None)
+        given = own if self.rkhs_norm is None else self.rkhs_norm
+        return given if isinstance(given, float) else None  # "double" is a guess
+
+    def __call__(self, run: RunView) -> bool:
+        return self.bound(run.policy) <= self.eps
+
+    def bound(self, policy: Policy) -> float:
+        """Return the bound on the regret of the recommended point, in units of y."""
+        assert isinstance(policy, GaussianProcessPolicy)
+        delta = policy.delta if self.delta is None else self.delta
+        if _learns(policy):
+            factor = practical_width(policy.domain, policy.rounds + 1, delta)
+        else:
+            norm = self._norm(policy)
+            assert norm is not None
+            gain = policy.model.information_gain
+            factor = width("flynn-reeb", gain, delta, norm, policy.noise, policy.regularization)
+        at = policy.space.encode(policy.space.parse(policy.best().x)[0])
+        return policy.model.regret_bound(factor, at, (policy.seed, policy.round))
+
+
+def _learns(policy: GaussianProcessPolicy) -> bool:
+    """Return whether a policy learns its kernel."""
+    return policy.kernel is None or policy.refit is not None
