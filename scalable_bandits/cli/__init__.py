@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from scalable_bandits import __version__
-from scalable_bandits.cli import stored, studies
+from scalable_bandits.cli import stored, studies, tuning
 
 app = typer.Typer(
-    help="Gaussian-process bandits: run the papers' experiments and your own.",
+    help="Gaussian-process bandits: tune a program, run the papers' experiments and your own.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -18,6 +18,7 @@ app = typer.Typer(
 app.command("list")(studies.list_studies)
 app.command("show")(studies.show)
 app.command("run")(studies.run)
+app.command("tune")(tuning.tune)
 app.command("status")(stored.show_status)
 app.command("check")(stored.check_store)
 app.command("resume")(stored.resume_run)
@@ -38,4 +39,4 @@ VERSION = Annotated[
 
 @app.callback()
 def main(version: VERSION = False) -> None:
-    """Gaussian-process bandits: run the papers' experiments and your own."""
+    """Gaussian-process bandits: tune a program, run the papers' experiments and your own."""

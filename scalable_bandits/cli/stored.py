@@ -16,7 +16,8 @@ from rich.text import Text
 
 from scalable_bandits.cli.messages import JSON, ON, console, errors, print_json, refusals, resume_command, say
 from scalable_bandits.cli.studies import run_study
-from scalable_bandits.cli.tuning_output import plain_best, show_best, show_failures
+from scalable_bandits.cli.tuning import terminated_like_interrupted
+from scalable_bandits.cli.tuning_output import plain_best, plain_failures, show_best, show_failures
 
 if TYPE_CHECKING:
     from scalable_bandits.runs.result import TuningResult
@@ -104,7 +105,8 @@ def resume_run(
         int | None, typer.Option(min=1, metavar="N", help="Rounds of the run in all. Default: as planned.")
     ] = None,
     function: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Function that a `maximize` run evaluates, as module:name.")
+        str | None,
+        typer.Option(metavar="NAME", help="Function that a `minimize` or `maximize` run evaluates, as module:name."),
     ] = None,
     recover: Annotated[
         bool,
@@ -114,7 +116,7 @@ def resume_run(
     ] = False,
     on: Annotated[str | None, typer.Option(metavar="WHERE", help=ON)] = None,
     parallel: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Evaluations of a `maximize` run in flight at once.")
+        int | None, typer.Option(min=1, metavar="N", help="Evaluations in flight at once. Default: as many as before.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for a study's tables and figures. Default: its name.")
@@ -125,8 +127,8 @@ def resume_run(
     import warnings
 
     from scalable_bandits.runs.result import TuningResult
+    from scalable_bandits.runs.status import command_in, resume
     from scalable_bandits.runs.status import recover as recover_runs
-    from scalable_bandits.runs.status import resume
     from scalable_bandits.store.studies import study_record
 
     if function is not None:
@@ -140,7 +142,15 @@ def resume_run(
                     say("note", text, "yellow")
         _resume_study(path, record, function, on, out, json)
         return
-    with refusals(again=resume_command(path, function)), warnings.catch_warnings(record=True) as repairs:
+    with refusals():
+        command = command_in(path)
+    if command is not None:
+        errors.print(f"running: {command}", soft_wrap=True)
+    with (
+        refusals(again=resume_command(path, function)),
+        terminated_like_interrupted(),
+        warnings.catch_warnings(record=True) as repairs,
+    ):
         warnings.simplefilter("always", UserWarning)
         found = resume(
             path, rounds=rounds, function=function, recover=recover, progress=errors.is_terminal, on=on,
@@ -157,7 +167,7 @@ def _show_resumed(path: str, found: TuningResult | None, json: bool, again: str)
 
     failed = [] if found is None else found.failed
     if json:
-        record = {**status(path)._asdict(), "failed": [{"ticket": t.number, "error": t.error} for t in failed]}
+        record = {**status(path)._asdict(), "failed": plain_failures(failed)}
         print_json({**record, "best": None if found is None else plain_best(found)})
     else:
         show_status(path)

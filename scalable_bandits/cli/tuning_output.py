@@ -18,28 +18,34 @@ if TYPE_CHECKING:
 
 def plain_best(found: TuningResult) -> dict[str, Any]:
     """Return the recommendation as plain data."""
-    x = found.recommended.x
-    return {**found.recommended._asdict(), "x": x if isinstance(x, dict) else np.asarray(x).tolist()}
+    best = found.recommended._asdict()
+    return best if isinstance(best["x"], dict) or best["x"] is None else {**best, "x": np.asarray(best["x"]).tolist()}
+
+
+def plain_result(found: TuningResult) -> dict[str, Any]:
+    """Return a result as plain data."""
+    measured = found.measured
+    return {
+        "evaluations": len(found.tickets), "minimize": found.minimize, "interrupted": found.interrupted,
+        "best": plain_best(found), "measured": None if measured is None else measured._asdict(),
+        "failed": plain_failures(found.failed),
+    }  # fmt: skip
+
+
+def plain_failures(failed: Sequence[Ticket]) -> list[dict[str, Any]]:
+    """Return failed evaluations as plain data."""
+    return [{"ticket": ticket.number, "error": ticket.error} for ticket in failed]
 
 
 def show_best(found: TuningResult) -> None:
-    """Print the recommended point, and of a space with names a table with the best measured one beside it."""
-    best, measured = found.recommended, found.measured
-    if measured is None:
-        console.print("nothing was measured")
-        return
-    if not isinstance(best.x, dict):
-        x = ", ".join(f"{number:.6g}" for number in np.ravel(best.x).tolist())
-        console.print(f"best: x = {x}, posterior mean {best.mean:.4g} +- {best.std:.2g}", soft_wrap=True)
-        return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    """Print the recommended and the best measured point with what they are worth, as a table."""
+    summarized = found.summary()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=summarized.heading, title_justify="left")
     table.add_column("", no_wrap=True)
-    table.add_column("recommended", justify="right")
-    table.add_column("best measured", justify="right")
-    for name in dict.fromkeys([*best.x, *measured.x]):
-        table.add_row(name, *(_written(setting.get(name, "")) for setting in (best.x, measured.x)))
-    table.add_section()
-    table.add_row("value", f"{best.mean:.4g} +- {best.std:.2g}", f"{measured.y:.6g}")
+    for title in summarized.columns:
+        table.add_column(title, justify="right")
+    for row in summarized.rows:
+        table.add_row(*row)
     console.print(table)
 
 
@@ -51,8 +57,3 @@ def show_failures(failed: Sequence[Ticket]) -> None:
     for error, numbers in alike.items():
         tickets = ", ".join(map(str, numbers))
         say("failed", f"{len(numbers)} evaluation{'s' * (len(numbers) > 1)}: {error} (tickets {tickets})", "yellow")
-
-
-def _written(value: Any) -> str:
-    """Format a value of a parameter: of a number as many digits as one reads."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

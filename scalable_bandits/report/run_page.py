@@ -19,10 +19,10 @@ from scalable_bandits.report.blocks import Block, Picture, Report, Section, fact
 from scalable_bandits.report.machine import machine
 from scalable_bandits.report.numbers import number
 from scalable_bandits.report.tuning_section import result_section, stored_result
-from scalable_bandits.runs.readable import shown
+from scalable_bandits.runs.readable import point_text, shown
 from scalable_bandits.runs.recording import environment_of, named_space, policy_of
 from scalable_bandits.runs.replaying import replay_calls
-from scalable_bandits.runs.status import minimizes, status
+from scalable_bandits.runs.status import command_of, minimizes, status
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms
 from scalable_bandits.store import StoredRun
@@ -57,6 +57,8 @@ def run_report(run: StoredRun, place: str) -> Report:
             sections += [] if policy.space.named else [_posterior(run, policy)]
         else:
             sections += [_over_rounds(run), _best(run), _posterior(run, policy)]
+    if run.failures:
+        sections.append(_failures(run))
     described = json.dumps(run.specification, indent=2, default=str, ensure_ascii=False)
     versions = facts([("scalable_bandits", run.attributes.get("version"))], "Version that started the run")
     sections.append(Section("Specification", [Block("command", text=described), versions, machine()]))
@@ -143,6 +145,18 @@ def _best(run: StoredRun) -> Section:
     return Section("Observations", [Block("table", title, ("round", *headings, "y"), rows, 1)])
 
 
+def _failures(run: StoredRun) -> Section:
+    """Tabulate the last failures of evaluations."""
+    space, last = named_space(run), run.failures[-BEST_ROWS:][::-1]
+    points = [np.array(each.x) for each in last]
+    xs = [point_text(x if space is None else space.setting(x)) for x in points]
+    rows = [
+        (f"{each.rounds:,}", x, (each.error.strip().splitlines() or [""])[-1]) for each, x in zip(last, xs, strict=True)
+    ]
+    title = f"The last {len(rows)} of {len(run.failures):,} failed evaluations"
+    return Section("Failures", [Block("table", title, ("after round", "x", "error"), rows, 1)])
+
+
 def _posterior(run: StoredRun, policy: Policy | str) -> Section:
     """Draw posterior and index after the run; where the store alone does not suffice, say why."""
     if isinstance(policy, str):
@@ -212,11 +226,11 @@ def _commands(run: StoredRun, place: str) -> Section:
     kind = run.attributes.get("kind")
     if run.planned is not None and len(run) >= run.planned:
         command += f" --rounds {2 * run.planned}"
-    if kind == "maximize":
+    if kind in ("minimize", "maximize") and command_of(run) is None:
         known = str(run.specification.get("function", {}).get("function", "<"))
         command += f" --function {'module:name' if '<' in known else shlex.quote(known)}"  # a lambda has no name
     blocks = [Block("command", "Make this page again", text=f"scalable-bandits report {shlex.quote(place)}")]
-    if kind in ("simulate", "maximize"):
+    if kind in ("simulate", "minimize", "maximize"):
         blocks.insert(0, Block("command", "Continue the run", text=command))
     text = "import xarray\n\n" + f"run = xarray.open_zarr({place!r}, consolidated=False)  # without this package"
     return Section("How to continue", [*blocks, Block("command", "Open the data in Python", text=text)])

@@ -8,17 +8,17 @@ from scalable_bandits import plots
 from scalable_bandits.plots.slices import arrangement, figure_size
 from scalable_bandits.policies import Policy
 from scalable_bandits.report.blocks import Block, Picture, Section, new_axes, picture
-from scalable_bandits.runs.evaluations import tickets_of
 from scalable_bandits.runs.result import TuningResult
+from scalable_bandits.runs.tickets import tickets_of
 from scalable_bandits.store import StoredRun
 from scalable_bandits.store.tickets import read_tickets
 
 
 def stored_result(run: StoredRun, policy: Policy) -> TuningResult:
     """Make the result of a run that was recorded, given its policy with all observations."""
-    columns = run.read(names=["x", "y"])
-    x, tickets = policy.space.gather(policy.space.arguments(columns["x"])), tickets_of(read_tickets(run))
-    return TuningResult(policy.best(), policy, x, columns["y"], tuple(tickets.values()))
+    columns, tickets = run.read(names=["call", "x", "y"]), tickets_of(read_tickets(run))
+    x, earlier = policy.space.gather(policy.space.arguments(columns["x"])), int((columns["call"] == 0).sum())
+    return TuningResult(policy.best(), policy, x, columns["y"], tuple(tickets.values()), earlier)
 
 
 def result_section(found: TuningResult) -> Section:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -22,6 +23,7 @@ from scalable_bandits.execution.base import PlainError
 from scalable_bandits.spaces import Space
 from scalable_bandits.specification import Specification, nearest
 
+PLAIN = re.compile(r"[\w@%+=:,./{}-]+")  # words that need no quotes, and names in braces
 TAIL_LINES, TAIL_CHARACTERS = 20, 2000  # of a failed command's errors that are kept
 GRACE_SECONDS = 2.0  # between asking a program to end and killing it
 
@@ -119,7 +121,7 @@ class Command(Specification):
         _ = self.names
 
     def __str__(self) -> str:
-        return shlex.join(self.command)
+        return " ".join(word if PLAIN.fullmatch(word) else shlex.quote(word) for word in self.command)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.command, self.value_from)
@@ -136,13 +138,16 @@ class Command(Specification):
         return found
 
     def check(self, space: Space) -> None:
-        """Raise ValueError unless a space has the parameters and they always exist, and the program can be found."""
+        """Raise ValueError unless the parameters are those of a space, and the program can be found."""
         if not space.named:
             checks.refuse("space", type(space).__name__, "a SearchSpace: a command is given values by name")
         known: dict[str, Any] = dict(zip(space.names, space.kinds, strict=True))  # type: ignore[attr-defined]
         for name in self.names:
             if name not in known:
                 checks.refuse("command", f"{{{name}}}", f"names of parameters; {nearest(name, known)}")
+        for name in known:
+            if name not in self.names:
+                checks.refuse("command", str(self), f"one with {{{name}}} in it, or a space without this parameter")
         if shutil.which(self.command[0]) is None:
             checks.refuse("command", self.command[0], "a program that can be found, or the path of one")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Policy
-from scalable_bandits.runs.evaluations import Ticket
+from scalable_bandits.runs.tickets import Ticket
 
 
 class Evaluation(NamedTuple):

@@ -43,6 +43,14 @@ class EvaluationPlan(NamedTuple):
     timeout: float | None = None  # longest duration of a call, in seconds; None for no limit
 
 
+class Stored(NamedTuple):
+    """What a store has of the evaluations of a run."""
+
+    log: TicketLog
+    failures: Sequence[Failure] = ()
+    observed: Sequence[int] | None = None  # candidates (n,) of the values; None: every ticket has its value
+
+
 class Ended(NamedTuple):
     """Evaluation that has ended for good."""
 
@@ -64,10 +72,8 @@ class EvaluationLoop:
         Name of the function, for the names of tasks.
     plan
         Limits of the loop.
-    log
-        Log of the tickets in the run's store, if there is one.
-    failures
-        Failures of earlier processes, as the store has them.
+    stored
+        What the run's store has of evaluations, if there is one.
     on_end
         Function that takes note of an evaluation that has ended, after the policy was told. Ctrl-C waits for it.
     after_end
@@ -88,15 +94,15 @@ class EvaluationLoop:
     """
 
     def __init__(
-        self, policy: Policy, executor: Execution, name: str, plan: EvaluationPlan, *, log: TicketLog | None = None,
-        failures: Sequence[Failure] = (), on_end: Callable[[Ended], None] = lambda ended: None,
-        after_end: Callable[[], None] = lambda: None, interrupts: Interrupts | None = None,
+        self, policy: Policy, executor: Execution, name: str, plan: EvaluationPlan, *, stored: Stored | None = None,
+        on_end: Callable[[Ended], None] = lambda ended: None, after_end: Callable[[], None] = lambda: None,
+        interrupts: Interrupts | None = None,
     ):  # fmt: skip
         self._policy, self._executor, self._name, self._plan = policy, executor, name, plan
         self._deadline = math.inf if plan.seconds is None else time.monotonic() + plan.seconds
-        self._log, self._on_end, self._after_end = log, on_end, after_end
+        self._log, self._on_end, self._after_end = None if stored is None else stored.log, on_end, after_end
         self._shield = (Interrupts() if interrupts is None else interrupts).shield
-        self.tickets = {} if log is None else tickets_of(log.changes)
+        self.tickets = {} if stored is None else tickets_of(stored.log.changes)
         self._next_number = max(self.tickets, default=-1) + 1  # numbers may be missing after a recovery
         self.trace = ""
         self.stopped = False
@@ -104,12 +110,13 @@ class EvaluationLoop:
         self._due: dict[str, float] = {}  # times at which running calls have taken too long, by key
         self._interrupted: dict[int, deque[Ticket]] = {}  # tickets of earlier processes to be run again, by candidate
         self._values = plan.told  # number of values, earlier ones included
-        self._resume_tickets(failures)
+        if stored is not None:
+            self._resume_tickets(stored.failures, None if stored.observed is None else Counter(stored.observed))
         self._failed_before = sum(ticket.gone for ticket in self.tickets.values())
         self.ended = plan.told + self._failed_before
 
-    def _resume_tickets(self, failures: Sequence[Failure]) -> None:
-        """Classify the tickets of earlier processes: those of pending points run again, the others have ended."""
+    def _resume_tickets(self, failures: Sequence[Failure], values: Counter[int] | None) -> None:
+        """Classify the tickets of earlier processes: those of pending points, and of lost values, run again."""
         pending = Counter(self._policy.pending_points.numbers)
         told: dict[int, deque[Failure]] = {}  # failures whose ticket is not final, since the process died
         for failure in failures:
@@ -122,18 +129,27 @@ class EvaluationLoop:
                 self._exclude(ticket.candidate)
         for ticket in tickets:
             candidate = ticket.candidate
-            if ticket.final:
+            if ticket.gone:
                 continue
-            if pending[candidate]:
+            if not ticket.final and pending[candidate]:
                 pending[candidate] -= 1
-                self._interrupted.setdefault(candidate, deque()).append(ticket)
-                if ticket.state == "running":  # when its process ended
-                    self._change(ticket, "lost")
-            elif told.get(candidate):
+                self._run_again(ticket)
+            elif not ticket.final and told.get(candidate):
                 error = told[candidate].popleft().error.strip().rpartition("\n")[2]
-                self._change(ticket, "failed", final=True, error=error)
+                self._change(ticket, "failed", final=True, error=error, started=None)
+            elif values is not None and not values[candidate]:  # of the last second, with durability "block"
+                self._run_again(ticket)
             else:
-                self._change(ticket, "done", final=True, started=None)
+                if values is not None:
+                    values[candidate] -= 1
+                if not ticket.final:
+                    self._change(ticket, "done", final=True, started=None)
+
+    def _run_again(self, ticket: Ticket) -> None:
+        """Keep a ticket for when its point is asked for again."""
+        self._interrupted.setdefault(ticket.candidate, deque()).append(ticket)
+        if ticket.state in ("running", "done"):  # when its process ended
+            self._change(ticket, "lost", final=False)
 
     def _exclude(self, candidate: int) -> None:
         """Exclude a point that failed in a run of an earlier version, which told the policy no failures."""

@@ -98,6 +98,7 @@ def open_run(
     planned: int | None,
     durability: Durability,
     chunk: int = CHUNK,
+    *,
     settings: Mapping[str, Any] | None = None,
 ) -> ObservationStore:
     """Open a run for writing, or create it; `settings` are those of its attributes that may change.

@@ -11,8 +11,8 @@ import numpy as np
 
 from scalable_bandits.policies import Best, Policy
 from scalable_bandits.runs.evaluation_rows import Evaluation, evaluation_rows
-from scalable_bandits.runs.evaluations import Ticket
 from scalable_bandits.runs.readable import shown, with_error
+from scalable_bandits.runs.tickets import Ticket
 
 if TYPE_CHECKING:
     import pandas

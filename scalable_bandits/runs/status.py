@@ -322,6 +322,22 @@ def command_of(run: StoredRun) -> Command | None:
     return Command.from_dict(described)
 
 
+def command_in(place: Any) -> Command | None:
+    """Return the command that the run in a store evaluates; None if it evaluates a function, or cannot be read.
+
+    Parameters
+    ----------
+    place
+        Place of the store.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # `resume` says the same
+        try:
+            return command_of(ObservationStore.open(place))
+        except (StoreError, OSError):
+            return None
+
+
 def _evaluated(run: StoredRun, name: str | None) -> Callable[[Any], float]:
     """Return the command or the function that a run evaluates; a function has to be named."""
     command = command_of(run)

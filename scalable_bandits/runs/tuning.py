@@ -17,9 +17,9 @@ from scalable_bandits.policies import Best, Policy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.progress import Advance, progress_bar, wanted
 from scalable_bandits.runs.commands import Command, Programs
-from scalable_bandits.runs.evaluations import Ended, EvaluationLoop, EvaluationPlan
+from scalable_bandits.runs.evaluations import Ended, EvaluationLoop, EvaluationPlan, Stored
 from scalable_bandits.runs.interrupts import Interrupts
-from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded, set_direction
+from scalable_bandits.runs.preconditions import check_fresh, set_direction
 from scalable_bandits.runs.result import Measured, TuningResult
 from scalable_bandits.runs.stopping import Rule, name_of
 from scalable_bandits.runs.values import NotANumber
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from scalable_bandits.execution import Execution
     from scalable_bandits.runs.recording import Recording
     from scalable_bandits.store import Durability, ObservationStore
-    from scalable_bandits.store.failures import Failure
 
 ENDED = "None here, where a running call cannot be ended; worker processes (on='local:4') and a Command can be"
 
@@ -86,7 +85,6 @@ class TuningRun:
         if not callable(self.function):
             checks.refuse("function", self.function, "a function from a point to a number")
         check_fresh(self.policy)
-        check_unrecorded(self.policy)
         self.budget = checks.integer("budget", self.budget, 1)
         self.retries = checks.integer("retries", self.retries, 0)
         self.parallel = None if self.parallel is None else checks.integer("parallel", self.parallel, 1)
@@ -219,13 +217,14 @@ class Playing:
         """Evaluate until the run ends, and return its result."""
         from scalable_bandits.execution import executing
 
-        run, log = self._run, None
-        failures: tuple[Failure, ...] = ()
+        run, stored = self._run, None
         if self._recording is not None:
             from scalable_bandits.store.tickets import TicketLog
 
-            log, failures = TicketLog(self._recording.store), tuple(self._recording.store.failures)
-            self._recording.store.plan(max(run.budget + self._earlier, len(self._ys)))
+            store = self._recording.store
+            observed = store.read(self._earlier, names=["candidate"])["candidate"].tolist()
+            stored = Stored(TicketLog(store), tuple(store.failures), observed)
+            store.plan(max(run.budget + self._earlier, len(self._ys)))
         plan = EvaluationPlan(
             run.budget, len(self._ys) - self._earlier, run.parallel, run.retries, run.seconds, run.timeout
         )
@@ -237,7 +236,7 @@ class Playing:
         ):
             self._check(executor)
             loop = EvaluationLoop(
-                self._policy, executor, name, plan, log=log, failures=failures, on_end=self._note_end,
+                self._policy, executor, name, plan, stored=stored, on_end=self._note_end,
                 after_end=self._after_end, interrupts=interrupts,
             )  # fmt: skip
             self._loop = loop

@@ -31,7 +31,7 @@ PWRITE = os.pwrite  # stays whole when other calls are sabotaged
 class Work(NamedTuple):
     """A run to be made, and the sizes that make much happen in it."""
 
-    kind: str  # "raw", "simulate", "maximize", "record", "pairs" (two points pending), "batches" (of three), "open"
+    kind: str  # "raw", "simulate", "maximize", "record", "pairs" (2 pending), "batches" (of 3), "failing", "open"
     durability: str
     rounds: int
     policy: str = "IGPUCB"
@@ -87,7 +87,7 @@ def every_third(t):
 def make_policy(work):
     """Fresh policy."""
     extra = {} if work.policy in ("GPTS", "RandomSearch") else {"engine": work.engine}
-    box = {"candidates": 100} if work.kind == "maximize" else {}
+    box = {"candidates": 100} if work.kind in ("maximize", "unreliable") else {}
     kernel = sb.Matern(0.4, nu=2.5) if box else sb.RBF([0.2, 0.5])
     space = BOX if box else SPACE
     return getattr(sb, work.policy)(space, kernel, noise=0.2, regularization=0.05, seed=3, **extra, **box)
@@ -113,7 +113,7 @@ def raw_rows(count):
 def play(work, place=None):
     """Play on a store until the run has all rounds, or, without one, from beginning to end; tells what came of it."""
     place = None if place is None else kept_in(work, place)
-    kinds = {"raw": play_raw, "simulate": _simulate, "maximize": _maximize, "open": _open}
+    kinds = {"raw": play_raw, "simulate": _simulate, "maximize": _maximize, "unreliable": _maximize, "open": _open}
     return kinds.get(work.kind, _ask_and_tell)(work, place)
 
 
@@ -151,16 +151,24 @@ def _simulate(work, place):
     return {**{name: getattr(run, name) for name in names}, "x": policy.finite_space.points(run.candidate)}
 
 
+def unreliable(x):
+    """f at one point, where it does not fail."""
+    if int(1000.0 * x[0]) % 3 == 0:
+        raise ArithmeticError(f"no value at {x}")
+    return truth(x)
+
+
 def _maximize(work, place):
-    policy = make_policy(work)
+    policy, function = make_policy(work), unreliable if work.kind == "unreliable" else truth
     kept = Kept()
     if place is None:
         policy.record_to(kept)
-        found = sb.maximize(truth, policy, work.rounds)
+        found = sb.maximize(function, policy, work.rounds)
     else:
-        found = sb.maximize(truth, policy, work.rounds, store=place, durability=work.durability)
+        found = sb.maximize(function, policy, work.rounds, store=place, durability=work.durability)
     best = {"best_x": found.best.x, "best_mean": found.best.mean, "best_std": found.best.std}
-    return {**best, "x": found.x, "y": found.y, **kept.columns()}
+    ended = {"failures": policy.failures, "failed": len(found.failed), "tickets": len(found.tickets)}
+    return {**best, **ended, "x": found.x, "y": found.y, **kept.columns()}
 
 
 def _ask_and_tell(work, place):
@@ -174,7 +182,10 @@ def _ask_and_tell(work, place):
         with sb.record(policy, place, durability=work.durability) as held:
             _loop(work, policy, held)
     best = policy.best()
-    known = {"best_x": best.x, "best_mean": best.mean, "best_std": best.std, "gain": policy.information_gain}
+    known = {
+        "best_x": best.x, "best_mean": best.mean, "best_std": best.std, "gain": policy.information_gain,
+        "failures": policy.failures, "excluded": policy.pending_points.excluded,
+    }  # fmt: skip
     return {**known, **(kept.columns() if kept else {})}
 
 
@@ -194,6 +205,9 @@ def _loop(work, policy, held):
             while work.kind == "pairs" and len(policy.pending) < 2:
                 policy.ask()
             x = policy.pending[-1 if t % 3 == 0 else 0]
+            if work.kind == "failing" and (t + policy.failures) % 4 == 2:
+                policy.tell_failure(x, f"broken after {policy.rounds} rounds")
+                continue
             own = {"noise": 0.1 + 0.01 * (t % 5)} if t % 2 else {}
             policy.tell(x, observed(x, t), **own)
         if held is not None and work.durability == "block" and policy.rounds % work.every == 0:
@@ -226,6 +240,9 @@ class Kept:
 
     def told(self):
         pass
+
+    def failed(self, candidate, point, error, pending):
+        self.asked(pending)
 
     def columns(self):
         """As a recording's store has them."""
@@ -306,11 +323,12 @@ def acknowledge(path):
         return {"rounds": len(store)}
 
     def noted(store, *_, result):
-        return {"asked": len(store) + len(store.pending)} if store.durability == "round" else {}
+        return {"asked": len(store) + len(store.pending) + len(store.failures)} if store.durability == "round" else {}
 
     after(writer.RunWriter, "append", appended)
     after(writer.RunWriter, "flush", flushed)
     after(writer.RunWriter, "note_pending", noted)
+    after(writer.RunWriter, "note_failure", noted)
     create, again = ObservationStore.create, ObservationStore.open
 
     def made(original):

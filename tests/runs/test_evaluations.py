@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster, Status
 
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, Event, Execution
-from scalable_bandits.runs.evaluations import EvaluationLoop, EvaluationPlan, tickets_of
+from scalable_bandits.runs.evaluations import EvaluationLoop, EvaluationPlan, Stored, tickets_of
 from scalable_bandits.store import ObservationStore
 from scalable_bandits.store.tickets import Change, read_tickets
 
@@ -211,8 +211,8 @@ class TestFailures:
         asked = Counter(t.candidate for t in found.failed)
         assert max(asked.values()) <= 2 + parallel
         if stored:
-            more, policy = play(32)
-            assert len(more) + len(more.failed) == 32
+            more, policy = play(48)
+            assert len(more) + len(more.failed) == 48
             assert len(more) > len(found)
             assert policy.pending == []
 
@@ -283,7 +283,7 @@ class TestFailures:
             def events(self, seconds=None):
                 return [self.event]
 
-        loop = EvaluationLoop(make_policy(), Sequential(), "parabola", EvaluationPlan(2, told=0), log=Log())
+        loop = EvaluationLoop(make_policy(), Sequential(), "parabola", EvaluationPlan(2, told=0), stored=Stored(Log()))
         loop.run()
         assert sorted(loop.tickets) == [0, 1, 3, 4, 5]
 

@@ -43,6 +43,10 @@ RANDOM = [
     Work("raw", "block", 300, largest=20, within="objects"),
     Work("record", "round", 40, "GPUCB", checkpoint=12, within="icechunk"),
     Work("simulate", "block", 100, "IGPUCB", within="icechunk"),
+    Work("failing", "round", 50, "GPTS", checkpoint=10),
+    Work("failing", "block", 60, "GPEI", "tiled", chunk=16, checkpoint=20),
+    Work("unreliable", "round", 40, "GPEI", checkpoint=12),
+    Work("failing", "round", 30, "GPEI", within="objects"),
 ]
 
 SWEPT = [
@@ -52,6 +56,8 @@ SWEPT = [
     Work("pairs", "round", 18, "GPEI", checkpoint=5),
     Work("simulate", "block", 40, "IGPUCB", "tiled", checkpoint=10),
     Work("maximize", "round", 12, "GPUCB", chunk=4),
+    Work("failing", "round", 14, "GPEI", chunk=4, checkpoint=5),
+    Work("unreliable", "round", 14, "GPUCB", chunk=4),
 ]
 
 
@@ -171,7 +177,7 @@ def check_left(work, place, folder, reference, acknowledged=None):
     assert size >= said.rounds
     check_prefix(store, reference)
     if work.durability == "round" and "waits" in reference:
-        assert size + len(store.pending) >= said.asked
+        assert size + len(store.pending) + len(store.failures) >= said.asked
         assert [size, *store.pending, *[-1] * (3 - len(store.pending))] in reference["waits"].tolist()
     copy = folder / "copy"
     shutil.copytree(place, copy)
@@ -193,11 +199,11 @@ def check_end(work, place, folder, reference, result):
         else:
             np.testing.assert_array_equal(result[name], reference[name], name)
     store = opened(place, work=work)
-    assert len(store) == work.rounds
+    assert len(store) + (work.kind == "unreliable") * len(store.failures) == work.rounds
     assert store.orderly
     check_prefix(store, reference)
     if work.within == "folder":
-        assert check_zarr(place, reference) == work.rounds
+        assert check_zarr(place, reference) == len(store)
         assert not list(place.rglob("*.partial"))
 
 
