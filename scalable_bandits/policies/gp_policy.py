@@ -61,7 +61,7 @@ def _given(number: float) -> float | None:
 
 
 def _prior(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
-    if value is not None and not isinstance(value, LogNormal) and value != "auto":
+    if not isinstance(value, LogNormal | None) and value != "auto":
         checks.refuse(field.name, value, "a LogNormal, 'auto', or None")
 
 
@@ -176,7 +176,7 @@ class GaussianProcessPolicy(Policy):
 
     @property
     def learns_noise(self) -> bool:
-        """Whether the noise is learned, with the kernel."""
+        """Whether the noise is learned."""
         return _given(self.noise) is None
 
     def _usual_noise(self, given: ArrayLike | None) -> Noise:
@@ -243,9 +243,10 @@ class GaussianProcessPolicy(Policy):
         schedule
             Schedule of learning hyperparameters; None keeps the given kernel.
         """
-        prior, learned = ModelPrior(self.prior_kernel, self._given_mean_at, self._constant_mean), None
+        direction, learned = -1 if self.minimize else 1, None
+        prior = ModelPrior(self.prior_kernel, self._given_mean_at, self._constant_mean, direction)
         if self.kernel is None:
-            lengthscales = self.lengthscale_prior if isinstance(self.lengthscale_prior, LogNormal) else None
+            lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
             learned = LearnedPrior(self.space, not self.learns_noise, self._constant_mean, lengthscales, self.refit)
         return make_model(prior, self._domain, self.make_engine, self.regularization, schedule, learned)
 
@@ -359,11 +360,10 @@ class GaussianProcessPolicy(Policy):
         if self.learns_noise or self.rounds < self._next_check:
             return
         self._next_check = 2 * self.rounds
-        found = contradiction(self._model, self.noise, self.rounds)
-        if found is not None:
+        if (found := contradiction(self._model, self.noise, self.rounds)) is not None:
             self._next_check = sys.maxsize
-            name, advice = type(self).__name__, "GPEI(space), without kernel and noise, would learn both"
-            checks.warn(f"{name}: after {self.rounds} observations, {found} ({advice})", ContradictedModel)
+            text = f"{type(self).__name__}: after {self.rounds} observations, {found}"
+            checks.warn(f"{text} (GPEI(space), without kernel and noise, would learn both)", ContradictedModel)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._model.observe(candidate, y, noise_variance)

@@ -42,6 +42,7 @@ class ModelPrior(NamedTuple):
     kernel: Kernel
     mean: Callable[[Floats], Floats]  # prior mean (k,) at points (k, d), in units of y
     constant: float | None = None  # value of a constant mean, in units of y
+    direction: int = 1  # -1 if the model's y is the negative of the user's
 
 
 def _unless_learned(attribute: str, name: str) -> Field:
@@ -354,16 +355,11 @@ class Model(Stateful):
         """Return what the model believes of the function: lengthscales, scale, noise and mean, in the user's units."""
         hyperparameters, constant = self.kernel.hyperparameters, self.constant_mean
         unit = 1.0 if self.learned is None else self.learned.transform.scale
-        variance = float(self.kernel.diagonal(self.domain.coordinates([0]) if self.domain.size else self._somewhere)[0])
+        variance = float(self.kernel.diagonal(self.domain.space.encode(self.domain.sample(0)[:1]))[0])
         mean = math.nan if constant is None else float(self.in_units(np.array([constant]), np.zeros(1))[0][0])
         found = influences(self.domain.space, hyperparameters)
         noise = self._regularization if self.learned is None else self.learned.noise
-        return Beliefs(found, variance**0.5 * unit, noise**0.5 * unit, mean)
-
-    @property
-    def _somewhere(self) -> Floats:
-        """A point (1, D) of the space."""
-        return self.domain.space.encode(self.domain.sample(0)[:1])
+        return Beliefs(found, variance**0.5 * unit, noise**0.5 * unit, self.prior.direction * mean)
 
     def bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
         """Return values (k,) in units of y, so many standard deviations below and above the mean at points (k, d)."""

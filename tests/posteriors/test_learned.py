@@ -337,6 +337,9 @@ def test_beliefs_in_the_users_units():
     assert by_name["depth"].text == f"{10 * by_name['depth'].lengthscale:.3g}"
     assert 0.01 < beliefs.noise < 0.3  # 0.05, in units of the better half
     assert "rate: lengthscale a factor of" in str(beliefs)
+    smaller = sb.GPEI(space, minimize=True)
+    smaller.tell(settings, [-each for each in y])
+    assert smaller.model.describe().mean == pytest.approx(-beliefs.mean)
 
 
 def test_beliefs_of_a_given_kernel():
