@@ -98,7 +98,7 @@ class TuningResult:
     >>> found.best["depth"], found.measured.x["depth"], round(found.value)
     (8, 8, 8)
     >>> found.table().columns.tolist()
-    ['rate', 'depth', 'value', 'error']
+    ['rate', 'depth', 'value', 'error', 'seconds']
     """
 
     recommended: Best

@@ -309,7 +309,7 @@ def test_stopped_by_the_user(tmp_path, monkeypatch):
     result = command(*call, "--rounds", 5)
     assert result.exit_code == 130
     assert result.stderr == f"interrupted; continue with: scalable-bandits {' '.join(map(str, call))}\n"
-    assert "best: x = " in result.stdout
+    assert "expected value" in result.stdout
 
 
 def half(x):
@@ -327,7 +327,7 @@ def test_resumed_for_a_script(tmp_path):
     assert record["largest"] == found.y.max()
     assert record["best"] == {"x": found.best.x.tolist(), "mean": found.best.mean, "std": found.best.std}
     printed = command(*call).stdout
-    assert f"best: x = {found.best.x[0]:.6g}, posterior mean {found.best.mean:.4g} +- " in printed
+    assert all(row[1] in printed for row in found.summary().rows)
     sb.maximize(half, fresh(), 6, store=tmp_path / "half.zarr", parallel=1, retries=0)
     again = command("resume", tmp_path / "half.zarr", "--function", f"{__name__}:half", "--json", "--parallel", 1)
     failed = json.loads(again.stdout)["failed"]
