@@ -338,13 +338,10 @@ class Model(Stateful):
         """Return the largest index of all points, without pending ones, in units of the engine's y; `key` as above."""
         return self.engine.maximize(index, 0)[1]
 
-    def regret_bound(self, width: float, points: Floats, key: tuple[int, int]) -> float:
-        """Return the largest upper confidence bound minus the lower one at points (1, d), in units of y."""
-        mean, variance = self.deviation(points)
-        lower = mean + self.prior_mean(points) - width * np.sqrt(variance)
-        ends = np.append(lower, self.largest(UpperConfidence(width), key))
-        lowest, highest = (ends if self.learned is None else self.learned.transform.inverse(ends)).tolist()
-        return float(highest - lowest)
+    def highest(self, width: float, key: tuple[int, int]) -> float:
+        """Return the largest upper confidence bound, in units of y; `key` as above."""
+        top = self.largest(UpperConfidence(width), key)
+        return top if self.learned is None else float(self.learned.transform.inverse(np.array([top]))[0])
 
     def predict(self, points: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean and variance at points (k, d), not only candidates, in units of y: two (k,) arrays."""

@@ -143,8 +143,8 @@ class RegretBelow:
             assert norm is not None
             gain = policy.model.information_gain
             factor = width("flynn-reeb", gain, delta, norm, policy.noise, policy.regularization)
-        at = policy.space.encode(policy.space.parse(policy.best().x)[0])
-        return policy.model.regret_bound(factor, at, (policy.seed, policy.round))
+        low, _ = policy.bounds(policy.space.parse(policy.best().x)[0], factor)
+        return policy.model.highest(factor, (policy.seed, policy.round)) - float(low[0])
 
 
 def _learns(policy: GaussianProcessPolicy) -> bool:

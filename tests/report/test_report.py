@@ -244,7 +244,8 @@ def test_a_tuned_space_is_shown_by_its_names(tmp_path):
     expected = [cell for row in found.summary().rows for cell in row]
     assert cells[: len(expected)] == expected
     headings = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', text)
-    assert [html.unescape(heading) for heading in headings[-6:]] == ["round", *space.names, "y"]
+    titles = ["round", *space.names, "y", "after round", "x", "error"]
+    assert [html.unescape(heading) for heading in headings[-len(titles) :]] == titles
     assert "Not drawn" not in text
 
 
