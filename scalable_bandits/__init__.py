@@ -67,8 +67,11 @@ from scalable_bandits.policies import (
     SupKernelUCB,
     VarianceOnly,
 )
+from scalable_bandits.policies.confidence_policy import UnprovenWidth
+from scalable_bandits.policies.contradiction import ContradictedModel
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
+from scalable_bandits.posteriors.learned.prior import ApproximateModel
 from scalable_bandits.posteriors.placement import Executor, register
 from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.runs.commands import Command, CommandFailed
@@ -129,6 +132,7 @@ __all__ = [
     "SWGPUCB",
     "TVGPUCB",
     "WGPUCB",
+    "ApproximateModel",
     "Arms",
     "AutoregressiveProcess",
     "Benchmark",
@@ -139,6 +143,7 @@ __all__ = [
     "ClusterError",
     "Command",
     "CommandFailed",
+    "ContradictedModel",
     "Covariance",
     "CoverElement",
     "DataMissing",
@@ -194,6 +199,7 @@ __all__ = [
     "Trajectory",
     "TuningResult",
     "UniformNoise",
+    "UnprovenWidth",
     "VarianceOnly",
     "analysis",
     "cell_gain_rate",

@@ -19,12 +19,13 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from scalable_bandits import checks
-from scalable_bandits.integrations.optuna_adviser import Adviser, MakePolicy, default_policy
+from scalable_bandits.integrations.optuna_adviser import Adviser, MakePolicy
 from scalable_bandits.integrations.optuna_history import Key, StudyHistory, key_of
 from scalable_bandits.integrations.optuna_space import TrialSpace, attributes_of, value_of
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.randomness import derived_seed
+from scalable_bandits.runs.default_policy import default_policy
 
 __all__ = ["BanditSampler"]
 

@@ -12,27 +12,12 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.integrations.optuna_history import Outcome, StudyHistory
 from scalable_bandits.integrations.optuna_space import TrialSpace, is_silent
-from scalable_bandits.policies import GPEI, Policy
+from scalable_bandits.policies import Policy
 from scalable_bandits.spaces import SearchSpace
 
 MakePolicy = Callable[[SearchSpace, int, bool], Policy]
 NEAR = 16  # number of trials before one among which a silent one is taken to be choosing at the same time
 MOST_REPEATED = 3  # number of times that a policy is asked again if it chooses what is running
-
-
-def default_policy(space: SearchSpace, seed: int, minimize: bool) -> Policy:
-    """Make the policy of a sampler for which none is given.
-
-    Parameters
-    ----------
-    space
-        Space of the parameters.
-    seed
-        Seed of the policy.
-    minimize
-        Whether small values are better.
-    """
-    return GPEI(space, seed=seed, minimize=minimize)
 
 
 class Adviser:
