@@ -224,7 +224,7 @@ def _commands(run: StoredRun, place: str) -> Section:
     """List the commands that continue the run, make the page again and open the data."""
     command = f"scalable-bandits resume {shlex.quote(place)}"
     kind = run.attributes.get("kind")
-    if run.planned is not None and len(run) >= run.planned:
+    if run.planned is not None and len(run) + len(run.failures) >= run.planned:
         command += f" --rounds {2 * run.planned}"
     if kind in ("minimize", "maximize") and command_of(run) is None:
         known = str(run.specification.get("function", {}).get("function", "<"))

@@ -185,17 +185,18 @@ class Command(Specification):
             )  # fmt: skip
         except OSError as error:
             raise CommandFailed(f"{self.command[0]}: {error.strerror}") from None
-        programs.add(process)
-        try:
-            output, errors = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            end([process])
-            raise CommandFailed(f"TimeoutError: it took longer than {timeout:g} s") from None
-        except BaseException:  # Ctrl-C
-            end([process])
-            raise
-        finally:
-            programs.discard(process)
+        with process:  # closes its pipes
+            programs.add(process)
+            try:
+                output, errors = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                end([process])
+                raise CommandFailed(f"TimeoutError: it took longer than {timeout:g} s") from None
+            except BaseException:  # Ctrl-C
+                end([process])
+                raise
+            finally:
+                programs.discard(process)
         if process.returncode:
             raise CommandFailed(f"{_reason(process.returncode)}\n{_tail(errors)}".rstrip())
         return self._value(output, errors)

@@ -200,12 +200,9 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If the file is not TOML; the message names the file.
+        If the file is not TOML.
     """
-    try:
-        found = tomllib.loads(Path(path).read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path}: {error}") from None
+    found = tomllib.loads(Path(path).read_text())
     return {name: _each(table, lambda value: None if value == {} else value) for name, table in found.items()}
 
 

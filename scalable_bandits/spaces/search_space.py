@@ -369,7 +369,10 @@ class SearchSpace(Space):
         """
         from scalable_bandits.spaces.parameters_from import read_toml
 
-        return cls(read_toml(path))
+        try:
+            return cls(read_toml(path))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
 
     def to_toml(self, path: str | Path | None = None) -> str:
         """Return the space as TOML, and write it to a file if a path is given; an empty table stands for None.

@@ -1,0 +1,332 @@
+"""`tune`: programs that are not Python; killed, interrupted, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import scalable_bandits as sb
+from scalable_bandits.cli import app
+from scalable_bandits.runs.status import resume, status
+from scalable_bandits.store import ObservationStore
+
+SPACE = """
+[depth]
+type = "Integer"
+low = 0
+high = 12
+
+[rate]
+type = "Real"
+low = 0.001
+high = 0.1
+log = true
+
+[kind]
+type = "Categorical"
+values = ["plain", "with space"]
+"""
+SCRIPT = """#!/bin/sh
+echo "$1 $2 $3" >> "$LOG"
+if [ "$1" -gt 9 ]; then echo "first line" >&2; echo "too deep: $1" >&2; exit 3; fi
+{pause}
+echo "training"
+echo "$(( ($1 - 4) * ($1 - 4) ))"
+"""
+LINE = "./train {depth} {rate} {kind}"
+
+
+def command(*arguments: object) -> Any:
+    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
+
+
+def write_script(folder: Path, text: str) -> None:
+    script = folder / "train"
+    script.write_text(text)
+    script.chmod(0o755)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a space and a program, which is the working folder."""
+    (tmp_path / "space.toml").write_text(SPACE)
+    write_script(tmp_path, SCRIPT.format(pause=""))
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def arguments(*more: object, line: str = LINE, budget: int = 14, store: str = "run.zarr") -> list[object]:
+    return ["tune", "--space", "space.toml", "--command", line, "--budget", budget, "--store", store, *more]
+
+
+def rows(
+    place: str | Path = "run.zarr",
+) -> tuple[list[tuple[float, ...]], list[float], list[tuple[int, tuple[float, ...]]]]:
+    store = ObservationStore.open(place)
+    found = store.read(names=["x", "y"])
+    failures = [(failure.rounds, failure.x) for failure in store.failures]
+    return [tuple(x) for x in found["x"].tolist()], found["y"].tolist(), failures
+
+
+class TestTuned:
+    def test_the_best_setting(self, folder: Path) -> None:
+        done = command(*arguments("--minimize"))
+        assert done.exit_code == 0, done.output
+        words = " ".join(done.stdout.split())
+        assert "smaller is better; 14 evaluations" in words
+        assert all(word in words for word in ("depth", "rate", "kind", "measured value"))
+        assert "scalable-bandits resume run.zarr --rounds 28" in words
+        assert "scalable-bandits report run.zarr" in words
+        _, values, failures = rows()
+        assert min(values) == 0.0
+        assert len(values) + len(failures) == 14 == len((folder / "log").read_text().splitlines())
+
+    def test_values_are_handed_over_as_words(self, folder: Path) -> None:
+        """Without a shell: spaces and signs are part of a word, and numbers have all their digits."""
+        write_script(folder, '#!/bin/sh\nprintf "%s|" "$#" "$@" >> "$LOG"; echo >> "$LOG"; echo 1\n')
+        assert (
+            command(*arguments("--minimize", line="./train '{kind} $HOME;' {rate} --n={depth}{{}}", budget=3)).exit_code
+            == 0
+        )
+        lines = [line.split("|") for line in (folder / "log").read_text().splitlines()]
+        points, _, _ = rows()
+        space = sb.SearchSpace.from_toml("space.toml")
+        for (count, kind, rate, depth, _), point in zip(lines, points, strict=True):
+            setting = space.setting(np.array(point))
+            assert (count, kind, depth) == ("3", f"{setting['kind']} $HOME;", f"--n={setting['depth']}{{}}")
+            assert float(rate) == setting["rate"]
+
+    def test_failures_are_stored_with_the_end_of_their_errors(self, folder: Path) -> None:
+        done = command(*arguments("--minimize", budget=25))
+        assert done.exit_code == 0
+        store = ObservationStore.open("run.zarr")
+        assert store.failures
+        assert all(
+            failure.error == f"exit code 3\nfirst line\ntoo deep: {failure.x[0]:.0f}" for failure in store.failures
+        )
+        assert f"failed: {len(store.failures)} evaluation" in done.stderr
+        assert "exit code 3" in done.stderr
+        assert f"{len(store)}/25 ({len(store.failures)} failed)" in command("status", "run.zarr").stdout
+
+    def test_a_value_in_json(self, folder: Path) -> None:
+        write_script(folder, """#!/bin/sh\necho "{}"; echo "{\\"test\\": {\\"loss\\": $1}, \\"at\\": [1]}"\n""")
+        done = command(*arguments("--maximize", "--value-from", "test.loss", "--json", budget=12))
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)
+        assert (found["evaluations"], found["minimize"], found["failed"], found["interrupted"]) == (
+            12,
+            False,
+            [],
+            False,
+        )
+        assert found["measured"]["x"]["depth"] == found["measured"]["y"] == max(rows()[1])
+        assert found["best"]["x"].keys() == {"depth", "rate", "kind"}
+
+    @pytest.mark.parametrize(
+        ("body", "error"),
+        [
+            ("echo hello", "the last line of output is 'hello', not a number"), ("true", "no output"),
+            ("echo nan", "finite numbers"), ("kill -9 $$", "ended by SIGKILL"), ("exit 7", "exit code 7"),
+            ("echo 1; echo; echo", None),
+        ],
+    )  # fmt: skip
+    def test_what_is_no_value(self, body: str, error: str | None, folder: Path) -> None:
+        write_script(folder, f"#!/bin/sh\n{body}\n")
+        done = command(*arguments("--minimize", budget=2))
+        assert done.exit_code == (0 if error is None else 1), done.output
+        assert error is None or error in done.stderr
+
+    def test_a_timeout_ends_the_program_and_what_it_started(self, folder: Path) -> None:
+        write_script(folder, '#!/bin/sh\nif [ "$1" -gt 6 ]; then sleep 300 & echo $! >> "$LOG"; wait; fi\necho "$1"\n')
+        done = command(*arguments("--maximize", "--timeout", 1, "--parallel", 2, budget=10))
+        assert done.exit_code == 0, done.output
+        failures = ObservationStore.open("run.zarr").failures
+        assert failures
+        assert {failure.error for failure in failures} == {"TimeoutError: it took longer than 1 s"}
+        assert all(failure.x[0] > 6 for failure in failures)
+        started = [int(line) for line in (folder / "log").read_text().split()]
+        assert len(started) == len(failures)
+        until(lambda: not any(map(alive, started)))
+
+    def test_resumed_from_the_store_alone(self, folder: Path) -> None:
+        """The command, the space and the settings are in it; the numbers are those of one run."""
+        command(*arguments("--minimize", "--timeout", 60, budget=6))
+        (folder / "space.toml").unlink()
+        done = command("resume", "run.zarr", "--rounds", 14)
+        assert done.exit_code == 0, done.output
+        assert "running: ./train {depth} {rate} {kind}" in done.stderr
+        (folder / "space.toml").write_text(SPACE)
+        command(*arguments("--minimize", store="whole.zarr"))
+        assert rows() == rows("whole.zarr")
+        assert ObservationStore.open("run.zarr").attributes["settings"]["timeout"] == 60.0
+        refused = command("resume", "run.zarr", "--function", "math:sin")
+        assert refused.exit_code == 2
+        assert "the run evaluates the command ./train" in refused.stderr
+
+    def test_the_same_command_continues(self, folder: Path) -> None:
+        for budget in (3, 9, 9, 14):
+            assert command(*arguments("--minimize", budget=budget)).exit_code == 0
+        assert len((folder / "log").read_text().splitlines()) == 14
+        other = command(*arguments("--maximize"))
+        assert other.exit_code == 2
+        assert "kind: stored 'minimize', given 'maximize'" in other.stderr
+
+    def test_a_report(self, folder: Path) -> None:
+        command(*arguments("--minimize", budget=25))
+        assert command("report", "run.zarr").exit_code == 0
+        page = (folder / "run.html").read_text()
+        assert "too deep" in page
+        assert "with space" in page
+        assert "scalable-bandits resume run.zarr --rounds 50" in page
+        assert "--function" not in page
+
+    def test_in_python(self, folder: Path) -> None:
+        found = sb.minimize(sb.Command(LINE), sb.SearchSpace.from_toml("space.toml"), 14, store="own.zarr", parallel=2)
+        assert len(found) + len(found.failed) == 14
+        again = resume("own.zarr", rounds=16)
+        assert isinstance(again, sb.TuningResult)
+        assert len(again.tickets) == 16
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("change", "text"),
+        [
+            ({"line": "./trian {depth} {rate} {kind}"}, "command: got './trian'; allowed: a program that can be found"),
+            ({"line": "no-such-program {depth} {rate} {kind}"}, "command: got 'no-such-program'"),
+            ({"line": "./train {dpeth} {rate} {kind}"}, "command: got '{dpeth}'.*did you mean 'depth'"),
+            ({"line": "./train {depth} {rate}"}, "one with {kind} in it"),
+            ({"line": "./train {depth:03d} {rate} {kind}"}, "command: got '{depth:03d}'"),
+            ({"line": "./train {depth"}, "command: got '{depth'"),
+            ({"line": "./train 'open"}, "No closing quotation"), ({"line": ""}, "command: got ''"),
+            ({"budget": 0}, "--budget"), ({"more": ("--timeout", 0)}, "timeout: got 0.0"),
+            ({"more": ("--value-from", "")}, "value_from: got ''"), ({"direction": ()}, "--minimize or --maximize"),
+            ({"space": SPACE.replace("low", "lo")}, "space.toml.*'lo'"),
+            ({"space": SPACE.replace("log = true", "log = true\\nlgo = 1")}, "space.toml"),
+            ({"space": SPACE.replace('"Real"', '"Rael"')}, "space.toml.*Rael.*did you mean"),
+            ({"space": SPACE.replace("high = 0.1", "high = 0.001")}, "space.toml"),
+            ({"space": SPACE.replace("low = 0.001", "low = 0.0")}, "space.toml"), ({"space": "[depth"}, "space.toml"),
+            ({"space": ""}, "parameter"), ({"space": None}, "space.toml"),
+        ],
+        ids=lambda value: str(value)[:40],
+    )  # fmt: skip
+    def test_nothing_is_made(self, change: dict[str, Any], text: str, folder: Path) -> None:
+        if "space" in change and change["space"] is None:
+            (folder / "space.toml").unlink()
+        elif "space" in change:
+            (folder / "space.toml").write_text(change["space"])
+        given = {key: value for key, value in change.items() if key in ("line", "budget")}
+        before = sorted(folder.iterdir())
+        done = command(*arguments(*change.get("direction", ("--minimize",)), *change.get("more", ()), **given))
+        assert done.exit_code == 2, done.output
+        assert sorted(folder.iterdir()) == before
+        assert re.search(text, " ".join(done.stderr.split())), done.stderr
+
+    def test_a_program_that_cannot_be_run(self, folder: Path) -> None:
+        (folder / "train").chmod(0o644)
+        done = command(*arguments("--minimize"))
+        assert done.exit_code == 2
+        assert "command: got './train'; allowed: a program that can be found" in done.stderr
+        write_script(folder, "#!/no/such/interpreter\n")
+        done = command(*arguments("--minimize", budget=2))
+        assert done.exit_code == 1
+        assert "./train: No such file or directory" in done.stderr
+
+    def test_spaces_without_names(self) -> None:
+        with pytest.raises(ValueError, match=r"^space: got 'Box'; allowed: a SearchSpace"):
+            sb.minimize(sb.Command("echo 1"), sb.Box([[0, 1]]), 3)
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def until(happened: Callable[[], Any], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def start(*given: object) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", "from scalable_bandits.cli import app; app()", *map(str, given)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+class TestEnded:
+    """The command itself, in a process of its own."""
+
+    @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("parallel", [1, 3])
+    @pytest.mark.slow
+    def test_by_a_signal(self, parallel: int, sent: signal.Signals, folder: Path) -> None:
+        """What was found is shown, the programs are ended, and the run goes on from there."""
+        write_script(
+            folder, SCRIPT.format(pause='[ -e go ] || [ $(wc -l < "$LOG") -lt 5 ] || { echo $$ >> pids; sleep 300; }')
+        )
+        process = start(*arguments("--minimize", "--parallel", parallel))
+        until(lambda: (folder / "pids").exists() and len((folder / "pids").read_text().split()) == parallel)
+        process.send_signal(sent)
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == 130, errors
+        assert "continue with: scalable-bandits resume run.zarr" in errors
+        assert "evaluations" in output
+        assert "interrupted" in output
+        until(lambda: not any(alive(int(pid)) for pid in (folder / "pids").read_text().split()))
+        before = rows()
+        (folder / "go").touch()
+        done = command("resume", "run.zarr")
+        assert done.exit_code == 0, done.output
+        after = rows()
+        assert after[0][: len(before[0])] == before[0]
+        assert len(after[1]) + len(after[2]) == 14
+        runs = (folder / "log").read_text().splitlines()
+        assert len(runs) <= 14 + parallel
+        if parallel == 1:
+            command(*arguments("--minimize", store="whole.zarr"))
+            assert after == rows("whole.zarr")
+
+    @pytest.mark.parametrize("parallel", [1, 3])
+    @pytest.mark.slow
+    def test_killed_again_and_again(self, parallel: int, folder: Path) -> None:
+        """Nothing is lost, and nothing runs twice but what was in flight; failures in between."""
+        write_script(folder, SCRIPT.format(pause="sleep 0.05"))
+        kills = 0
+        log = folder / "log"
+        for more in (3, 4, 3):
+            length = len(log.read_text().splitlines()) if log.exists() else 0
+            process = start(*arguments("--minimize", "--parallel", parallel, budget=20))
+            until(lambda length=length, more=more: log.exists() and len(log.read_text().splitlines()) >= length + more)
+            process.kill()
+            process.communicate()
+            kills += 1
+            store = ObservationStore.open("run.zarr")
+            assert len(store) + len(store.failures) >= length + more - (kills + 1) * parallel
+        done = command("resume", "run.zarr")
+        assert done.exit_code == 0, done.output
+        _, values, failures = rows()
+        assert len(values) + len(failures) == 20
+        assert status("run.zarr").state == "complete"
+        runs = log.read_text().splitlines()
+        assert 20 <= len(runs) <= 20 + kills * parallel
+        if parallel == 1:
+            write_script(folder, SCRIPT.format(pause=""))
+            command(*arguments("--minimize", budget=20, store="whole.zarr"))
+            assert rows() == rows("whole.zarr")
