@@ -273,7 +273,7 @@ class TuningResult:
 
     def _heading(self) -> str:
         failed, better = len(self.failed), "smaller" if self.minimize else "larger"
-        count = f"{len(self) + failed - self.earlier:,} evaluations" + (f", {failed:,} failed" if failed else "")
+        count = f"{len(self) + failed - self.earlier:,} evaluations" + (f" ({failed:,} failed)" if failed else "")
         earlier = f" after {self.earlier:,} earlier observations" if self.earlier else ""
         rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
         return f"{better} is better; {count}{earlier}{'; interrupted' if self.interrupted else rule}"
