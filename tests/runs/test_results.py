@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 import pandas
 import pytest
+from matplotlib.figure import Figure
 
 import scalable_bandits as sb
 from scalable_bandits.runs import readable, result
@@ -196,6 +197,37 @@ def test_earlier_observations_come_first(found):
     assert table["value"].tolist() == more.y.tolist() == [*found.y, *more.y[12:]]
     assert table["seconds"].isna().tolist() == [True] * 12 + [False] * 3
     assert more.summary().heading == "smaller is better; 3 evaluations after 12 earlier observations"
+
+
+@pytest.mark.parametrize("failures", [0, 1])
+def test_results_without_values(failures):
+    """Interrupted before the first value, or after a failure alone."""
+    calls = []
+
+    def failing(setting):
+        calls.append(setting)
+        if len(calls) > failures:
+            raise KeyboardInterrupt
+        raise RuntimeError("no")
+
+    none = sb.minimize(failing, sb.GPEI(SPACE, sb.RBF(0.8), **OPTIONS), 9)
+    heading = "1 evaluation (1 failed)" if failures else "0 evaluations"
+    assert repr(none) == f"TuningResult: smaller is better; {heading}; interrupted"
+    assert heading in none._repr_html_()
+    assert none.measured is None
+    assert none.history()["value"].isna().tolist() == [True] * failures
+    assert none.table()["error"].tolist() == ["RuntimeError: no"] * failures
+    figures = [Figure() for _ in range(4)]
+    sb.plots.history(none, figures[0].subplots())
+    sb.plots.slices(none, figure=figures[1])
+    sb.plots.importance(none, figures[2].subplots())
+    if failures:
+        sb.plots.parallel(none, figures[3].subplots())
+    else:
+        with pytest.raises(ValueError, match=r"^found: got 'a result without evaluations'"):
+            sb.plots.parallel(none, figures[3].subplots())
+    for figure in figures:
+        figure.canvas.draw()
 
 
 def test_headings_say_how_a_run_ended():
