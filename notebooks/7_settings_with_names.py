@@ -18,6 +18,7 @@
 # needs no kernel, no noise, no scaling. This notebook is about what can be seen afterwards.
 
 # %%
+import matplotlib.pyplot as plt
 import numpy as np
 
 import scalable_bandits as sb
@@ -83,13 +84,13 @@ print(f"{found.value:.4f} ± {found.std:.4f}")
 print(f"best measured: {found.measured.y:.4f}, expected {found.measured.value:.4f}")
 
 # %% [markdown]
-# Is that so? The function is cheap here, so that we can ask it a hundred times.
+# Is that so? The function is cheap here, so that we can ask it a hundred times. A setting at random is far worse.
 
 # %%
 truth = np.mean([one_error(found.best) for _ in range(100)])
 random = np.median([one_error(setting) for setting in space.arguments(space.draw(200, rng))])
 print(
-    f"true error of the recommended setting: {truth:.4f}; median of 200 random settings: {random:.3f}"
+    f"true error of the recommended setting: {truth:.4f}; median of random settings: {random:.4f}"
 )
 assert truth < 0.65 * random
 
@@ -103,11 +104,15 @@ found.table().sort_values("value").head()
 
 # %%
 sb.plots.history(found)
+plt.show()
+
 # %% [markdown]
 # All settings at once: each evaluation is a line, the darker the better. The good ones agree on what matters.
 
 # %%
 sb.plots.parallel(found)
+plt.show()
+
 # %% [markdown]
 # ## What matters
 #
@@ -115,9 +120,12 @@ sb.plots.parallel(found)
 
 # %%
 sb.plots.importance(found)
+plt.show()
+
 # %% [markdown]
 # Through the recommended setting, what does the model expect along each parameter? Bands are 95 % intervals, dots are
 # measurements nearby. A flat line says that the parameter does not matter *there*.
 
 # %%
 sb.plots.slices(found)
+plt.show()

@@ -33,6 +33,7 @@ def show_status(
     json: JSON = False,
 ) -> None:
     """Show the runs in a store or folder: rounds, last write, size, regret or best observation, and state."""
+    from scalable_bandits.runs.readable import point_text
     from scalable_bandits.runs.status import runs_in, status
 
     with refusals():
@@ -66,6 +67,8 @@ def show_status(
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     console.print(table)
+    if len(found) == 1 and found[0].x is not None:
+        console.print(Text(f"best y at {point_text(found[0].x)}"), soft_wrap=True)
 
 
 def check_store(

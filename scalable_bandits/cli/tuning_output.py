@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from scalable_bandits.cli.messages import console, say
+from scalable_bandits.runs.readable import point_text
 
 if TYPE_CHECKING:
-    from scalable_bandits.runs.result import TuningResult
+    from scalable_bandits.policies import Best
+    from scalable_bandits.runs.result import Measured, TuningResult
     from scalable_bandits.runs.tickets import Ticket
 
 
 def plain_best(found: TuningResult) -> dict[str, Any]:
     """Return the recommendation as plain data."""
-    best = found.recommended._asdict()
-    return best if isinstance(best["x"], dict) or best["x"] is None else {**best, "x": np.asarray(best["x"]).tolist()}
+    return _plain(found.recommended)
+
+
+def _plain(best: Best | Measured) -> dict[str, Any]:
+    x = best.x
+    return {**best._asdict(), "x": x if isinstance(x, dict) or x is None else np.asarray(x).tolist()}
 
 
 def plain_result(found: TuningResult) -> dict[str, Any]:
@@ -27,7 +34,7 @@ def plain_result(found: TuningResult) -> dict[str, Any]:
     measured = found.measured
     return {
         "evaluations": len(found.tickets), "minimize": found.minimize, "interrupted": found.interrupted,
-        "best": plain_best(found), "measured": None if measured is None else measured._asdict(),
+        "best": plain_best(found), "measured": None if measured is None else _plain(measured),
         "failed": plain_failures(found.failed),
     }  # fmt: skip
 
@@ -38,15 +45,19 @@ def plain_failures(failed: Sequence[Ticket]) -> list[dict[str, Any]]:
 
 
 def show_best(found: TuningResult) -> None:
-    """Print the recommended and the best measured point with what they are worth, as a table."""
-    summarized = found.summary()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=summarized.heading, title_justify="left")
+    """Print the recommended and the best measured point as a table, and the former in one line with more digits."""
+    summarized, best = found.summary(), found.recommended
+    title = Text(summarized.heading)  # not markup, here and below: a name may have brackets
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=title, title_justify="left")
     table.add_column("", no_wrap=True)
-    for title in summarized.columns:
-        table.add_column(title, justify="right")
+    for heading in summarized.columns:
+        table.add_column(heading, justify="right")
     for row in summarized.rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     console.print(table)
+    if best.x is not None:
+        line = f"best: {point_text(best.x)}, posterior mean {best.mean:.4g} +- {best.std:.2g}"
+        console.print(Text(line), soft_wrap=True)
 
 
 def show_failures(failed: Sequence[Ticket]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
@@ -33,6 +34,7 @@ class Event(NamedTuple):
     trace: str = ""  # the error's traceback
     where: str = ""  # worker of a task that started or was lost
     final: bool = False  # whether another try is of no use
+    time: float | None = None  # time of the change, in seconds since 1970, on this process' clock
 
 
 class Execution(ABC):
@@ -81,12 +83,12 @@ def failed(key: str, error: BaseException, final: bool = False) -> Event:
     """Return the event of a task that raised an error; its traceback begins with the function's own frames."""
     text = str(traceback.TracebackException.from_exception(error)).strip().splitlines()[:1]
     if isinstance(error, PlainError):
-        return Event("failed", key, error="".join(text), trace=str(error), final=final)
+        return Event("failed", key, error="".join(text), trace=str(error), final=final, time=time.time())
     line = ": ".join([type(error).__name__, *text])  # the first line alone: notes may follow
     frames = error.__traceback__
     inner = frames.tb_next if frames is not None and frames.tb_next is not None else frames
     trace = "".join(traceback.format_exception(type(error), error, inner))
-    return Event("failed", key, error=line, trace=trace, final=final)
+    return Event("failed", key, error=line, trace=trace, final=final, time=time.time())
 
 
 class InTurn(Execution):
@@ -111,11 +113,12 @@ class InTurn(Execution):
         if not self._tasks:
             return []
         key, arguments = self._tasks.popleft()
+        start = Event("started", key, where="this process", time=time.time())
         try:
-            end = Event("done", key, self._function(*arguments))
+            end = Event("done", key, self._function(*arguments), time=time.time())
         except Exception as error:
             end = failed(key, error)
-        return [Event("started", key, where="this process"), end]
+        return [start, end]
 
     def close(self) -> None:
         self._tasks.clear()
@@ -158,9 +161,9 @@ class Threads(Execution):
                     self._running -= 1
                     return
                 key, arguments = self._tasks.popleft()
-            self._events.put(Event("started", key, where="this process"))
+            self._events.put(Event("started", key, where="this process", time=time.time()))
             try:
-                end = Event("done", key, self._function(*arguments))
+                end = Event("done", key, self._function(*arguments), time=time.time())
             except BaseException as error:  # also SystemExit: it ends the task, not the process
                 end = failed(key, error)
             self._events.put(end)

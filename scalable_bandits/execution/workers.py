@@ -133,11 +133,11 @@ class Workers(Execution):
         unique = f"{key}-{again}-{self._name[-8:]}"
         future = self._client.submit(perform, self._name, key, arguments, key=unique, pure=False, retries=0)
         self._tasks[key] = Task(arguments, future, again)
-        future.add_done_callback(lambda _: self._events.put(Event("done", key, _NOT_FETCHED)))
+        future.add_done_callback(lambda _: self._events.put(Event("done", key, _NOT_FETCHED, time=time.time())))
 
     def _report(self, event: Any) -> None:
         """Take the report of a task, in the client's thread: it started, or returned a number."""
-        self._events.put(Event(**event[1]["event"]))
+        self._events.put(Event(**event[1]["event"], time=time.time()))
 
     def _count(self) -> None:
         """Count the threads of the workers now and then: workers come late, and leave."""
@@ -178,13 +178,13 @@ class Workers(Execution):
         if fetch and future.status not in ("finished", "error"):
             raise self._lost()
         try:
-            return Event("done", event.key, future.result()) if fetch else event
+            return event._replace(value=future.result()) if fetch else event
         except KilledWorker as error:
-            return failed(event.key, error, final=True)  # Dask has repeated it as often as configured
+            return failed(event.key, error, final=True)._replace(time=event.time)  # Dask has repeated it often enough
         except Exception as error:
             if self._client.status != "running":
                 raise self._lost() from error
-            return failed(event.key, error)
+            return failed(event.key, error)._replace(time=event.time)
         finally:
             future.release()  # the client keeps the error, whose traceback refers to this frame and so to the future
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.plots.style import COLOURS, axes, plain
+from scalable_bandits.plots.style import COLOURS, axes, legend, plain
 from scalable_bandits.plots.tuning import MANY, Shown, shown_values, value_label
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.spaces import Axis
@@ -84,7 +84,7 @@ def parallel(found: TuningResult, ax: Axes | None = None) -> Axes:
     ax.spines[:].set_visible(False)
     ax.set_xlim(-0.3, len(parameters) + 0.6)
     ax.set_ylim(BELOW - 0.05 if (heights == BELOW).any() else -0.04, 1.04)
-    ax.legend(frameon=False, fontsize=8.5, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3)
+    legend(ax, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3)
     return ax
 
 

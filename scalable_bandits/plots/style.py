@@ -66,8 +66,9 @@ def ticks(ax: Axes, most: int = 9, whole: bool = False) -> None:
 
 
 def legend(ax: Axes, **options: Any) -> None:
-    """Add a legend on a translucent ground, so that it can be read where it covers something."""
-    ax.legend(facecolor="white", framealpha=0.75, edgecolor="none", fontsize=8.5, **options)
+    """Add a legend, if anything has a label, on a translucent ground: it can be read where it covers something."""
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend(facecolor="white", framealpha=0.75, edgecolor="none", fontsize=8.5, **options)
 
 
 def line(number: int) -> dict[str, Any]:

@@ -67,4 +67,4 @@ def _failure(policy: Policy, ticket: Ticket) -> Evaluation:
 
 def _seconds(ticket: Ticket | None) -> float:
     """Return the duration of the last call of an evaluation that has ended; NaN if unknown."""
-    return math.nan if ticket is None or ticket.started is None else ticket.changed - ticket.started
+    return math.nan if ticket is None or ticket.seconds is None else ticket.seconds

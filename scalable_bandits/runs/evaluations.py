@@ -107,6 +107,7 @@ class EvaluationLoop:
         self.trace = ""
         self.stopped = False
         self._in_flight: dict[str, Ticket] = {}  # by the key of the present task
+        self._began: dict[str, float] = {}  # times at which running calls began, by key
         self._due: dict[str, float] = {}  # times at which running calls have taken too long, by key
         self._interrupted: dict[int, deque[Ticket]] = {}  # tickets of earlier processes to be run again, by candidate
         self._values = plan.told  # number of values, earlier ones included
@@ -136,14 +137,14 @@ class EvaluationLoop:
                 self._run_again(ticket)
             elif not ticket.final and told.get(candidate):
                 error = told[candidate].popleft().error.strip().rpartition("\n")[2]
-                self._change(ticket, "failed", final=True, error=error, started=None)
+                self._change(ticket, "failed", final=True, error=error)
             elif values is not None and not values[candidate]:  # of the last second, with durability "block"
                 self._run_again(ticket)
             else:
                 if values is not None:
                     values[candidate] -= 1
                 if not ticket.final:
-                    self._change(ticket, "done", final=True, started=None)
+                    self._change(ticket, "done", final=True)
 
     def _run_again(self, ticket: Ticket) -> None:
         """Keep a ticket for when its point is asked for again."""
@@ -246,6 +247,8 @@ class EvaluationLoop:
             return None
         if event.kind == "started":
             self._change(ticket, "running", where=event.where, starts=ticket.starts + 1)
+            if event.time is not None:
+                self._began[event.key] = event.time
             if self._plan.timeout is not None and self._executor.ends_calls:
                 self._due[event.key] = time.monotonic() + self._plan.timeout
             return None
@@ -264,7 +267,7 @@ class EvaluationLoop:
             return self._fail(ticket, event._replace(error=str(error), trace=f"{error}\n"))
         self._policy.tell(x, y)
         del self._in_flight[event.key]
-        self._change(ticket, "done", final=True)
+        self._change(ticket, "done", final=True, seconds=self._seconds(event))
         self.ended += 1
         self._values += 1
         return Ended(x, y)
@@ -277,7 +280,8 @@ class EvaluationLoop:
         x = self._policy.domain.value(ticket.candidate)
         if final:
             self._policy.tell_failure(x, event.trace.strip()[-TRACE_CHARACTERS:] or event.error)
-        self._change(ticket, "failed", failures=ticket.failures + 1, error=event.error, final=final)
+        fields = {"error": event.error, "final": final, "seconds": self._seconds(event)}
+        self._change(ticket, "failed", failures=ticket.failures + 1, **fields)
         if not final:
             if self._may_begin():
                 self._start(ticket)
@@ -287,6 +291,11 @@ class EvaluationLoop:
             text = f"function: the first {MOST_FIRST_FAILURES} evaluations failed; the last one, at {x}"
             raise RuntimeError(f"{text}:\n{self.trace}")
         return Ended(x, None, event.error)
+
+    def _seconds(self, event: Event) -> float | None:
+        """Return the duration of the call that ended with an event; None if it is unknown."""
+        began = self._began.pop(event.key, None)
+        return None if began is None or event.time is None else round(max(event.time - began, 0.0), 6)
 
     def _change(self, ticket: Ticket, state: str, **fields: Any) -> None:
         """Change a ticket, also in the log."""

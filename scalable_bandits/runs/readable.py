@@ -24,12 +24,12 @@ def shown(value: Any, digits: int = DIGITS) -> str:
     Examples
     --------
     >>> [shown(value) for value in (0.0031622, 7, "sqrt", None, 12345.67)]
-    ['0.003162', '7', 'sqrt', 'None', '12345.67']
+    ['0.003162', '7', 'sqrt', 'None', '12345.7']
     """
     if not isinstance(value, float | np.floating):
         return str(value)
     number = float(value)
-    return f"{number:.{digits if abs(number) < 10.0**digits else digits + 3}g}"
+    return f"{number:.{digits if abs(number) < 10.0**digits else digits + 2}g}"
 
 
 def point_text(x: Any, digits: int = 6) -> str:

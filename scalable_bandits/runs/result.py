@@ -226,7 +226,7 @@ class TuningResult:
         from rich.cells import cell_len
 
         found = self.summary()
-        lines = [("", *found.columns), *found.rows]
+        lines = [("", *found.columns), *found.rows] if found.rows else []
         widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
         padded = [
             "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -246,13 +246,19 @@ class TuningResult:
         return styled.to_html()
 
     def summary(self) -> Summary:
-        """Return recommended and best measured point side by side, with what they are expected to be worth."""
-        points = [] if self.recommended.x is None else [("recommended", *self.recommended)]
+        """Return recommended and best measured point side by side, with what they are expected to be worth.
+
+        Returns
+        -------
+        Summary
+            Without rows if nothing was measured.
+        """
         measured = self.measured
-        if measured is not None:
-            points.append(("best measured", measured.x, measured.value, measured.std))
+        if measured is None:
+            return Summary(self._heading(), (), ())
+        points = [("recommended", *self.recommended), ("best measured", measured.x, measured.value, measured.std)]
         parse = self.policy.space.parse
-        if len(points) == 2 and np.array_equal(parse(points[0][1])[0], parse(points[1][1])[0]):
+        if np.array_equal(parse(points[0][1])[0], parse(points[1][1])[0]):
             points = [("recommended and best measured", *points[0][1:])]
         columns = [self._cells(x, value, std) for _, x, value, std in points]
         titles = [*self._names[:MOST_ROWS], "expected value", "measured value"]
@@ -273,7 +279,8 @@ class TuningResult:
 
     def _heading(self) -> str:
         failed, better = len(self.failed), "smaller" if self.minimize else "larger"
-        count = f"{len(self) + failed - self.earlier:,} evaluations" + (f", {failed:,} failed" if failed else "")
-        earlier = f" after {self.earlier:,} earlier observations" if self.earlier else ""
+        ended = len(self) + failed - self.earlier
+        count = f"{ended:,} evaluation{'s' * (ended != 1)}" + (f" ({failed:,} failed)" if failed else "")
+        earlier = f" after {self.earlier:,} earlier observation{'s' * (self.earlier != 1)}" if self.earlier else ""
         rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
         return f"{better} is better; {count}{earlier}{'; interrupted' if self.interrupted else rule}"

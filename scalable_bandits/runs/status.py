@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from scalable_bandits import checks
 from scalable_bandits.runs.commands import Command
 from scalable_bandits.runs.maximize import maximize, minimize
-from scalable_bandits.runs.recording import environment_of, policy_of
+from scalable_bandits.runs.recording import environment_of, named_space, policy_of
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
@@ -43,6 +45,7 @@ class Status(NamedTuple):
     smallest: float  # smallest observation, in units of y; NaN before the first
     minimize: bool  # whether the smallest observation is the best one
     failures: int  # number of failed evaluations that the policy was told
+    x: Any = None  # best point of a tuning run: a dict of a named space, coordinates, or an arm number
 
     @property
     def best(self) -> float:
@@ -108,6 +111,7 @@ def status(place: Any) -> Status:
     return Status(
         run.location.name, _type(specification.get("policy", {})), _type(against), len(run), run.planned, state,
         run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures),
+        _best_point(run, smallest if minimizes(run) else largest),
     )  # fmt: skip
 
 
@@ -130,6 +134,19 @@ def _range(run: StoredRun, block: int = 2**20) -> tuple[float, float]:
         y = run.read(first, first + block, ["y"])["y"]
         smallest, largest = min(smallest, float(y.min())), max(largest, float(y.max()))
     return (smallest, largest) if len(run) else (math.nan, math.nan)
+
+
+def _best_point(run: StoredRun, best: float, block: int = 2**20) -> Any:
+    """Return x of the first observation of a value; None of a simulation, and without observations."""
+    if run.attributes.get("kind") == "simulate":
+        return None
+    for first in range(0, len(run), block):
+        at = np.flatnonzero(run.read(first, first + block, ["y"])["y"] == best)
+        if len(at):
+            x = run.read(first + int(at[0]), first + int(at[0]) + 1, ["x"])["x"][0]
+            space = named_space(run)
+            return x.tolist() if space is None else space.setting(x)
+    return None
 
 
 def _type(described: Any) -> str:

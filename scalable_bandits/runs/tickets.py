@@ -46,8 +46,8 @@ class Ticket:
         What the evaluation gave besides its value, as plain data; of searches the scores and times of the folds.
     proposed, changed
         Times of the proposal and of the last change of state, in seconds since 1970.
-    started
-        Time at which the last call began; None if it is unknown.
+    seconds
+        Duration of the last call that ended; None if it is unknown.
     """
 
     number: int
@@ -61,12 +61,11 @@ class Ticket:
     result: Any = None
     proposed: float = attrs.field(factory=time.time)
     changed: float = attrs.field(factory=time.time)
-    started: float | None = None
+    seconds: float | None = None
 
     def become(self, state: str, **fields: Any) -> None:
         """Change the state and other fields."""
         self.state, self.changed = state, time.time()
-        self.started = self.changed if state == "running" else self.started
         for name, value in fields.items():
             setattr(self, name, value)
 
@@ -83,5 +82,4 @@ def tickets_of(changes: Iterable[Change]) -> dict[int, Ticket]:
         ticket = found.setdefault(change.number, Ticket(change.number, -1, proposed=change.time))
         ticket.become(**change.fields)
         ticket.changed = change.time
-        ticket.started = change.time if ticket.state == "running" else ticket.started
     return found

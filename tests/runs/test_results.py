@@ -6,11 +6,14 @@ import copy
 import json
 import math
 import pickle
+import time
 from xml.etree import ElementTree
 
+import attrs
 import numpy as np
 import pandas
 import pytest
+from matplotlib.figure import Figure
 
 import scalable_bandits as sb
 from scalable_bandits.runs import readable, result
@@ -92,7 +95,7 @@ def test_long_spaces_are_cut_short():
 
 def test_numbers_have_sensible_digits():
     assert [readable.shown(value) for value in (1e-7, 3, True, "x", None, 123456.789)] == [
-        "1e-07", "3", "True", "x", "None", "123456.8"
+        "1e-07", "3", "True", "x", "None", "123457"
     ]  # fmt: skip
     for value, std, text in [
         (-0.00001, 0.012, "0.000 ± 0.012"),
@@ -153,3 +156,83 @@ def test_tables_of_spaces_without_names():
     np.testing.assert_array_equal(box.table()[["x0", "x1"]], box.x)
     arms = sb.maximize(float, sb.GPEI(sb.Arms(3), sb.Covariance(np.eye(3)), noise=0.1), 4)
     assert arms.table()["arm"].tolist() == arms.x.tolist()
+
+
+@pytest.mark.parametrize("parallel", [None, 2])
+def test_failures_have_rows_in_their_place(tmp_path, parallel):
+    """Also after the run was resumed; every row has the time that the function took."""
+    calls = []
+
+    def experiment(setting):
+        calls.append(setting)
+        time.sleep(0.01)
+        if setting["depth"] in (2, 5):
+            raise RuntimeError(f"no {setting['depth']}")
+        return loss(setting)
+
+    def tune(budget):
+        policy = sb.GPEI(SPACE, sb.RBF(0.8), minimize=True, **OPTIONS)
+        return sb.minimize(experiment, policy, budget, parallel=parallel, store=tmp_path / "run")
+
+    first = tune(10).table()
+    assert 0 < (first["error"] != "").sum() < 9
+    found = tune(14)
+    table = found.table()
+    pandas.testing.assert_frame_equal(table.iloc[:10], first)
+    assert len(table) == len(calls) == 14
+    if parallel is None:
+        assert table["depth"].tolist() == [setting["depth"] for setting in calls]
+    failed = table["depth"].isin((2, 5))
+    assert table["error"].tolist() == [f"RuntimeError: no {d}" if d in (2, 5) else "" for d in table["depth"]]
+    assert table["value"].isna().tolist() == failed.tolist()
+    assert table["value"].dropna().tolist() == found.y.tolist()
+    assert (table["seconds"] >= 0.009).all()
+    assert found.history()["best"].dropna().min() == found.measured.y
+    assert found.summary().heading == f"smaller is better; 14 evaluations ({failed.sum()} failed)"
+
+
+def test_earlier_observations_come_first(found):
+    more = sb.minimize(loss, sb.GPEI(SPACE, sb.RBF(0.8), **OPTIONS), 3, warm_start=found)
+    table = more.table()
+    assert table["value"].tolist() == more.y.tolist() == [*found.y, *more.y[12:]]
+    assert table["seconds"].isna().tolist() == [True] * 12 + [False] * 3
+    assert more.summary().heading == "smaller is better; 3 evaluations after 12 earlier observations"
+
+
+@pytest.mark.parametrize("failures", [0, 1])
+def test_results_without_values(failures):
+    """Interrupted before the first value, or after a failure alone."""
+    calls = []
+
+    def failing(setting):
+        calls.append(setting)
+        if len(calls) > failures:
+            raise KeyboardInterrupt
+        raise RuntimeError("no")
+
+    none = sb.minimize(failing, sb.GPEI(SPACE, sb.RBF(0.8), **OPTIONS), 9)
+    heading = "1 evaluation (1 failed)" if failures else "0 evaluations"
+    assert repr(none) == f"TuningResult: smaller is better; {heading}; interrupted"
+    assert heading in none._repr_html_()
+    assert none.measured is None
+    assert none.history()["value"].isna().tolist() == [True] * failures
+    assert none.table()["error"].tolist() == ["RuntimeError: no"] * failures
+    figures = [Figure() for _ in range(4)]
+    sb.plots.history(none, figures[0].subplots())
+    sb.plots.slices(none, figure=figures[1])
+    sb.plots.importance(none, figures[2].subplots())
+    if failures:
+        sb.plots.parallel(none, figures[3].subplots())
+    else:
+        with pytest.raises(ValueError, match=r"^found: got 'a result without evaluations'"):
+            sb.plots.parallel(none, figures[3].subplots())
+    for figure in figures:
+        figure.canvas.draw()
+
+
+def test_headings_say_how_a_run_ended():
+    space = sb.Box([[0, 1]])
+    found = sb.minimize(lambda x: 1.0, sb.GPEI(space, sb.RBF(0.3), **OPTIONS), 9, stop=sb.NoImprovement(3))
+    assert found.summary().heading == f"smaller is better; {len(found)} evaluations; ended by {found.stopped_by}"
+    interrupted = attrs.evolve(found, interrupted=True)
+    assert interrupted.summary().heading.endswith("evaluations; interrupted")
