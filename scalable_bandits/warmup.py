@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,7 +50,9 @@ def warmup() -> float:
 
     started = time.perf_counter()
     owner = os.getuid() if hasattr(os, "getuid") else "user"
-    with FileLock(Path(tempfile.gettempdir()) / f"scalable-bandits-warmup-{owner}.lock"):
+    lock = FileLock(Path(tempfile.gettempdir()) / f"scalable-bandits-warmup-{owner}.lock")
+    with lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the policies' numbers do not fit the values, which do not matter here
         for policy in _policies():
             _run(policy)
     return time.perf_counter() - started
