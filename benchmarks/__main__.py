@@ -24,6 +24,7 @@ from rich.table import Table
 
 import scalable_bandits as sb
 from benchmarks import measure, search, stores
+from benchmarks.approximate import approximate
 from benchmarks.boxes import boxes, six, two
 from benchmarks.changing import changing
 from benchmarks.cluster import cluster
@@ -34,6 +35,7 @@ from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, partiti
 from benchmarks.sampler import sampler
 from benchmarks.sharded import sharded
 from benchmarks.sketched import sketched
+from benchmarks.stopping import stopping
 from benchmarks.tuners import command as tuners
 
 
@@ -240,7 +242,7 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, sharded,
-    sampler, boxes, sketched,
+    sampler, approximate, stopping, boxes, sketched,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}

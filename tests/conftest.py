@@ -4,6 +4,7 @@ import collections
 import functools
 import itertools
 import os
+import signal
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: the tests take all cores
@@ -14,6 +15,9 @@ import pytest
 
 from scalable_bandits.posteriors.exact import dense
 from scalable_bandits.posteriors.tiled import coordinator, tiles
+
+# A shell has what it starts in the background ignore Ctrl-C, and the tests of Ctrl-C with it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile(
     "repeatable",

@@ -92,7 +92,7 @@ class GaussianProcessPolicy(Policy):
     refit
         Number of rounds between two fits of the kernel's hyperparameters, and of a constant prior mean, to the
         observations by maximum likelihood from several starts; None: the given kernel is kept, or without one fitted
-        after every observation up to 200, then at every twentieth of growth. The output scale of a given kernel is
+        after every observation up to 200, then at every tenth of growth. The output scale of a given kernel is
         learned only if the kernel has a factor, as ``1.0 * Matern(0.3)`` has; its prior is log-normal with spread 0.5
         around the variance of the observations over the space (observations near each other count less). Guarantees
         assume a known kernel.

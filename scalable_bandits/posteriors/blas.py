@@ -9,6 +9,7 @@ All arrays are float64 and row-major. To BLAS, a row-major array is the transpos
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -24,8 +25,8 @@ from scalable_bandits.checks import Floats
 NAMES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")  # variables with a number of threads
 
 
-class Limited:
-    """Context in which BLAS uses a given number of threads.
+class Limited(contextlib.ContextDecorator):
+    """Context in which BLAS uses a given number of threads; also a decorator of functions.
 
     BLAS has one number of threads for the whole process. It is set when the first thread enters the context, and reset
     when the last one leaves.
@@ -61,7 +62,9 @@ def _libraries() -> Any:
 
 
 limited = functools.cache(Limited)  # one context a number, which all threads share
-one_thread = limited(1)  # for threads of this process that work side by side, one on each core
+# For threads of this process that work side by side, one on each core. And for small products and solves: several
+# threads of BLAS wait for each other actively, thirtyfold longer where another process needs one of the cores.
+one_thread = limited(1)
 
 
 def blas_threads() -> Limited:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.maximization import Top
 from scalable_bandits.posteriors.box.paths import PathSurface
@@ -67,6 +68,7 @@ class BoxModel(Model):
     def largest(self, index: Acquisition, key: tuple[int, int]) -> float:
         return self.top(index, (), key).value
 
+    @one_thread
     def top(self, index: Acquisition, pending: Sequence[int], key: tuple[int, int]) -> Top:
         """Return the maximum of an index over the box, given pending points; `key` as in `maximize`."""
         engine = self.engine
@@ -78,6 +80,7 @@ class BoxModel(Model):
         near = self.learned.best_points(MOST_NEAR) if many else np.flatnonzero(self._queried)
         return self._top(surface, cast(SmoothIndex, index), near, key, LONG_SIZES if many else LEARNED_SIZES)
 
+    @one_thread
     def top_of_path(self, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:
         """Return the maximum of a sample path, searched also near the points with numbers `near` (k,)."""
         return self._top(path, MEAN, near, key, PATH_SIZES)

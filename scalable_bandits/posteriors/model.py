@@ -18,6 +18,7 @@ from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import pending as pending_values
 from scalable_bandits.posteriors.beliefs import Beliefs, influences
+from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
@@ -192,9 +193,12 @@ class Model(Stateful):
 
     def _learn(self) -> None:
         """Bring the engine of a learned prior up to date."""
-        learned = self.learned
-        if learned is None or not learned.stale:
-            return
+        if self.learned is not None and self.learned.stale:
+            self._take_new(self.learned)
+
+    @one_thread
+    def _take_new(self, learned: LearnedPrior) -> None:
+        """Take the observations that the engine does not have yet."""
         added = None if self._engine is None else learned.grow()
         if added is None:
             self.observations, count = learned.update(self.domain.coordinates)

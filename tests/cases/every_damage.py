@@ -1,6 +1,7 @@
 """Stores of every kind of run, every way in which one of their files can be damaged, and what comes of it."""
 
 import collections
+import contextlib
 import datetime
 import json
 import re
@@ -16,7 +17,6 @@ from naive import journals
 
 import scalable_bandits as sb
 from cases.store import CHUNK, crash
-from scalable_bandits.runs import evaluations
 from scalable_bandits.runs.status import runs_in, status
 from scalable_bandits.store import ObservationStore, StoreError
 from scalable_bandits.studies import Problem
@@ -103,23 +103,15 @@ class Maximize:
             return wave(x) + seed
 
         function.__qualname__, function.__module__ = wave.__qualname__, wave.__module__
-        end, ended = evaluations.EvaluationLoop._end, []
 
-        def ending(loop):
-            end(loop)
-            ended.append(1)
-            if len(ended) == ROUNDS - 6:
+        def after(view):
+            if view.number == ROUNDS - 6:
                 snapshot()
-            if len(ended) == ROUNDS:
+            if view.number == ROUNDS:
                 raise KeyboardInterrupt
 
-        evaluations.EvaluationLoop._end = ending
-        try:
-            sb.maximize(function, cls.policy(seed), 10 * ROUNDS, parallel=3, retries=0, store=place)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            evaluations.EvaluationLoop._end = end
+        with contextlib.suppress(KeyboardInterrupt):
+            sb.maximize(function, cls.policy(seed), 10 * ROUNDS, parallel=3, retries=0, store=place, callbacks=after)
 
     @classmethod
     def go_on(cls, place):

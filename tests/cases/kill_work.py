@@ -398,8 +398,8 @@ def run(work, place, folder, fault=None):
         shrink(work)
         foreign = []
 
-        def show(message, *_, **__):
-            if not str(message).startswith("store "):
+        def show(message, category, *_, **__):
+            if not str(message).startswith("store ") and not issubclass(category, sb.UnprovenWidth):
                 foreign.append(str(message))
 
         warnings.simplefilter("always")

@@ -371,13 +371,6 @@ class TestRegretBelow:
 
 
 class TestInterrupted:
-    @pytest.fixture(autouse=True)
-    def heard(self) -> Any:
-        """Ctrl-C is not ignored, as it is in the background of some shells."""
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        yield
-        signal.signal(signal.SIGINT, before)
-
     @pytest.mark.parametrize("stored", [False, True])
     def test_what_was_found_so_far_is_returned(self, stored: bool, tmp_path: Any) -> None:
         calls = []

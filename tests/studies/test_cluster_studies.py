@@ -204,7 +204,6 @@ class TestFailures:
         process = subprocess.Popen(
             [sys.executable, "script.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": PYTHONPATH}, text=True,
             stderr=subprocess.PIPE, start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )  # fmt: skip
         until(lambda: sum(built(tmp_path / "notes").values()) >= 4)
         started = psutil.Process(process.pid).children(recursive=True)

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg.blas import dtrmm
+from scipy.linalg.blas import dtrmm, dtrmv
 from scipy.linalg.lapack import dtrtri
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.regression import covariances
+
+FEW_COLUMNS = 3  # up to so many, dtrmv by column is faster than dtrmm, which copies the triangle: threefold for one
 
 
 class SmoothIndex(Protocol):
@@ -90,6 +92,13 @@ def appended(inverse: Floats, row: Floats, diagonal: float) -> Floats:
     return found
 
 
+def times(inverse: Floats, right: Floats, transposed: bool = False) -> Floats:
+    """Return the product of a lower triangular matrix (m, m), or of its transpose, in columns, with a matrix (m, k)."""
+    if right.shape[1] > FEW_COLUMNS:
+        return np.asarray(dtrmm(1.0, inverse, right, lower=1, trans_a=transposed))
+    return np.stack([dtrmv(inverse, column, lower=1, trans=transposed) for column in right.T], axis=1)
+
+
 class Surface:
     """Posterior mean and variance at any x given observations at m points (Rasmussen & Williams 2006, Algorithm 2.1).
 
@@ -143,14 +152,14 @@ class Surface:
         if not len(self.points):
             return mean, variance, np.empty((0, len(x)))
         cross = covariances(self.kernel, x, self.points)
-        solved = dtrmm(1.0, self._inverse, cross.T, lower=1)
+        solved = times(self._inverse, cross.T)
         return mean + cross @ self.weights, np.maximum(variance - (solved * solved).sum(axis=0), 0.0), solved
 
     def _gradient(self, x: Floats, solved: Floats, by_mean: Floats, by_variance: Floats) -> Floats:
         """Return the gradient (k, d) of an index with given derivatives (k,) in mean and variance."""
         slope = by_mean[:, None] * self.prior_mean.slopes(x) + by_variance[:, None] * self.kernel.diagonal_slope(x)
         if len(self.points):
-            back = dtrmm(1.0, self._inverse, solved, lower=1, trans_a=1)
+            back = times(self._inverse, solved, transposed=True)
             pulls = np.ascontiguousarray(self.weights[:, None] * by_mean - 2.0 * back * by_variance)
             self.kernel.slope(self.points, x, pulls, slope)
         return slope

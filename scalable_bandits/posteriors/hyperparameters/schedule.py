@@ -21,6 +21,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF, Kernel
+from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
 from scalable_bandits.posteriors.state import Stateful, value
 from scalable_bandits.spaces import Space
@@ -104,6 +105,7 @@ class HyperparameterSchedule(Stateful):
         """Return whether the prior is learned anew after so many rounds."""
         return rounds % self._every == 0
 
+    @one_thread
     def learn(self, points: Floats, residuals: Floats, noise_variance: Floats) -> None:
         """Fit the prior to observations.
 

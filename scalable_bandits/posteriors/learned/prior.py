@@ -6,10 +6,10 @@
 
 All are in units of the transformed y (`transform.py`). In spaces of up to two coordinates, an observation counts for it
 by the space around it (declustering, Isaaks & Srivastava 1989, chapter 10). The maximum of the posterior density is
-found by L-BFGS-B with exact gradients: after every observation up to 200, then at every twentieth of growth; in
-between, observations are transformed as at the last fit. What is learned depends on the observations and their order
-alone, not on when it is asked for: fits start from the last milestone (n grown by a tenth, beyond 200 a twentieth), and
-milestones also from the standard values (beyond 200 where n has doubled).
+found by L-BFGS-B with exact gradients: after every observation up to 200, then at milestones, where n has grown by a
+tenth; in between, observations are transformed as at the last fit. What is learned depends on the observations and
+their order alone, not on when it is asked for: fits start from the last milestone, and milestones also from the
+standard values (beyond 200 where n has doubled).
 
 Beyond 2,000 observations the model is approximate, which a warning says once (`ApproximateModel`): kernel and noise
 stay as they are, and at every milestone the model is made of a subset of 2,000 observations (Rasmussen & Williams 2006,
@@ -52,8 +52,8 @@ class ApproximateModel(UserWarning):
 
 
 def next_milestone(n: int) -> int:
-    """Return the number of observations at the milestone after one at n: a tenth more, beyond `EVERY` a twentieth."""
-    return n + max(1, n // (10 if n < EVERY else 20))
+    """Return the number of observations at the milestone after one at n: a tenth more."""
+    return n + max(1, n // 10)
 
 
 def standard_kernel(space: Space) -> Kernel:
