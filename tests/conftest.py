@@ -16,9 +16,6 @@ import pytest
 from scalable_bandits.posteriors.exact import dense
 from scalable_bandits.posteriors.tiled import coordinator, tiles
 
-# A shell has what it starts in the background ignore Ctrl-C, and the tests of Ctrl-C with it.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
 hypothesis.settings.register_profile(
     "repeatable",
     deadline=None,  # the first example compiles
@@ -41,6 +38,12 @@ def pytest_collection_modifyitems(items):
             if counts[test] % sampled.args[0]:
                 item.add_marker(pytest.mark.slow)
             counts[test] += 1
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_is_heard():
+    """Shells have what they start in the background ignore Ctrl-C, and some libraries leave a handler behind."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
