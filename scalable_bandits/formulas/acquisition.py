@@ -10,6 +10,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 
+LOG_PHI = -0.5 * np.log(2.0 * np.pi)  # logarithm of the standard normal density at 0
 LEAST = 1e-30  # smallest variance in a derivative, because the standard deviation has infinite slope at 0
 
 
@@ -41,19 +42,39 @@ def log_expected_improvement(mean: Floats, std: Floats, best: float, xi: float =
     >>> np.exp(log_expected_improvement(np.array([0.0]), np.array([1.0]), best=0.0)).round(4).tolist()
     [0.3989]
     """
-    from scipy.special import erfcx, ndtr
-
     s = np.maximum(std, 1e-100)
-    z = (mean - best - xi) / s
-    log_phi = -0.5 * np.log(2.0 * np.pi)
-    with np.errstate(over="ignore", divide="ignore"):
-        high = np.maximum(z, -1.0)
-        near = np.log(np.exp(-0.5 * high**2 + log_phi) + high * ndtr(high))
-        low = np.clip(z, -300.0, -1.0)
-        ratio = np.log1p(low * np.sqrt(np.pi / 2.0) * erfcx(-low / np.sqrt(2.0)))
-        tail = np.log1p(-3.0 / np.minimum(z, -300.0) ** 2) - 2.0 * np.log(-np.minimum(z, -300.0))
-        far = np.where(z < -300.0, tail, ratio) - 0.5 * z**2 + log_phi
-    return np.log(s) + np.where(z > -1.0, near, far)
+    return np.log(s) + _log_improvement((mean - best - xi) / s)
+
+
+def _log_improvement(z: Floats) -> Floats:
+    """Compute log(phi(z) + z Phi(z)) at (k,) z."""
+    above = z > -1.0
+    if above.all():
+        return _log_improvement_above(z)
+    if not above.any():
+        return _log_improvement_below(z)
+    found = np.empty_like(z)
+    found[above], found[~above] = _log_improvement_above(z[above]), _log_improvement_below(z[~above])
+    return found
+
+
+def _log_improvement_above(z: Floats) -> Floats:
+    """Compute it where z > -1."""
+    from scipy.special import ndtr
+
+    return np.log(np.exp(-0.5 * z**2 + LOG_PHI) + z * ndtr(z))
+
+
+def _log_improvement_below(z: Floats) -> Floats:
+    """Compute it where z <= -1."""
+    from scipy.special import erfcx
+
+    near = np.maximum(z, -300.0)
+    ratio = np.log1p(near * np.sqrt(np.pi / 2.0) * erfcx(-near / np.sqrt(2.0)))
+    if (z < -300.0).any():
+        far = np.minimum(z, -300.0)
+        ratio = np.where(z < -300.0, np.log1p(-3.0 / far**2) - 2.0 * np.log(-far), ratio)
+    return ratio - 0.5 * z**2 + LOG_PHI
 
 
 def improvement_score(mean: Floats, std: Floats, best: float, xi: float = 0.0) -> Floats:
@@ -143,11 +164,13 @@ class ExpectedImprovement(Improvement):
 
         std = np.sqrt(np.maximum(variance, LEAST))
         z = improvement_score(mean, std, self.best, self.xi)
-        near = np.maximum(z, -1e3)  # below -1e3: series of both derivatives in 1 / z^2
-        total = log_expected_improvement(near * std, std, 0.0) - np.log(std)
-        far = np.minimum(z, -1e3)
-        rise = np.where(z < -1e3, -far - 2.0 / far, np.exp(log_ndtr(near) - total))
-        spread = np.where(z < -1e3, far**2 + 3.0, np.exp(-0.5 * near**2 - 0.5 * np.log(2.0 * np.pi) - total))
+        near = np.maximum(z, -1e3)
+        total = _log_improvement(near)
+        rise, spread = np.exp(log_ndtr(near) - total), np.exp(-0.5 * near**2 + LOG_PHI - total)
+        if (z < -1e3).any():  # series of both in 1 / z^2
+            far = np.minimum(z, -1e3)
+            rise = np.where(z < -1e3, -far - 2.0 / far, rise)
+            spread = np.where(z < -1e3, far**2 + 3.0, spread)
         return rise / std, spread / (2.0 * std**2)
 
 

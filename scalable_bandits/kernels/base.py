@@ -337,8 +337,10 @@ class Scaled(Kernel):
         return attrs.evolve(self, factor=values[0], kernel=self.kernel.with_hyperparameters(values[1:]))
 
     def sensitivity(self, X: Floats, weights: Floats) -> Floats:
-        scaled = self.factor * weights
-        return np.append((scaled * self.kernel.block(X)).sum(), self.kernel.sensitivity(X, scaled))
+        scaled, covariances = self.factor * weights, np.empty_like(weights)
+        self.kernel.fill(X, X, covariances)
+        covariances *= scaled
+        return np.append(covariances.sum(), self.kernel.sensitivity(X, scaled))
 
 
 def _lengthscales(value: Any) -> float | tuple[float, ...]:

@@ -45,7 +45,7 @@ class BoxModel(Model):
 
     def extended(self, domain: Domain) -> Model:
         grown = self._without_engine(domain)
-        if self.prior.constant is None:  # the function may raise at new points
+        if self.prior.constant is None and self.learned is None:  # the function may raise at new points
             added = domain.points(np.arange(self.domain.size, domain.size))
             self.prior_mean(added[~np.isnan(added[:, 0])])
         engine = self._engine if self.learned is not None else self.engine

@@ -96,7 +96,7 @@ def times(inverse: Floats, right: Floats, transposed: bool = False) -> Floats:
     """Return the product of a lower triangular matrix (m, m), or of its transpose, in columns, with a matrix (m, k)."""
     if not 1 <= right.shape[1] <= FEW_COLUMNS:
         return np.asarray(dtrmm(1.0, inverse, right, lower=1, trans_a=transposed))
-    return np.stack([dtrmv(inverse, column, lower=1, trans=transposed) for column in right.T], axis=1)
+    return np.array([dtrmv(inverse, column, lower=1, trans=transposed) for column in right.T]).T
 
 
 class Surface:

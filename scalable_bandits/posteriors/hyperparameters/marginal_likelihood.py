@@ -146,7 +146,7 @@ class Likelihood:
         kernel = self.kernel.with_hyperparameters(values)
         matrix = np.empty((len(self.x), len(self.x)))
         kernel.fill(self.x, self.x, matrix)
-        matrix[np.diag_indices_from(matrix)] += noise
+        matrix.ravel()[:: len(matrix) + 1] += noise
         factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
         if failed or not np.isfinite(factor[-1, -1]):
             return -math.inf, np.zeros(len(logs))
