@@ -1,6 +1,6 @@
-"""A learned model of more observations than an exact one can have, beside the exact one of all of them.
+"""The approximate model of more than 2,000 observations beside an exact model of all of them.
 
-A quarter of the observations are around the maximum, as many of a tuner's are, the others uniform over the box. Both
+A quarter of the observations are near the maximum, as in a run of tuning, the others uniform over the box. Both
 models are asked at other points: 1,000 uniform ones, and 200 around the maximum.
 """
 

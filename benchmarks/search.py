@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["OMP_NUM_THREADS"] = "1"  # torch reads it when it is imported
     warnings.filterwarnings("ignore")  # the peers'
     numba.set_num_threads(1)
-    half = given.evaluations // 2
+    half = max(given.evaluations // 2, 1)
     table = Table("tuner", "best loss, median", "of each seed", f"after {half}, median", "its CPU an evaluation")
     with threadpool_limits(1):
         for name in given.tuners:

@@ -2,7 +2,7 @@
 
 RKHS functions on a grid, noise R = 0.1, eps a tenth of the function's range, at most 2,000 evaluations. With the kernel
 and the norm known, the regret is to be at most eps in 1 - delta = 90 % of the stops; where the kernel is learned, the
-share is measured.
+share of right stops is reported: nothing guarantees it.
 """
 
 from __future__ import annotations

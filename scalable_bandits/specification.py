@@ -239,6 +239,7 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
     earlier_values: ClassVar[
         Mapping[str, Mapping[str, str]]
     ] = {}  # by parameter: values of version 0.1 and present ones
+    by_name: ClassVar[frozenset[str]] = frozenset()  # parameters that are dicts with names of the user's as keys
     _registry: ClassVar[dict[str, type[Specification]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -271,17 +272,29 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
         ValueError
             If the type or a key is unknown (the message suggests the nearest one), or the type is not a `cls`.
         """
-        values = {key: _rebuild(value) for key, value in data.items() if key != "type"}
         name = data.get("type", cls.__name__)
         concrete = {n: k for n, k in Specification._registry.items() if issubclass(k, cls) and _is_value(k)}
         if not isinstance(name, str) or name not in concrete:
             refuse("type", name, nearest(str(name), concrete))
         kind = concrete[name]
         fields = list(inspect.signature(kind).parameters)
+        values = {key: _rebuild(value, key in kind.by_name) for key, value in data.items() if key != "type"}
         for key in values:
             if key not in fields:
                 refuse(f"key of {name}", key, nearest(key, fields))
         return kind(**{key: _present(kind, key, value) for key, value in values.items()})
+
+
+def names_in(described: Mapping[str, Any]) -> frozenset[str]:
+    """Return the keys of a specification's dict whose values are dicts with names of the user's as keys.
+
+    Parameters
+    ----------
+    described
+        Dict that describes a specification, or any other.
+    """
+    kind = described.get("type")
+    return Specification._registry[kind].by_name if kind in Specification._registry else frozenset()
 
 
 def _is_value(kind: type) -> bool:
@@ -290,9 +303,9 @@ def _is_value(kind: type) -> bool:
     return described and not inspect.isabstract(kind) and kind is not Specification
 
 
-def _rebuild(value: Any) -> Any:
-    """Rebuild the specifications in a value; lists become tuples."""
-    if isinstance(value, Mapping) and "type" in value:
+def _rebuild(value: Any, by_name: bool = False) -> Any:
+    """Rebuild the specifications in a value, or in a dict `by_name`, of which no key means anything; lists: tuples."""
+    if isinstance(value, Mapping) and "type" in value and not by_name:
         return Specification.from_dict(value)
     if isinstance(value, list):
         return tuple(_rebuild(v) for v in value)

@@ -96,7 +96,10 @@ def play_missing(
         return kind(parameters, seed, **keywords)
 
     for task in tasks:
-        if path_of(folder, name, task).exists():
+        kept = path_of(folder, name, task)
+        if kept.exists():
+            if (given := json.loads(kept.read_text())["keywords"]) != keywords:
+                yield task, ValueError(f"--keywords: got {keywords}; the kept run had {given}: give another --name")
             continue
         try:
             made = problem(task)

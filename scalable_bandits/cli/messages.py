@@ -6,6 +6,7 @@ Exit codes: 0 success, 1 failure during the work, 2 refused input, 130 interrupt
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -54,7 +55,7 @@ def refusals(let: tuple[type[Exception], ...] = (), again: str | None = None) ->
 
 def resume_command(store: str, function: str | None = None) -> str:
     """Return the command that continues the run or study in a store."""
-    return f"scalable-bandits resume {store}" + ("" if function is None else f" --function {function}")
+    return f"scalable-bandits resume {shlex.quote(store)}" + ("" if function is None else f" --function {function}")
 
 
 def say(heading: str, what: object, colour: str = "red") -> None:

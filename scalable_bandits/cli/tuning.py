@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +64,7 @@ def tune(
         raise typer.Exit(130)
     if not json:
         more = f"more evaluations: {resume_command(store)} --rounds {2 * len(found.tickets)}"
-        console.print(f"{more}\na page about the run: scalable-bandits report {store}", soft_wrap=True)
+        console.print(f"{more}\na page about the run: scalable-bandits report {shlex.quote(store)}", soft_wrap=True)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from scalable_bandits.spaces import Space
 from scalable_bandits.specification import Specification, nearest
 
 PLAIN = re.compile(r"[\w@%+=:,./{}-]+")  # words that need no quotes, and names in braces
+SHELL = frozenset(["&", "&&", "|", "||", ";", ">", ">>", "<"])  # words that mean something to a shell alone
 TAIL_LINES, TAIL_CHARACTERS = 20, 2000  # of a failed command's errors that are kept
 GRACE_SECONDS = 2.0  # between asking a program to end and killing it
 
@@ -142,6 +143,9 @@ class Command(Specification):
         if not space.named:
             checks.refuse("space", type(space).__name__, "a SearchSpace: a command is given values by name")
         known: dict[str, Any] = dict(zip(space.names, space.kinds, strict=True))  # type: ignore[attr-defined]
+        for word in self.command:
+            if word in SHELL:
+                checks.refuse("command", word, f"words of one program; or a shell: sh -c '... {word} ...'")
         for name in self.names:
             if name not in known:
                 checks.refuse("command", f"{{{name}}}", f"names of parameters; {nearest(name, known)}")
@@ -208,10 +212,11 @@ class Command(Specification):
             raise CommandFailed(f"no output: its last line is to be the value\n{_tail(errors)}".rstrip())
         try:
             value: Any = lines[-1] if self.value_from is None else json.loads(lines[-1])
-            for key in [] if self.value_from is None else self.value_from.split("."):
+            whole = isinstance(value, dict) and self.value_from in value  # a key with points in it
+            for key in [] if self.value_from is None else [self.value_from] if whole else self.value_from.split("."):
                 value = value[key]
             return float(value)
-        except (ValueError, TypeError, KeyError, IndexError):
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError):
             wanted = "a number" if self.value_from is None else f"a JSON object with a number under {self.value_from!r}"
             raise CommandFailed(f"the last line of output is {lines[-1][:200]!r}, not {wanted}") from None
 

@@ -16,7 +16,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
 from scalable_bandits.runs.replaying import replay_calls
 from scalable_bandits.spaces import Indices, SearchSpace, Space
-from scalable_bandits.specification import specify
+from scalable_bandits.specification import names_in, specify
 from scalable_bandits.store import (
     Durability,
     Field,
@@ -70,14 +70,17 @@ def environment_of(run: StoredRun) -> Environment:
 def _specified(run: StoredRun, name: str, without: Collection[str] = ()) -> Any:
     """Return one part of a run's specification, with its arrays filled in, and without some keys."""
 
-    def fill(value: Any, place: str) -> Any:
+    def fill(value: Any, place: str, by_name: bool = False) -> Any:
+        if isinstance(value, Mapping) and by_name:  # no name of the user's means anything here
+            return {key: fill(v, f"{place}.{key}") for key, v in value.items()}
         if isinstance(value, Mapping):
             if "function" in value and "type" not in value:
                 allowed = "plain data, which a store can keep: to continue this run, run its script again"
                 checks.refuse(place, value["function"], allowed)
             if "array" in value and "type" not in value:
                 return run.input(value)
-            return {key: fill(v, f"{place}.{key}") for key, v in value.items() if key not in without}
+            names = names_in(value)
+            return {key: fill(v, f"{place}.{key}", key in names) for key, v in value.items() if key not in without}
         return [fill(v, place) for v in value] if isinstance(value, list) else value
 
     return fill(run.specification[name], name)

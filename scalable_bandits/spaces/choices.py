@@ -17,8 +17,8 @@ from scalable_bandits.spaces.parameters import Parameter
 
 def _values(given: Any) -> tuple[Any, ...]:
     """Convert a list of values to a tuple of Python objects; numpy scalars become numbers."""
-    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__iter__"):
-        checks.refuse("values", given, "a list of values")
+    if isinstance(given, str | bytes | Mapping | set | frozenset) or not hasattr(given, "__iter__"):
+        checks.refuse("values", given, "a list of values (a set or a dict has no order)")
     return tuple(each.item() if isinstance(each, np.generic) else each for each in given)
 
 
@@ -69,6 +69,8 @@ class Choice(Parameter):
 
     def number(self, name: str, value: Any) -> float:
         """Return the position of a value; ValueError, with the parameter's name, if the value is not allowed."""
+        if not isinstance(value, Hashable):
+            checks.refuse(name, value, self.allowed)
         key = _key(value)
         for position, each in enumerate(self.values):
             if _key(each) == key:

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -135,6 +136,9 @@ class Real(Range):
         self._refuse_outside(name, value, number)
         return number
 
+    def has(self, numbers: Floats) -> NDArray[np.bool_]:
+        return (numbers >= self.low) & (numbers <= self.high)
+
     def value(self, number: float) -> float:
         return float(number)
 
@@ -163,7 +167,7 @@ class Integer(Range):
     Raises
     ------
     ValueError
-        If an end is not an integer of at most 2^53 in absolute value, low is above high, or low is not positive with
+        If an end is not an integer below 2^53 in absolute value, low is above high, or low is not positive with
         `log`.
 
     Examples

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -23,6 +24,7 @@ POSITIONAL = ("low", "high", "values")  # arguments without a name
 FEW = 20  # largest number of values that are all neighbours of each other
 SCALES = (-4.0, -0.7)  # decimal logarithms of the shortest and the longest random step of a continuous parameter
 
+_LISTS = (list, tuple, range, np.ndarray)
 Condition = tuple[tuple[str, tuple[Any, ...]], ...]
 
 
@@ -32,9 +34,12 @@ def _condition(given: Any) -> Condition | None:
         return None
     pairs = given.items() if isinstance(given, Mapping) else given
     try:
-        condition = tuple((name, tuple(v) if isinstance(v, list | tuple | set) else (v,)) for name, v in pairs)
+        condition = tuple((name, tuple(v) if isinstance(v, _LISTS) else (v,)) for name, v in pairs)
     except (TypeError, ValueError):
         condition = ()
+    for name, values in condition:
+        if any(isinstance(value, set | frozenset) for value in values):
+            checks.refuse(f"when, {name!r}", values[0], "a value or a list of values; a set has no order")
     if not condition or not all(isinstance(name, str) and values for name, values in condition):
         checks.refuse("when", given, 'a dict of names and values, such as {"booster": "tree"}')
     return condition
@@ -60,6 +65,8 @@ class Parameter(Specification):
     ValueError
         If `when` is not a dict of names and values.
     """
+
+    by_name: ClassVar[frozenset[str]] = frozenset(["when"])
 
     when: Condition | None = attrs.field(default=None, converter=_condition)
 
@@ -87,7 +94,7 @@ class Parameter(Specification):
 
     @property
     def first(self) -> float:
-        """Number of the first value; of a list of values, those of the others follow by ones."""
+        """Number of the first value: the i-th value of a list, from 0, has the number `first` + i."""
         return 0.0
 
     @property
@@ -107,6 +114,11 @@ class Parameter(Specification):
     @abstractmethod
     def number(self, name: str, value: Any) -> float:
         """Return the number of a value; ValueError, with the parameter's name, if the value is not allowed."""
+
+    def has(self, numbers: Floats) -> NDArray[np.bool_]:
+        """Return the mask (k,) of the numbers (k,) that are numbers of values."""
+        assert self.count is not None
+        return (numbers == np.floor(numbers)) & (numbers >= self.first) & (numbers < self.first + self.count)
 
     @abstractmethod
     def value(self, number: float) -> Any:

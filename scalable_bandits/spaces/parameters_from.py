@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
 from scalable_bandits import checks
@@ -62,7 +63,12 @@ def _from_dict(given: Mapping[str, Any]) -> Parameter:
     kind = str(given.get("type", ""))
     if kind.lower() not in _BY_NAME:
         checks.refuse("type", given.get("type"), nearest(kind.lower(), _BY_NAME))
-    return _BY_NAME[kind.lower()].from_dict({**given, "type": _BY_NAME[kind.lower()].__name__})
+    made = _BY_NAME[kind.lower()]
+    fields = [field for field in attrs.fields(made) if field.init]
+    for field in fields if given.keys() <= {"type", *(field.alias for field in fields)} else ():
+        if field.default is attrs.NOTHING and field.alias not in given:
+            checks.refuse(field.alias, "nothing", f"a value: a parameter of type {kind!r} needs one")
+    return made.from_dict({**given, "type": made.__name__})
 
 
 def _from_list(values: list[Any]) -> Parameter:
@@ -80,6 +86,8 @@ def _from_list(values: list[Any]) -> Parameter:
 def _from_scipy(given: Any) -> Parameter:
     low, high = (float(end) for end in given.support())
     name = given.dist.name
+    if name in ("uniform", "loguniform", "reciprocal") and not (math.isfinite(low) and math.isfinite(high)):
+        checks.refuse("distribution", f"{name} from {low:g} to {high:g}", "one with finite ends")
     if name == "uniform":
         return Real(low, high)
     if name in ("loguniform", "reciprocal"):
@@ -127,6 +135,8 @@ def from_configspace(space: Any) -> tuple[dict[str, Parameter], NotForbidden | N
     ValueError
         If a hyperparameter or a condition cannot be converted.
     """
+    if type(space).__name__ != "ConfigurationSpace":
+        checks.refuse("space", space, "a ConfigurationSpace of ConfigSpace")
     when: dict[str, dict[str, Any]] = {}
     for condition in space.conditions:
         for each in getattr(condition, "components", (condition,)):
@@ -136,6 +146,8 @@ def from_configspace(space: Any) -> tuple[dict[str, Parameter], NotForbidden | N
             values = [each.value] if kind == "EqualsCondition" else list(each.values)
             earlier = when.setdefault(each.child.name, {})
             earlier[each.parent.name] = [v for v in values if v in earlier.get(each.parent.name, values)]
+            if not earlier[each.parent.name]:
+                checks.refuse("condition", str(condition), f"conditions under which {each.child.name!r} can exist")
     found = {name: _from_hyperparameter(each, when.get(name)) for name, each in space.items()}
     clauses = list(space.forbidden_clauses)
     return found, NotForbidden(clauses) if clauses else None
@@ -202,7 +214,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     ValueError
         If the file is not TOML.
     """
-    found = tomllib.loads(Path(path).read_text())
+    found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     return {name: _each(table, lambda value: None if value == {} else value) for name, table in found.items()}
 
 
@@ -225,6 +237,9 @@ def to_toml(parameters: Mapping[str, Parameter]) -> str:
     for name, parameter in parameters.items():
         plain = {key: value for key, value in parameter.to_dict().items() if value is not None and value is not False}
         plain["type"] = plain["type"].lower()
+        if parameter.when is not None:  # lists, in which an empty table stands for None
+            alone = {other: values[0] for other, values in parameter.when if len(values) == 1 and values[0] is not None}
+            plain["when"] = {other: alone.get(other, list(values)) for other, values in parameter.when}
         tables[name] = _each(plain, lambda value: {} if value is None else value)
     try:
         return tomli_w.dumps(tables)

@@ -23,7 +23,8 @@ from scalable_bandits.spaces.points import Points
 from scalable_bandits.specification import nearest
 
 SAMPLE = 256  # number of settings in a sample
-MOST_DRAWS = 100  # batches of random settings of which one must fulfil `where`
+MOST_DRAWS = 204_800  # number of random settings, or 100 times as many as are asked for, after which none more is drawn
+ENOUGH_DRAWS = 8  # so many random settings for each that is asked for, where fewer will do
 
 
 def _parameters(given: Any) -> tuple[tuple[str, Parameter], ...]:
@@ -67,6 +68,7 @@ class SearchSpace(Space):
     """
 
     named: ClassVar[bool] = True
+    by_name: ClassVar[frozenset[str]] = frozenset(["parameters"])
 
     _parameters: tuple[tuple[str, Parameter], ...] = attrs.field(converter=_parameters)
     where: Callable[[dict[str, Any]], bool] | None = attrs.field(default=None)
@@ -110,7 +112,7 @@ class SearchSpace(Space):
             for other, values in kind.when or ():
                 title = f"when of {name!r}"
                 if other not in places:
-                    checks.refuse(title, other, nearest(other, places))
+                    checks.refuse(title, other, f"a parameter of the space; {nearest(other, places)}")
                 parent = self.kinds[places[other]]
                 if parent.count is None:
                     checks.refuse(title, other, "a parameter with a list of values, not a Real")
@@ -188,12 +190,22 @@ class SearchSpace(Space):
             If a parameter is missing or unknown, or a value is not allowed.
         """
         if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 2 and x.shape[1] == self.dimension:
-            return self._canonical(x), False
+            return self._checked(x), False
         single = isinstance(x, Mapping)
         settings = [x] if single else x
         if not isinstance(settings, Sequence) or not settings or not all(isinstance(s, Mapping) for s in settings):
             checks.refuse("x", x, f"a setting, a dict with {', '.join(self.names)}, or a list of settings")
         return np.array([self._point(setting) for setting in settings]), single
+
+    def _checked(self, points: Floats) -> Floats:
+        """Return points (k, p) with one number for equal settings; ValueError if one is not that of a value."""
+        points = self._canonical(points)
+        for name, kind, numbers in zip(self.names, self.kinds, points.T, strict=True):
+            wrong = numbers[~kind.has(numbers)]
+            if len(wrong):
+                numbered = "" if kind.count is None else f", numbered from {kind.first:g} on"
+                checks.refuse(f"x, {name!r}", wrong[0], f"{kind.allowed}{numbered}")
+        return points
 
     def _point(self, setting: Mapping[str, Any]) -> Floats:
         for name in setting:
@@ -235,7 +247,12 @@ class SearchSpace(Space):
         """Return whether `where` is true at a point (p,); an error in it, or another answer, is one of the user's."""
         if self.where is None:
             return True
-        answer = self.where(self.setting(point))
+        setting = self.setting(point)
+        try:
+            answer = self.where(setting)
+        except Exception as error:
+            without = "parameters that do not exist in a setting are not in the dict"
+            raise ValueError(f"where: it raised {error!r} for {setting}; {without}") from error
         return checks.flag("result of where", answer)
 
     def fulfilled(self, points: Floats) -> NDArray[np.bool_]:
@@ -263,15 +280,21 @@ class SearchSpace(Space):
         columns = [kind.spread(column) for kind, column in zip(self.kinds, uniform.T, strict=True)]
         return self._canonical(np.column_stack(columns))
 
-    def draw(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw points (k, p), k = `count`, uniformly on the parameters' scales, all with `where` true."""
+    def draw(self, count: int, rng: np.random.Generator, least: int | None = None) -> Floats:
+        """Draw points (k, p), k = `count`, uniformly on the parameters' scales, all with `where` true.
+
+        Where `least` is given, there may be fewer, but so many, if few settings fulfil `where`.
+        """
+        most, size, drawn, found = max(MOST_DRAWS, 100 * count), max(count, 8), 0, 0
         kept: list[Floats] = []
-        for _ in range(MOST_DRAWS):
-            points = self.spread(rng.random((max(count, 8), self.dimension)))
+        while drawn < most:
+            points = self.spread(rng.random((size, self.dimension)))
             kept.append(points[self.fulfilled(points)] if self.where is not None else points)
-            if sum(map(len, kept)) >= count:
+            drawn, found = drawn + size, found + len(kept[-1])
+            if found >= count or (least is not None and found >= least and drawn >= ENOUGH_DRAWS * count):
                 return np.concatenate(kept)[:count]
-        self._refuse_where(MOST_DRAWS * max(count, 8), sum(map(len, kept)))
+            size = min(2 * size, most - drawn)
+        self._refuse_where(drawn, found)
 
     def _refuse_where(self, drawn: int, found: int) -> NoReturn:
         checks.refuse("where", self.where, f"a condition that more of the settings fulfil: {found} of {drawn:,} did")
@@ -393,5 +416,5 @@ class SearchSpace(Space):
             checks.refuse("where", self.where, "None: functions cannot be written")
         text = to_toml(dict(self._parameters))
         if path is not None:
-            Path(path).write_text(text)
+            Path(path).write_text(text, encoding="utf-8")
         return text

@@ -135,11 +135,31 @@ class TestTuned:
         assert found["measured"]["x"]["depth"] == found["measured"]["y"] == max(rows()[1])
         assert found["best"]["x"].keys() == {"depth", "rate", "kind"}
 
+    def test_a_key_with_a_point_in_it(self, folder: Path) -> None:
+        write_script(folder, """#!/bin/sh\necho "{\\"test.loss\\": $1}"\n""")
+        done = command(*arguments("--maximize", "--value-from", "test.loss", store="my run.zarr", budget=3))
+        assert done.exit_code == 0, done.output
+        assert len(rows("my run.zarr")[1]) == 3
+        assert "scalable-bandits resume 'my run.zarr' --rounds 6" in done.output
+        assert "report 'my run.zarr'" in done.output
+
+    def test_names_that_mean_something_in_a_store(self, folder: Path) -> None:
+        """The run can be resumed, looked at and reported."""
+        given = SPACE.replace("[depth]", "[type]").replace("[rate]", "[function]").replace("[kind]", "[where]")
+        (folder / "space.toml").write_text(given)
+        done = command(*arguments("--minimize", line="./train {type} {function} {where}", budget=6))
+        assert done.exit_code == 0, done.output
+        assert command("resume", "run.zarr", "--rounds", 8).exit_code == 0
+        assert "type = " in " ".join(command("status", "run.zarr").output.split())
+        done = command("report", "run.zarr", "--out", "page.html")
+        assert done.exit_code == 0, done.output
+
     @pytest.mark.parametrize(
         ("body", "error"),
         [
             ("echo hello", "the last line of output is 'hello', not a number"), ("true", "no output"),
-            ("echo nan", "finite numbers"), ("kill -9 $$", "ended by SIGKILL"), ("exit 7", "exit code 7"),
+            ("echo nan", "finite numbers"), (f"echo {'9' * 400}", "finite numbers"),
+            ("kill -9 $$", "ended by SIGKILL"), ("exit 7", "exit code 7"),
             ("echo 1; echo; echo", None),
         ],
     )  # fmt: skip
@@ -210,6 +230,7 @@ class TestRefused:
             ({"line": "./train {dpeth} {rate} {kind}"}, "command: got '{dpeth}'.*did you mean 'depth'"),
             ({"line": "./train {depth} {rate}"}, "one with {kind} in it"),
             ({"line": "./train {depth:03d} {rate} {kind}"}, "command: got '{depth:03d}'"),
+            ({"line": "./train {depth} {rate} {kind} | tail -1"}, "command: got '|'.*sh -c"),
             ({"line": "./train {depth"}, "command: got '{depth'"),
             ({"line": "./train 'open"}, "No closing quotation"), ({"line": ""}, "command: got ''"),
             ({"budget": 0}, "--budget"), ({"more": ("--timeout", 0)}, "timeout: got 0.0"),

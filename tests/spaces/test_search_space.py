@@ -171,11 +171,34 @@ def test_known_constraints():
     with pytest.raises(ValueError, match=r"x: got \{'a': 9, 'b': 0\}; allowed: a setting for which `where` is true"):
         space.check({"a": 9, "b": 0})
     never = sb.SearchSpace({"a": sb.Real(0, 1)}, where=lambda setting: False)
-    with pytest.raises(ValueError, match=r"where: got .*; allowed: a condition that more .*: 0 of 1,000 did"):
+    with pytest.raises(ValueError, match=r"where: got .*; allowed: a condition that more .*: 0 of 204,800 did"):
         never.draw(10, np.random.default_rng(0))
     text = sb.SearchSpace({"a": sb.Real(0, 1)}, where=lambda setting: "yes")
     with pytest.raises(ValueError, match=r"result of where: got 'yes'; allowed: True or False"):
         text.check({"a": 0.5})
+
+
+def test_constraints_that_few_settings_fulfil():
+    """A tenth of a thousandth is enough, also where the search for the next setting draws thousands."""
+    rare = sb.SearchSpace(
+        {name: sb.Real(0, 1) for name in "abcd"}, where=lambda s: s["a"] < 0.1 * s["b"] < 0.01 * s["c"]
+    )
+    for policy in (sb.GPEI(rare), sb.RandomSearch(rare)):
+        for _ in range(12):
+            setting = policy.ask()
+            assert rare.where(setting)
+            policy.tell(setting, setting["d"])
+    assert 0 < len(rare.draw(2048, np.random.default_rng(0), least=1)) < 2048
+    binary = sb.SearchSpace({"a": sb.Real(0, 1)}, where=lambda s: s["a"] < 1e-9)
+    assert len(binary.draw(16, np.random.default_rng(0), least=0)) == 0
+
+
+def test_an_error_in_a_constraint_names_the_setting():
+    space = sb.SearchSpace({"a": [1, 2], "b": sb.Boolean(when={"a": 2})}, where=lambda setting: setting["b"])
+    with pytest.raises(
+        ValueError, match=r"where: it raised KeyError\('b'\) for \{'a': 1\}; parameters that do not exist"
+    ):
+        space.check({"a": 1})
 
 
 def test_nothing_is_enumerated():
@@ -197,6 +220,24 @@ def test_plain_data():
     assert hash(pickle.loads(pickle.dumps(SPACE))) == hash(SPACE)
     short = sb.SearchSpace({"a": {"type": "real", "low": 0, "high": 1}, "b": [1, 2, 4], "c": ["x", "y"]})
     assert short == sb.SearchSpace({"a": sb.Real(0, 1), "b": sb.Ordinal([1, 2, 4]), "c": sb.Categorical(["x", "y"])})
+
+
+def test_names_may_be_any_words():
+    """Also those that mean something in the dicts of specifications."""
+    space = sb.SearchSpace(
+        {
+            "type": ["a", None], "function": sb.Real(0, 1, when={"type": "a"}), "where": sb.Integer(1, 3),
+            "array": sb.Boolean(when={"where": [1, 2], "type": None}), "parameters": [0.1, 0.2],
+        }
+    )  # fmt: skip
+    assert sb.SearchSpace.from_dict(json.loads(json.dumps(space.to_dict()))) == space
+
+
+def test_toml_of_a_condition_that_is_none(tmp_path):
+    space = sb.SearchSpace({"c": ["a", None], "x": sb.Real(0, 1, when={"c": None}), "é": sb.Boolean()})
+    space.to_toml(tmp_path / "space.toml")
+    assert sb.SearchSpace.from_toml(tmp_path / "space.toml") == space
+    assert "é" in (tmp_path / "space.toml").read_text(encoding="utf-8")
 
 
 def test_toml(tmp_path):
@@ -311,6 +352,11 @@ def test_configuration_spaces():
         (lambda: sb.Ordinal([1, 1.0]), r"^values: .*; 1\.0 is there twice"),
         (lambda: sb.Categorical([[1], [2]]), r"^values: got \[1\]; allowed: values that can be compared and hashed"),
         (lambda: sb.Categorical([1, np.nan]), "^values: got nan; allowed: values that can be compared"),
+        (lambda: sb.Categorical({"a", "b"}), "^values: got .*; allowed: a list of values [(]a set or a dict"),
+        (lambda: sb.Boolean(when={"b": {"x", "y"}}), "^when, 'b': got .*; allowed: a value or a list of values; a set"),
+        (lambda: sb.SearchSpace({"a": {"type": "real", "low": 0}}), "^parameter 'a': high: got 'nothing'; allowed"),
+        (lambda: sb.SearchSpace({"a": scipy.stats.uniform(0, 0)}), "^parameter 'a': distribution: got 'uniform from"),
+        (lambda: sb.SearchSpace.from_configspace({"a": 1}), r"^space: got \{'a': 1\}; allowed: a ConfigurationSpace"),
         (lambda: sb.Boolean(when="booster"), "^when: got 'booster'; allowed: a dict"),
         (lambda: sb.Boolean(when={}), r"^when: got \{\}; allowed: a dict"),
     ],
@@ -337,7 +383,7 @@ def test_true_is_not_one():
 @pytest.mark.parametrize(
     ("when", "message"),
     [
-        ({"boster": "tree"}, "^when of 'a': got 'boster'; allowed: did you mean 'booster'"),
+        ({"boster": "tree"}, "^when of 'a': got 'boster'; allowed: a parameter of the space; did you mean 'booster'"),
         ({"booster": "treee"}, "^when of 'a', 'booster': got 'treee'; .*; the nearest is 'tree'"),
         ({"rate": 0.5}, "^when of 'a': got 'rate'; allowed: a parameter with a list of values, not a Real"),
         ({"a": True}, r"^when: got \['a'\]; allowed: conditions that do not depend on each other in a circle"),
@@ -358,6 +404,7 @@ def test_conditions_that_are_refused(when, message):
         ({"depth": 13}, r"^x\['depth'\]: got 13; .*; the nearest is 12"),
         ({"batch": 60}, r"^x\['batch'\]: got 60; allowed: one of 16, 32, 64, 128; the nearest is 64"),
         ({"features": "sqr"}, r"^x\['features'\]: got 'sqr'; .*; the nearest is 'sqrt'"),
+        ({"features": np.array(["sqrt"])}, r"^x\['features'\]: got array\(.*; allowed: one of 'sqrt'"),
         ({"features": [1]}, r"^x\['features'\]: got \[1\]; allowed: one of 'sqrt', 'log2', None$"),
         ({"bootstrap": 1}, r"^x\['bootstrap'\]: got 1; allowed: True or False"),
         ({"dept": 3}, "^x: got 'dept'; allowed: names of parameters; did you mean 'depth'"),
@@ -374,6 +421,25 @@ def test_settings_that_are_refused(change, message):
     del setting["depth"]
     with pytest.raises(ValueError, match=r"x: got \"a setting without 'depth'\"; allowed: a value of 'depth', a whole"):
         SPACE.check(setting)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("rate", 1.0), ("rate", np.nan), ("depth", 0.0), ("depth", 2.5), ("batch", 32.0), ("features", 3.0)],
+)
+def test_points_that_are_refused(name, number):
+    """In arrays, values of a list are numbered from 0."""
+    points = SPACE.draw(4, np.random.default_rng(0))
+    SPACE.check(points)
+    points[2, SPACE.names.index(name)] = number
+    with pytest.raises(ValueError, match=rf"^x, '{name}': got "):
+        SPACE.check(points)
+
+
+def test_conditions_of_ranges_and_arrays():
+    for values in (range(3, 6), np.array([3, 4, 5]), (3, 4, 5)):
+        space = sb.SearchSpace({"d": sb.Integer(1, 9), "a": sb.Boolean(when={"d": values})})
+        assert space.setting(space.check({"d": 4, "a": True})[0]) == {"d": 4, "a": True}
 
 
 @pytest.mark.parametrize("x", [3, "rate", [], [3], np.zeros(11), {3: 4}])

@@ -60,7 +60,7 @@ class _Search:
     def run(self, near: Floats, scan: int) -> Top:
         best = near[promising(self.surface, self.index, self.space.encode(near))]
         around = [self.space.neighbours(point, self.rng) for point in best]
-        points = np.concatenate([best, self.space.draw(scan, self.rng), *around])
+        points = np.concatenate([best, self.space.draw(scan, self.rng, least=1 - min(len(best), 1)), *around])
         points = points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
         values = self._values(points)
         starts = np.argsort(-values, kind="stable")[:STARTS]
