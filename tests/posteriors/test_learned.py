@@ -232,7 +232,7 @@ def test_fits_beyond_the_first_observations_are_rare(monkeypatch):
 
 
 def test_milestones():
-    found, n = [], prior_module.FIRST
+    found, n = [], 2
     while n < 3000:
         n = next_milestone(n)
         found.append(n)
@@ -240,8 +240,7 @@ def test_milestones():
     large = np.array(found[:-1]) >= 200
     assert (growth[large] <= 0.1).all()
     assert (growth[large] > 0.095).all()
-    assert len(found) < 65
-    assert found[:3] == [12, 14, 16]
+    assert len(found) < 75
 
 
 def test_fits_and_searches_have_one_thread_of_blas(monkeypatch):

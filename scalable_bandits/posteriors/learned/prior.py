@@ -7,9 +7,9 @@
 All are in units of the transformed y (`transform.py`). In spaces of up to two coordinates, an observation counts for it
 by the space around it (declustering, Isaaks & Srivastava 1989, chapter 10). The maximum of the posterior density is
 found by L-BFGS-B with exact gradients: after every observation up to 200, then at milestones, where n has grown by a
-tenth (the first are 10, 12, 14, ...); in between, observations are transformed as at the last fit. What is learned
-depends on the observations and their order alone, not on when it is asked for: fits start from the last milestone, and
-milestones also from the standard values (beyond 200 where n has doubled).
+tenth; in between, observations are transformed as at the last fit. What is learned depends on the observations and
+their order alone, not on when it is asked for: fits start from the last milestone, and milestones also from the
+standard values (beyond 200 where n has doubled).
 
 Beyond 2,000 observations the model is approximate, which a warning says once (`ApproximateModel`): kernel and noise
 stay as they are, and at every milestone the model is made of a subset of 2,000 observations (Rasmussen & Williams 2006,
@@ -41,11 +41,10 @@ NOISE, NOISE_RANGE = LogNormal(math.exp(-8.0), 4.0), (1e-8, 1.0)
 REACH = 2000  # largest number of observations of an exact model
 BEST = 1 / 3  # share of the best observations among those that the approximate model keeps
 FAILURE_NOISE = 0.01  # noise variance of the worst value where the function failed: good ones nearby outweigh it
-FIRST = 10  # number of observations at the first milestone
 EVERY = 200  # largest number of observations with a fit after each
 DECLUSTERED = 2  # largest number of coordinates of a space whose observations count by the space around them
 NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in median lengthscales
-PRECISION = 1e-4  # relative gain of the log density below which a climb ends
+PRECISION = 1e-6  # relative gain of the log density below which a climb ends
 
 
 class ApproximateModel(UserWarning):
@@ -53,8 +52,8 @@ class ApproximateModel(UserWarning):
 
 
 def next_milestone(n: int) -> int:
-    """Return the number of observations at the milestone after one at n: a tenth more, at least 2."""
-    return n + max(2, n // 10)
+    """Return the number of observations at the milestone after one at n: a tenth more."""
+    return n + max(1, n // 10)
 
 
 def standard_kernel(space: Space) -> Kernel:
@@ -243,17 +242,17 @@ class LearnedPrior(Stateful):
         return count + self._every if self._every is not None else next_milestone(count)
 
     def _present_fit(self, coordinates: Callable[[Indices], Floats]) -> Fit | None:
-        """Return the fit for the present observations, after all milestones until then; None if there is none yet."""
-        first = self._every or FIRST
+        """Return the fit for the present observations, after all milestones until then; None before the first."""
+        first = self._every or 2
         n = len(self.ys)
         while n >= (due := first if self._milestone is None else self._next(self._milestone.observations)):
             if self._milestone is not None and due > REACH:
                 self._milestone = self._milestone._replace(observations=due)
                 continue
             self._milestone = self._fit(coordinates, due, self._starts(due))
-        if self._every is not None or n < 2 or n > EVERY or (self._milestone and self._milestone.observations == n):
+        if self._milestone is None or n > EVERY or self._every is not None or self._milestone.observations == n:
             return self._milestone
-        return self._fit(coordinates, n, [self._start() if self._milestone is None else self._milestone.logs])
+        return self._fit(coordinates, n, [self._milestone.logs])
 
     def _starts(self, count: int) -> list[Floats]:
         """Return starts of a milestone: the last milestone, and the standard values (beyond 200 at doublings)."""
