@@ -302,8 +302,8 @@ class Playing:
         if failed and not self._ys and not interrupted:
             before = "That was in an earlier process; a larger budget would evaluate it again"
             last = loop.trace or f"{failed[-1]}\n{before}"
-            if self._recording is not None:
-                last = f"{last.rstrip()}\nThe store has nothing but failures: remove it before something else is tried"
+            if self._recording is not None and isinstance(self._run.function, Command):
+                last = f"{last.rstrip()}\nAnother command, or another value_from, needs another store"
             raise RuntimeError(f"function: all {len(tickets)} evaluations failed; the last one:\n{last}")
         stopped_by = self._stopped_by
         if stopped_by is None and not interrupted and loop.ended < self._run.budget:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
@@ -16,15 +16,15 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces.axes import Axis
 from scalable_bandits.spaces.base import FiniteSpace, Space
+from scalable_bandits.spaces.conditions import Conditions
 from scalable_bandits.spaces.coordinates import Coordinates
 from scalable_bandits.spaces.parameters import Parameter, is_nothing
 from scalable_bandits.spaces.parameters_from import to_parameter
 from scalable_bandits.spaces.points import Points
+from scalable_bandits.spaces.rejection import accepted
 from scalable_bandits.specification import nearest
 
 SAMPLE = 256  # number of settings in a sample
-MOST_DRAWS = 204_800  # number of random settings, or 100 times as many as are asked for, after which none more is drawn
-ENOUGH_DRAWS = 8  # so many random settings for each that is asked for, where fewer will do
 
 
 def _parameters(given: Any) -> tuple[tuple[str, Parameter], ...]:
@@ -76,7 +76,7 @@ class SearchSpace(Space):
     def __attrs_post_init__(self) -> None:
         if self.where is not None and not callable(self.where):
             checks.refuse("where", self.where, "a function of a setting, or None")
-        _ = self._order  # raises ValueError if a condition is invalid
+        _ = self._conditions  # raises ValueError if a condition is invalid
 
     def __repr__(self) -> str:
         where = "" if self.where is None else f", where={self.where!r}"
@@ -103,50 +103,17 @@ class SearchSpace(Space):
         return tuple(kind.axis(name) for name, kind in self._parameters)
 
     @functools.cached_property
-    def _conditions(self) -> tuple[tuple[tuple[int, Floats], ...], ...]:
-        """For each parameter the pairs of another one's position and the numbers (k,) under which it exists."""
-        places = {name: i for i, name in enumerate(self.names)}
-        found = []
-        for name, kind in self._parameters:
-            pairs = []
-            for other, values in kind.when or ():
-                title = f"when of {name!r}"
-                if other not in places:
-                    checks.refuse(title, other, f"a parameter of the space; {nearest(other, places)}")
-                parent = self.kinds[places[other]]
-                if parent.count is None:
-                    checks.refuse(title, other, "a parameter with a list of values, not a Real")
-                pairs.append((places[other], np.array([parent.number(f"{title}, {other!r}", v) for v in values])))
-            found.append(tuple(pairs))
-        return tuple(found)
-
-    @functools.cached_property
-    def _order(self) -> tuple[int, ...]:
-        """Positions of the parameters, each after those that its condition names."""
-        order: list[int] = []
-        while len(order) < len(self.names):
-            ready = [
-                i for i, pairs in enumerate(self._conditions)
-                if i not in order and all(other in order for other, _ in pairs)
-            ]  # fmt: skip
-            if not ready:
-                left = [name for i, name in enumerate(self.names) if i not in order]
-                checks.refuse("when", left, "conditions that do not depend on each other in a circle")
-            order += ready
-        return tuple(order)
+    def _conditions(self) -> Conditions:
+        return Conditions(self.names, self.kinds)
 
     def active(self, points: Floats) -> NDArray[np.bool_]:
         """Return the mask (k, p) of the parameters that exist at points (k, p)."""
-        found = np.ones(points.shape, dtype=np.bool_)
-        for i in self._order:
-            for other, numbers in self._conditions[i]:
-                found[:, i] &= found[:, other] & np.isin(points[:, other], numbers)
-        return found
+        return self._conditions.active(points)
 
     @property
     def smooth(self) -> bool:
         """Whether all parameters are continuous and exist always, and every setting is allowed."""
-        always = not any(self._conditions) and self.where is None
+        always = not any(self._conditions.pairs) and self.where is None
         return always and all(kind.count is None for kind in self.kinds)
 
     @property
@@ -212,9 +179,9 @@ class SearchSpace(Space):
             if name not in self.names:
                 checks.refuse("x", name, f"names of parameters; {nearest(str(name), self.names)}")
         point, exist = self._first.copy(), [True] * self.dimension
-        for i in self._order:
+        for i in self._conditions.order:
             name, kind = self._parameters[i]
-            exist[i] = all(exist[other] and point[other] in numbers for other, numbers in self._conditions[i])
+            exist[i] = all(exist[other] and point[other] in numbers for other, numbers in self._conditions.pairs[i])
             if exist[i] and name not in setting:
                 checks.refuse("x", f"a setting without {name!r}", f"a value of {name!r}, {kind.allowed}")
             if exist[i]:
@@ -257,6 +224,8 @@ class SearchSpace(Space):
 
     def fulfilled(self, points: Floats) -> NDArray[np.bool_]:
         """Return the mask (k,) of the points (k, p) for which `where` is true."""
+        if self.where is None:
+            return np.ones(len(points), dtype=np.bool_)
         return np.fromiter((self._fulfils(point) for point in points), dtype=np.bool_, count=len(points))
 
     # ---- coordinates
@@ -264,7 +233,7 @@ class SearchSpace(Space):
     @functools.cached_property
     def coordinates(self) -> Coordinates:
         """Coordinates that a model sees."""
-        return Coordinates(self.kinds, [bool(pairs) for pairs in self._conditions])
+        return Coordinates(self.kinds, [bool(pairs) for pairs in self._conditions.pairs])
 
     def encode(self, points: Floats) -> Floats:
         return self.coordinates.encode(points, self.active(points))
@@ -281,23 +250,33 @@ class SearchSpace(Space):
         return self._canonical(np.column_stack(columns))
 
     def draw(self, count: int, rng: np.random.Generator, least: int | None = None) -> Floats:
-        """Draw points (k, p), k = `count`, uniformly on the parameters' scales, all with `where` true.
+        """Draw points uniformly on the parameters' scales, all with `where` true.
 
-        Where `least` is given, there may be fewer, but so many, if few settings fulfil `where`.
+        Parameters
+        ----------
+        count
+            Number of points.
+        rng
+            Generator of random numbers.
+        least
+            Number of points that will do where few settings fulfil `where`; `count` if not given.
+
+        Returns
+        -------
+        ndarray
+            Points (k, p), `least` <= k <= `count`.
+
+        Raises
+        ------
+        ValueError
+            If hardly any setting fulfils `where`.
         """
-        most, size, drawn, found = max(MOST_DRAWS, 100 * count), max(count, 8), 0, 0
-        kept: list[Floats] = []
-        while drawn < most:
-            points = self.spread(rng.random((size, self.dimension)))
-            kept.append(points[self.fulfilled(points)] if self.where is not None else points)
-            drawn, found = drawn + size, found + len(kept[-1])
-            if found >= count or (least is not None and found >= least and drawn >= ENOUGH_DRAWS * count):
-                return np.concatenate(kept)[:count]
-            size = min(2 * size, most - drawn)
-        self._refuse_where(drawn, found)
-
-    def _refuse_where(self, drawn: int, found: int) -> NoReturn:
-        checks.refuse("where", self.where, f"a condition that more of the settings fulfil: {found} of {drawn:,} did")
+        least = count if least is None else least
+        points, drawn = accepted(lambda n: self.spread(rng.random((n, self.dimension))), self.fulfilled, count, least)
+        if len(points) < least:
+            found = f"{len(points)} of {drawn:,}"
+            checks.refuse("where", self.where, f"a condition that more of the settings fulfil: {found} did")
+        return points
 
     def sample(self, seed: int) -> Floats:
         return self.draw(SAMPLE, np.random.default_rng(derived_seed(seed, "settings")))
@@ -321,7 +300,7 @@ class SearchSpace(Space):
         if new.any():
             points = np.where(new, self.spread(rng.random(points.shape)), points)
         points = self._canonical(points)
-        return points[self.fulfilled(points)] if self.where is not None else points
+        return points[self.fulfilled(points)]
 
     # ---- the interface of spaces
 
