@@ -1,7 +1,7 @@
 """A search over candidates that are evaluated in batches, each on several folds; it can be stored and continued.
 
-Every candidate is a ticket of the store's log, whose result is what its folds gave. A candidate is logged before the
-policy is told: one that is in the log and not in the rounds is told when the search is continued.
+The store's log has one ticket for each candidate; its result is the list of the folds' scores and times. A candidate is
+logged before the policy is told: one that is in the log and not in the rounds is told when the search is continued.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class CandidateSearch:
     ----------
     policy
         Policy on a `SearchSpace`.
-    judge
+    outcome_of
         Function from folds to the outcome that the policy is told.
     n_iter
         Number of evaluations in all.
@@ -110,7 +110,7 @@ class CandidateSearch:
     """
 
     policy: Policy
-    judge: Callable[[list[Fold]], Outcome]
+    outcome_of: Callable[[list[Fold]], Outcome]
     n_iter: int
     evaluations: list[Evaluation] = attrs.field(factory=list)
     log: SearchLog | None = None
@@ -136,7 +136,7 @@ class CandidateSearch:
             If the log has fewer evaluations than the policy was told.
         """
         self.log, stored = log, log.read()
-        outcomes = [self.judge(each.folds) for each in stored]
+        outcomes = [self.outcome_of(each.folds) for each in stored]
         told, failures = self.policy.rounds, self.policy.failures
         done = [each for each in zip(stored, outcomes, strict=True) if not each[1].failed]
         failed = [each for each in zip(stored, outcomes, strict=True) if each[1].failed]
@@ -163,11 +163,13 @@ class CandidateSearch:
         while len(self.evaluations) < self.n_iter:
             settings = self._ask(min(batch(), self.n_iter - len(self.evaluations)))
             if not settings:
-                every = f"all {len(self.evaluations)} settings of the space have been evaluated"
+                count, listed = len(self.evaluations), self._listed() is not None
+                none = f"no new one was found among {DRAWS} random settings; {count} have been evaluated"
+                every = f"all {count} settings of the space have been evaluated" if listed else none
                 checks.warn(f"n_iter: got {self.n_iter}, but {every}")
                 return
             new = [Evaluation(*each) for each in zip(settings, evaluate(settings), strict=True)]
-            outcomes = [self.judge(each.folds) for each in new]
+            outcomes = [self.outcome_of(each.folds) for each in new]
             if self.log is not None:
                 for number, each in enumerate(zip(new, outcomes, strict=True), len(self.evaluations)):
                     self.log.write(number, *each)
@@ -213,7 +215,7 @@ class CandidateSearch:
         """Return a random setting that has not been evaluated; None if there is none, or none is found."""
         rng = generator(self.policy.seed, "settings not evaluated", counter)
         points = self._listed()
-        points = self.space.draw(DRAWS, rng) if points is None else points[rng.permutation(len(points))]
+        points = self.space.draw(DRAWS, rng, least=0) if points is None else points[rng.permutation(len(points))]
         return next((self.space.setting(p) for p in points if tuple(p.tolist()) not in self._seen), None)
 
     def _listed(self) -> Floats | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,8 +39,8 @@ class BanditSampler(BaseSampler):
     Parameters
     ----------
     policy
-        Function ``(space, seed, minimize)`` that makes a policy from a `SearchSpace`, a seed and whether small values
-        are better; the package's default policy if not given.
+        Policy class, such as `GPUCB`, or function ``(space, seed, minimize)`` that makes a fresh policy on a
+        `SearchSpace`, where `minimize` is whether small values are better; the default policy if not given.
     seed
         Seed of the policies and of random values; a random one if not given. Several processes that share a storage may
         have the same seed.
@@ -67,8 +68,8 @@ class BanditSampler(BaseSampler):
       if that is worse: what it would have reached in the end is not known.
     - Where a trial failed, was pruned without a report, or returned an infinite value or one above 1e100 in size, the
       policy is told of a failure.
-    - A parameter is chosen by a policy from the second trial on; a value that an enqueued trial has and that its
-      distribution does not contain is not told.
+    - A policy chooses a parameter once a completed trial has it, with the same distribution; before that its value is
+      random. An enqueued value outside its distribution is not told to the policy.
 
     Examples
     --------
@@ -118,8 +119,7 @@ class BanditSampler(BaseSampler):
         self._clear()
 
     def reseed_rng(self) -> None:
-        """Draw another seed, for the policies that are made from now on and for random values."""
-        self._seed = _random_seed()
+        """Pass the call on to `independent_sampler`; values of the sampler itself differ by their trials' numbers."""
         if self._independent_sampler is not None:
             self._independent_sampler.reseed_rng()
 
@@ -224,7 +224,7 @@ class BanditSampler(BaseSampler):
     # ---- for users
 
     def current_policy(self, study: optuna.Study) -> Policy:
-        """Return the policy of the parameters that all completed trials have, told of all that ended.
+        """Return a copy of the policy of the parameters that all completed trials have, told of all that ended.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class BanditSampler(BaseSampler):
             if adviser is None:
                 checks.refuse("study", study.study_name, "a study whose completed trials have a parameter in common")
             adviser.follow(history)
-            return adviser.policy
+            return copy.deepcopy(adviser.policy)
 
     # ---- the policies
 
@@ -266,8 +266,11 @@ class BanditSampler(BaseSampler):
     def _read(self, study: optuna.Study) -> StudyHistory:
         """Return the history of a study, up to date."""
         _refuse_several_objectives(study)
+        trials = study._storage.get_all_trials(study._study_id, deepcopy=False)
+        if not self._history_of(study).goes_on(trials):
+            self._history = None
         history = self._history_of(study)
-        history.update(study._storage.get_all_trials(study._study_id, deepcopy=False))
+        history.update(trials)
         return history
 
     def _adviser(self, history: StudyHistory, distributions: Mapping[str, BaseDistribution]) -> Adviser | None:
@@ -294,7 +297,7 @@ class BanditSampler(BaseSampler):
             return {}
         try:
             internal = adviser.choose(history, trial, self._begun)
-        except AllFailed:  # what failed by accident has another chance
+        except AllFailed:  # every setting has failed: the choice is left to the independent sampler
             return {}
         chosen = self._chosen.setdefault(trial.number, {})
         for attribute, part in attributes_of(internal, len(chosen)).items():

@@ -11,12 +11,15 @@ from optuna.trial import FrozenTrial
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.integrations.optuna_history import Outcome, StudyHistory
-from scalable_bandits.integrations.optuna_space import TrialSpace, is_silent
+from scalable_bandits.integrations.optuna_space import TrialSpace, has_no_values
 from scalable_bandits.policies import Policy
-from scalable_bandits.spaces import SearchSpace
+from scalable_bandits.runs.preconditions import check_fresh
 
-MakePolicy = Callable[[SearchSpace, int, bool], Policy]
-NEAR = 16  # number of trials before one among which a silent one is taken to be choosing at the same time
+MakePolicy = Callable[..., Policy]  # (space, seed, minimize)
+# Number of the preceding trials that are searched for ones whose parameters are still being chosen by another process.
+# The policy is asked for one more point for each of them and the last point is used, so that parallel processes do not
+# choose the same one.
+PRECEDING = 16
 MOST_REPEATED = 3  # number of times that a policy is asked again if it chooses what is running
 
 
@@ -44,14 +47,19 @@ class Adviser:
     Raises
     ------
     ValueError
-        If the function does not return a policy.
+        If the function does not return a fresh policy on the space.
     """
 
     def __init__(self, space: TrialSpace, make_policy: MakePolicy, seed: int, minimize: bool):
         self.space = space
-        self.policy = make_policy(space.space, seed, minimize)
-        if not isinstance(self.policy, Policy):
-            checks.refuse("policy", self.policy, "a function (space, seed, minimize) that returns a policy")
+        try:
+            self.policy = make_policy(space.space, seed=seed, minimize=minimize)
+        except TypeError as error:
+            raise TypeError(f"policy: {error}; it is called with a space, seed= and minimize=") from error
+        if not isinstance(self.policy, Policy) or self.policy.space != space.space:
+            allowed = "a policy class, or a function (space, seed, minimize) that returns a policy on that space"
+            checks.refuse("policy", self.policy, allowed)
+        check_fresh(self.policy)
         self._sign = 1.0 if self.policy.minimize == minimize else -1.0
         self._told = 0  # number of the history's outcomes
 
@@ -125,6 +133,6 @@ class Adviser:
         return self.space.space.parse(setting)[0][0]
 
     def _choosing(self, history: StudyHistory, trial: FrozenTrial, own: Collection[int]) -> int:
-        """Return the number of trials of other processes that seem to be choosing now, and go first."""
-        near = range(trial.number - NEAR, trial.number)
-        return sum(other.number in near and other.number not in own and is_silent(other) for other in history.running)
+        """Return the number of preceding trials of other processes that seem to be choosing now."""
+        preceding = set(range(trial.number - PRECEDING, trial.number)).difference(own)
+        return sum(other.number in preceding and has_no_values(other) for other in history.running)

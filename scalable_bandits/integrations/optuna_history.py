@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import datetime
 import math
 import weakref
 from collections.abc import Mapping, Sequence
@@ -121,15 +122,21 @@ class StudyHistory:
         self.running: list[FrozenTrial] = []
         self.groups = ParameterGroups()
         self._failures = failures
-        self._study_id = study._study_id
+        self._study_id, self._name = study._study_id, study.study_name
+        self._first: datetime.datetime | None = None  # when the first trial began
         self._storage = weakref.ref(study._storage)
-        self._seen = 0  # numbers below were read
-        self._unfinished: list[int] = []  # numbers below `seen` of trials that had not ended
-        self._values: list[float] = []  # of completed trials, the best first, with the sign of minimisation
+        self._seen = 0  # number of trials that have been read
+        self._unfinished: list[int] = []  # numbers of those that had not ended
+        self._values: list[float] = []  # of the completed trials, ascending, negated if the study maximises
 
     def is_of(self, study: optuna.Study) -> bool:
         """Return whether the history is that of a study."""
-        return self._storage() is study._storage and self._study_id == study._study_id
+        return self._storage() is study._storage and (self._study_id, self._name) == (study._study_id, study.study_name)
+
+    def goes_on(self, trials: Sequence[FrozenTrial]) -> bool:
+        """Return whether trials go on from those read; a new study may have the number and name of a deleted one."""
+        count = trials[-1].number + 1 if trials else 0
+        return not self._seen or (count >= self._seen and trials[0].datetime_start == self._first)
 
     def update(self, trials: Sequence[FrozenTrial]) -> None:
         """Add what is new among the trials of the study.
@@ -151,6 +158,7 @@ class StudyHistory:
             if trial is not None and trial.state == TrialState.RUNNING:
                 self.running.append(trial)
         self._seen, self._unfinished = max(self._seen, count), unfinished
+        self._first = trials[0].datetime_start if trials else None
         for trial in sorted(ended, key=_end):
             self._add(trial)
 

@@ -72,7 +72,8 @@ def number_of(distribution: BaseDistribution, internal: float) -> float | None:
     if step is None:
         return internal if isinstance(distribution, FloatDistribution) or internal.is_integer() else None
     steps = (internal - distribution.low) / step
-    return float(round(steps)) if abs(steps - round(steps)) < ROUNDING else None
+    rounding = 4.0 * np.finfo(np.float64).eps * max(abs(distribution.low), abs(distribution.high)) / step
+    return float(round(steps)) if abs(steps - round(steps)) < ROUNDING + rounding else None
 
 
 def internal_of(distribution: BaseDistribution, number: float) -> float:
@@ -193,7 +194,7 @@ def attributes_of(internal: Mapping[str, float], before: int = 0) -> dict[str, d
     return found
 
 
-def is_silent(trial: FrozenTrial) -> bool:
+def has_no_values(trial: FrozenTrial) -> bool:
     """Return whether nothing is known yet of what a running trial will evaluate."""
     known = trial.params or any(key == "fixed_params" or key.startswith(PROPOSED) for key in trial.system_attrs)
     return not trial.state.is_finished() and not known

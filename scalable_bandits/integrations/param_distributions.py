@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.spaces import Categorical, Parameter, SearchSpace
+from scalable_bandits.spaces.choices import Choice
 from scalable_bandits.spaces.parameters_from import to_parameter
 
 ALLOWED = "a dict of parameters, a list of such dicts, or a SearchSpace"
@@ -111,6 +113,10 @@ def _are_same(first: _Described | None, second: _Described) -> bool:
     """Return whether two dicts describe a parameter alike."""
     if first is None or first.parameter != second.parameter:
         return False
+    if isinstance(first.parameter, Choice) and isinstance(second.parameter, Choice):
+        one, other = (list(map(type, each.values)) for each in (first.parameter, second.parameter))
+        if one != other:  # 1 is a feature, 1.0 are all of them
+            return False
     pairs = zip((first.target.labelled or {}).values(), (second.target.labelled or {}).values(), strict=True)
     return all(one is other for one, other in pairs)
 
@@ -123,10 +129,16 @@ def _described(name: str, given: Any) -> _Described:
             checks.refuse(f"param_distributions[{name!r}]", given, allowed)
         return _Described(to_parameter(name, given), Target(name))
     values = [each.item() if isinstance(each, np.generic) else each for each in given]
-    if all(_is_plain(value) for value in values):
+    several = any(one == other and type(one) is not type(other) for one, other in itertools.combinations(values, 2))
+    if all(_is_plain(value) for value in values) and not several:  # 1 is a feature, 1.0 are all of them
         return _Described(to_parameter(name, values), Target(name))
     labels = _labels(values)
     return _Described(Categorical(labels), Target(name, dict(zip(labels, values, strict=True))))
+
+
+def labelled(targets: Mapping[str, Target]) -> dict[str, list[Any]]:
+    """Return the values that have labels, by the name of their parameter in the space."""
+    return {name: list(target.labelled.values()) for name, target in targets.items() if target.labelled is not None}
 
 
 def _is_plain(value: Any) -> bool:
@@ -142,6 +154,6 @@ def _labels(values: Sequence[Any]) -> list[str]:
         if " at 0x" in text:  # the address of an object
             text = str(getattr(value, "__qualname__", type(value).__qualname__))
         text = text if len(text) <= LONGEST_LABEL else f"{text[:LONGEST_LABEL]}..."
-        same = sum(each == text or each.startswith(f"{text} (") for each in found)
-        found.append(f"{text} ({same + 1})" if same else text)
+        names = itertools.chain([text], (f"{text} ({i})" for i in itertools.count(2)))
+        found.append(next(name for name in names if name not in found))
     return found

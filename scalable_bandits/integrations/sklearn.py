@@ -33,13 +33,15 @@ from sklearn.utils.validation import _check_method_params
 from scalable_bandits import checks
 from scalable_bandits.execution.connect import connect
 from scalable_bandits.integrations.candidate_search import CandidateSearch, Fold, Outcome, SearchLog, Setting
-from scalable_bandits.integrations.param_distributions import ParameterMap
+from scalable_bandits.integrations.param_distributions import ParameterMap, labelled
 from scalable_bandits.integrations.search_identity import described, digest
 from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.runs.recording import record
 from scalable_bandits.spaces import SearchSpace
 from scalable_bandits.store.tickets import TicketLog
+
+TRIED = 16  # number of random settings that are set before a search, to find names that are wrong
 
 
 class _Data(NamedTuple):
@@ -71,7 +73,7 @@ class BanditSearchCV(BaseSearchCV):
         Scorer or scorers, as in `RandomizedSearchCV`. The policy maximises the score named by `refit`; if `refit` names
         none, the first of several.
     n_jobs
-        Number of jobs of joblib, for folds and for candidates of one batch.
+        Number of fits that joblib runs at once; a fit is one candidate on one fold. None with `on`.
     refit
         Whether, by which score, or by which function of the results the best candidate is chosen and fitted to all
         data, as in `RandomizedSearchCV`.
@@ -104,7 +106,7 @@ class BanditSearchCV(BaseSearchCV):
     Attributes
     ----------
     cv_results_ : dict
-        Scores, times and parameters (n_iter,) of the candidates, in the order of evaluation.
+        Scores, times and parameters (k,) of the k candidates evaluated, in the order of evaluation.
     best_estimator_ : estimator
         Estimator of the best candidate, fitted to all data.
     best_score_ : float
@@ -225,7 +227,8 @@ class BanditSearchCV(BaseSearchCV):
             def evaluate(settings: list[Setting]) -> list[list[Fold]]:
                 return self._evaluate(parallel, data, [parameters.arguments(setting) for setting in settings])
 
-            self._run(search, evaluate, data, params)
+            self._try(parameters)
+            self._run(search, evaluate, data, params, parameters)
         self.policy_ = search.policy
         candidates = [parameters.arguments(each.setting) for each in search.evaluations]
         self._take_results(data, candidates, [dict(fold) for each in search.evaluations for fold in each.folds])
@@ -259,7 +262,10 @@ class BanditSearchCV(BaseSearchCV):
         state, seed = self.random_state, 0
         if state is not None:
             seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
-        made = (self.policy or GPEI)(space, seed=seed)
+        try:
+            made = (self.policy or GPEI)(space, seed=seed)
+        except TypeError as error:
+            raise TypeError(f"policy: {error}; it is called with a space and seed=") from error
         if not isinstance(made, Policy) or made.space != space or made.minimize:
             allowed = "a function of a space and `seed=` that returns a policy on that space, which maximises"
             checks.refuse("policy", self.policy, allowed)
@@ -268,6 +274,8 @@ class BanditSearchCV(BaseSearchCV):
     @contextmanager
     def _jobs(self) -> Iterator[None]:
         """Let joblib run its jobs on the executor."""
+        if self.on is not None and self.n_jobs not in (None, -1):
+            checks.refuse("n_jobs", self.n_jobs, "None with `on`, which says how many fits run at once")
         threads = threads_of(self.on)
         with ExitStack() as stack:
             if threads is not None:
@@ -277,16 +285,29 @@ class BanditSearchCV(BaseSearchCV):
                 stack.enter_context(joblib.parallel_config("dask", client=client, n_jobs=-1))
             yield
 
-    def _identity(self, data: _Data, params: dict[str, Any]) -> dict[str, Any]:
+    def _try(self, parameters: ParameterMap) -> None:
+        """Set the parameters of random settings, so that a name that is wrong is refused before a store is made."""
+        for point in parameters.space.draw(TRIED, np.random.default_rng(0), least=1):
+            arguments = parameters.arguments(parameters.space.setting(point))
+            clone(self.estimator).set_params(**{name: clone(value, safe=False) for name, value in arguments.items()})
+
+    def _identity(self, data: _Data, params: dict[str, Any], parameters: ParameterMap) -> dict[str, Any]:
         """Return what a stored search must have in common with this one."""
         plain = {name: getattr(self, name) for name in ("estimator", "scoring", "error_score", "return_train_score")}
         objective = self.refit if isinstance(self.refit, str) else None
+        if objective is None and hasattr(data.scorers, "_scorers"):  # of several scores the first is maximised
+            objective = next(iter(data.scorers._scorers))
         parts = {"X": data.X, "y": data.y, "folds": data.folds, **params}
-        return {**described({**plain, "objective": objective}), "data": {k: digest(v) for k, v in parts.items()}}
+        values = labelled(parameters.targets)  # a space knows no more of them than a short text
+        found: dict[str, Any] = described({**plain, "objective": objective, **({"values": values} if values else {})})
+        return {**found, "data": {k: digest(v) for k, v in parts.items()}}
 
     # ---- the search
 
-    def _run(self, search: CandidateSearch, evaluate: Callable[..., Any], data: _Data, params: dict[str, Any]) -> None:
+    def _run(
+        self, search: CandidateSearch, evaluate: Callable[..., Any], data: _Data, params: dict[str, Any],
+        parameters: ParameterMap,
+    ) -> None:  # fmt: skip
         """Run the search, from the beginning or from its store."""
 
         def batch() -> int:
@@ -295,7 +316,7 @@ class BanditSearchCV(BaseSearchCV):
         if self.store is None:
             search.run(evaluate, batch)
             return
-        parts = {"search": self._identity(data, params)}
+        parts = {"search": self._identity(data, params, parameters)}
         with record(search.policy, self.store, planned=self.n_iter, parts=parts, kind="search") as recording:
             search.resume(SearchLog(TicketLog(recording.store), search.space))
             search.run(evaluate, batch)

@@ -174,6 +174,7 @@ def test_running_trials_are_pending():
     enqueued.suggest_float("x", 0, 10)
     study.tell(enqueued, 2.0)
     study.ask({"x": X})
+    policy = study.sampler.current_policy(study)
     assert len(policy.pending_then[-1]) == 1
     assert told(study)[1:] == [(first.params["x"], 1.0), (7.0, 2.0)]
 
@@ -551,3 +552,74 @@ def test_without_optuna(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ImportError, match=r"pip install 'scalable_bandits\[optuna\]'"):
         importlib.import_module("scalable_bandits.integrations.optuna")
+
+
+# ---- found by review
+
+
+def test_a_study_that_was_deleted_is_not_mixed_up_with_the_next(tmp_path):
+    """SQLite gives the number of a deleted study to the next one."""
+    storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/trials.db")
+    sampler = BanditSampler(policy=spy, seed=0)
+    for values in (range(12), range(3), range(100, 120)):
+        study = optuna.create_study(study_name="same", storage=storage, sampler=sampler)
+        for value in values:
+            added(study, value % 10, float(value))
+        study.optimize(lambda trial: trial.suggest_float("x", 0.0, 10.0), n_trials=1)
+        assert [y for _, y in sampler.current_policy(study).told][:-1] == [-float(value) for value in values]
+        optuna.delete_study(study_name="same", storage=storage)
+
+
+def test_the_seed_holds_with_several_jobs():
+    """Optuna calls `reseed_rng` for each of them."""
+    first = set()
+    for jobs in (1, 2, 2):
+        study = optuna.create_study(sampler=BanditSampler(seed=1))
+        study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=2, n_jobs=jobs)
+        first.add(study.trials[0].params["x"])
+    assert len(first) == 1
+
+
+def test_steps_far_from_zero():
+    """Where rounding is more than a hundred-millionth of a step."""
+    study = spied()
+    study.optimize(lambda trial: trial.suggest_float("f", 1e6, 1e6 + 10, step=0.001), n_trials=20)
+    assert study.sampler.current_policy(study).rounds == 20
+
+
+def test_the_current_policy_is_a_copy():
+    study = spied()
+    added(study, 3.0, 1.0)
+    study.sampler.current_policy(study).tell({"x": 9.0}, 7.0)
+    assert study.sampler.current_policy(study).rounds == 1
+
+
+def told_before(space, seed, minimize):
+    policy = sb.RandomSearch(space)
+    policy.tell(policy.ask(), 1.0)
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda space, seed, minimize: sb.RandomSearch(sb.SearchSpace({"y": sb.Real(0, 1)})), "^policy: got .*on that"),
+        (
+            lambda space, seed: sb.RandomSearch(space),
+            "^policy: .*unexpected keyword.*; it is called with a space, seed=",
+        ),
+        (told_before, "^policy: got .*; allowed: a fresh one"),
+    ],
+)
+def test_policies_that_are_refused(make, error):
+    study = optuna.create_study(sampler=BanditSampler(policy=make, seed=0))
+    added(study, 3.0, 1.0)
+    with pytest.raises((ValueError, TypeError), match=error):
+        study.sampler.current_policy(study)
+
+
+def test_a_policy_class():
+    study = optuna.create_study(sampler=BanditSampler(policy=sb.GPEI, seed=0))
+    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=4)
+    policy = study.sampler.current_policy(study)
+    assert (type(policy), policy.minimize, policy.rounds) == (sb.GPEI, True, 4)

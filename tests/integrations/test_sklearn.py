@@ -24,6 +24,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import check_param_validation, parametrize_with_checks
 
 import scalable_bandits as sb
+from scalable_bandits.integrations.param_distributions import ParameterMap
 from scalable_bandits.integrations.sklearn import BanditSearchCV
 from scalable_bandits.store import ObservationStore
 
@@ -411,3 +412,50 @@ def test_the_seed_chooses_the_candidates():
 def test_refuses_what_is_no_policy_on_the_space(policy):
     with pytest.raises(ValueError, match=r"policy: .*a function of a space and `seed=`"):
         search(policy=policy).fit(X, Y)
+
+
+def test_a_function_without_a_seed_is_no_policy():
+    with pytest.raises(TypeError, match=r"^policy: .*; it is called with a space and seed="):
+        search(policy=lambda space: sb.RandomSearch(space)).fit(X, Y)
+
+
+def test_the_number_of_jobs_is_that_of_the_executor():
+    with pytest.raises(ValueError, match=r"^n_jobs: got 1; allowed: None with `on`"):
+        search(on="threads:2", n_jobs=1).fit(X, Y)
+
+
+def test_one_and_all_are_not_the_same_value():
+    """1 is one feature, 1.0 are all of them; in one list and in several dicts."""
+    tree = DecisionTreeClassifier(random_state=0)
+    found = search(tree, {"max_features": [1, 1.0]}, n_iter=2).fit(X, Y).cv_results_["params"]
+    assert sorted(map(str, found)) == ["{'max_features': 1.0}", "{'max_features': 1}"]
+    dicts = [{"max_features": [1], "max_depth": [1]}, {"max_features": [1.0], "max_depth": [2]}]
+    found = search(tree, dicts, n_iter=2).fit(X, Y).cv_results_["params"]
+    assert {(each["max_depth"], str(each["max_features"])) for each in found} == {(1, "1"), (2, "1.0")}
+
+
+def test_texts_of_values_that_are_taken():
+    class Named:
+        def __init__(self, text):
+            self.text = text
+
+        def __repr__(self):
+            return self.text
+
+    map_ = ParameterMap.of({"a": [Named("a (2)"), Named("a"), Named("a")]})
+    assert [value.text for value in map_.targets["a"].labelled.values()] == ["a (2)", "a", "a"]
+
+
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_a_large_space_of_which_little_is_allowed():
+    space = sb.SearchSpace({f"C{i}": sb.Integer(1, 120) for i in range(2)}, where=lambda s: s["C0"] == s["C1"] < 9)
+
+    class Sum(SVC):
+        def __init__(self, C0=1, C1=1):
+            super().__init__()
+            self.C0, self.C1 = C0, C1
+
+    with pytest.warns(
+        UserWarning, match=r"n_iter: got 12, but no new one was found among \d+ random settings; \d have"
+    ):
+        search(Sum(), space, n_iter=12).fit(X, Y)

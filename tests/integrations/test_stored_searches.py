@@ -11,7 +11,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
 import scalable_bandits as sb
 from scalable_bandits.integrations.candidate_search import CandidateSearch, SearchLog
@@ -209,3 +212,33 @@ def test_scores_that_are_missing_are_noticed(tmp_path):
         log = SearchLog(TicketLog(recording.store), space)
         with pytest.raises(StoreDamaged, match="1 values and 0 failures of a search, but the scores of 0 and 0"):
             CandidateSearch(policy, None, 3).resume(log)
+
+
+def test_other_values_behind_the_same_text_are_refused(tmp_path):
+    """The space knows estimators by the beginning of their texts alone."""
+
+    def fit(c):
+        models = [make_pipeline(StandardScaler(), SVC(C=c)), DecisionTreeClassifier(random_state=0)]
+        pipeline = Pipeline([("m", SVC())])
+        return BanditSearchCV(pipeline, {"m": models}, n_iter=2, cv=KFold(2), store=tmp_path / "run").fit(X, Y)
+
+    fit(1e-4)
+    fit(1e-4)
+    with pytest.raises(SpecificationDiffers, match="search"):
+        fit(10.0)
+
+
+def test_another_score_that_is_maximised_is_refused(tmp_path):
+    def fit(*scoring):
+        given = {"scoring": {name: name for name in scoring}, "refit": False, "cv": KFold(2), "store": tmp_path / "run"}
+        return BanditSearchCV(SVC(), {"C": [0.1, 1.0, 10.0]}, n_iter=2, **given).fit(X, Y)
+
+    fit("accuracy", "f1_macro")
+    with pytest.raises(SpecificationDiffers, match=r"objective: stored 'accuracy', given 'f1_macro'"):
+        fit("f1_macro", "accuracy")
+
+
+def test_a_name_that_is_wrong_leaves_no_store(tmp_path):
+    with pytest.raises(ValueError, match="Invalid parameter 'c'"):
+        BanditSearchCV(SVC(), {"c": [0.1, 1.0]}, n_iter=2, store=tmp_path / "run").fit(X, Y)
+    assert not (tmp_path / "run").exists()
