@@ -2,6 +2,7 @@
 
 import re
 
+import matplotlib.pyplot as plt
 import pytest
 from cases.paths import ROOT
 
@@ -13,6 +14,7 @@ def run(document):
     namespace = {"__name__": "__main__"}
     for block in blocks:
         exec(compile(block, document, "exec"), namespace)
+    plt.close("all")
     return namespace
 
 
@@ -44,8 +46,9 @@ def test_tuning(capsys, tmp_path, monkeypatch):
     assert (tmp_path / "tuning.zarr").is_dir()
 
 
-def test_integrations():
+def test_integrations(tmp_path, monkeypatch):
     """A study of Optuna, then another policy in it."""
+    monkeypatch.chdir(tmp_path)
     namespace = run("docs/integrations.md")
     assert len(namespace["study"].trials) == 50
     assert namespace["study"].best_params["depth"] in (6, 7, 8)
