@@ -12,8 +12,8 @@ import string
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import attrs
@@ -34,9 +34,16 @@ class CommandFailed(PlainError):
 
 
 class Programs:
-    """Programs that are running, in all threads of a run."""
+    """Programs that are running, in all threads of a run.
+
+    Attributes
+    ----------
+    shield : callable
+        Function that makes a context whose end Ctrl-C waits for, in the main thread.
+    """
 
     def __init__(self) -> None:
+        self.shield: Callable[[], AbstractContextManager[None]] = nullcontext
         self._running: list[subprocess.Popen[str]] = []
         self._guard = threading.Lock()
         self._ended = False
@@ -44,8 +51,18 @@ class Programs:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()  # another process has its own
 
-    def add(self, process: subprocess.Popen[str]) -> None:
-        """Add a program that was started."""
+    def start(self, words: Sequence[str]) -> subprocess.Popen[str]:
+        """Start a program; Ctrl-C waits until it is among those that will be ended."""
+        main = threading.current_thread() is threading.main_thread()
+        with self.shield() if main else nullcontext():
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                errors="replace", start_new_session=True,
+            )  # fmt: skip
+            self._add(process)
+        return process
+
+    def _add(self, process: subprocess.Popen[str]) -> None:
         with self._guard:
             self._running.append(process)
         if self._ended:
@@ -172,7 +189,7 @@ class Command(Specification):
         timeout
             Longest duration in seconds, after which the program is ended; None for no limit.
         programs
-            Programs that are running, to which this one is added.
+            Programs that are running, among which this one is while it runs.
         setting
             Values of the parameters by name.
 
@@ -183,14 +200,10 @@ class Command(Specification):
             value.
         """
         try:
-            process = subprocess.Popen(
-                self.words(setting), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                text=True, errors="replace", start_new_session=True,
-            )  # fmt: skip
+            process = programs.start(self.words(setting))
         except OSError as error:
             raise CommandFailed(f"{self.command[0]}: {error.strerror}") from None
         with process:  # closes its pipes
-            programs.add(process)
             try:
                 output, errors = process.communicate(timeout=timeout)
             except subprocess.TimeoutExpired:

@@ -235,6 +235,7 @@ class Playing:
             Interrupts() as interrupts,
         ):
             self._check(executor)
+            self._programs.shield = interrupts.shield
             loop = EvaluationLoop(
                 self._policy, executor, name, plan, stored=stored, on_end=self._note_end,
                 after_end=self._after_end, interrupts=interrupts,

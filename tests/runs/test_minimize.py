@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import threading
 from typing import Any
 
@@ -622,15 +623,34 @@ class TestStored:
             same(found, whole)
 
 
+def test_ctrl_c_while_a_program_is_started_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+
+    class Interrupted(subprocess.Popen):  # type: ignore[type-arg]
+        """Program that has begun when Ctrl-C comes, but of which nobody knows yet."""
+
+        def __init__(self, *args: Any, **keywords: Any):
+            super().__init__(*args, **keywords)
+            started.append(self)
+            if len(started) == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    command = sb.Command("sh -c 'echo {k}; sleep 0.5'")
+    found = sb.minimize(command, {"k": sb.Integer(0, 3)}, 4)
+    assert (found.interrupted, len(found), len(started)) == (True, 2, 3)
+    assert started[2].wait(10.0) == -signal.SIGTERM
+
+
 class TestTimeout:
     @pytest.mark.slow
     def test_ends_an_evaluation_on_a_worker_process(self, tmp_path: Any) -> None:
         found = sb.minimize(
-            sleepy, {"k": sb.Integer(0, 3), "u": sb.Real(0, 1)}, 8, on="local:2", timeout=1.0, store=tmp_path / "run"
+            sleepy, {"k": sb.Integer(0, 3), "u": sb.Real(0, 1)}, 8, on="local:2", timeout=15.0, store=tmp_path / "run"
         )
         assert len(found) + len(found.failed) == 8
         assert found.failed
-        assert {ticket.error for ticket in found.failed} == {"TimeoutError: it took longer than 1 s"}
+        assert {ticket.error for ticket in found.failed} == {"TimeoutError: it took longer than 15 s"}
         assert all(setting["k"] < 2 for setting in found.x)
         assert all(ticket.starts == 1 for ticket in found.tickets)
 
