@@ -116,7 +116,7 @@ class InTurn(Execution):
         start = Event("started", key, where="this process", time=time.time())
         try:
             end = Event("done", key, self._function(*arguments), time=time.time())
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             end = failed(key, error)
         return [start, end]
 

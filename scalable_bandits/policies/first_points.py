@@ -16,7 +16,7 @@ FIRST = 10  # number of first points
 DRAWN = 128  # number of Sobol points among which those of a space of named parameters are
 
 
-def first_point(domain: Domain, position: int, free: Mask | None, seed: int) -> int | Floats | None:
+def first_point(domain: Domain, position: int, free: Mask, seed: int) -> int | Floats | None:
     """Return a first point: a candidate's number, or a point (d,) of a whole box; None if there are no more.
 
     Parameters
@@ -26,7 +26,8 @@ def first_point(domain: Domain, position: int, free: Mask | None, seed: int) -> 
     position
         Number of points asked for or told so far.
     free
-        Mask (size,) of the candidates to choose from; None for all points of a whole box.
+        Mask (size,) of the numbered points to choose from: those that are neither pending nor observed, and did not
+        fail. On a whole box points without a number may be chosen too.
     seed
         Seed of the sequence.
     """
@@ -34,8 +35,10 @@ def first_point(domain: Domain, position: int, free: Mask | None, seed: int) -> 
         return None
     if domain.whole_box:
         points = _first_points(domain, seed)
-        return points[position] if position < len(points) else None
-    if free is None or not free.any():
+        numbers = domain.find(points)
+        new = (numbers < 0) | np.append(free, True)[numbers]
+        return points[np.argmax(new)] if new.any() else None
+    if not free.any():
         return None
     coordinates, numbers = domain.coordinates(), np.flatnonzero(free)
     low, high = coordinates.min(axis=0), coordinates.max(axis=0)

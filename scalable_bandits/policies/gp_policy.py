@@ -349,10 +349,9 @@ class GaussianProcessPolicy(Policy):
     def propose(self, allowed: Mask | None = None) -> int:
         if self.kernel is not None:
             return super().propose(allowed)
-        pending, free = self._pending.numbers, None
-        if not self._domain.whole_box:
-            free = ~self.queried if allowed is None else allowed & ~self.queried
-            free[[*pending, *self._pending.excluded]] = False
+        pending = self._pending.numbers
+        free = ~self.queried if allowed is None else allowed & ~self.queried
+        free[[*pending, *self._pending.excluded]] = False
         first = first_point(self._domain, self._model.asked_of(pending), free, self.seed)
         return super().propose(allowed) if first is None else self._number(first)
 

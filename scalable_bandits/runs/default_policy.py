@@ -40,7 +40,7 @@ def policy_for(space_or_policy: Any, seed: int, minimize: bool) -> Policy:
     Raises
     ------
     ValueError, TypeError
-        If it is none of these, or the space is not valid, or a seed comes with a policy.
+        If it is none of these, the space is not valid or has no coordinates, or a seed comes with a policy.
     """
     if isinstance(space_or_policy, Policy):
         if seed != 0:
@@ -50,4 +50,7 @@ def policy_for(space_or_policy: Any, seed: int, minimize: bool) -> Policy:
     if not isinstance(space, Space):
         allowed = "a space, a dict of parameters, or a policy, such as GPEI(space)"
         checks.refuse("space_or_policy", space_or_policy, allowed)
+    if not space.has_coordinates:
+        allowed = "a policy with a kernel of the arms, such as GPEI(arms, Covariance(matrix)): none can be learned"
+        checks.refuse("space_or_policy", space, allowed)
     return default_policy(space, checks.integer("seed", seed, 0), minimize)

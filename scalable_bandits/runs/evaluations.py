@@ -37,6 +37,7 @@ class EvaluationPlan(NamedTuple):
 
     budget: int  # number of evaluations that end (values and final failures), those of earlier processes included
     told: int = 0  # number of values told by earlier processes
+    known: int = 0  # number of values from before the run, which are not part of the budget
     parallel: int | None = None  # number of evaluations in flight; None for the executor's slots, which may change
     retries: int = 0  # number of times that a failed evaluation is tried again
     seconds: float | None = None  # time after which no evaluation begins; None for no limit
@@ -110,7 +111,7 @@ class EvaluationLoop:
         self._began: dict[str, float] = {}  # times at which running calls began, by key
         self._due: dict[str, float] = {}  # times at which running calls have taken too long, by key
         self._interrupted: dict[int, deque[Ticket]] = {}  # tickets of earlier processes to be run again, by candidate
-        self._values = plan.told  # number of values, earlier ones included
+        self._values = plan.told + plan.known  # number of values, earlier ones included
         if stored is not None:
             self._resume_tickets(stored.failures, None if stored.observed is None else Counter(stored.observed))
         self._failed_before = sum(ticket.gone for ticket in self.tickets.values())

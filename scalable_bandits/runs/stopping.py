@@ -5,6 +5,7 @@ A rule is a function of a `RunView`: no further evaluation begins once it is tru
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import width
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.confidence_policy import practical_width
+from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.runs.view import RunView
 from scalable_bandits.specification import function_name
@@ -81,7 +83,7 @@ class RegretBelow:
     bound of the recommended point (`policy.best()`). With a given kernel the width of the bounds is that of Flynn &
     Reeb 2024: if the norm of f is at most B and the noise R-sub-Gaussian, the regret of the recommended point is at
     most `eps` with probability 1 - delta. Without a kernel (or with ``refit=``) it is an estimate: the width is the one
-    with which a learned model is played, about 2.
+    with which a learned model is played, about 2, and no run ends before ten points have been measured.
 
     On finite spaces the largest bound is exact; on a box and a `SearchSpace` it is the largest that the search for it
     finds.
@@ -118,7 +120,7 @@ class RegretBelow:
         """Raise ValueError unless the policy has a model of a fixed function, and the norm is known where it counts."""
         fixed = isinstance(policy, GaussianProcessPolicy) and not policy.engines and not policy.prior_kernel.epsilon
         if not isinstance(policy, GaussianProcessPolicy) or not fixed or policy.engine == "sketched":
-            allowed = "rules without RegretBelow: it needs a policy with one exact posterior of a fixed function"
+            allowed = "other rules, or a policy with one exact posterior of a fixed function, such as GPEI"
             checks.refuse("stop", f"{self} with {type(policy).__name__}", allowed)
         if not _learns(policy) and self._norm(policy) is None:
             allowed = "RegretBelow(eps, rkhs_norm=B), where the kernel is given: the policy has no bound B on the norm"
@@ -137,6 +139,9 @@ class RegretBelow:
         assert isinstance(policy, GaussianProcessPolicy)
         delta = policy.delta if self.delta is None else self.delta
         if _learns(policy):
+            values = policy.model.averages()[1]
+            if len(values) < FIRST or values.min() == values.max():  # nothing to learn the scale of y from
+                return math.inf
             factor = practical_width(policy.domain, policy.rounds + 1, delta)
         else:
             norm = self._norm(policy)

@@ -50,8 +50,8 @@ def _sequence(given: Any) -> Any:
 
 
 def _callables(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
-    if not isinstance(value, tuple) or not all(map(callable, value)):
-        checks.refuse(field.name, value, "a function of the run, or several")
+    if not isinstance(value, tuple) or not all(callable(each) and not isinstance(each, type) for each in value):
+        checks.refuse(field.name, value, "a function of the run, or several; of a class an instance: NoImprovement(20)")
 
 
 @attrs.define(kw_only=True)
@@ -225,8 +225,9 @@ class Playing:
             observed = store.read(self._earlier, names=["candidate"])["candidate"].tolist()
             stored = Stored(TicketLog(store), tuple(store.failures), observed)
             store.plan(max(run.budget + self._earlier, len(self._ys)))
+        timeout = None if isinstance(run.function, Command) else run.timeout  # which ends its program itself
         plan = EvaluationPlan(
-            run.budget, len(self._ys) - self._earlier, run.parallel, run.retries, run.seconds, run.timeout
+            run.budget, len(self._ys) - self._earlier, self._earlier, run.parallel, run.retries, run.seconds, timeout
         )
         name = function_name(run.function).rpartition(":")[2].rpartition(".")[2]
         interrupted = False
@@ -241,6 +242,8 @@ class Playing:
                 after_end=self._after_end, interrupts=interrupts,
             )  # fmt: skip
             self._loop = loop
+            if loop.ended and len(self._ys) > self._earlier:  # a run that a rule ended before does not go on
+                self._look_at_rules(self._view(Ended(self._xs[-1], self._ys[-1])))
             try:
                 with self._bar(executor) as self._advance:
                     loop.run()
@@ -282,14 +285,24 @@ class Playing:
     def _after_end(self) -> None:
         """Advance the bar, and call the callbacks and the stopping rules."""
         ended = self._last
-        best = None if self._best < 0 else Measured(self._xs[self._best], self._ys[self._best])
+        best = self._best_measured()
         self._advance(1, "" if best is None else f"best {best.y:.6g}")
-        view = RunView(
-            self._loop.ended, ended.x, ended.y, ended.error, best, self._since_best, self._policy,
-            time.monotonic() - self._began,
-        )  # fmt: skip
+        view = self._view(ended)
         for callback in self._run.callbacks:
             callback(view)
+        self._look_at_rules(view)
+
+    def _best_measured(self) -> Measured | None:
+        return None if self._best < 0 else Measured(self._xs[self._best], self._ys[self._best])
+
+    def _view(self, ended: Ended) -> RunView:
+        return RunView(
+            self._loop.ended, ended.x, ended.y, ended.error, self._best_measured(), self._since_best, self._policy,
+            time.monotonic() - self._began,
+        )  # fmt: skip
+
+    def _look_at_rules(self, view: RunView) -> None:
+        """Let no evaluation begin any more if a rule says so."""
         if self._stopped_by is None:
             self._stopped_by = next((name_of(rule) for rule in self._run.stop if rule(view)), None)
             self._loop.stopped = self._stopped_by is not None

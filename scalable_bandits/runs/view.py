@@ -30,7 +30,7 @@ class RunView:
     since_best
         Number of evaluations that have ended since the best observation was made.
     policy
-        Policy of the run. Callbacks may ask it (`best`, `posterior`), but not tell it.
+        Policy of the run. Callbacks may call `best` and `posterior`; they must not call `ask`, `tell` or `abandon`.
     seconds
         Time since the call began.
     """

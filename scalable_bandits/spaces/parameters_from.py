@@ -48,6 +48,9 @@ def to_parameter(name: str, given: Any) -> Parameter:
             return _from_scipy(given)
         if type(given).__module__.startswith("optuna."):
             return _from_optuna(given)
+        if isinstance(given, tuple) and len(given) == 2 and all(type(end) in (int, float) for end in given):
+            low, high = given  # the notation of a range in other packages
+            checks.refuse("values", given, f"Real({low}, {high}) for a range, [{low}, {high}] for two values")
         if isinstance(given, list | tuple | range | np.ndarray):
             return _from_list(list(given))
     except (ValueError, TypeError) as error:

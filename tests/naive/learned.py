@@ -19,6 +19,8 @@ def declustered(xs, sides):
 def half_ranked(ys, weights):
     """z of every y: exact on the better half, by ranks on the worse one, then standardised; all by weights."""
     total = sum(weights)
+    if len(set(ys)) == 1:
+        return [0.0] * len(ys)
 
     def rank(y):
         pairs = list(zip(ys, weights, strict=True))

@@ -267,6 +267,54 @@ def test_fits_and_searches_have_one_thread_of_blas(monkeypatch):
             assert set(seen) == {1}
 
 
+def test_a_value_lifts_a_failure():
+    policy, other = sb.GPEI(BOX), sb.GPEI(BOX)
+    for each in (policy, other):
+        told(each, 15)
+    policy.tell_failure([0.5, 0.2])
+    for each in (policy, other):
+        each.tell([0.5, 0.2], 0.8)
+    np.testing.assert_array_equal(policy.posterior([0.6, 0.2]), other.posterior([0.6, 0.2]))
+
+
+def test_what_a_failure_is_worth_does_not_depend_on_when_it_is_asked():
+    """Beyond 200 observations fits are rare, and the worst value may come in between."""
+    found = []
+    for look in (True, False):
+        policy = sb.GPEI(BOX, noise=0.1)
+        told(policy, 211)
+        policy.tell_failure([0.5, 0.2])
+        for y in (0.3, -30.0):
+            if look:
+                policy.best()
+            policy.tell([2.5, 0.2 + 0.001 * y], y)
+        found.append(policy.posterior([0.5, 0.21]))
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("value", [0.1, 1.0, -1e6])
+def test_a_constant_is_recognised_despite_rounding(value):
+    policy = sb.GPEI(BOX)
+    policy.tell(BOX.candidates(12, 0).points(), [value] * 12)
+    mean, deviation = policy.posterior([0.0, 0.1])
+    assert mean == pytest.approx(value)
+    assert 1e-6 < deviation < 1.0
+
+
+def test_first_points_are_neither_repeated_nor_taken_from_what_is_pending():
+    usual = sb.GPEI(BOX).ask(8)
+    policy = sb.GPEI(BOX)
+    policy.tell_failure(usual[3])
+    assert not (policy.ask(6) == usual[3]).all(axis=1).any()
+    policy = sb.GPEI(BOX)
+    asked = policy.ask(3)
+    policy.abandon(asked[0])
+    assert not (policy.ask() == asked[1:]).all(axis=1).any()
+    policy = sb.GPEI(BOX)
+    policy.tell(usual[[1, 4, 5]], [1.0, 2.0, 3.0])
+    assert len(np.unique(np.concatenate([policy.ask(6), usual[[1, 4, 5]]]), axis=0)) == 9
+
+
 # ---- beyond the reach of an exact model
 
 

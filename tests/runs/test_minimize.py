@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -621,6 +622,54 @@ class TestStored:
         assert len(found.failed) == len(whole.failed) == 6
         if parallel is None:
             same(found, whole)
+
+
+def test_a_run_that_a_rule_ended_does_not_go_on(tmp_path: Any) -> None:
+    found = [
+        sb.minimize(lambda x: 1.0, sb.Box([[0, 1]] * 2), 30, stop=sb.NoImprovement(k), store=tmp_path / "run")
+        for k in (5, 5, 5, 7)
+    ]
+    assert [len(each) for each in found] == [6, 6, 6, 8]
+    assert [each.stopped_by for each in found] == ["NoImprovement(k=5)"] * 3 + ["NoImprovement(k=7)"]
+
+
+def test_arms_have_no_default_policy() -> None:
+    with pytest.raises(
+        ValueError, match=r"^space_or_policy: got Arms\(.*; allowed: a policy with a kernel of the arms"
+    ):
+        sb.maximize(lambda arm: 1.0, sb.Arms(5), 8)
+
+
+def test_a_rule_is_no_class() -> None:
+    with pytest.raises(
+        ValueError, match=r"^stop: got .*; allowed: a function of the run, or several; of a class an inst"
+    ):
+        sb.minimize(bowl, sb.Box([[0, 1]] * 2), 8, stop=sb.NoImprovement)
+
+
+def test_a_learned_bound_waits_for_values_to_learn_from() -> None:
+    found = sb.minimize(lambda x: 1e5 * float((x[0] - 0.3) ** 2), sb.Box([[0, 1]] * 2), 30, stop=sb.RegretBelow(1000.0))
+    assert len(found) >= 10
+
+
+def test_failures_after_earlier_values_do_not_end_the_run() -> None:
+    def broken(x: np.ndarray) -> float:
+        raise MemoryError
+
+    earlier = sb.minimize(bowl, sb.Box([[0, 1]] * 2), 11)
+    found = sb.minimize(broken, sb.Box([[0, 1]] * 2), 12, warm_start=earlier)
+    assert (len(found.failed), found.earlier) == (12, 11)
+
+
+def test_a_function_that_exits_has_failed() -> None:
+    def exits(x: np.ndarray) -> float:
+        if x[0] > 0.5:
+            sys.exit(2)
+        return bowl(x)
+
+    found = sb.minimize(exits, sb.Box([[0, 1]] * 2), 8)
+    assert len(found) + len(found.failed) == 8
+    assert all("SystemExit" in ticket.error for ticket in found.failed)
 
 
 def test_ctrl_c_while_a_program_is_started_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:

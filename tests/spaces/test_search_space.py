@@ -352,6 +352,7 @@ def test_configuration_spaces():
         (lambda: sb.Ordinal([1, 1.0]), r"^values: .*; 1\.0 is there twice"),
         (lambda: sb.Categorical([[1], [2]]), r"^values: got \[1\]; allowed: values that can be compared and hashed"),
         (lambda: sb.Categorical([1, np.nan]), "^values: got nan; allowed: values that can be compared"),
+        (lambda: sb.SearchSpace({"a": (0, 1.5)}), r"^parameter 'a': values: .*; allowed: Real\(0, 1\.5\) for a range"),
         (lambda: sb.Categorical({"a", "b"}), "^values: got .*; allowed: a list of values [(]a set or a dict"),
         (lambda: sb.Boolean(when={"b": {"x", "y"}}), "^when, 'b': got .*; allowed: a value or a list of values; a set"),
         (lambda: sb.SearchSpace({"a": {"type": "real", "low": 0}}), "^parameter 'a': high: got 'nothing'; allowed"),

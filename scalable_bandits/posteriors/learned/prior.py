@@ -169,6 +169,9 @@ class LearnedPrior(Stateful):
 
     def add(self, point: int, y: float, noise_variance: float) -> None:
         """Add an observation of y at a point, by number, with a noise variance in squared units of y (if known)."""
+        if point in self.failed:  # it did not fail this time
+            self.failed = [other for other in self.failed if other != point]
+            self._built = -1
         self.numbers.append(point)
         self.ys.append(y)
         self.variances.append(noise_variance)
@@ -210,7 +213,7 @@ class LearnedPrior(Stateful):
         for i in self._kept(count):
             found.add(*self.scaled(i))
         for point in self.failed:
-            found.add(point, self.worst, FAILURE_NOISE)
+            found.add(point, self._worst(count), FAILURE_NOISE)
         return found, count
 
     def grow(self) -> range | None:
@@ -233,10 +236,10 @@ class LearnedPrior(Stateful):
         order = np.argsort(-np.array(self.ys), kind="stable")[: 4 * count]
         return np.array(list(dict.fromkeys(self.numbers[i] for i in order))[:count], dtype=np.int64)
 
-    @property
-    def worst(self) -> float:
-        """Smallest value observed, in units of z; 0 without observations."""
-        return float(self.transform(np.array([min(self.ys)]))[0]) if self.ys else 0.0
+    def _worst(self, count: int) -> float:
+        """Return the smallest of the first values (all, if there was no fit), in units of z; 0 without observations."""
+        first = self.ys[:count] or self.ys
+        return float(self.transform(np.array([min(first)]))[0]) if first else 0.0
 
     def _next(self, count: int) -> int:
         return count + self._every if self._every is not None else next_milestone(count)

@@ -64,7 +64,7 @@ class Linear(Transform):
 
 def standardized(y: Floats) -> Linear:
     """Return the function that makes the average of values y (n,) 0 and their standard deviation 1."""
-    return Linear(float(y.mean()), float(y.std()) or 1.0)
+    return Linear(float(y.mean()), 1.0 if y.min() == y.max() else float(y.std()) or 1.0)
 
 
 def half_ranked(y: Floats, weights: Floats) -> Transform:
