@@ -239,7 +239,8 @@ def test_milestones():
     growth = np.diff(found) / found[:-1]
     large = np.array(found[:-1]) >= 200
     assert (growth[large] <= 0.1).all()
-    assert (growth[large] > 0.095).all()
+    assert (growth[large] > 0.065).all()
+    assert max(np.diff(found)) == 200
     assert len(found) < 75
 
 
@@ -350,6 +351,18 @@ def test_approximate_beside_exact(reach, monkeypatch):
     assert np.abs(found[0] - mean)[good].max() < 0.1 * truth.std()
     assert np.median(found[1][good] / deviation[good]) > 0.9
     assert approximate.best().mean == pytest.approx(exact.best().mean, abs=0.01)
+
+
+def test_weights_beyond_its_reach(reach):
+    """Nearly those that all observations would give, but for a factor."""
+    prior, x = LearnedPrior(BOX, False, None, None, None), BOX.candidates(240, 0).array.copy()
+    x[:120] = [0.5, 0.2] + 0.01 * (x[:120] - [1.0, 0.25])  # half of them at one place
+    x = x[np.random.default_rng(0).permutation(240)]
+    for i in range(240):
+        prior.add(i, 0.0, 0.0)
+    found = prior._weights(240, lambda numbers: x[numbers])
+    exact = np.array(naive.declustered(x.tolist(), [4.0, 0.5]))
+    assert np.corrcoef(np.log(found), np.log(exact))[0, 1] > 0.98
 
 
 def test_approximate_models_have_the_best_and_an_even_share_of_the_others(reach):

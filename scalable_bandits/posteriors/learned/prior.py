@@ -52,8 +52,8 @@ class ApproximateModel(UserWarning):
 
 
 def next_milestone(n: int) -> int:
-    """Return the number of observations at the milestone after one at n: a tenth more."""
-    return n + max(1, n // 10)
+    """Return the number of observations at the milestone after one at n: a tenth more, at most a tenth of `REACH`."""
+    return n + max(1, min(n, REACH) // 10)
 
 
 def standard_kernel(space: Space) -> Kernel:
@@ -320,13 +320,19 @@ class LearnedPrior(Stateful):
 
         Else the observations around a local maximum are soon the better half, and the rest of the function is lost
         from sight. In many coordinates points are never dense, and to see small differences near the best ones pays.
+        Beyond the reach of an exact model, the points are counted among some, spread evenly over time.
         """
         if len(self._sides) > DECLUSTERED:
             return np.ones(count)
         x = coordinates(np.array(self.numbers[:count])) / self._sides
-        near = np.empty((count, count))
-        RBF(NEAR * LENGTHSCALE * math.sqrt(len(self._sides))).fill(x, x, near)
-        return np.asarray(1.0 / near.sum(axis=1))
+        kernel, found = RBF(NEAR * LENGTHSCALE * math.sqrt(len(self._sides))), np.empty(count)
+        some = x[np.linspace(0, count - 1, min(count, REACH)).astype(np.int64)]
+        for start in range(0, count, REACH):
+            block = x[start : start + REACH]
+            near = np.empty((len(block), len(some)))
+            kernel.fill(block, some, near)
+            found[start : start + REACH] = 1.0 / np.maximum(near.sum(axis=1), 1.0)
+        return found
 
     def _adopt(self, fit: Fit | None, coordinates: Callable[[Indices], Floats]) -> None:
         """Make a fit the present one."""
