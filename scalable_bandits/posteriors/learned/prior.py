@@ -41,8 +41,8 @@ NOISE, NOISE_RANGE = LogNormal(math.exp(-8.0), 4.0), (1e-8, 1.0)
 REACH = 2000  # largest number of observations of an exact model
 BEST = 1 / 3  # share of the best observations among those that the approximate model keeps
 # Noise variance of the worst value where the function failed: good ones nearby outweigh it. With 1e-6, fewer
-# evaluations fail where the optimum is at the edge of a region that fails (a quarter, not four fifths, in two coordinates), but
-# what is found is no better there, and far worse where evaluations fail by accident.
+# evaluations fail where the optimum is at the edge of a region that fails (in two coordinates a quarter of the later
+# ones, not four fifths), but what is found is no better, and far worse where evaluations fail by accident.
 FAILURE_NOISE = 0.01
 EVERY = 200  # largest number of observations with a fit after each
 DECLUSTERED = 2  # largest number of coordinates of a space whose observations count by the space around them
