@@ -52,14 +52,20 @@ class Programs:
         return type(self), ()  # another process has its own
 
     def start(self, words: Sequence[str]) -> subprocess.Popen[str]:
-        """Start a program; Ctrl-C waits until it is among those that will be ended."""
+        """Start a program; Ctrl-C waits until it is known, and ends it then."""
         main = threading.current_thread() is threading.main_thread()
-        with self.shield() if main else nullcontext():
-            process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                errors="replace", start_new_session=True,
-            )  # fmt: skip
-            self._add(process)
+        try:
+            with self.shield() if main else nullcontext():
+                process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                    errors="replace", start_new_session=True,
+                )  # fmt: skip
+                self._add(process)
+        except KeyboardInterrupt:
+            self.end()
+            with process:  # closes its pipes
+                self.discard(process)
+            raise
         return process
 
     def _add(self, process: subprocess.Popen[str]) -> None:

@@ -688,7 +688,8 @@ def test_ctrl_c_while_a_program_is_started_ends_it(monkeypatch: pytest.MonkeyPat
     command = sb.Command("sh -c 'echo {k}; sleep 0.5'")
     found = sb.minimize(command, {"k": sb.Integer(0, 3)}, 4)
     assert (found.interrupted, len(found), len(started)) == (True, 2, 3)
-    assert started[2].wait(10.0) == -signal.SIGTERM
+    assert started[2].returncode == -signal.SIGTERM
+    assert started[2].stdout.closed
 
 
 class TestTimeout:
