@@ -7,6 +7,7 @@ with every task. A task reports its start; a second start means that the first w
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import queue
@@ -49,6 +50,12 @@ class FunctionPlugin(WorkerPlugin):
     def function(self) -> Any:
         """The function, loaded by the first task, which fails if that raises an error."""
         return cloudpickle.loads(self._pickled)
+
+    async def teardown(self, worker: Any) -> None:
+        """End the calls of a function with a method `end_calls`; Dask calls this at the end of a run or a worker."""
+        end_calls = getattr(self.__dict__.get("function"), "end_calls", None)
+        if end_calls is not None:
+            await asyncio.to_thread(end_calls)
 
 
 def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:

@@ -34,7 +34,16 @@ class CommandFailed(PlainError):
 
 
 class Programs:
-    """Programs that are running, in all threads of a run.
+    """Function of a setting that runs a command's program and returns its value, and ends programs that are running.
+
+    Its calls may be in several threads. A copy in another process has its own programs.
+
+    Parameters
+    ----------
+    command
+        The command.
+    timeout
+        Longest duration of a program in seconds, after which it is ended; None for no limit.
 
     Attributes
     ----------
@@ -42,16 +51,50 @@ class Programs:
         Function that makes a context whose end Ctrl-C waits for, in the main thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, command: Command, timeout: float | None = None):
+        self._command, self._timeout = command, timeout
         self.shield: Callable[[], AbstractContextManager[None]] = nullcontext
         self._running: list[subprocess.Popen[str]] = []
         self._guard = threading.Lock()
         self._ended = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), ()  # another process has its own
+        return type(self), (self._command, self._timeout)
 
-    def start(self, words: Sequence[str]) -> subprocess.Popen[str]:
+    def __call__(self, setting: dict[str, Any]) -> float:
+        """Run the command for a setting, and return the value that it prints.
+
+        Parameters
+        ----------
+        setting
+            Values of the parameters by name.
+
+        Raises
+        ------
+        CommandFailed
+            If the program cannot be started, takes too long, ends with another exit code than 0, or does not print a
+            value.
+        """
+        try:
+            process = self._start(self._command.words(setting))
+        except OSError as error:
+            raise CommandFailed(f"{self._command.command[0]}: {error.strerror}") from None
+        with process:  # closes its pipes
+            try:
+                output, errors = process.communicate(timeout=self._timeout)
+            except subprocess.TimeoutExpired:
+                end([process])
+                raise CommandFailed(f"TimeoutError: it took longer than {self._timeout:g} s") from None
+            except BaseException:  # Ctrl-C
+                end([process])
+                raise
+            finally:
+                self._discard(process)
+        if process.returncode:
+            raise CommandFailed(f"{_reason(process.returncode)}\n{_tail(errors)}".rstrip())
+        return self._command.value(output, errors)
+
+    def _start(self, words: Sequence[str]) -> subprocess.Popen[str]:
         """Start a program; Ctrl-C waits until it is known, and ends it then."""
         main = threading.current_thread() is threading.main_thread()
         try:
@@ -62,9 +105,9 @@ class Programs:
                 )  # fmt: skip
                 self._add(process)
         except KeyboardInterrupt:
-            self.end()
+            self.end_calls()
             with process:  # closes its pipes
-                self.discard(process)
+                self._discard(process)
             raise
         return process
 
@@ -74,13 +117,12 @@ class Programs:
         if self._ended:
             end([process])
 
-    def discard(self, process: subprocess.Popen[str]) -> None:
-        """Remove a program that has ended."""
+    def _discard(self, process: subprocess.Popen[str]) -> None:
         with self._guard:
             self._running.remove(process)
 
-    def end(self) -> None:
-        """End all of them, and any that is still added."""
+    def end_calls(self) -> None:
+        """End all programs, and any that is still started."""
         self._ended = True
         with self._guard:
             running = list(self._running)
@@ -184,48 +226,11 @@ class Command(Specification):
         return [_filled(word, values) for word in self.command]
 
     def __call__(self, setting: dict[str, Any]) -> float:
-        """Run the command for a setting, and return the value that it prints."""
-        return self.run(None, Programs(), setting)
+        """Run the command for a setting, and return the value that it prints; see `Programs`."""
+        return Programs(self)(setting)
 
-    def run(self, timeout: float | None, programs: Programs, setting: dict[str, Any]) -> float:
-        """Run the command for a setting, and return the value that it prints.
-
-        Parameters
-        ----------
-        timeout
-            Longest duration in seconds, after which the program is ended; None for no limit.
-        programs
-            Programs that are running, among which this one is while it runs.
-        setting
-            Values of the parameters by name.
-
-        Raises
-        ------
-        CommandFailed
-            If the program cannot be started, takes too long, ends with another exit code than 0, or does not print a
-            value.
-        """
-        try:
-            process = programs.start(self.words(setting))
-        except OSError as error:
-            raise CommandFailed(f"{self.command[0]}: {error.strerror}") from None
-        with process:  # closes its pipes
-            try:
-                output, errors = process.communicate(timeout=timeout)
-            except subprocess.TimeoutExpired:
-                end([process])
-                raise CommandFailed(f"TimeoutError: it took longer than {timeout:g} s") from None
-            except BaseException:  # Ctrl-C
-                end([process])
-                raise
-            finally:
-                programs.discard(process)
-        if process.returncode:
-            raise CommandFailed(f"{_reason(process.returncode)}\n{_tail(errors)}".rstrip())
-        return self._value(output, errors)
-
-    def _value(self, output: str, errors: str) -> float:
-        """Return the value in the last line of output."""
+    def value(self, output: str, errors: str) -> float:
+        """Return the value in the last line of output; CommandFailed, with the end of the errors, if there is none."""
         lines = output.strip().splitlines()
         if not lines:
             raise CommandFailed(f"no output: its last line is to be the value\n{_tail(errors)}".rstrip())

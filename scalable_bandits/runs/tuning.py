@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import time
@@ -163,7 +162,8 @@ class Playing:
         self._best = -1  # position of the best observation
         self._since_best = 0
         self._stopped_by: str | None = None
-        self._programs = Programs()
+        function = run.function
+        self._function = Programs(function, run.timeout) if isinstance(function, Command) else function
         if recording is not None:
             self._take_stored(recording.store)
         self._tell_earlier()
@@ -232,11 +232,12 @@ class Playing:
         name = function_name(run.function).rpartition(":")[2].rpartition(".")[2]
         interrupted = False
         with (
-            executing(run.on, self._function(), name, threads=None if run.parallel == 1 else run.parallel) as executor,
+            executing(run.on, self._function, name, threads=None if run.parallel == 1 else run.parallel) as executor,
             Interrupts() as interrupts,
         ):
             self._check(executor)
-            self._programs.shield = interrupts.shield
+            if isinstance(self._function, Programs):
+                self._function.shield = interrupts.shield
             loop = EvaluationLoop(
                 self._policy, executor, name, plan, stored=stored, on_end=self._note_end,
                 after_end=self._after_end, interrupts=interrupts,
@@ -252,14 +253,9 @@ class Playing:
                     raise
                 interrupted = True
             finally:
-                self._programs.end()
+                if isinstance(self._function, Programs):
+                    self._function.end_calls()
         return self._result(interrupted)
-
-    def _function(self) -> Callable[[Any], float]:
-        function = self._run.function
-        if isinstance(function, Command):
-            return functools.partial(function.run, self._run.timeout, self._programs)
-        return function
 
     def _check(self, executor: Execution) -> None:
         """Raise ValueError if the executor cannot end calls that take too long."""
