@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from scalable_bandits.kernels import Hyperparameter
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
 from scalable_bandits.spaces import SearchSpace, Space
 
 
@@ -26,7 +29,7 @@ class Beliefs(NamedTuple):
 
     parameters: tuple[Influence, ...]  # in the order of their influence
     output_scale: float  # standard deviation of f around its mean, in units of y
-    noise: float  # standard deviation of a measurement's noise, in units of y
+    noise: float  # standard deviation of a measurement's noise in the posterior, in units of y
     mean: float  # prior mean, in units of y; NaN if it is not constant
 
     def __str__(self) -> str:
@@ -34,36 +37,40 @@ class Beliefs(NamedTuple):
         return "\n".join([*map(str, self.parameters), facts])
 
 
-def influences(space: Space, hyperparameters: tuple[Hyperparameter, ...]) -> tuple[Influence, ...]:
+def influences(space: Space, kernel: Kernel, base: Floats) -> tuple[Influence, ...]:
     """Return the influence of each coordinate that has a lengthscale, the largest first.
 
     Parameters
     ----------
     space
         Space of the model.
-    hyperparameters
-        Values of the model's kernel.
+    kernel
+        Kernel of the model.
+    base
+        Coordinates (1, d) of the point at which one coordinate after the other is moved by its whole range.
     """
-    lengths = {p.dimension: p.value for p in hyperparameters if p.name == "lengthscale"}
-    shared = lengths.get(None)
+    lengths = {p.dimension: p.value for p in kernel.hyperparameters if p.name == "lengthscale"}
+    sides = space.side_lengths
     found = []
     for k in range(space.model_dimension):
-        length = lengths.get(k, shared)
+        length = lengths.get(k, lengths.get(None))
         if length is not None:
-            found.append(_influence(space, k, length))
+            side = 1.0 if sides is None or not sides[k] > 0.0 else float(sides[k])
+            found.append(_influence(space, k, length, _correlation(kernel, base, k, side)))
     return tuple(sorted(found, key=lambda each: -each.influence))
 
 
-def _influence(space: Space, k: int, length: float) -> Influence:
+def _correlation(kernel: Kernel, base: Floats, k: int, side: float) -> float:
+    """Return the prior correlation of f at a point and at the one a side away in coordinate k."""
+    other = base.copy()
+    other[0, k] += side
+    covariance = kernel.block(np.vstack([base, other]))
+    variance = math.sqrt(covariance[0, 0] * covariance[1, 1])
+    return float(covariance[0, 1]) / variance if variance else 1.0
+
+
+def _influence(space: Space, k: int, length: float, correlation: float) -> Influence:
     """Return the influence of one coordinate, given its lengthscale in units of the coordinate."""
-    sides = space.side_lengths
-    side = 1.0 if sides is None or not sides[k] > 0.0 else float(sides[k])
-    share = side / length
-    if k in space.unordered:
-        correlation = math.exp(-share)
-    else:
-        a = math.sqrt(5.0) * share
-        correlation = (1.0 + a + a * a / 3.0) * math.exp(-a)
     influence = math.sqrt(max(1.0 - correlation, 0.0))
     if not isinstance(space, SearchSpace):
         return Influence(f"x{k}", length, f"{length:.3g}", influence)

@@ -354,11 +354,11 @@ class Model(Stateful):
 
     def describe(self) -> Beliefs:
         """Return what the model believes of the function: lengthscales, scale, noise and mean, in the user's units."""
-        hyperparameters, constant = self.kernel.hyperparameters, self.constant_mean
+        constant, base = self.constant_mean, self.domain.space.encode(self.domain.sample(0)[:1])
         unit = 1.0 if self.learned is None else self.learned.transform.scale
-        variance = float(self.kernel.diagonal(self.domain.space.encode(self.domain.sample(0)[:1]))[0])
+        variance = float(self.kernel.diagonal(base)[0])
         mean = math.nan if constant is None else float(self.in_units(np.array([constant]), np.zeros(1))[0][0])
-        found = influences(self.domain.space, hyperparameters)
+        found = influences(self.domain.space, self.kernel, base)
         noise = self._regularization if self.learned is None else self.learned.noise
         return Beliefs(found, variance**0.5 * unit, noise**0.5 * unit, self.prior.direction * mean)
 

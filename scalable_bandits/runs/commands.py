@@ -24,7 +24,7 @@ from scalable_bandits.spaces import Space
 from scalable_bandits.specification import Specification, nearest
 
 PLAIN = re.compile(r"[\w@%+=:,./{}-]+")  # words that need no quotes, and names in braces
-SHELL = frozenset(["&", "&&", "|", "||", ";", ">", ">>", "<"])  # words that mean something to a shell alone
+SHELL = re.compile(r"&|&&|\|\|?|;|[0-9&]?[<>].*")  # words that mean something to a shell alone
 TAIL_LINES, TAIL_CHARACTERS = 20, 2000  # of a failed command's errors that are kept
 GRACE_SECONDS = 2.0  # between asking a program to end and killing it
 
@@ -209,7 +209,7 @@ class Command(Specification):
             checks.refuse("space", type(space).__name__, "a SearchSpace: a command is given values by name")
         known: dict[str, Any] = dict(zip(space.names, space.kinds, strict=True))  # type: ignore[attr-defined]
         for word in self.command:
-            if word in SHELL:
+            if SHELL.fullmatch(word):
                 checks.refuse("command", word, f"words of one program; or a shell: sh -c '... {word} ...'")
         for name in self.names:
             if name not in known:

@@ -122,7 +122,7 @@ class TuningRun:
         """Evaluate, from the beginning or from where the run of a store ended."""
         try:
             return Playing(self).play() if store is None else self._play_recorded(store, durability)
-        except NotANumber:  # a mistake in the function: once it is mended, the policy is as fresh as before
+        except NotANumber:  # a mistake in the function: without warm_start, the policy is as fresh as before
             self.policy.abandon()
             raise
 

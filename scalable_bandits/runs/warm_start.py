@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.spaces import Space
+from scalable_bandits.spaces.choices import Choice
+from scalable_bandits.spaces.parameters import Parameter
 from scalable_bandits.specification import nearest
 
 ALLOWED = (
@@ -75,7 +78,7 @@ def _columns(table: Any) -> list[str] | None:
 
 
 def _rows(table: Any, space: Space) -> tuple[list[dict[str, Any]], Any]:
-    """Return the settings in a table's rows, and its values."""
+    """Return the settings in a table's rows that have a value, and the values."""
     columns = _columns(table) or []
     if not space.named:
         checks.refuse("warm_start", f"a table with columns {columns}", "points and values: the space has no names")
@@ -88,5 +91,18 @@ def _rows(table: Any, space: Space) -> tuple[list[dict[str, Any]], Any]:
     if not value:
         allowed = f"one column besides the parameters, or one named {' or '.join(map(repr, VALUE_NAMES))}"
         checks.refuse("warm_start", f"a table with other columns {others}", allowed)
-    rows = zip(*(np.asarray(table[name]).tolist() for name in names), strict=True)
-    return [dict(zip(names, row, strict=True)) for row in rows], np.asarray(table[value[0]])
+    kinds: Sequence[Parameter] = space.kinds  # type: ignore[attr-defined]
+    y = np.asarray(table[value[0]])
+    measured = [each == each for each in y.tolist()]  # an evaluation that failed has NaN
+    if not any(measured):
+        checks.refuse("warm_start", "a table without a value", "one with at least one evaluation that did not fail")
+    rows = zip(*(_values(table[name], kind) for name, kind in zip(names, kinds, strict=True)), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in itertools.compress(rows, measured)], y[measured]
+
+
+def _values(column: Any, kind: Parameter) -> list[Any]:
+    """Return a column as values of a parameter: None, if that is one, is NaN in a table that was read from a file."""
+    values = np.asarray(column).tolist()
+    if isinstance(kind, Choice) and None in kind.values:
+        return [None if value != value else value for value in values]
+    return values

@@ -231,6 +231,7 @@ class TestRefused:
             ({"line": "./train {depth} {rate}"}, "one with {kind} in it"),
             ({"line": "./train {depth:03d} {rate} {kind}"}, "command: got '{depth:03d}'"),
             ({"line": "./train {depth} {rate} {kind} | tail -1"}, "command: got '|'.*sh -c"),
+            ({"line": "./train {depth} {rate} {kind} 2>/dev/null"}, "command: got '2>/dev/null'.*sh -c"),
             ({"line": "./train {depth"}, "command: got '{depth'"),
             ({"line": "./train 'open"}, "No closing quotation"), ({"line": ""}, "command: got ''"),
             ({"budget": 0}, "--budget"), ({"more": ("--timeout", 0)}, "timeout: got 0.0"),

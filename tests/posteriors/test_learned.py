@@ -486,3 +486,10 @@ def test_beliefs_of_a_given_kernel():
     beliefs = policy.model.describe()
     assert (beliefs.output_scale, beliefs.noise, beliefs.mean) == pytest.approx((2.0, 0.1, 3.0))
     assert [each.lengthscale for each in beliefs.parameters] == [1.0, 0.2]
+
+
+def test_influence_is_that_of_the_kernel():
+    """1 minus the correlation of the two ends of a side, as a root: here of side 2 and lengthscale 3, and of side 1."""
+    policy = sb.GPEI(sb.Box([[1.0, 3.0], [0.0, 1.0]]), 2.0 * sb.RBF((3.0, 0.5)), noise=0.1, regularization=0.01)
+    found = {each.name: each.influence for each in policy.model.describe().parameters}
+    assert found == pytest.approx({"x0": (1 - np.exp(-2 / 9)) ** 0.5, "x1": (1 - np.exp(-2.0)) ** 0.5})

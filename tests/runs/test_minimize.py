@@ -1,5 +1,7 @@
 """`minimize` and `maximize`: arguments, failures, callbacks, rules, Ctrl-C, earlier observations, results."""
 
+import io
+import math
 import os
 import signal
 import subprocess
@@ -506,6 +508,25 @@ class TestWarmStart:
         arms = sb.GPEI(sb.Arms(5), sb.Covariance(np.eye(5) + 0.5))
         assert sb.maximize(float, arms, 3, warm_start=([3, 4], [3.0, 4.0])).x[:2].tolist() == [3, 4]
 
+    @pytest.mark.parametrize("from_file", [False, True])
+    def test_of_the_table_of_a_result(self, from_file: bool) -> None:
+        """Without the evaluations that failed, with None as a value, and parameters that do not always exist."""
+        space = sb.SearchSpace(
+            {
+                "kind": sb.Categorical(["a", None]), "flag": sb.Boolean(), "k": sb.Integer(1, 9),
+                "depth": sb.Integer(1, 5, when={"kind": "a"}), "o": sb.Ordinal([1, None], when={"flag": True}),
+            }
+        )  # fmt: skip
+        first = sb.minimize(lambda x: x["k"] if x["k"] != 3 else math.nan, space, 20)
+        assert first.failed
+        table = first.table()
+        if from_file:
+            table = pd.read_csv(io.StringIO(table.to_csv(index=False)))
+        found = sb.minimize(lambda x: 0.0, space, 1, warm_start=table)
+        assert found.earlier == len(first.x)
+        assert found.x[:-1] == first.x
+        assert found.y[:-1].tolist() == first.y.tolist()
+
     def test_counts_as_the_best(self) -> None:
         seen: list[sb.RunView] = []
         found = sb.minimize(loss, SPACE, 3, warm_start=(X, [-9.0, 5.0]), callbacks=seen.append)
@@ -541,7 +562,8 @@ class TestWarmStart:
             (pd.DataFrame(RECORDS).rename(columns={"depth": "dept"}), "the column 'depth'.*did you mean 'dept'"),
             (pd.DataFrame(RECORDS).assign(more=1.0), "columns .*loss.*'more'.*one named 'value'"),
             (pd.DataFrame(RECORDS).drop(columns="loss"), "other columns"),
-            (7, "got 7; allowed: a pair"), ([], "allowed: a pair"),
+            (pd.DataFrame(RECORDS).assign(loss=np.nan), "without a value'; allowed: one with"),
+            (7, "got 7; allowed: a pair"), ([], "allowed: a pair"), (([], []), "x: got"),
         ],
         ids=str,
     )  # fmt: skip
