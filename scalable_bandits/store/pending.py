@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,15 @@ class Proposals(NamedTuple):
 
 
 NO_PROPOSALS = Proposals({}, 0)
+
+
+def remaining(pending: Sequence[int], candidates: Iterable[int]) -> list[int]:
+    """Return the pending candidates without those that observations were told of, each of which settles one."""
+    left = list(pending)
+    for candidate in candidates if left else ():
+        if candidate in left:
+            left.remove(candidate)
+    return left
 
 
 def encode(pending: Sequence[int], proposals: Proposals, dimension: int) -> bytes:

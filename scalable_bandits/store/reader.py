@@ -309,6 +309,4 @@ class StoredRun:
         if count > skip:
             self._rows.extend({name: array[skip:] for name, array in rows.items()}, count - skip)
         if self.pending and "candidate" in rows:
-            for candidate in rows["candidate"].tolist():
-                if candidate in self.pending:
-                    self.pending.remove(candidate)
+            self.pending = pendings.remaining(self.pending, rows["candidate"].tolist())

@@ -71,7 +71,9 @@ def _renew_logs(store: RunWriter, found: Scan) -> None:
         elif contents.torn or any(isinstance(item, Gap) for item in contents.items):
             text = f"a torn tail of {contents.torn} bytes was cut from {file}"
             if name == ROUNDS:
-                store._replace_log(name, store._first_frames(store.chunks.whole, closed=store.orderly))
+                store._replace_log(
+                    name, store._first_frames(store.chunks.whole, store.rows(), store.pending, store.orderly)
+                )
                 store.repairs.append(f"{text}; {len(store)} rounds are there")
             else:
                 store._replace_log(name, list(map(Entry.of, contents.valid())))

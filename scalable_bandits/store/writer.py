@@ -307,17 +307,15 @@ class RunWriter(StoredRun):
                 self._old_logs.pop()
             self.location.commit_transaction()
 
-    def _first_frames(self, in_chunks: int, start: int = 0, closed: bool = False) -> list[Entry]:
-        """Return the first frames of a journal after `in_chunks` rounds: failures, and the logged rows from `start`."""
-        entries = [Entry(Kind.START, in_chunks, self._pending())]
-        if self._logged > start:
-            rows = self._rows.view(start, self._logged)
-            entries.append(Entry(Kind.ROWS, in_chunks, self._rows.encode(rows)))
-            entries.append(Entry(Kind.PENDING, in_chunks + self._logged - start, self._pending()))
+    def _first_frames(self, in_chunks: int, rows: Rows, pending: list[int], closed: bool = False) -> list[Entry]:
+        """Return the first frames of a journal after `in_chunks` rounds: rows, what is pending after them, failures."""
+        encoded, stop = pendings.encode(pending, self.proposals, self.dimension), in_chunks + len(rows)
+        entries = [Entry(Kind.START, in_chunks, encoded)]
+        if len(rows):
+            entries.append(Entry(Kind.ROWS, in_chunks, rows.encode(rows.view())))
+            entries.append(Entry(Kind.PENDING, stop, encoded))
         entries += [Entry(Kind.FAILURE, each.rounds, failures.encode(each, None)) for each in self.failures]
-        if closed:
-            entries.append(Entry(Kind.CLOSED, in_chunks + max(self._logged - start, 0), self._pending()))
-        return entries
+        return entries + ([Entry(Kind.CLOSED, stop, encoded)] if closed else [])
 
     def _replace_log(self, name: str, entries: Sequence[Entry]) -> None:
         """Replace a log by its next generation."""
@@ -332,6 +330,7 @@ class RunWriter(StoredRun):
         """Write the whole chunks in the held and `count` fresh rows; return the number of fresh rows written."""
         held = len(self._rows)
         whole = (held + count) // self.chunk * self.chunk
+        told = [] if fresh is None or "candidate" not in fresh else fresh["candidate"][: whole - held].tolist()
         if fresh is None:
             pieces = [self._rows.view(0, whole)]
         else:
@@ -341,13 +340,13 @@ class RunWriter(StoredRun):
             pieces.append({name: fresh[name][joint : whole - held] for name in fresh})
         with store_errors(self.location.name, "writing a chunk"):
             self._check_there()
-            self._write_chunks(pieces, whole, self._rows.after(min(whole, held)))
+            self._write_chunks(pieces, whole, told)
         self._finish_commit()
         self._flushed = time.monotonic()
         return max(whole - held, 0)
 
-    def _write_chunks(self, pieces: Sequence[Columns], count: int, rest: Rows) -> None:
-        """Write and commit whole chunks, after which the rows `rest` are held; if this raises, nothing has changed."""
+    def _write_chunks(self, pieces: Sequence[Columns], count: int, told: Sequence[int]) -> None:
+        """Write and commit whole chunks of held rows, and of fresh ones of the candidates `told`; all or nothing."""
         tables: list[digests.Digests] = []
 
         def digest() -> None:
@@ -356,14 +355,15 @@ class RunWriter(StoredRun):
         self._arrays.write(self.chunks.whole, pieces, count, digest)
         table = np.concatenate(tables)
         self._logs[DIGESTS].append(Entry(Kind.DIGESTS, self.chunks.whole // self.chunk, digests.encode(table)))
-        in_chunks, logged, journal = self.chunks.whole + count, max(self._logged - count, 0), self._logs[ROUNDS]
+        rest, pending = self._rows.after(min(count, len(self._rows))), pendings.remaining(self.pending, told)
+        in_chunks, journal = self.chunks.whole + count, self._logs[ROUNDS]
         overlaps = bool(self._journal_overlaps or self._logged or self._logged_pending or self.pending)
-        following = self._next_journal(journal, in_chunks, count) if overlaps else None
-        logs = {**self._logs, ROUNDS: following or journal}
-        chain = digests.chain(table, self._record.chain)
+        following = self._next_journal(journal, in_chunks, rest, pending) if overlaps else None
+        logged = len(rest) if following else max(self._logged - count, 0)
+        logs, chain = {**self._logs, ROUNDS: following or journal}, digests.chain(table, self._record.chain)
         record = self._next_record(logs, in_chunks + logged, rounds=in_chunks, chain=chain, tail=())
         earlier = [*self._old_logs, journal] if following else self._old_logs
-        logged_pending = list(self.pending) if following else self._logged_pending
+        logged_pending = pending if following else self._logged_pending
         known = self.chunks.digests_with(table)
         self._record_uncertain = True
         try:
@@ -380,11 +380,11 @@ class RunWriter(StoredRun):
         self._record_uncertain = False
         self._acknowledge(in_chunks + logged)
 
-    def _next_journal(self, journal: Log, in_chunks: int, count: int) -> Log | None:
-        """Return a journal after `in_chunks` rounds in whole chunks, `count` of them new; None if it cannot be made."""
+    def _next_journal(self, journal: Log, in_chunks: int, rest: Rows, pending: list[int]) -> Log | None:
+        """Return a journal after `in_chunks` rounds in whole chunks, with the rest; None if it cannot be made."""
         with suppress(OSError):  # the old journal remains valid, and the next chunk tries again
             following = journal.next_generation()
-            following.create(self._first_frames(in_chunks, count))
+            following.create(self._first_frames(in_chunks, rest, pending))
             return following
         return None
 

@@ -298,6 +298,13 @@ def test_killed_at_some_calls(work, memory):
     dies_at(work, np.random.default_rng(4).choice(np.arange(1, count + 1), SOME, replace=False), memory)
 
 
+@pytest.mark.slow
+def test_killed_while_rounds_are_in_memory(memory):
+    """What is pending is that after the rounds that are left, also when a chunk was written and not yet the rest."""
+    work = Work("failing", "block", 14, "GPUCB", chunk=4, every=50)
+    dies_at(work, range(1, uninterrupted(work)[2] + 1, 6), memory)
+
+
 def writes_of(work, folder):
     """How often a run calls `os.write`."""
     return int(complete(work, folder / "whole", folder, Fault(0, torn=0.5))["calls"])
