@@ -199,7 +199,7 @@ class Model(Stateful):
     @one_thread
     def _take_new(self, learned: LearnedPrior) -> None:
         """Take the observations that the engine does not have yet."""
-        added = None if self._engine is None else learned.grow()
+        added = None if self._engine is None else learned.added_since_update()
         if added is None:
             self.observations, count = learned.update(self.domain.coordinates)
             added = range(count, len(learned))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scalable_bandits.runs.recording import Recording
     from scalable_bandits.store import Durability, ObservationStore
 
-ENDED = "None here, where a running call cannot be ended; worker processes (on='local:4') and a Command can be"
+ENDED = "None in this process, which cannot end a running call; worker processes (on='local:4') and a Command can"
 
 
 def _seconds(_: Any, field: attrs.Attribute[Any], value: Any) -> None:

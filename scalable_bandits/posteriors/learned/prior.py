@@ -45,7 +45,7 @@ BEST = 1 / 3  # share of the best observations among those that the approximate 
 # ones, not four fifths), but what is found is no better, and far worse where evaluations fail by accident.
 FAILURE_NOISE = 0.01
 EVERY = 200  # largest number of observations with a fit after each
-DECLUSTERED = 2  # largest number of coordinates of a space whose observations count by the space around them
+WEIGHTED_DIMENSIONS = 2  # largest number of coordinates of a space whose observations count by the space around them
 NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in median lengthscales
 PRECISION = 1e-6  # relative gain of the log density below which a climb ends
 
@@ -210,16 +210,16 @@ class LearnedPrior(Stateful):
             Number of observations among them; the later ones are to be added one by one, with `scaled`.
         """
         fit = self._present_fit(coordinates)
-        self._adopt(fit, coordinates)
+        self._use(fit, coordinates)
         self._built = len(self.ys)
         found, count = CollapsedObservations(), 0 if fit is None else fit.observations
-        for i in self._kept(count):
+        for i in self._modelled(count):
             found.add(*self.scaled(i))
         for point in self.failed:
             found.add(point, self._worst(count), FAILURE_NOISE)
         return found, count
 
-    def grow(self) -> range | None:
+    def added_since_update(self) -> range | None:
         """Return the positions of observations that were added since `update` and need no new fit; None if one does."""
         if self._built < 0 or self._milestone is None or self._next(self._milestone.observations) <= len(self.ys):
             return None
@@ -273,7 +273,7 @@ class LearnedPrior(Stateful):
         """Whether the model has all observations."""
         return len(self.ys) <= REACH
 
-    def _kept(self, count: int) -> list[int]:
+    def _modelled(self, count: int) -> list[int]:
         """Return the positions of the observations, of the first `count`, that the model has."""
         if count <= REACH:
             return list(range(count))
@@ -325,7 +325,7 @@ class LearnedPrior(Stateful):
         from sight. In many coordinates points are never dense, and to see small differences near the best ones pays.
         Beyond the reach of an exact model, the points are counted among some, spread evenly over time.
         """
-        if len(self._sides) > DECLUSTERED:
+        if len(self._sides) > WEIGHTED_DIMENSIONS:
             return np.ones(count)
         x = coordinates(np.array(self.numbers[:count])) / self._sides
         kernel, found = RBF(NEAR * LENGTHSCALE * math.sqrt(len(self._sides))), np.empty(count)
@@ -337,7 +337,7 @@ class LearnedPrior(Stateful):
             found[start : start + REACH] = 1.0 / np.maximum(near.sum(axis=1), 1.0)
         return found
 
-    def _adopt(self, fit: Fit | None, coordinates: Callable[[Indices], Floats]) -> None:
+    def _use(self, fit: Fit | None, coordinates: Callable[[Indices], Floats]) -> None:
         """Make a fit the present one."""
         if fit is None:
             self.clear()
