@@ -38,7 +38,8 @@ POLICY = {"space": GRID, "kernel": KERNEL}
 # What is called, with arguments that are fine, and the names of those that may be anything.
 CALLS = {
     **{name: (getattr(sb, name), POLICY, ()) for name in (
-        "IGPUCB", "GPUCB", "GPTS", "GPEI", "GPPI", "MeanOnly", "VarianceOnly", "BKB", "BBKB", "WGPUCB"
+        "IGPUCB", "GPUCB", "GPTS", "GPEI", "GPPI", "MeanOnly", "VarianceOnly", "BKB", "BBKB", "WGPUCB", "MiniGPUCB",
+        "MiniGPEI",
     )},
     "RandomSearch": (sb.RandomSearch, POLICY, ("kernel",)),
     "SupKernelUCB": (sb.SupKernelUCB, {**POLICY, "horizon": 10}, ()),

@@ -11,6 +11,8 @@ from scalable_bandits.policies.gpts import GPTS
 from scalable_bandits.policies.gpucb import GPUCB
 from scalable_bandits.policies.igpucb import IGPUCB
 from scalable_bandits.policies.mean_only import MeanOnly
+from scalable_bandits.policies.minigpei import MiniGPEI
+from scalable_bandits.policies.minigpucb import MiniGPUCB
 from scalable_bandits.policies.mlegpucb import MLEGPUCB
 from scalable_bandits.policies.pegpucb import PEGPUCB, PriorsExhausted
 from scalable_bandits.policies.pigpucb import CoverElement, PiGPUCB
@@ -43,6 +45,8 @@ __all__ = [
     "FullyBayesianGPUCB",
     "GaussianProcessPolicy",
     "MeanOnly",
+    "MiniGPEI",
+    "MiniGPUCB",
     "PiGPUCB",
     "Policy",
     "PriorsExhausted",

@@ -205,9 +205,15 @@ UNSURE = {
     "balance": Case(sb.RegretBalancing, {}, priors=_several),
 }
 
+# Policies that play a chosen point several times: the index is that of a choice.
+REPEATING = {
+    "mini-ucb": CASES["igpucb"]._replace(kind=sb.MiniGPUCB, arguments={"rkhs_norm": NORM, "shrinkage": 1.5}),
+    "mini-ei": CASES["ei"]._replace(kind=sb.MiniGPEI, arguments={"shrinkage": 1.2}),
+}
+
 EVERY_POLICY = {
     **{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN, **PHASED, **FORGETTING,
-    **UNSURE,
+    **UNSURE, **REPEATING,
 }  # fmt: skip
 
 every_policy = pytest.mark.parametrize("name", EVERY_POLICY)

@@ -14,6 +14,7 @@ from cases.policies import (
     NORM,
     PROBLEMS,
     REGULARIZATION,
+    REPEATING,
     SHARED,
     UNSURE,
     every_policy,
@@ -97,6 +98,9 @@ class Duel:
         for x in [asked] if self.scenario.batch is None else asked:
             known = naive.Bandit(self.gp, self.pending, REGULARIZATION, allowed)
             index, chosen = self.case.indices(known, self.problem), self.number(x)
+            if self.played_again(chosen, allowed):
+                self.pending.append(chosen)
+                continue
             best = index[allowed].max()
             assert chosen in allowed
             assert index[chosen] >= best - 1e-8 * max(1.0, abs(best))
@@ -104,6 +108,10 @@ class Duel:
                 assert index[chosen] >= best * (1 - 1e-6)
             self.pending.append(chosen)
         assert [self.number(x) for x in self.policy.pending] == self.pending
+
+    def played_again(self, chosen, allowed):
+        """Whether the policy plays the point of an earlier choice, which is then the right one."""
+        return False
 
     def tell(self, x, noise=None):
         """Tell policy and oracle a noisy value."""
@@ -191,6 +199,80 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_ot
     duel = Duel(FORGETTING[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
     duel.play(25)
     duel.check_report()
+
+
+class RepeatedDuel(Duel):
+    """A duel with a policy that plays a chosen point several times."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.present, self.left, self.choices, self.again = None, 0, 0, 0
+
+    def plays(self, number):
+        """How often a point is played that is chosen now."""
+        _, variance = self.gp.mean_variance()
+        squared = self.case.arguments["shrinkage"] ** 2
+        return max(1, int((squared - 1) * REGULARIZATION / variance[number]))
+
+    def played_again(self, chosen, allowed):
+        last = self.pending[-1] if self.pending else self.present
+        if last is None or last not in allowed:
+            return False
+        left = self.left if last == self.present else self.plays(last)
+        if self.pending.count(last) >= left:
+            return False
+        assert chosen == last
+        self.again += 1
+        return True
+
+    def tell(self, x, noise=None):
+        number = self.number(x)
+        if number != self.present:
+            self.present, self.left = number, self.plays(number)
+            self.choices += 1
+        super().tell(x, noise)
+        self.left -= 1
+        if not self.left:
+            self.present = None
+        assert self.policy.choices == self.choices
+
+
+@small_tiles
+@every_engine
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("name", REPEATING)
+def test_a_chosen_point_is_played_until_it_is_known_well_enough(name, scenario, engine):
+    duel = RepeatedDuel(REPEATING[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
+    for _ in range(7):
+        duel.play(6 if SCENARIOS[scenario].batch else 12)
+        duel.check_report()  # reading changes nothing
+    assert duel.again > 5
+
+
+@small_tiles
+@every_engine
+@on(["points", "arms", "box"], REPEATING)
+def test_a_chosen_point_is_played_until_it_is_known_well_enough_on_other_spaces(name, space, engine):
+    duel = RepeatedDuel(REPEATING[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
+    duel.play(25)
+    duel.check_report()
+
+
+@pytest.mark.parametrize("name", REPEATING)
+def test_what_is_read_between_two_choices_does_not_matter(name):
+    """To the last bit: posterior, recommendation, width and state in every round."""
+    problem = PROBLEMS["grid"]
+    watched, alone = (REPEATING[name].make(problem) for _ in range(2))
+    for t in range(120):
+        x = watched.ask()
+        assert alone.ask().tolist() == x.tolist()
+        for policy in (watched, alone):
+            policy.tell(x, problem.truth(x) + 0.2 * np.sin(t))
+        watched.posterior(problem.space.points()), watched.best(), watched.width, watched.state()
+        watched.model.engine.mean()
+    assert watched.choices == alone.choices < 100
+    np.testing.assert_array_equal(posterior_of(watched, problem), posterior_of(alone, problem))
+    assert watched.information_gain == alone.information_gain
 
 
 def test_theorem_2_needs_a_space_with_sides():

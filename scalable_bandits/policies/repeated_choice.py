@@ -1,0 +1,107 @@
+"""Base class of the policies that play a chosen point several times before they choose again."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import ClassVar
+
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
+from scalable_bandits.posteriors.model import ModelPrior
+from scalable_bandits.posteriors.repeated import RepeatedModel
+from scalable_bandits.posteriors.state import Field, number
+from scalable_bandits.spaces import Mask
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class RepeatedChoice(GaussianProcessPolicy):
+    """Base class of policies that play a chosen point several times before they choose again.
+
+    A point x is played max(1, floor((C^2 - 1) lambda / s^2(x))) times. By then no posterior deviation anywhere is
+    smaller than at the choice by more than the factor C, so that the next choice is as good as one made earlier, up to
+    that factor (Calandriello et al. 2022). The cost follows the number of distinct points, not of rounds.
+
+    Parameters
+    ----------
+    shrinkage
+        Factor C > 1. The larger it is, the fewer choices are made.
+
+    Attributes
+    ----------
+    choices : int
+        Number of choices whose point was observed; read only.
+
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`. Points that were not asked for may be told; the
+    present point is then chosen anew.
+
+    Raises
+    ------
+    ValueError
+        If the function changes over rounds, or the kernel is to be learned.
+    """
+
+    STATE: ClassVar[tuple[Field, ...]] = (
+        number("choices", int),
+        number("_present", int),
+        number("_plays", int),
+        number("_played", int),
+    )
+    _model: RepeatedModel = attrs.field(init=False, repr=False)
+
+    shrinkage: float = attrs.field(default=1.1, converter=checks.to_float, validator=checks.above_one)
+    choices: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
+    _present: int = attrs.field(default=-1, init=False, repr=False)  # candidate whose plays have begun, or -1
+    _plays: int = attrs.field(default=0, init=False, repr=False)  # number of its plays
+    _played: int = attrs.field(default=0, init=False, repr=False)  # number of those observed
+
+    def __attrs_post_init__(self) -> None:
+        if self.refit is not None:  # before the base class warns about it
+            checks.refuse("refit", self.refit, "None: the posterior is updated between choices alone")
+        super().__attrs_post_init__()
+        if self.prior_kernel.epsilon:
+            checks.refuse("kernel", self.kernel, "one without TemporalDecay: a point is played several times")
+
+    def make_model(self, schedule: HyperparameterSchedule | None = None) -> RepeatedModel:
+        direction = -1 if self.minimize else 1
+        prior = ModelPrior(self.prior_kernel, self._given_mean_at, self._constant_mean, direction)
+        return RepeatedModel(prior, self._domain, self.make_engine, self.regularization)
+
+    def choose(self, allowed: Mask | None = None) -> int | Floats:
+        """Return the point of the last choice until it has been played often enough, then choose."""
+        point = self._unfinished()
+        if point is not None and (allowed is None or allowed[point]):
+            return point
+        return super().choose(allowed)
+
+    def _unfinished(self) -> int | None:
+        """Return the point chosen last if it is to be played again; None if not."""
+        pending = self._pending.numbers
+        last = pending[-1] if pending else self._present
+        if last < 0:
+            return None
+        present = last == self._present
+        planned, begun = (self._plays, self._played) if present else (self._plays_of(last), 0)
+        return last if begun + pending.count(last) < planned else None
+
+    def _plays_of(self, candidate: int) -> int:
+        """Return how often a candidate is played if it is chosen now."""
+        _, variance = self.posterior_engine.at(np.array([candidate]))
+        plays = (self.shrinkage**2 - 1.0) * self.regularization / max(float(variance[0]), sys.float_info.min)
+        return max(1, math.floor(min(plays, 2.0**53)))
+
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        if candidate != self._present:
+            self._model.settle()
+            self._present, self._plays, self._played = candidate, self._plays_of(candidate), 0
+            self.choices += 1
+        super().learn(candidate, y, noise_variance)
+        self._played += 1
+        if self._played == self._plays:
+            self._model.settle()
+            self._present = -1
