@@ -55,6 +55,17 @@ class RoundStream:
         self._block = -1
         self._numbers: list[float] = []
 
+    def numbers(self, first: int, count: int) -> Floats:
+        """Return the numbers (count,) of the rounds from `first` on."""
+        found, done = np.empty(count), 0
+        while done < count:
+            block, offset = divmod(first + done, self.BLOCK)
+            piece = min(self.BLOCK - offset, count - done)
+            drawn = self._draw(generator(self._seed, self._purpose, block), self.BLOCK)
+            found[done : done + piece] = drawn[offset : offset + piece]
+            done += piece
+        return found
+
     def __getitem__(self, t: int) -> float:
         """Return the number of round `t` >= 0."""
         block, offset = divmod(t, self.BLOCK)

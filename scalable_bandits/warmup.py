@@ -88,7 +88,7 @@ def _policies() -> Iterator[Policy]:
 
 
 def _run(policy: Policy) -> None:
-    """Ask and tell a policy for some rounds, with availability and pending points."""
+    """Ask and tell a policy for some rounds, with availability and pending points, and play some in a loop."""
     whole = policy.domain.whole_box
     half = None if whole else np.arange(policy.finite_space.size // 2)
     for t in range(4 if whole else ROUNDS):
@@ -98,3 +98,5 @@ def _run(policy: Policy) -> None:
             policy.abandon()
         policy.tell(asked, float(np.sin(3.0 * np.sum(asked))))
     policy.best()
+    if not whole:
+        policy.play(np.zeros(policy.finite_space.size), np.zeros(3))

@@ -90,6 +90,12 @@ class Environment(Specification):
         """Return the noise of round t, in units of y."""
         return self._stream[t]
 
+    def noise_of(self, first: int, count: int) -> Floats:
+        """Return the noise (count,) of the rounds from `first` on, in units of y; each as `noise_at` returns it."""
+        if type(self).noise_at is not Environment.noise_at:
+            return np.array([self.noise_at(t) for t in range(first, first + count)])
+        return self._stream.numbers(first, count)
+
     def observe(self, x: ArrayLike, t: int = 1) -> Any:
         """Observe f(x) plus noise, in units of y.
 

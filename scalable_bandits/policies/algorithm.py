@@ -6,6 +6,7 @@ results (`best`, `posterior`, `observations`) are turned into units of y again.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.best import Best, Observations
+from scalable_bandits.posteriors.rounds import Columns, Rule
 from scalable_bandits.spaces import Domain, Indices, Mask, Space
 
 
@@ -84,6 +86,38 @@ class Algorithm(ABC):
     def untold(self) -> Indices:
         """Return the numbers (k,) of points of a whole box that were asked for and not told; empty on other domains."""
         return np.empty(0, dtype=np.int64)
+
+    def play(self, table: Floats, noise: Floats) -> Columns | None:
+        """Play rounds in a compiled loop, for simulations: the same as `propose` and `observe` round by round.
+
+        Parameters
+        ----------
+        table
+            Values (size,) of f at the candidates, all of which may be chosen, in units of y.
+        noise
+            Noise (count,) of the rounds, in units of y.
+
+        Returns
+        -------
+        Columns or None
+            What was played; None if the policy has no such loop, or not now: then nothing has changed.
+        """
+        return None
+
+    def rule(self) -> Rule | None:
+        """Return the index of the next rounds in the form that compiled loops take; None if it has none.
+
+        It holds for the class that defines it: a subclass has to define it again.
+        """
+        return None
+
+    @property
+    def rounds_alike(self) -> int:
+        """Number of rounds until `learn` does more than condition the model on an observation."""
+        return sys.maxsize
+
+    def after_play(self) -> None:  # noqa: B027 - most policies have nothing to do
+        """Do what else `learn` does, after `rounds_alike` rounds or fewer in a compiled loop."""
 
     @property
     def ask_is_stateful(self) -> bool:

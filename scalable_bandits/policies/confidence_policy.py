@@ -5,18 +5,20 @@ from __future__ import annotations
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import attrs
 import numpy as np
 
 from scalable_bandits import checks
+from scalable_bandits.formulas import _numba_rules as rules
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import WIDTHS, largest_loss, srinivas_finite, width
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
+from scalable_bandits.posteriors.rounds import Rule
 from scalable_bandits.posteriors.state import Field, number, value
 from scalable_bandits.spaces import Domain, Mask, Points
 from scalable_bandits.specification import nearest
@@ -167,6 +169,21 @@ class ConfidencePolicy(GaussianProcessPolicy):
         if self.kernel is None:
             return practical_width(self._domain, self.round, self.delta)
         return width(self.confidence, gain, delta, self.norm, self.noise, self.regularization)
+
+    def _rule_for(self, delta: float) -> Rule | None:
+        """Return the index with the width of `_width_for`; None if it has no compiled form."""
+        known = (delta, self.norm, self.noise, self.regularization)
+        widths = {
+            "improved": (rules.IMPROVED, known[:3]), "whitehouse": (rules.REGULARISED, known),
+            "flynn-reeb": (rules.MIXTURE, known),
+        }  # fmt: skip
+        return self.rule_of(*widths[self.confidence]) if self.confidence in widths else None
+
+    def rule_of(self, width: int, parameters: Sequence[float]) -> Rule | None:
+        """Return the index with a width of `_numba_rules`; None unless the gain is realised or a number."""
+        if self.rkhs_norm == "double" or not (self._gain == "realised" or isinstance(self._gain, float)):
+            return None
+        return Rule(width, np.array(parameters), gain=self._gain if isinstance(self._gain, float) else math.nan)
 
     @property
     def information_gain(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import attrs
 import numpy as np
@@ -16,8 +16,10 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.mixed import with_categories
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.best import Observations
+from scalable_bandits.policies.compiled_rounds import play_rounds
 from scalable_bandits.policies.contradiction import FIRST_CHECK, ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
+from scalable_bandits.policies.gp_arguments import kernel_or_learned, positive_or_learned, prior_or_auto
 from scalable_bandits.policies.measurements import ROUNDING, Noise, noise_floor
 from scalable_bandits.posteriors import (
     Acquisition,
@@ -35,34 +37,14 @@ from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogN
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule, usual_lengthscales
 from scalable_bandits.posteriors.learned.prior import LearnedPrior, standard_kernel
 from scalable_bandits.posteriors.model import Model, ModelPrior
+from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import Field, group
 from scalable_bandits.spaces import Domain, Indices, Mask, Points
-
-
-def _kernel(policy: GaussianProcessPolicy, field: attrs.Attribute[Any], value: Any) -> None:
-    kind, allowed = type(policy), "a kernel, such as RBF(0.2)"
-    if value is None and policy.space.has_coordinates and vars(kind).get("learns_kernel", False):
-        return
-    if not policy.space.has_coordinates:
-        allowed = "a kernel of arms, such as Covariance(matrix)"
-    elif value is None:
-        allowed += f": {kind.__name__} learns none"
-    checks.instance_of(Kernel, allowed)(policy, field, value)
-
-
-def _positive_or_learned(policy: Any, field: attrs.Attribute[Any], value: Any) -> None:
-    if value is not None:
-        checks.positive(policy, field, value)
 
 
 def _given(number: float) -> float | None:
     """Return a number, or None if it was not given."""
     return number
-
-
-def _prior(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
-    if not isinstance(value, LogNormal | None) and value != "auto":
-        checks.refuse(field.name, value, "a LogNormal, 'auto', or None")
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -122,17 +104,17 @@ class GaussianProcessPolicy(Policy):
     engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
     learns_kernel: ClassVar[bool] = False  # whether the kernel may be None; a subclass has to set it again
 
-    kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=_kernel)
+    kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=kernel_or_learned)
     # Of these, None means that it was not given; after the constructor it is None only where it is learned.
-    noise: float = attrs.field(default=cast(float, None), converter=checks.to_float, validator=_positive_or_learned)
+    noise: float = attrs.field(default=cast(float, None), converter=checks.to_float, validator=positive_or_learned)
     regularization: float = attrs.field(
-        default=cast(float, None), converter=checks.to_float, validator=_positive_or_learned
+        default=cast(float, None), converter=checks.to_float, validator=positive_or_learned
     )
     prior_mean: float | Floats | Callable[[Floats], Floats] | None = attrs.field(default=None)
     engine: str = attrs.field(default="auto", converter=current_name)
     oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
     refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
-    lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=_prior)
+    lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=prior_or_auto)
     _model: Model = attrs.field(init=False, repr=False)
     _next_check: int = attrs.field(init=False, repr=False, default=FIRST_CHECK)  # observations until `contradiction`
 
@@ -354,6 +336,9 @@ class GaussianProcessPolicy(Policy):
         free[[*pending, *self._pending.excluded]] = False
         first = first_point(self._domain, self._model.asked_of(pending), free, self.seed)
         return super().propose(allowed) if first is None else self._number(first)
+
+    def play(self, table: Floats, noise: Floats) -> Columns | None:
+        return play_rounds(self, self._salt, table, noise)
 
     def after_tell(self) -> None:
         if self.learns_noise or self.rounds < self._next_check:

@@ -18,8 +18,10 @@ from typing import ClassVar
 import attrs
 
 from scalable_bandits import checks
+from scalable_bandits.formulas import _numba_rules as rules
 from scalable_bandits.formulas import confidence
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy, practical_width
+from scalable_bandits.posteriors.rounds import Rule
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -62,6 +64,9 @@ class GPUCB(ConfidencePolicy):
         if self.kernel is None and self.theorem is None:
             return practical_width(self._domain, self.round, self.delta) / math.sqrt(self.scale)
         return theorem_width(self, self.theorem, self.scale, self.constants)
+
+    def rule(self) -> Rule | None:
+        return theorem_rule(self, self.theorem, self.scale, self.constants)
 
 
 def checked_theorem(policy: ConfidencePolicy, theorem: int | None, constants: tuple[float, float]) -> int:
@@ -116,3 +121,27 @@ def theorem_width(policy: ConfidencePolicy, theorem: int | None, scale: float, c
     else:
         beta = confidence.srinivas_rkhs(t, policy.information_gain, delta, policy.norm)  # (1)
     return math.sqrt(max(beta, 0.0) / scale)
+
+
+def theorem_rule(
+    policy: ConfidencePolicy, theorem: int | None, scale: float, constants: tuple[float, float]
+) -> Rule | None:
+    """Return the index with the width of `theorem_width`; None if it has no compiled form.
+
+    Parameters
+    ----------
+    policy
+        Policy with the width.
+    theorem, scale, constants
+        Parameters of `GPUCB`.
+    """
+    delta = policy.delta
+    if theorem == 1:
+        return policy.rule_of(rules.FINITE, (policy.domain.choosable, delta, scale))
+    if theorem == 2:
+        lengths = policy.space.side_lengths
+        assert lengths is not None
+        return policy.rule_of(
+            rules.CONTINUOUS, (policy.space.model_dimension, delta, *constants, float(lengths.max()), scale)
+        )
+    return policy.rule_of(rules.RKHS, (delta, policy.norm, scale))

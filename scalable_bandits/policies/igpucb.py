@@ -17,6 +17,7 @@ from typing import ClassVar
 import attrs
 
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.posteriors.rounds import Rule
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -46,3 +47,6 @@ class IGPUCB(ConfidencePolicy):
     def width(self) -> float:
         """Confidence width beta_t of the next round."""
         return self._width_for(self.information_gain, self.delta)  # (1)
+
+    def rule(self) -> Rule | None:
+        return self._rule_for(self.delta)

@@ -10,10 +10,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
+import numpy as np
 
+from scalable_bandits.formulas import _numba_rules as rules
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.model import MEAN
+from scalable_bandits.posteriors.rounds import Rule
 from scalable_bandits.spaces import Mask
 
 
@@ -29,3 +32,6 @@ class MeanOnly(GaussianProcessPolicy):
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return MEAN
+
+    def rule(self) -> Rule | None:
+        return Rule(rules.CONSTANT, np.zeros(1))

@@ -49,16 +49,16 @@ class RepeatedChoice(GaussianProcessPolicy):
     STATE: ClassVar[tuple[Field, ...]] = (
         number("choices", int),
         number("_present", int),
-        number("_plays", int),
-        number("_played", int),
+        number("_planned", int),
+        number("_done", int),
     )
     _model: RepeatedModel = attrs.field(init=False, repr=False)
 
     shrinkage: float = attrs.field(default=1.1, converter=checks.to_float, validator=checks.above_one)
     choices: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
     _present: int = attrs.field(default=-1, init=False, repr=False)  # candidate whose plays have begun, or -1
-    _plays: int = attrs.field(default=0, init=False, repr=False)  # number of its plays
-    _played: int = attrs.field(default=0, init=False, repr=False)  # number of those observed
+    _planned: int = attrs.field(default=0, init=False, repr=False)  # number of its plays
+    _done: int = attrs.field(default=0, init=False, repr=False)  # number of those observed
 
     def __attrs_post_init__(self) -> None:
         if self.refit is not None:  # before the base class warns about it
@@ -86,7 +86,7 @@ class RepeatedChoice(GaussianProcessPolicy):
         if last < 0:
             return None
         present = last == self._present
-        planned, begun = (self._plays, self._played) if present else (self._plays_of(last), 0)
+        planned, begun = (self._planned, self._done) if present else (self._plays_of(last), 0)
         return last if begun + pending.count(last) < planned else None
 
     def _plays_of(self, candidate: int) -> int:
@@ -98,10 +98,10 @@ class RepeatedChoice(GaussianProcessPolicy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         if candidate != self._present:
             self._model.settle()
-            self._present, self._plays, self._played = candidate, self._plays_of(candidate), 0
+            self._present, self._planned, self._done = candidate, self._plays_of(candidate), 0
             self.choices += 1
         super().learn(candidate, y, noise_variance)
-        self._played += 1
-        if self._played == self._plays:
+        self._done += 1
+        if self._done == self._planned:
             self._model.settle()
             self._present = -1

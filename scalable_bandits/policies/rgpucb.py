@@ -19,6 +19,7 @@ import attrs
 
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, resolved_memory
+from scalable_bandits.posteriors.rounds import Rule
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -72,7 +73,18 @@ class RGPUCB(ConfidencePolicy):
         """Confidence width beta_t of the next round."""
         return self._width_for(self.information_gain, self.delta)  # (2)
 
+    def rule(self) -> Rule | None:
+        return self._rule_for(self.delta)
+
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         super().learn(candidate, y, noise_variance)
         if (self.rounds + 1) % self.memory_length == 0:  # `rounds` still lacks this observation
+            self._model.forget()  # (1)
+
+    @property
+    def rounds_alike(self) -> int:
+        return self.memory_length - self.remembered
+
+    def after_play(self) -> None:
+        if self.remembered == 0:
             self._model.forget()  # (1)

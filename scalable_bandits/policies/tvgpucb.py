@@ -17,7 +17,8 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.policies.gpucb import checked_theorem, theorem_width
+from scalable_bandits.policies.gpucb import checked_theorem, theorem_rule, theorem_width
+from scalable_bandits.posteriors.rounds import Rule
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -63,3 +64,6 @@ class TVGPUCB(ConfidencePolicy):
     def width(self) -> float:
         """Confidence width sqrt(beta_t / scale) of the next round."""
         return theorem_width(self, self.theorem, self.scale, self.constants)  # (1)
+
+    def rule(self) -> Rule | None:
+        return theorem_rule(self, self.theorem, self.scale, self.constants)

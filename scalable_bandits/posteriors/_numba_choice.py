@@ -1,7 +1,15 @@
 """Argmax of an index with ties broken by a seeded hash of the candidate."""
 
+import math
+
 import numpy as np
 from numba import njit
+
+from scalable_bandits.formulas import _numba_rules as rules
+
+# Relative distance from the largest index within which candidates are tied. Rounding differs by less between engines
+# and between block sizes, so that all of them find the same ties (a symmetric grid has many).
+TIE_TOLERANCE = 1e-10
 
 
 @njit(cache=True, nogil=True)
@@ -77,3 +85,20 @@ def finalists(index, floor, numbers, salt):
         chosen[count] = i
         count += 1
     return chosen[:count]
+
+
+@njit(cache=True, nogil=True)
+def choose(index, allowed, numbers, salt):
+    """Return the position of the largest allowed index, ties broken by `first_of_ties`, and the index."""
+    best = largest(index, allowed)
+    floor = best - TIE_TOLERANCE * abs(best) if math.isfinite(best) else best
+    return first_of_ties(index, allowed, floor, numbers, salt), best
+
+
+@njit(cache=True, nogil=True)
+def choose_upper(mean, variance, rule, t, gain, index, allowed, numbers, salt):
+    """Return the position of the largest bound of a `Rule` in round t, its width, and the gain in the width."""
+    gain = rule.gain if rule.gain >= 0.0 else gain
+    width = rules.width(rule.width, rule.parameters, float(t), gain)
+    rules.upper_confidence(mean, variance, width, rule.mean_weight, index)
+    return choose(index, allowed, numbers, salt)[0], width, gain

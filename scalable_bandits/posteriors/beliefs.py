@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.spaces import SearchSpace, Space
+
+if TYPE_CHECKING:
+    from scalable_bandits.posteriors.model import Model
 
 
 class Influence(NamedTuple):
@@ -35,6 +38,18 @@ class Beliefs(NamedTuple):
     def __str__(self) -> str:
         facts = f"mean {self.mean:.4g}, deviation of f {self.output_scale:.3g}, noise {self.noise:.3g}"
         return "\n".join([*map(str, self.parameters), facts])
+
+
+def beliefs_of(model: Model) -> Beliefs:
+    """Return what a model believes of the function."""
+    learned, constant, space = model.learned, model.constant_mean, model.domain.space
+    base = space.encode(model.domain.sample(0)[:1])
+    variance = float(model.kernel.diagonal(base)[0])
+    unit = 1.0 if learned is None else learned.transform.scale
+    noise = model.regularization if learned is None else learned.noise
+    mean = math.nan if constant is None else float(model.in_units(np.array([constant]), np.zeros(1))[0][0])
+    found = influences(space, model.kernel, base)
+    return Beliefs(found, variance**0.5 * unit, noise**0.5 * unit, model.prior.direction * mean)
 
 
 def influences(space: Space, kernel: Kernel, base: Floats) -> tuple[Influence, ...]:

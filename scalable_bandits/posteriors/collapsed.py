@@ -32,6 +32,16 @@ class CollapsedObservations(Stateful):
         precision, weighted = self._sums.get(point, (0.0, 0.0))
         self._sums[point] = (precision + 1.0 / noise_variance, weighted + y / noise_variance)
 
+    def add_all(self, points: Indices, ys: Floats, noise_variance: float) -> None:
+        """Add observations (k,) of points (k,), in this order, all of one noise variance."""
+        distinct, inverse = np.unique(points, return_inverse=True)
+        for point in dict.fromkeys(points.tolist()):
+            self._sums.setdefault(point, (0.0, 0.0))
+        precisions, weighted = np.array([self._sums[point] for point in distinct.tolist()]).reshape(-1, 2).T.copy()
+        np.add.at(precisions, inverse, 1.0 / noise_variance)  # one after the other, so that rounding is that of `add`
+        np.add.at(weighted, inverse, ys / noise_variance)
+        self._sums.update(zip(distinct.tolist(), zip(precisions.tolist(), weighted.tolist(), strict=True), strict=True))
+
     def revise(self, points: Sequence[int], changes: Sequence[float]) -> None:
         """Add changes to the precision-weighted sums at points; the precisions stay."""
         for point, change in zip(points, changes, strict=True):

@@ -14,13 +14,11 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_choice as numba_choice
 from scalable_bandits.posteriors.placement import Executor
+from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import Field, Stateful, number
 from scalable_bandits.spaces import FiniteSpace
 
-# Relative distance from the largest index within which candidates are tied. Rounding differs by less between engines
-# and between block sizes, so that all of them find the same ties (a symmetric grid has many).
-TIE_TOLERANCE = 1e-10
-
+TIE_TOLERANCE = numba_choice.TIE_TOLERANCE
 FAR = 1e20  # factor of the noise variance: an observation with so much noise changes the mean, but no variance
 
 _ALL = np.zeros(0, dtype=np.bool_)
@@ -71,6 +69,8 @@ class Engine(Stateful, RenamedMembers, ABC):
         Whether the engine can `draw` the function at all candidates.
     ask_is_stateful : bool
         Whether calls of `maximize` change the last digits of later results.
+    plays : bool
+        Whether the engine can `play` rounds in a compiled loop.
     """
 
     limit: ClassVar[int] = 2_000_000
@@ -80,6 +80,7 @@ class Engine(Stateful, RenamedMembers, ABC):
     predicts: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     ask_is_stateful: ClassVar[bool] = False
+    plays: ClassVar[bool] = False
 
     STATE: ClassVar[tuple[Field, ...]] = (
         number("information_gain", float, stored="_information_gain"),
@@ -182,6 +183,20 @@ class Engine(Stateful, RenamedMembers, ABC):
     def advance(self, rounds: int = 1) -> None:
         """Move the time forward by some rounds; only engines that forget change."""
 
+    def play(self, rule: Rule, game: Game, columns: Columns) -> None:
+        """Play rounds: `maximize` the rule's index, `observe` the value of the game, `advance`; the same numbers.
+
+        Parameters
+        ----------
+        rule
+            Index, with its width.
+        game
+            Values at the candidates, and noise of the rounds.
+        columns
+            Columns of these rounds, which are filled.
+        """
+        raise NotImplementedError(f"{type(self).__name__} plays no rounds")
+
     @property
     def information_gain(self) -> float:
         """Realised gain, sum of 1/2 log(1 + s^2 / noise) over the observations that count, in nats."""
@@ -252,9 +267,7 @@ def choose(
     index: Floats, salt: int, allowed: NDArray[np.bool_] | None = None, numbers: NDArray[np.int64] = _SAME
 ) -> tuple[int, float]:
     """Return the position of the largest index, ties broken by a hash of the candidates' numbers, and the index."""
-    mask = _ALL if allowed is None else allowed
-    best = numba_choice.largest(index, mask)
-    return numba_choice.first_of_ties(index, mask, _floor(best), numbers, np.uint64(salt)), best
+    return numba_choice.choose(index, _ALL if allowed is None else allowed, numbers, np.uint64(salt))
 
 
 def finalists(index: Floats, salt: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:

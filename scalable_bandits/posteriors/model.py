@@ -7,7 +7,6 @@ observations are in units of the transformed y, and are made when they are neede
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,13 +16,14 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import pending as pending_values
-from scalable_bandits.posteriors.beliefs import Beliefs, influences
+from scalable_bandits.posteriors.beliefs import Beliefs, beliefs_of
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
 from scalable_bandits.posteriors.regression import Regression
+from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import Field, State, Stateful, group, member, part
 from scalable_bandits.spaces import Domain, Indices, Mask
 
@@ -89,7 +89,6 @@ class Model(Stateful):
         _unless_learned("engine", "engine"),
         _unless_learned("observations", "observed"),
     )
-
     batched_columns = True  # whether the columns of several pending points are computed together
 
     def __init__(
@@ -97,9 +96,8 @@ class Model(Stateful):
         schedule: HyperparameterSchedule | None = None, learned: LearnedPrior | None = None,
     ):  # fmt: skip
         self.prior, self.domain, self.schedule, self.learned = prior, domain, schedule, learned
-        self._regularization = regularization
+        self._regularization, self._make_engine = regularization, make_engine
         self.observations = CollapsedObservations()
-        self._make_engine = make_engine
         self._engine: Engine | None = None
         self._queried = np.zeros(domain.size, dtype=np.bool_)
         self._regression: Regression | None = None
@@ -191,6 +189,15 @@ class Model(Stateful):
         if self._columns:
             self._columns.clear()
 
+    def play(self, rule: Rule, game: Game, columns: Columns) -> None:
+        """Play rounds in a compiled loop; see `Engine.play`."""
+        self.engine.play(rule, game, columns)
+        if not self.forgets:
+            self.observations.add_all(columns.candidates, columns.ys, game.noise_variance)
+            self._queried[columns.candidates] = True
+        self._regression = None
+        self._columns.clear()
+
     def _learn(self) -> None:
         """Bring the engine of a learned prior up to date."""
         if self.learned is not None and self.learned.stale:
@@ -256,8 +263,7 @@ class Model(Stateful):
         if self.learned is not None:
             self.learned.clear()
             return grown
-        engine = self.engine
-        if isinstance(engine, ForgettingEngine):
+        if isinstance(engine := self.engine, ForgettingEngine):
             points = domain.coordinates()
             grown._engine = engine.extended(points, self.prior_mean(points))
         else:
@@ -354,13 +360,7 @@ class Model(Stateful):
 
     def describe(self) -> Beliefs:
         """Return what the model believes of the function: lengthscales, scale, noise and mean, in the user's units."""
-        constant, base = self.constant_mean, self.domain.space.encode(self.domain.sample(0)[:1])
-        unit = 1.0 if self.learned is None else self.learned.transform.scale
-        variance = float(self.kernel.diagonal(base)[0])
-        mean = math.nan if constant is None else float(self.in_units(np.array([constant]), np.zeros(1))[0][0])
-        found = influences(self.domain.space, self.kernel, base)
-        noise = self._regularization if self.learned is None else self.learned.noise
-        return Beliefs(found, variance**0.5 * unit, noise**0.5 * unit, self.prior.direction * mean)
+        return beliefs_of(self)
 
     def bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
         """Return values (k,) in units of y, so many standard deviations below and above the mean at points (k, d)."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Available = Callable[[int], ArrayLike]
 
+NUMBERS = ("y", "value", "regret", "width", "information_gain")
+# Rounds in the first compiled loop, and in the longest. Loops take 10 to 40 ms, in which Ctrl-C waits.
+FIRST_BLOCK, LARGEST_BLOCK, LEAST_SECONDS, MOST_SECONDS = 64, 1_048_576, 0.01, 0.04
 BLOCK_ROUNDS, BLOCK_SECONDS = 16_384, 0.25  # at most, between two writes to a store
 
 
@@ -125,6 +128,9 @@ class Play:
     def __init__(self, policy: Policy, environment: Environment, available: Available | None):
         self.policy, self.environment, self.available = policy, environment, available
         self._unrestricted = available is None and type(environment).available is Environment.available
+        self._table: Floats | None = None  # f at all candidates, where it is the same in all rounds
+        self._largest = math.nan  # absolute value in the table
+        self._at_once = FIRST_BLOCK  # number of rounds in the next compiled loop
         self._value_of = self._make_value_function()
         self._optimum = math.nan if environment.changing else environment.optimum()
 
@@ -139,6 +145,7 @@ class Play:
         if space.size > TABLE_LIMIT or not environment.tabulated:
             return lambda candidate, t: float(environment.evaluate(space.points([candidate]))[0])
         table = environment.table() if space == environment.space else environment.evaluate(space.points())
+        self._table, self._largest = np.array(table, dtype=np.float64), float(np.abs(table).max())
         return lambda candidate, t: table.item(candidate)
 
     def given(self, t: int) -> ArrayLike | None:
@@ -168,44 +175,91 @@ class Play:
         on_end
             Function that is called with the columns at the end, also if a round raises.
         """
-        policy, environment = self.policy, self.environment
-        ys, values, regrets, widths, gains = np.empty((5, count))
-        played = np.empty(count, dtype=np.int64)
-        done = 0
-        stop, moving = time.perf_counter() + seconds, environment.changing
-
-        def columns() -> dict[str, Any]:
-            named = {
-                "candidate": played, "y": ys, "value": values, "regret": regrets, "width": widths,
-                "information_gain": gains,
-            }  # fmt: skip
-            return {name: array[:done] for name, array in named.items()}
-
+        series, stop = Series(count), time.perf_counter() + seconds
+        compiled = self._table is not None and self._unrestricted and self.policy.allowed(None) is None
         try:
-            for t in range(first, first + count):
-                given = None if self._unrestricted else self.given(t)
-                candidate = policy.propose(policy.allowed(given))
-                width, gain = policy.width, policy.information_gain
-                value = self._value_of(candidate, t)
-                y = value + environment.noise_at(t)
-                if not abs(y) <= LARGEST:  # also for NaN
-                    allowed = f"finite numbers, up to {LARGEST:.0e} in size"
-                    checks.refuse("environment", f"y = {y} in round {t}", allowed)
-                best = environment.optimum(t, given) if moving or given is not None else self._optimum
-                policy.observe(candidate, y)
-                played[done] = candidate
-                ys[done], values[done], regrets[done], widths[done], gains[done] = y, value, best - value, width, gain
-                done += 1
-                advance(1)
+            while series.done < count:
+                before = series.done
+                compiled = compiled and self._play_block(first + before, series)
+                if not compiled:
+                    self._play_round(first + before, series)
+                advance(series.done - before)
                 if time.perf_counter() > stop:
                     break
         except BaseException:
-            if on_end is not None and done == policy.rounds - first + 1:
-                on_end(columns())
+            if on_end is not None and series.done == self.policy.rounds - first + 1:
+                on_end(series.columns())
             raise
         if on_end is not None:
-            on_end(columns())
-        return columns()
+            on_end(series.columns())
+        return series.columns()
+
+    def _play_round(self, t: int, series: Series) -> None:
+        """Play round t."""
+        policy, environment = self.policy, self.environment
+        given = None if self._unrestricted else self.given(t)
+        candidate = policy.propose(policy.allowed(given))
+        width, gain = policy.width, policy.information_gain
+        value = self._value_of(candidate, t)
+        y = value + environment.noise_at(t)
+        if not abs(y) <= LARGEST:  # also for NaN
+            checks.refuse("environment", f"y = {y} in round {t}", f"finite numbers, up to {LARGEST:.0e} in size")
+        moving = environment.changing or given is not None
+        best = environment.optimum(t, given) if moving else self._optimum
+        policy.observe(candidate, y)
+        series.add(1, candidate, y, value, best - value, width, gain)
+
+    def _play_block(self, t: int, series: Series) -> bool:
+        """Play some rounds from t on in a compiled loop; return whether there is one for them."""
+        assert self._table is not None
+        started = time.perf_counter()
+        noise = self.environment.noise_of(t, min(self._at_once, series.left))
+        if not self._largest + np.abs(noise).max() <= LARGEST:  # also for NaN: round by round, up to the one that fails
+            return False
+        block = self.policy.play(self._table, noise)
+        if block is None:
+            return False
+        values = self._table[block.candidates]
+        widths = math.nan if math.isnan(self.policy.width) else block.widths
+        series.add(len(noise), block.candidates, block.ys, values, self._optimum - values, widths, block.gains)
+        took = time.perf_counter() - started
+        self._at_once = min(2 * self._at_once, LARGEST_BLOCK) if took < LEAST_SECONDS else self._at_once
+        if took > MOST_SECONDS:
+            self._at_once = max(self._at_once // 2, 1)
+        return True
+
+
+class Series:
+    """Columns of the rounds that are being played.
+
+    Parameters
+    ----------
+    count
+        Largest number of rounds.
+    """
+
+    def __init__(self, count: int):
+        self._columns = {
+            "candidate": np.empty(count, dtype=np.int64),
+            **dict(zip(NUMBERS, np.empty((5, count)), strict=True)),
+        }
+        self._arrays = tuple(self._columns.values())
+        self.done, self._count = 0, count
+
+    @property
+    def left(self) -> int:
+        """Number of rounds that there is room for."""
+        return self._count - self.done
+
+    def add(self, count: int, *values: Any) -> None:
+        """Add rounds, with a value or an array (count,) for each column."""
+        for column, value in zip(self._arrays, values, strict=True):
+            column[self.done : self.done + count] = value
+        self.done += count
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns (done,) by name."""
+        return {name: column[: self.done] for name, column in self._columns.items()}
 
 
 def _parts(play: Play) -> dict[str, Any]:

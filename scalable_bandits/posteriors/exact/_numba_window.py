@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numba import njit
 
+from scalable_bandits.posteriors._numba_choice import choose_upper
+
 
 @njit(cache=True, nogil=True)
 def project(gram, coordinates, rank, slot, rows_at, weights):
@@ -105,6 +107,39 @@ def dense_observe(covariance, gram, coordinates, shift, rows, rank, slot, p, y, 
     record(gram, coordinates, shift, rank, slot, weights, residual, noise + before)
     floored = apply(column, rows, rank, slot, residual, noise + before, mean, variance)
     return before, floored
+
+
+@njit(cache=True, nogil=True)
+def dense_play(
+    covariance, gram, coordinates, shift, precision, slots, rows, rank, gain, floored, mean, variance, column, weights,
+    rule, game, columns, first,
+):  # fmt: skip
+    """Play rounds from position `first` on, until a new point needs a row and the window is full.
+
+    Returns the number of rounds played in all, rank, information gain and number of floored variances.
+    """
+    everything, numbers, salt = np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64), np.uint64(game.salt)
+    index = np.empty(mean.shape[0])
+    for i in range(first, game.noise.shape[0]):
+        p, width, shown = choose_upper(mean, variance, rule, game.first + i, gain, index, everything, numbers, salt)
+        slot = slots[p]
+        if slot < 0 and rank == gram.shape[0]:
+            return i, rank, gain, floored
+        y = game.table[p] + game.noise[i]
+        columns.candidates[i], columns.ys[i], columns.widths[i], columns.gains[i] = p, y, width, shown
+        before, more = dense_observe(
+            covariance, gram, coordinates, shift, rows, rank, slot, p, y, game.noise_variance, mean, variance, column,
+            weights,
+        )  # fmt: skip
+        if slot < 0:
+            slot = rank
+            slots[p] = slot
+            precision[slot] = 0.0
+            rank += 1
+        precision[slot] += 1.0 / game.noise_variance
+        gain += 0.5 * math.log1p(before / game.noise_variance)
+        floored += more
+    return game.noise.shape[0], rank, gain, floored
 
 
 @njit(cache=True, nogil=True)

@@ -18,6 +18,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.exact import _numba_window as numba_window
 from scalable_bandits.posteriors.exact.window import Window
+from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import array, member
 
 WINDOW = 64  # distinct points between two folds
@@ -31,6 +32,7 @@ class DenseEngine(Engine):
 
     limit: ClassVar[int] = 20_000  # 3.2 GB of covariance
     draws: ClassVar[bool] = True
+    plays: ClassVar[bool] = True
 
     STATE = (
         array("_mean", "(n,)"),
@@ -61,6 +63,21 @@ class DenseEngine(Engine):
         window.admit(candidate, slot, noise_variance)
         self._floored += floored
         self._gain(before, noise_variance)
+
+    def play(self, rule: Rule, game: Game, columns: Columns) -> None:
+        window, done = self._window, 0
+        slots = window.slots(self.size)
+        while True:
+            done, rank, self._information_gain, self._floored = numba_window.dense_play(
+                self._covariance, window.gram, window.coordinates, window.shift, window.precision, slots, self._rows,
+                window.rank, self._information_gain, self._floored, self._mean, self._variance, self._column,
+                window.weights, rule, game, columns, done,
+            )  # fmt: skip
+            window.take(slots, rank)
+            if done == len(game.noise):
+                return
+            self._fold()
+            slots[:] = -1
 
     def _fold(self) -> None:
         rank = self._window.rank

@@ -91,6 +91,18 @@ class Window(Stateful):
             self.precision[slot] = 0.0
         self.precision[slot] += 1.0 / noise_variance
 
+    def slots(self, size: int) -> Indices:
+        """Return the rows (size,) of all candidates, -1 for those that are not in the window."""
+        found = np.full(size, -1)
+        found[self.numbers] = np.arange(self.rank)
+        return found
+
+    def take(self, slots: Indices, rank: int) -> None:
+        """Take over the rows (size,) of candidates, -1 for none, of which a compiled loop admitted some: `rank` now."""
+        if rank > self.rank:
+            inside = np.flatnonzero(slots >= 0)
+            self._restore_points(inside[np.argsort(slots[inside])])
+
     def root(self) -> Floats:
         """Return the lower Cholesky factor (r, r) of the gram matrix, which is never smaller than the identity."""
         factor, _ = dpotrf(self.gram[: self.rank, : self.rank], lower=1, clean=1)

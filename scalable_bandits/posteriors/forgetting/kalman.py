@@ -33,11 +33,11 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.forgetting import _numba_kalman as numba_kalman
 from scalable_bandits.posteriors.regression import covariances
+from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import array, number, value
 from scalable_bandits.spaces import Indices
 
 NO_FACTOR = np.empty((0, 0)), np.empty(0, dtype=np.int64), 0, 0  # result of `dpstrf` for no points
-SMALLEST_SCALE = 1e-30  # below it the scale is multiplied into the matrix
 
 
 class KalmanEngine(ForgettingEngine):
@@ -48,6 +48,7 @@ class KalmanEngine(ForgettingEngine):
 
     limit: ClassVar[int] = 10_000  # 1.6 GB of prior and gained covariance
     draws: ClassVar[bool] = True
+    plays: ClassVar[bool] = True
 
     STATE = (
         array("_gained", "(n, n)"),
@@ -83,13 +84,21 @@ class KalmanEngine(ForgettingEngine):
         self._gain(before, noise_variance)
 
     def advance(self, rounds: int = 1) -> None:
-        self._scale *= self._keep**rounds
-        root = self._keep ** (0.5 * rounds)
-        numba_kalman.fade(self._deviation, self._prior_mean, self._mean, root)
-        if self._scale < SMALLEST_SCALE:
-            self._gained *= self._scale
-            self._scale = 1.0
-        self._floored += numba_kalman.refresh(self._prior, self._gained, self._scale, self._variance)
+        self._scale, floored = numba_kalman.advance(
+            self._prior, self._gained, self._scale, self._prior_mean, self._mean, self._deviation, self._variance,
+            self._keep**rounds, self._keep ** (0.5 * rounds),
+        )  # fmt: skip
+        self._floored += floored
+
+    def play(self, rule: Rule, game: Game, columns: Columns) -> None:
+        before = self._observed.copy()
+        self._scale, self._information_gain, self._floored = numba_kalman.play(
+            self._prior, self._gained, self._scale, self._information_gain, self._floored, self._prior_mean, self._mean,
+            self._deviation, self._variance, self._observed, self._column, self._keep, self._keep**0.5, rule, game,
+            columns,
+        )  # fmt: skip
+        if (self._observed != before).any():
+            self._basis = None
 
     def mean(self) -> Floats:
         return self._mean

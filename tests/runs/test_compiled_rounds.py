@@ -1,0 +1,221 @@
+"""Blocks of rounds in compiled loops against rounds one by one: the same numbers, to the last bit."""
+
+import importlib
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from cases.policies import CASES, EVERY_POLICY, NOISE, PROBLEMS, on
+
+import scalable_bandits as sb
+from scalable_bandits.environments import Noise
+from scalable_bandits.policies import Policy
+from scalable_bandits.store import ObservationStore
+
+simulation = importlib.import_module("scalable_bandits.runs.simulate")  # the module, not the function
+
+COLUMNS = ("candidate", "y", "value", "regret", "cumulative_regret", "width", "information_gain")
+COMPILED = [
+    "gpucb-1", "gpucb-1-scaled", "gpucb-2", "gpucb-3", "gpucb-3-scaled", "igpucb", "mean", "variance", "tv", "tv-3",
+    "restart", "restart-1",
+]  # fmt: skip
+
+
+class Counted:
+    """The rounds that a policy played in compiled loops."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, policy: Policy):
+        self.blocks: list[int] = []
+        kind = type(policy)
+        play = kind.play
+
+        def counting(own: Any, table: Any, noise: Any) -> Any:
+            found = play(own, table, noise)
+            self.blocks += [] if found is None else [len(noise)]
+            return found
+
+        monkeypatch.setattr(kind, "play", counting)
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Play a run without compiled loops."""
+
+    def play(policy: Policy, environment: sb.Environment, horizon: int, **given: Any) -> sb.Trajectory:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(policy), "play", lambda own, table, noise: None)
+            return sb.simulate(policy, environment, horizon, **given)
+
+    return play
+
+
+def environment_of(problem: Any, noise: Noise | None = None) -> sb.Environment:
+    values = [problem.truth(x) for x in problem.space.points()]
+    return sb.TableEnvironment(problem.space, values, noise or sb.GaussianNoise(NOISE), seed=7)
+
+
+def assert_same(one: sb.Trajectory, other: sb.Trajectory) -> None:
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+def assert_same_state(one: Policy, other: Policy) -> None:
+    states = one.state(), other.state()
+    assert set(states[0]) == set(states[1])
+    for name, value in states[0].items():
+        np.testing.assert_array_equal(value, states[1][name], err_msg=name)
+
+
+@on(["grid", "arms"], EVERY_POLICY)
+def test_every_policy(name: str, space: str, one_by_one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds enough for windows to be folded and for restarts; what follows is the same, too."""
+    problem, case = PROBLEMS[space], EVERY_POLICY[name]
+    policy, alone = case.make(problem), case.make(problem)
+    counted = Counted(monkeypatch, policy)
+    environment = environment_of(problem)
+    horizon = 150 if name in COMPILED else 30
+    run = sb.simulate(policy, environment, horizon)
+    assert (sum(counted.blocks) == horizon) == (name in COMPILED)
+    assert_same(run, one_by_one(alone, environment, horizon))
+    assert_same_state(policy, alone)
+    assert policy.rounds == alone.rounds == horizon
+    x = policy.ask()
+    np.testing.assert_array_equal(x, alone.ask())
+    for each in (policy, alone):
+        each.tell(x, 0.3)
+    assert_same(sb.simulate(policy, environment, 20), one_by_one(alone, environment, 20))
+    np.testing.assert_equal(policy.best(), alone.best())
+
+
+@pytest.mark.parametrize("length", [1, 7, 64, 65, 1000])
+@pytest.mark.parametrize("name", ["igpucb", "tv", "restart"])
+def test_blocks_of_any_length(name: str, length: int, one_by_one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = PROBLEMS["grid"]
+    monkeypatch.setattr(simulation, "FIRST_BLOCK", length)
+    monkeypatch.setattr(simulation, "LARGEST_BLOCK", length)
+    policy, alone = (EVERY_POLICY[name].make(problem) for _ in range(2))
+    counted = Counted(monkeypatch, policy)
+    assert_same(sb.simulate(policy, environment_of(problem), 300), one_by_one(alone, environment_of(problem), 300))
+    assert max(counted.blocks) == min(length, 300)
+    assert_same_state(policy, alone)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("igpucb", {"information_gain": 2.0}), ("igpucb", {"confidence": "whitehouse"}),
+        ("igpucb", {"confidence": "flynn-reeb"}), ("igpucb", {"prior_mean": 0.7}), ("gpucb-1", {"kernel_factor": 3.0}),
+        ("tv", {"prior_mean": -0.4}), ("restart", {"memory": 40, "information_gain": 1.5}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_options(name: str, given: dict[str, Any], one_by_one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = PROBLEMS["grid"]
+    if factor := given.pop("kernel_factor", None):
+        problem = problem._replace(kernel=factor * problem.kernel)
+    policy, alone = (EVERY_POLICY.get(name, CASES.get(name)).make(problem, **given) for _ in range(2))
+    counted = Counted(monkeypatch, policy)
+    assert_same(sb.simulate(policy, environment_of(problem), 200), one_by_one(alone, environment_of(problem), 200))
+    assert sum(counted.blocks) == 200
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"information_gain": "greedy"}, {"information_gain": lambda t: 0.1 * t}, {"rkhs_norm": "double"}, {"refit": 20},
+        {"engine": "tiled"}, {"engine": "sketched"},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:IGPUCB. its guarantees")
+def test_what_has_no_compiled_form_goes_the_usual_way(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = CASES["igpucb"].make(PROBLEMS["grid"], **given)
+    counted = Counted(monkeypatch, policy)
+    sb.simulate(policy, environment_of(PROBLEMS["grid"]), 30)
+    assert not counted.blocks
+    assert not caplog.records
+
+
+class Narrow(sb.IGPUCB):
+    """A policy of the user's own, whose width has no compiled form."""
+
+    @property
+    def width(self) -> float:
+        return 0.5 * super().width
+
+
+def test_a_subclass_goes_the_usual_way(one_by_one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = PROBLEMS["grid"]
+    policies = [CASES["igpucb"]._replace(kind=kind).make(problem) for kind in (Narrow, Narrow, sb.IGPUCB)]
+    counted = Counted(monkeypatch, policies[0])
+    runs = [sb.simulate(policy, environment_of(problem), 40) for policy in policies]
+    assert not counted.blocks
+    assert_same(runs[0], runs[1])
+    assert (runs[0].candidate != runs[2].candidate).any()
+
+
+def test_other_environments_go_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions that change, availability sets, points pending are refused before; a box has points added."""
+    problem = PROBLEMS["grid"]
+    changing = sb.DriftingFunction.sparse(
+        sb.Grid([[0, 1]], 20), sb.RBF(0.2), sb.GaussianNoise(0.1), knots=(1, 20, 60), rkhs_norm=1.0
+    )
+    drifting = sb.IGPUCB(changing.space, sb.RBF(0.2))
+    restricted = CASES["igpucb"].make(problem)
+    box = CASES["igpucb"].make(PROBLEMS["box"])
+    box.tell([0.123, 0.2], 1.0)
+    counted = Counted(monkeypatch, restricted)
+    sb.simulate(drifting, changing, 30)
+    sb.simulate(restricted, environment_of(problem), 30, available=lambda t: np.arange(t % 3, 168, 3))
+    function = sb.RKHSFunction.sparse(PROBLEMS["box"].space, sb.RBF(0.3), sb.GaussianNoise(0.1), seed=1)
+    run = sb.simulate(box, function, 30)
+    assert not counted.blocks
+    assert (run.candidate < 100).all()  # the point that was told is no candidate
+
+
+@attrs.frozen
+class Rare(Noise):
+    """Noise that is out of all bounds in one round."""
+
+    @property
+    def sub_gaussian(self) -> float:
+        return 1.0
+
+    def draw(self, rng: np.random.Generator, count: int) -> Any:
+        values = 0.1 * rng.standard_normal(count)
+        values[700] = np.inf
+        return values
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_value_that_is_no_number(stored: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says which round; everything before it is kept."""
+    problem = PROBLEMS["grid"]
+    policy = CASES["igpucb"].make(problem)
+    counted = Counted(monkeypatch, policy)
+    given = {"store": tmp_path / "run"} if stored else {}
+    with pytest.raises(ValueError, match=r"environment: got 'y = inf in round 700'"):
+        sb.simulate(policy, environment_of(problem, Rare()), 1000, **given)
+    assert policy.rounds == 699
+    assert sum(counted.blocks) > 200
+    if stored:
+        assert len(ObservationStore.open(tmp_path / "run")) == 699
+
+
+def test_stored_and_resumed(tmp_path: Any, one_by_one: Any) -> None:
+    problem = PROBLEMS["grid"]
+    environment = environment_of(problem)
+    whole = one_by_one(EVERY_POLICY["tv"].make(problem), environment, 900)
+    for horizon in (10, 333, 900):
+        run = sb.simulate(EVERY_POLICY["tv"].make(problem), environment, horizon, store=tmp_path / "run")
+    assert_same(run, whole)
+
+
+def test_noise_of_many_rounds_is_that_of_each() -> None:
+    environment = environment_of(PROBLEMS["grid"])
+    for first, count in ((1, 1), (1, 3000), (1023, 2), (1024, 1), (5000, 1024)):
+        expected = [environment.noise_at(t) for t in range(first, first + count)]
+        np.testing.assert_array_equal(environment.noise_of(first, count), expected)
