@@ -11,8 +11,11 @@ import hashlib
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
+
+Indices = NDArray[np.int64]
 
 _MASK = 2**64 - 1
 
@@ -29,6 +32,25 @@ def generator(seed: int, purpose: str, counter: int = 0) -> np.random.Generator:
     """Return the numpy generator of a purpose at a counter, which is a round or a block of rounds."""
     key = np.array([int(seed) & _MASK, _purpose_key(purpose)], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, 0, 0, counter], dtype=np.uint64)))
+
+
+def integers(seed: int, purpose: str, first: int, count: int, size: int) -> Indices:
+    """Return what ``generator(seed, purpose, counter).integers(size)`` draws at `count` counters from `first` on.
+
+    Parameters
+    ----------
+    seed, purpose
+        Seed and name of the purpose, as of `generator`.
+    first, count
+        First counter, and number of counters.
+    size
+        Number of values, from 0 on; below 2^32.
+    """
+    from scalable_bandits import _numba_philox as numba_philox  # late, since numba is heavy
+
+    found = np.empty(count, dtype=np.int64)
+    numba_philox.integers(np.uint64(int(seed) & _MASK), np.uint64(_purpose_key(purpose)), first, size, found)
+    return found
 
 
 def derived_seed(seed: int, *names: object) -> int:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable_bandits.randomness import RoundStream, derived_seed, generator, purpose_key
+from scalable_bandits.randomness import RoundStream, derived_seed, generator, integers, purpose_key
 
 SEEDS = st.integers(0, 2**64 - 1)
 ROUNDS = st.integers(0, 10_000)
@@ -110,3 +110,10 @@ class TestRoundStream:
     def test_has_no_negative_rounds(self, t: int) -> None:
         with pytest.raises((ValueError, IndexError, OverflowError)):
             RoundStream(0, "noise", normal)[t]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 50, 1000, 10**7, 2**31 + 12345, 3 * 2**30, 2**32 - 1])
+def test_draws_of_many_counters_are_those_of_each(size: int) -> None:
+    for seed, first in ((0, 1), (2**63 + 5, 10**9)):
+        expected = [int(generator(seed, "draws", t).integers(size)) for t in range(first, first + 200)]
+        assert integers(seed, "draws", first, 200, size).tolist() == expected

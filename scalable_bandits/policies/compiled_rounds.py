@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scalable_bandits.checks import Floats
+from scalable_bandits.policies.base import Policy
+from scalable_bandits.posteriors.model import Model
 from scalable_bandits.posteriors.rounds import Columns, Game
 
-if TYPE_CHECKING:
-    from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
-
-def play_rounds(policy: GaussianProcessPolicy, salt: int, table: Floats, noise: Floats) -> Columns | None:
+def play_rounds(policy: Policy, model: Model, salt: int, table: Floats, noise: Floats) -> Columns | None:
     """Play rounds of a policy; see `Algorithm.play`.
 
     Parameters
     ----------
     policy
         Policy whose class defines a `rule`, and whose `learn` conditions the model and does what `after_play` does.
+    model
+        Model of the policy.
     salt
         Seed of the tie-breaking hash.
     table
@@ -26,7 +25,7 @@ def play_rounds(policy: GaussianProcessPolicy, salt: int, table: Floats, noise: 
         Noise (count,) of the rounds, in units of y.
     """
     rule = policy.rule() if "rule" in vars(type(policy)) else None
-    points, model = policy.pending_points, policy.model
+    points = policy.pending_points
     if rule is None or points.numbers or points.excluded or model.learned is not None or model.schedule is not None:
         return None
     if not model.engine.plays:

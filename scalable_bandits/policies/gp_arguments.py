@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.kernels import Kernel
+from scalable_bandits.policies.base import Policy
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 
-if TYPE_CHECKING:
-    from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
-
-def kernel_or_learned(policy: GaussianProcessPolicy, field: attrs.Attribute[Any], value: Any) -> None:
+def kernel_or_learned(policy: Policy, field: attrs.Attribute[Any], value: Any) -> None:
     """Refuse a kernel that does not fit the space, or none where none can be learned."""
     kind, allowed = type(policy), "a kernel, such as RBF(0.2)"
     if value is None and policy.space.has_coordinates and vars(kind).get("learns_kernel", False):

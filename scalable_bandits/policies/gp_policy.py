@@ -338,7 +338,7 @@ class GaussianProcessPolicy(Policy):
         return super().propose(allowed) if first is None else self._number(first)
 
     def play(self, table: Floats, noise: Floats) -> Columns | None:
-        return play_rounds(self, self._salt, table, noise)
+        return play_rounds(self, self._model, self._salt, table, noise)
 
     def after_tell(self) -> None:
         if self.learns_noise or self.rounds < self._next_check:

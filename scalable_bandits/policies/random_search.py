@@ -6,6 +6,7 @@ for t = 1, 2, ...:
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import attrs
@@ -16,8 +17,9 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.best import Observations
 from scalable_bandits.posteriors import CollapsedObservations
+from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import Field, member
-from scalable_bandits.randomness import generator
+from scalable_bandits.randomness import generator, integers
 from scalable_bandits.spaces import Indices, Mask
 
 
@@ -43,6 +45,18 @@ class RandomSearch(Policy):
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         return self.domain.draw_uniform(generator(self.seed, "draws", self.round), allowed)
+
+    def play(self, table: Floats, noise: Floats) -> Columns | None:
+        own = type(self).choose is RandomSearch.choose and type(self).learn is RandomSearch.learn
+        if not own or self._pending.numbers or self._pending.excluded:
+            return None
+        columns = Columns.empty(len(noise))
+        columns.candidates[:] = integers(self.seed, "draws", self.rounds + 1, len(noise), self.domain.choosable)
+        columns.ys[:] = table[columns.candidates] + noise
+        columns.widths[:] = columns.gains[:] = math.nan
+        self._observed.add_all(columns.candidates, columns.ys, self.regularization)
+        self.rounds += len(noise)
+        return columns
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._observed.add(candidate, y, noise_variance)

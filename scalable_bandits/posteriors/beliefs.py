@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.spaces import SearchSpace, Space
-
-if TYPE_CHECKING:
-    from scalable_bandits.posteriors.model import Model
 
 
 class Influence(NamedTuple):
@@ -40,8 +37,8 @@ class Beliefs(NamedTuple):
         return "\n".join([*map(str, self.parameters), facts])
 
 
-def beliefs_of(model: Model) -> Beliefs:
-    """Return what a model believes of the function."""
+def beliefs_of(model: Any) -> Beliefs:
+    """Return what a `Model` believes of the function."""
     learned, constant, space = model.learned, model.constant_mean, model.domain.space
     base = space.encode(model.domain.sample(0)[:1])
     variance = float(model.kernel.diagonal(base)[0])

@@ -453,6 +453,10 @@ for name in ("GPUCB", "IGPUCB", "GPEI", "GPPI", "GPTS", "MeanOnly", "VarianceOnl
 play(sb.IGPUCB(grid, sb.Matern(0.3, nu=0.5), engine="tiled"), 150)
 play(sb.PiGPUCB(grid, sb.Matern(0.3, nu=1.5), horizon=300), 150)
 play(sb.GPEI(sb.Arms(4), sb.Covariance(np.eye(4))))
+table = sb.TableEnvironment(grid, np.linspace(0.0, 1.0, 84))
+for name in ("IGPUCB", "GPUCB", "MeanOnly", "RandomSearch"):
+    sb.simulate(getattr(sb, name)(grid, sb.RBF(0.3)), table, 200)
+sb.simulate(sb.TVGPUCB(grid, sb.RBF(0.3) * sb.TemporalDecay(0.1)), table, 200)
 play(sb.GPEI(sb.Box([[0, 1]]), sb.Periodic(0.4) * sb.RationalQuadratic(0.3) + sb.Linear()))
 after = signatures()
 print(json.dumps([seconds, sum(before.values()), {name: n for name, n in after.items() if n != before[name]}]))
