@@ -20,11 +20,13 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.formulas import _numba_rules as rules
 from scalable_bandits.formulas.confidence import sliding_theorem
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, resolved_memory
 from scalable_bandits.posteriors import Engine, SlidingWindowEngine
+from scalable_bandits.posteriors.rounds import Rule
 
 LARGEST_WINDOW = 1e9  # numbers in memory: 8 GB
 
@@ -111,3 +113,9 @@ class SWGPUCB(ConfidencePolicy):
                 gain, self.delta, self.rkhs_norm, self.noise, self.regularization, self.horizon
             )  # (1')
         return self._width_for(gain, self.delta)  # (1)
+
+    def rule(self) -> Rule | None:
+        if self._width != "theorem":
+            return self._rule_for(self.delta)
+        known = self.delta, self.rkhs_norm, self.noise, self.regularization
+        return self.rule_of(rules.SLIDING, (*known, float(self.horizon or 0)))

@@ -18,7 +18,7 @@ simulation = importlib.import_module("scalable_bandits.runs.simulate")  # the mo
 COLUMNS = ("candidate", "y", "value", "regret", "cumulative_regret", "width", "information_gain")
 COMPILED = [
     "gpucb-1", "gpucb-1-scaled", "gpucb-2", "gpucb-3", "gpucb-3-scaled", "igpucb", "mean", "variance", "tv", "tv-3",
-    "restart", "restart-1", "random",
+    "restart", "restart-1", "random", "window", "window-theorem",
 ]  # fmt: skip
 
 

@@ -2,7 +2,10 @@
 
 import math
 
+import numpy as np
 from numba import njit
+
+from scalable_bandits.posteriors._numba_choice import choose_upper
 
 
 @njit(cache=True, nogil=True)
@@ -32,6 +35,13 @@ def drop(upper, rows, solved, count, carry, gone):
         held = solved[j]
         solved[j - 1] = c * held + s * last
         last = c * last - s * held
+
+
+@njit(cache=True, nogil=True)
+def move_up(values, count):
+    """Remove the first of `count` values and move the others up by one."""
+    for i in range(1, count):
+        values[i - 1] = values[i]
 
 
 @njit(cache=True, nogil=True)
@@ -95,3 +105,46 @@ def append(upper, rows, solved, count, p, prior_row, residual, noise, prior_mean
         mean[i] += solved[count] * own[i]
         variance[i] = reduced
     return gain, floored
+
+
+@njit(cache=True, nogil=True)
+def play(
+    upper, rows, solved, held, values, noise, count, window, carry, gone, prior, prior_mean, prior_variance, mean,
+    variance, gain, floored, rule, game, columns, first,
+):  # fmt: skip
+    """Play rounds from position `first` on, until there is no room for an observation; `prior` is the kernel matrix.
+
+    Returns the number of rounds played in all, of observations in the window, information gain and floored variances.
+    """
+    everything, numbers, salt = np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64), np.uint64(game.salt)
+    index = np.empty(mean.shape[0])
+    for i in range(first, game.noise.shape[0]):
+        if count < window and count == held.shape[0]:
+            return i, count, gain, floored
+        p, width, shown = choose_upper(mean, variance, rule, game.first + i, gain, index, everything, numbers, salt)
+        y = game.table[p] + game.noise[i]
+        columns.candidates[i], columns.ys[i], columns.widths[i], columns.gains[i] = p, y, width, shown
+        if count == window:
+            drop(upper, rows, solved, count, carry, gone)
+            move_up(held, count)
+            move_up(values, count)
+            move_up(noise, count)
+            count -= 1
+        held[count], values[count], noise[count] = p, y, game.noise_variance
+        gain, more = append(
+            upper,
+            rows,
+            solved,
+            count,
+            p,
+            prior[p],
+            y - prior_mean[p],
+            noise,
+            prior_mean,
+            prior_variance,
+            mean,
+            variance,
+        )
+        count += 1
+        floored += more
+    return game.noise.shape[0], count, gain, floored

@@ -21,8 +21,10 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.forgetting import _numba_sliding_window as numba_sliding
+from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import State, array
 
+MOST_PLAYED = 4096  # largest number of candidates of compiled loops: a kernel matrix of 134 MB
 FIRST_CAPACITY = 64  # observations that there is room for at first; doubled as the window fills
 
 
@@ -54,6 +56,7 @@ class SlidingWindowEngine(ForgettingEngine):
         self._prior_mean, self._prior_variance = prior_mean.copy(), self._variance.copy()
         self._prior_row = np.empty((1, self.size))
         self._removed_row = np.empty(self.size)
+        self._gram: Floats | None = None  # (n, n) prior covariance, for compiled loops
         self._count = 0  # observations in the window
         self._allocate(min(window, FIRST_CAPACITY))
 
@@ -94,8 +97,28 @@ class SlidingWindowEngine(ForgettingEngine):
     def _drop(self) -> None:
         numba_sliding.drop(self._upper, self._rows, self._solved, self._count, self._carry, self._removed_row)
         for each in (self._held, self._values, self._noise):
-            each[: self._count - 1] = each[1 : self._count]
+            numba_sliding.move_up(each, self._count)
         self._count -= 1
+
+    @property
+    def plays(self) -> bool:  # type: ignore[override]
+        """Whether the kernel matrix is small enough to be in memory."""
+        return self.size <= MOST_PLAYED
+
+    def play(self, rule: Rule, game: Game, columns: Columns) -> None:
+        if self._gram is None:
+            self._gram = np.empty((self.size, self.size))
+            self.kernel.fill(self.points, self.points, self._gram)
+        done = 0
+        while True:
+            done, self._count, self._information_gain, self._floored = numba_sliding.play(
+                self._upper, self._rows, self._solved, self._held, self._values, self._noise, self._count, self.window,
+                self._carry, self._removed_row, self._gram, self._prior_mean, self._prior_variance, self._mean,
+                self._variance, self._information_gain, self._floored, rule, game, columns, done,
+            )  # fmt: skip
+            if done == len(game.noise):
+                return
+            self._grow()
 
     def mean(self) -> Floats:
         return self._mean
