@@ -28,6 +28,7 @@ from benchmarks.approximate import approximate
 from benchmarks.boxes import boxes, six, two
 from benchmarks.changing import changing
 from benchmarks.cluster import cluster
+from benchmarks.long import long
 from benchmarks.measure import Line, timed
 from benchmarks.partitions import partition
 from benchmarks.priors import priors
@@ -74,7 +75,7 @@ def compilation(quick: bool) -> Iterator[Line]:
 
 def grid2(quick: bool) -> Iterator[Line]:
     """IGP-UCB on the 30^2 grid."""
-    side, short, long = (8, 40, 80) if quick else (30, 1000, 10_000)
+    side, short, full = (8, 40, 80) if quick else (30, 1000, 10_000)
     ours(side, 2, 10)
     seconds, run = timed(lambda: ours(side, 2, short), 1 if quick else 7)
     naive, played = timed(lambda: Naive(side, 2).play(short))
@@ -83,9 +84,9 @@ def grid2(quick: bool) -> Iterator[Line]:
         f"IGP-UCB, {side}^2 grid, T = {short}", f"{seconds * 1e3:.0f} ms", f"naive {naive:.1f} s, {same}",
         f"{naive / seconds:.0f}x", ">= 500x",
     )  # fmt: skip
-    seconds, run = timed(lambda: ours(side, 2, long), 1 if quick else 5)
+    seconds, run = timed(lambda: ours(side, 2, full), 1 if quick else 5)
     distinct = len(np.unique(run.candidate))
-    yield Line(f"IGP-UCB, {side}^2 grid, T = {long}", f"{seconds:.2f} s", f"{distinct} distinct points", "", "< 2 s")
+    yield Line(f"IGP-UCB, {side}^2 grid, T = {full}", f"{seconds:.2f} s", f"{distinct} distinct points", "", "< 2 s")
 
 
 def peers(quick: bool) -> Iterator[Line]:
@@ -242,7 +243,7 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, sharded,
-    sampler, approximate, stopping, boxes, sketched,
+    sampler, approximate, stopping, long, boxes, sketched,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}
@@ -257,14 +258,15 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, *SEEDED, []], help="which; all if none is named")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that they run")
     parser.add_argument("--seeds", nargs="+", type=int, help="of the functions in " + ", ".join(SEEDED))
+    parser.add_argument("--before", metavar="REVISION", help="of git: `long` measures this version, too")
     arguments = parser.parse_args()
     if arguments.seeds and not set(arguments.names) <= set(SEEDED):
         parser.error("--seeds: got with others; allowed: with " + ", ".join(SEEDED))
     warnings.filterwarnings("ignore")  # the peers'
     table = Table("benchmark", "ours", "against", "ratio", "asked", title=measure.machine(), title_justify="left")
     for name in arguments.names or BENCHMARKS:
-        seeds = (arguments.seeds,) if name in SEEDED else ()
-        for line in {**BENCHMARKS, **SEEDED}[name](arguments.quick, *seeds):
+        more = (arguments.seeds,) if name in SEEDED else (arguments.before,) if name == "long" else ()
+        for line in {**BENCHMARKS, **SEEDED}[name](arguments.quick, *more):
             table.add_row(*line)
     Console(width=130).print(table)
 

@@ -106,7 +106,7 @@ def test_blocks_of_any_length(name: str, length: int, one_by_one: Any, monkeypat
     [
         ("igpucb", {"information_gain": 2.0}), ("igpucb", {"confidence": "whitehouse"}),
         ("igpucb", {"confidence": "flynn-reeb"}), ("igpucb", {"prior_mean": 0.7}), ("gpucb-1", {"kernel_factor": 3.0}),
-        ("tv", {"prior_mean": -0.4}), ("restart", {"memory": 40, "information_gain": 1.5}),
+        ("tv", {"prior_mean": -0.4}), ("window", {"memory": 150}), ("restart", {"memory": 40, "information_gain": 1.5}),
     ],
     ids=str,
 )  # fmt: skip
