@@ -1,9 +1,8 @@
-"""Long horizons: rounds in compiled loops, beside the bare arithmetic in one compiled function and an earlier version."""
+"""Long horizons: rounds in compiled loops, beside the bare arithmetic as one function and an earlier version."""
 
 from __future__ import annotations
 
 import functools
-import math
 import os
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 
 import scalable_bandits as sb
 from benchmarks.measure import Line, fresh, timed
@@ -51,68 +49,19 @@ def play(name: str, horizon: int) -> sb.Trajectory:
     return sb.simulate(makers[name](), function, horizon)
 
 
-@njit(cache=True)
-def bare_drift(prior, table, noise, keep, noise_variance):
-    """GP-UCB under a first-order autoregression: the textbook's Kalman filter, one round after the other."""
-    n = prior.shape[0]
-    mean, covariance, total = np.zeros(n), prior.copy(), 0.0
-    for t in range(noise.shape[0]):
-        width, best, p = math.sqrt(2.0 * math.log(n * (t + 1.0) ** 2 * math.pi**2 / 0.6)), -np.inf, 0
-        for i in range(n):
-            index = mean[i] + width * math.sqrt(covariance[i, i])
-            if index > best:
-                best, p = index, i
-        y = table[p] + noise[t]
-        total += y
-        column, variance, residual = covariance[p].copy(), covariance[p, p] + noise_variance, y - mean[p]
-        for i in range(n):
-            mean[i] = math.sqrt(keep) * (mean[i] + column[i] * residual / variance)
-            for j in range(n):
-                posterior = covariance[i, j] - column[i] * column[j] / variance
-                covariance[i, j] = keep * posterior + (1.0 - keep) * prior[i, j]
-    return total
-
-
-@njit(cache=True)
-def bare_recursion(prior, table, noise, norm):
-    """IGP-UCB by the recursive update of Chowdhury & Gopalan 2017, appendix F."""
-    n = prior.shape[0]
-    mean, covariance, gain, total = np.zeros(n), prior.copy(), 0.0, 0.0
-    for t in range(noise.shape[0]):
-        width, best, p = norm + math.sqrt(2.0 * (gain + 1.0 + math.log(10.0))), -np.inf, 0
-        for i in range(n):
-            index = mean[i] + width * math.sqrt(covariance[i, i])
-            if index > best:
-                best, p = index, i
-        y = table[p] + noise[t]
-        total += y
-        column, variance, residual = covariance[p].copy(), covariance[p, p] + 1.0, y - mean[p]
-        gain += 0.5 * math.log1p(covariance[p, p])
-        for i in range(n):
-            mean[i] += column[i] * residual / variance
-            for j in range(n):
-                covariance[i, j] -= column[i] * column[j] / variance
-    return total
-
-
-@njit(cache=True)
-def bare_draws(table, noise):
-    """Uniform play."""
-    total = 0.0
-    for t in range(noise.shape[0]):
-        total += table[np.random.randint(table.shape[0])] + noise[t]
-    return total
-
-
 def floor(name: str, horizon: int) -> float | None:
     """Seconds that the bare arithmetic takes for so many rounds; None where it is not written down."""
+    from benchmarks import bare_loops  # late, since an earlier version lacks what it imports
+
     kept = min(horizon, 2000 if name == "IGPUCB" else 10**6)
     space, kernel, function = problem(30, 2) if name == "IGPUCB" else arms(50)
     table, noise = np.array(function.table()), 0.3 * np.random.default_rng(0).standard_normal(kept)
     bare: dict[str, Callable[[np.ndarray], float]] = {
-        "TVGPUCB": lambda noise: bare_drift(kernel.block(space.points()), table, noise, 1.0 - EPSILON, REGULARIZATION),
-        "IGPUCB": lambda noise: bare_recursion(kernel.block(space.points()), table, noise, function.rkhs_norm),
-        "RandomSearch": lambda noise: bare_draws(table, noise),
+        "TVGPUCB": lambda noise: bare_loops.drift(
+            kernel.block(space.points()), table, noise, 1.0 - EPSILON, REGULARIZATION
+        ),
+        "IGPUCB": lambda noise: bare_loops.recursion(kernel.block(space.points()), table, noise, function.rkhs_norm),
+        "RandomSearch": lambda noise: bare_loops.draws(table, noise),
     }
     if name not in bare:
         return None
@@ -125,17 +74,14 @@ def earlier(revision: str, name: str, horizon: int) -> float:
     """Seconds of an earlier version, of which a copy is taken from the repository."""
     root = Path(sb.__file__).parents[1]
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(
-            ["git", "archive", revision, "scalable_bandits"], cwd=root, capture_output=True, check=True
-        )
-        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        archive = ["git", "archive", revision, "scalable_bandits"]
+        copy = subprocess.run(archive, cwd=root, capture_output=True, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", folder], input=copy, check=True)
         (Path(folder) / "benchmarks").symlink_to(root / "benchmarks")
-        code = CODE.format(name=name, horizon=horizon)
+        command = [sys.executable, "-c", CODE.format(name=name, horizon=horizon)]
         given = {**os.environ, "PYTHONPATH": folder}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=given, cwd=folder, capture_output=True, text=True, check=True
-        )
-    return float(done.stdout.split()[0])
+        printed = subprocess.run(command, env=given, cwd=folder, capture_output=True, text=True, check=True).stdout
+    return float(printed.split()[0])
 
 
 def long(quick: bool, before: str | None = None) -> Iterator[Line]:
@@ -149,7 +95,7 @@ def long(quick: bool, before: str | None = None) -> Iterator[Line]:
         horizon = 2000 if quick else full
         seconds, memory = fresh(CODE.format(name=name, horizon=horizon))
         bare = floor(name, horizon)
-        few = horizon // 10
+        few = horizon if name == "SWGPUCB" else horizon // 10  # rounds of the earlier version
         old = "" if before is None else f", before {earlier(before, name, few) / few * 1e6:.3g} us"
         against = "" if bare is None else f"bare {bare / horizon * 1e6:.3g} us"
         yield Line(
