@@ -73,7 +73,7 @@ class RepeatedChoice(GaussianProcessPolicy):
         return RepeatedModel(prior, self._domain, self.make_engine, self.regularization)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
-        """Return the point of the last choice until it has been played often enough, then choose."""
+        """Return the candidate of the last choice until it was played often enough, then choose from a mask (size,)."""
         point = self._unfinished()
         if point is not None and (allowed is None or allowed[point]):
             return point

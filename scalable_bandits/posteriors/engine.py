@@ -193,7 +193,7 @@ class Engine(Stateful, RenamedMembers, ABC):
         game
             Values at the candidates, and noise of the rounds.
         columns
-            Columns of these rounds, which are filled.
+            Columns (count,) of these rounds, which are filled.
         """
         raise NotImplementedError(f"{type(self).__name__} plays no rounds")
 
