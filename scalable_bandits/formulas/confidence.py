@@ -371,6 +371,7 @@ register_width(
 )
 register_width("whitehouse", regularised)
 register_width("flynn-reeb", martingale_mixture)
+OWN_WIDTHS = WIDTHS.copy()  # those of this module, which have a compiled form
 
 
 def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:

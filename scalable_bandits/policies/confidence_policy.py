@@ -14,7 +14,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.formulas import _numba_rules as rules
 from scalable_bandits.formulas.acquisition import UpperConfidence
-from scalable_bandits.formulas.confidence import WIDTHS, largest_loss, srinivas_finite, width
+from scalable_bandits.formulas.confidence import OWN_WIDTHS, WIDTHS, largest_loss, srinivas_finite, width
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
@@ -177,7 +177,8 @@ class ConfidencePolicy(GaussianProcessPolicy):
             "improved": (rules.IMPROVED, known[:3]), "whitehouse": (rules.REGULARISED, known),
             "flynn-reeb": (rules.MIXTURE, known),
         }  # fmt: skip
-        return self.rule_of(*widths[self.confidence]) if self.confidence in widths else None
+        own = self.confidence in widths and WIDTHS[self.confidence] is OWN_WIDTHS[self.confidence]
+        return self.rule_of(*widths[self.confidence]) if own else None
 
     def rule_of(self, width: int, parameters: Sequence[float]) -> Rule | None:
         """Return the index with a width of `_numba_rules`; None unless the gain is realised or a number."""

@@ -10,6 +10,7 @@ from cases.policies import CASES, EVERY_POLICY, NOISE, PROBLEMS, on
 
 import scalable_bandits as sb
 from scalable_bandits.environments import Noise
+from scalable_bandits.formulas import confidence
 from scalable_bandits.policies import Policy
 from scalable_bandits.store import ObservationStore
 
@@ -155,6 +156,17 @@ def test_a_subclass_goes_the_usual_way(one_by_one: Any, monkeypatch: pytest.Monk
     assert not counted.blocks
     assert_same(runs[0], runs[1])
     assert (runs[0].candidate != runs[2].candidate).any()
+
+
+def test_a_width_that_the_user_replaced_goes_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        confidence.WIDTHS, "improved", lambda gain, *others: 0.1 * confidence.improved(gain, *others[:3])
+    )
+    policy = CASES["igpucb"].make(PROBLEMS["grid"])
+    counted = Counted(monkeypatch, policy)
+    run = sb.simulate(policy, environment_of(PROBLEMS["grid"]), 30)
+    assert not counted.blocks
+    assert run.width[0] < 1.0
 
 
 def test_other_environments_go_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
