@@ -127,7 +127,7 @@ def test_options(name: str, given: dict[str, Any], one_by_one: Any, monkeypatch:
         {"information_gain": "greedy"}, {"information_gain": lambda t: 0.1 * t}, {"rkhs_norm": "double"}, {"refit": 20},
         {"engine": "tiled"}, {"engine": "sketched"},
     ],
-    ids=str,
+    ids=["greedy", "function", "double", "refit", "tiled", "sketched"],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:IGPUCB. its guarantees")
 def test_what_has_no_compiled_form_goes_the_usual_way(
