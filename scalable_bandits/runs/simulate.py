@@ -171,7 +171,7 @@ class Play:
         seconds
             Time after which no round begins.
         advance
-            Function that is called with 1 after every round, for a progress bar.
+            Function that is called with the number of rounds after each block or round, for a progress bar.
         on_end
             Function that is called with the columns at the end, also if a round raises.
         """
@@ -207,7 +207,7 @@ class Play:
         moving = environment.changing or given is not None
         best = environment.optimum(t, given) if moving else self._optimum
         policy.observe(candidate, y)
-        series.add(1, candidate, y, value, best - value, width, gain)
+        series.add_round(candidate, y, value, best - value, width, gain)
 
     def _play_block(self, t: int, series: Series) -> bool:
         """Play some rounds from t on in a compiled loop; return whether there is one for them."""
@@ -256,6 +256,13 @@ class Series:
         for column, value in zip(self._arrays, values, strict=True):
             column[self.done : self.done + count] = value
         self.done += count
+
+    def add_round(self, *values: float) -> None:
+        """Add a round, with a value for each column."""
+        i = self.done
+        played, ys, fs, regrets, widths, gains = self._arrays
+        played[i], ys[i], fs[i], regrets[i], widths[i], gains[i] = values
+        self.done = i + 1
 
     def columns(self) -> dict[str, Any]:
         """Return the columns (done,) by name."""
