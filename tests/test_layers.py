@@ -59,6 +59,7 @@ BY_NAME = {  # files that import modules by name, and why
 COMPILED = (  # how: from the cache, beside other threads; sums and products fused or not, but never rearranged
     "njit(cache=True, nogil=True)",
     "njit(cache=True, nogil=True, fastmath={'contract'})",
+    "intrinsic",  # from an address to a pointer
 )
 ANYWHERE = {"__version__"}  # names of the package itself that are no layer
 WHERE = {

@@ -16,6 +16,7 @@ IMPROVED = 4  # delta, B, R
 REGULARISED = 5  # delta, B, R, lambda
 MIXTURE = 6  # delta, B, R, lambda
 SLIDING = 7  # delta, B, R, lambda, T
+UNKNOWN_PRIOR = 8  # |D|, delta
 
 
 @njit(cache=True, nogil=True)
@@ -40,7 +41,15 @@ def width(rule, p, t, gain):
         return math.sqrt(p[1] ** 2 + p[2] ** 2 * 2.0 * (gain + math.log(1.0 / p[0])) / p[3])
     if rule == SLIDING:
         return p[1] + p[2] / math.sqrt(p[3]) * math.sqrt(2.0 * gain + 2.0 * math.log(p[4] / p[0]))
+    if rule == UNKNOWN_PRIOR:
+        return math.sqrt(2.0 * math.log(2.0 * p[0] * math.pi**2 * t**2 / p[1]))
     return p[0]
+
+
+@njit(cache=True, nogil=True)
+def error_allowance(t, priors, delta, noise):
+    """Compute xi_t as the free function does, of floats."""
+    return 2.0 * noise**2 * math.log(priors * math.pi**2 * t**2 / delta)
 
 
 @njit(cache=True, nogil=True)

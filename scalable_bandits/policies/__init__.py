@@ -21,8 +21,8 @@ from scalable_bandits.policies.regret_balancing import RegretBalancing
 from scalable_bandits.policies.rgpucb import RGPUCB
 from scalable_bandits.policies.supkernelucb import SupKernelUCB
 from scalable_bandits.policies.swgpucb import SWGPUCB
+from scalable_bandits.policies.tally import Rejection
 from scalable_bandits.policies.tvgpucb import TVGPUCB
-from scalable_bandits.policies.unknown_prior import Rejection
 from scalable_bandits.policies.variance_only import VarianceOnly
 from scalable_bandits.policies.wgpucb import WGPUCB
 

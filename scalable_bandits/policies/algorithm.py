@@ -100,8 +100,8 @@ class Algorithm(ABC):
         Returns
         -------
         Columns or None
-            What was played, columns (count,); None if the policy has no such loop, or not now: then nothing has
-            changed.
+            What was played, columns (count,) or shorter; None if the policy has no such loop, or not now: then nothing
+            has changed.
         """
         return None
 

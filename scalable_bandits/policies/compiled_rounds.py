@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.base import Policy
 from scalable_bandits.posteriors.model import Model
@@ -34,7 +36,10 @@ def play_rounds(policy: Policy, model: Model, salt: int, table: Floats, noise: F
     while done < len(noise):
         stop = min(len(noise), done + policy.rounds_alike)
         game = Game(policy.rounds + 1, table, noise[done:stop], policy.regularization, salt)
-        model.play(rule, game, columns.part(done, stop))
+        model.engine.play(rule, game, columns.part(done, stop))
+        model.add_played(columns.part(done, stop), policy.regularization)
         policy.rounds, done = policy.rounds + stop - done, stop
         policy.after_play()
+    if math.isnan(policy.width):  # the index has a constant weight of the deviation, which is no confidence width
+        columns.widths[:] = math.nan
     return columns

@@ -10,11 +10,15 @@ An observation is credited to every prior by its probability.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.unknown_prior import Outcome, UnknownPriorPolicy
+from scalable_bandits.policies import _numba_priors as numba_priors
+from scalable_bandits.policies.tally import Outcome
+from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.spaces import Mask
 
@@ -26,25 +30,26 @@ class FullyBayesianGPUCB(UnknownPriorPolicy):
     Parameters are those of `UnknownPriorPolicy` and `Policy`. `posterior` and `best` use the mixture of all priors.
     """
 
+    steps: ClassVar[int | None] = numba_priors.AVERAGE
+
     def belief(self) -> Floats:
         """Return the posterior probabilities (|U|,) of the priors."""
-        weights = np.exp(self._evidence - self._evidence.max())  # (1), without underflow
-        result: Floats = weights / weights.sum()
-        return result
+        weights: Floats = numba_priors.belief(self.tally.evidence)  # (1)
+        return weights
 
     @property
     def plays(self) -> dict[str, float]:
         """Observations credited to each prior: the sum of its probabilities."""
-        return {prior.name: float(count) for prior, count in zip(self.priors, self._counts, strict=True)}
+        return {prior.name: float(count) for prior, count in zip(self.priors, self.tally.counts, strict=True)}
 
     def choose(self, allowed: Mask | None = None) -> int:
         weights = self.belief()
         numbers = np.flatnonzero(weights).tolist()
         bounds = self._ask(numbers, "upper", self._pending.numbers)
-        return choose(weights[numbers] @ np.array(bounds), self._salt, allowed)[0]  # (2)
+        return choose(numba_priors.average(weights[numbers], np.array(bounds)), self._salt, allowed)[0]  # (2)
 
     def prefetch_next(self) -> None:
         self._prefetch(self._playing, "upper", self._pending.numbers)
 
     def credit(self, outcome: Outcome) -> None:
-        self._counts += self.belief()
+        numba_priors.credit_all(self.tally)

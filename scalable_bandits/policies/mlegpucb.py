@@ -10,9 +10,13 @@ The marginal likelihood is the product of the densities of y_i under N(mu_{i-1}(
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
-from scalable_bandits.policies.unknown_prior import Outcome, UnknownPriorPolicy
+from scalable_bandits.policies import _numba_priors as numba_priors
+from scalable_bandits.policies.tally import Outcome
+from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.spaces import Mask
 
 
@@ -23,11 +27,13 @@ class MLEGPUCB(UnknownPriorPolicy):
     Parameters are those of `UnknownPriorPolicy` and `Policy`.
     """
 
+    steps: ClassVar[int | None] = numba_priors.LIKELIEST
+
     def choose(self, allowed: Mask | None = None) -> int:
-        return self.largest(self.proposals([self.pick(self._evidence)], allowed))  # (1), (2)
+        return self.largest(self.proposals([self.pick(self.tally.evidence)], allowed))  # (1), (2)
 
     def prefetch_next(self) -> None:
-        self._prefetch([self.pick(self._evidence)], "propose", None, self._pending.numbers)
+        self._prefetch([self.pick(self.tally.evidence)], "propose", None, self._pending.numbers)
 
     def credit(self, outcome: Outcome) -> None:
-        self.add_play(self.pick(self._evidence), outcome.y, 0.0, outcome.share)
+        numba_priors.credit_likeliest(self.tally, outcome.y, outcome.share)

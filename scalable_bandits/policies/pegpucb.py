@@ -17,12 +17,16 @@ before the next `ask`; a measurement with its own noise counts in |S| by its noi
 
 from __future__ import annotations
 
-import math
+from typing import ClassVar
 
 import attrs
 
 from scalable_bandits import checks
-from scalable_bandits.policies.unknown_prior import Outcome, Rejection, UnknownPriorPolicy
+from scalable_bandits.checks import Floats
+from scalable_bandits.policies import _numba_priors as numba_priors
+from scalable_bandits.policies.tally import Outcome
+from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
+from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.spaces import Mask
 
 
@@ -52,6 +56,8 @@ class PEGPUCB(UnknownPriorPolicy):
     (('low',), 1)
     """
 
+    steps: ClassVar[int | None] = numba_priors.ELIMINATION
+
     on_exhaustion: str = attrs.field(default="raise", validator=checks.one_of(("raise", "warn")))
     _warned: bool = attrs.field(init=False, default=False, repr=False)
 
@@ -61,13 +67,13 @@ class PEGPUCB(UnknownPriorPolicy):
         return self.largest(self.proposals(self._playing, allowed))  # line 7
 
     def credit(self, outcome: Outcome) -> None:
-        t, width = outcome.round, self.width_of(outcome.round)
-        p = self.pick(outcome.mean + width * outcome.std)
-        self.add_play(p, outcome.y - outcome.mean[p], width * outcome.std[p], outcome.share)  # lines 8, 11
-        errors = abs(self._sums[p])
-        bound = math.sqrt(self.allowance(t) * self._weights[p]) + self._slacks[p]
-        if errors > bound and p not in self._rejected:  # line 12
-            self.reject(p, Rejection(t, float(errors), float(bound)))  # line 13
+        t = outcome.round
+        numba_priors.eliminate(self.tally, *outcome, self.width_of(t), self.allowance(t))  # lines 8, 11-13
+
+    def play(self, table: Floats, noise: Floats) -> Columns | None:
+        if self.exhausted:
+            self._report_exhaustion()
+        return super().play(table, noise)
 
     def _report_exhaustion(self) -> None:
         """Raise or warn that no prior is left; not called by `tell`, which must not fail where warnings are errors."""
@@ -83,7 +89,7 @@ class PEGPUCB(UnknownPriorPolicy):
     @property
     def exhausted(self) -> bool:
         """Whether every prior has been rejected."""
-        return len(self._rejected) == len(self.priors)
+        return bool(self.tally.sizes[1] == len(self.priors))
 
     def _rejections_text(self) -> str:
         rejected = (

@@ -36,10 +36,12 @@ from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.box_cells import CubeIndex
 from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, make_cover
-from scalable_bandits.posteriors.partition.finite_cells import Shard
+from scalable_bandits.posteriors.partition.finite_cells import FiniteCells, Shard
+from scalable_bandits.posteriors.partition.looped_partition import COMPILED, LoopedPartition, WidthRule
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.partition.partition import Partition, Winner
 from scalable_bandits.posteriors.partition.remote_cells import MakeCells, RemoteCells, make_box_cells, make_finite_cells
+from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import Field
 from scalable_bandits.spaces import Box, Domain, Indices, Mask
 
@@ -150,7 +152,7 @@ class PiGPUCB(Policy):
     def _empty_partition(self, remote: bool = True) -> Partition:
         d, nu = self.space.dimension, self._smoothness
         self._b = (d + 1) / (d + 2 * nu)
-        self._log_delta, self._growth = math.log(4.0 / self.delta), self._b * d
+        self._width_rule = WidthRule(math.log(4.0 / self.delta), self._b * d)
         q = d * (d + 1) / (d * (d + 2) + 2 * nu)
         divisions = 1 if self.horizon is None else max(round(self.horizon ** (q / d)), 1)  # (1)
         log, tree = ObservationLog(), ArgmaxTree(self.rkhs_norm, self.noise)
@@ -170,7 +172,8 @@ class PiGPUCB(Policy):
         else:
             points = self._points if self.domain.whole_box else None
             shard = RemoteCells(make, self.rkhs_norm, self.noise, cover, points, log, tree, self._executor)
-        return Partition(cover, shard, log, tree, divisions, self._room, self.tightening, self._salt)
+        kind = LoopedPartition if isinstance(shard, FiniteCells) and COMPILED else Partition
+        return kind(cover, shard, log, tree, divisions, self._room, self.tightening, self._salt)
 
     @property
     def _mean(self) -> float:
@@ -220,7 +223,7 @@ class PiGPUCB(Policy):
 
     def _log_term(self, t: int) -> float:
         """Return log(N_t / delta)."""
-        return self._log_delta + self._growth * math.log(t + 1)  # (3)
+        return self._width_rule.at(t)  # (3)
 
     # ---- the algorithm
 
@@ -251,6 +254,18 @@ class PiGPUCB(Policy):
         except BaseException:  # such as lost workers: some cells may have the observation, others not
             self._discard(partition)
             raise
+
+    def play(self, table: Floats, noise: Floats) -> Columns | None:
+        partition, pending = self._partition, self._pending
+        if type(self) is not PiGPUCB or pending.numbers or pending.excluded:
+            return None
+        if not isinstance(partition, LoopedPartition):
+            return None
+        columns = Columns.empty(len(noise))
+        game = Game(self.rounds + 1, table, noise, self.regularization, self._salt)
+        partition.play(self._width_rule, game, columns)
+        self.rounds += len(noise)
+        return columns
 
     @property
     def width(self) -> float:

@@ -15,8 +15,9 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.posteriors import State, make_engine
-from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.posteriors.engine import Engine, choose
 from scalable_bandits.posteriors.model import Model, ModelPrior
+from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import FiniteSpace, Mask, make_domain
 
@@ -82,6 +83,15 @@ class PriorModel:
         self._model.observe(candidate, y - shift, noise_variance)
         return float(mean) + shift, float(variance), self._model.information_gain
 
+    def add_played(self, columns: Columns, noise_variance: float) -> None:
+        """Add observations that a compiled loop gave the engine."""
+        self._model.add_played(columns, noise_variance)
+
+    @property
+    def engine(self) -> Engine:
+        """Engine of the model."""
+        return self._model.engine
+
     def propose(self, width: float, t: int, allowed: Mask | None, pending: Sequence[int]) -> Proposal:
         """Return the candidate of largest upper confidence bound in round t, given pending candidates."""
         if self._moves:
@@ -114,7 +124,7 @@ class PriorModel:
     @property
     def changing(self) -> frozenset[str]:
         """Names of the methods that change later results; questions do if the engine's `ask_is_stateful`."""
-        return frozenset({"observe", "take", *(QUESTIONS if self._model.engine.ask_is_stateful else ())})
+        return frozenset({"observe", "add_played", "take", *(QUESTIONS if self._model.engine.ask_is_stateful else ())})
 
     def report(self) -> tuple[float, bool]:
         """Return the realised information gain in nats, and whether `ask` changes the rounding of later results."""

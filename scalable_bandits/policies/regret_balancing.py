@@ -15,11 +15,14 @@ candidates change.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
-import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.unknown_prior import Outcome, Rejection, UnknownPriorPolicy
+from scalable_bandits.policies import _numba_priors as numba_priors
+from scalable_bandits.policies.tally import Outcome
+from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.spaces import Mask
 
 
@@ -31,31 +34,23 @@ class RegretBalancing(UnknownPriorPolicy):
     its observation will be credited to.
     """
 
+    steps: ClassVar[int | None] = numba_priors.BALANCING
+
     def _turn(self, counts: Floats) -> int:
         return self.pick(-counts)  # line 3
 
     def choose(self, allowed: Mask | None = None) -> int:
-        counts = self._counts.copy()
+        counts = self.tally.counts.copy()
         for _ in self._pending.numbers:
             counts[self._turn(counts)] += 1.0
         return self.largest(self.proposals([self._turn(counts)], allowed))  # line 4
 
     def prefetch_next(self) -> None:
-        counts = self._counts.copy()
+        counts = self.tally.counts.copy()
         for _ in range(len(self._pending.numbers) + 1):  # this play and the pending ones
             counts[self._turn(counts)] += 1.0
         self._prefetch([self._turn(counts)], "propose", None, self._pending.numbers)
 
     def credit(self, outcome: Outcome) -> None:
-        p = self._turn(self._counts)
-        self.add_play(p, outcome.y, self.width_of(outcome.round) * outcome.std[p], outcome.share)  # line 7
-        playing = np.array(self._playing)
-        counts = self._counts[playing]
-        if (counts == 0).any():  # line 9
-            return
-        margins = np.sqrt(self.allowance(outcome.round) * self._weights[playing])
-        lower = (self._sums[playing] - margins) / counts  # line 10
-        upper = lower + self._slacks[playing] / counts
-        worse = upper < lower.max()
-        for number, bound in zip(playing[worse].tolist(), upper[worse].tolist(), strict=True):
-            self.reject(number, Rejection(outcome.round, float(lower.max()), bound))  # line 11
+        t, y, share, _, std = outcome
+        numba_priors.balance(self.tally, t, y, share, std, self.width_of(t), self.allowance(t))  # lines 7-11

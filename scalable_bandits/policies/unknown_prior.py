@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -15,38 +14,19 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_finite
+from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.compiled_priors import Bounds, play_priors
 from scalable_bandits.policies.measurements import noise_floor
 from scalable_bandits.policies.prior_model import PriorModel, Proposal
+from scalable_bandits.policies.tally import Outcome, Rejection, Tally
 from scalable_bandits.posteriors import State, check_engine, current_name, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.placement import Shards
+from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import Field, group, value
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import Domain, FiniteSpace, Mask
-
-
-class Rejection(NamedTuple):
-    """Rejection of a prior."""
-
-    round: int  # round whose observation led to the rejection
-    statistic: float  # test statistic, in units of y
-    bound: float  # bound that the statistic exceeded, in units of y
-
-    @property
-    def excess(self) -> float:
-        """Statistic minus bound, in units of y."""
-        return self.statistic - self.bound
-
-
-class Outcome(NamedTuple):
-    """Observation with the predictions of the priors in play."""
-
-    round: int
-    y: float
-    share: float  # noise variance over lambda: 1 except for measurements with their own noise
-    mean: Floats  # (|U|,) posterior means of the candidate before the observation; NaN for a prior not in play
-    std: Floats  # (|U|,) posterior standard deviations, as the means
 
 
 def _priors(value: Any) -> tuple[Prior, ...]:
@@ -89,24 +69,24 @@ class UnknownPriorPolicy(Policy):
         Names of the priors that have not been rejected.
     rejections : dict
         `Rejection` of each rejected prior, by name.
+    tally : Tally
+        What has been counted, as arrays.
     log_likelihoods : dict
         Logarithm of the marginal likelihood of each prior, by name; of a rejected one as of its rejection.
     """
 
     STATE: ClassVar[tuple[Field, ...]] = (
         value(
-            "playing", "(k,)", np.int64, lambda self: self._playing,
-            lambda self, numbers: setattr(self, "_playing", numbers.tolist()),
+            "playing", "(k,)", np.int64, lambda self: self.tally.in_play,
+            lambda self, numbers: self.tally.restore_playing(numbers),
         ),
         value(
-            "rejected", "(k, 4)", float,
-            lambda self: np.array([(p, *each) for p, each in self._rejected.items()], dtype=float).reshape(-1, 4),
-            lambda self, rows: self._restore_rejected(rows),
+            "rejected", "(k, 4)", float, lambda self: self.tally.rejected_rows(),
+            lambda self, rows: self.tally.restore_rejected(rows),
         ),
         value(
-            "sums", "(5, |U|)", float,
-            lambda self: np.array([self._evidence, self._counts, self._sums, self._slacks, self._weights]),
-            lambda self, sums: self._restore_sums(sums),
+            "sums", "(5, |U|)", float, lambda self: np.array(self.tally[:5]),
+            lambda self, sums: self.tally.restore_sums(sums),
         ),
         value(
             "queried", "(n,)", bool, lambda self: self._queried,
@@ -115,12 +95,12 @@ class UnknownPriorPolicy(Policy):
         group("shards", lambda self: self._shard_states(), lambda self, states: self._restore_shards(states)),
     )  # fmt: skip
     sharded: ClassVar[bool] = True
+    steps: ClassVar[int | None] = None  # number of the class in `_numba_priors.py`, for compiled loops over rounds
 
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
     engine: str = attrs.field(default="auto", converter=current_name)
     _shards: Shards = attrs.field(init=False, repr=False)
-    _playing: list[int] = attrs.field(init=False, repr=False)  # numbers of the priors in play
-    _rejected: dict[int, Rejection] = attrs.field(init=False, factory=dict, repr=False)
+    tally: Tally = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -132,12 +112,8 @@ class UnknownPriorPolicy(Policy):
         self._noise_floor = noise_floor(
             self.regularization, max(float(prior.on(self.space).kernel.diagonal(some).max()) for prior in self.priors)
         )
-        count = len(self.priors)
-        self._playing = list(range(count))
+        self.tally = Tally.of(len(self.priors), self._salt)
         self._queried = np.zeros(self._domain.numbered.size, dtype=np.bool_)
-        # (|U|,) log marginal likelihoods, and over the plays of each prior: their number, the sums of the errors (or
-        # of y), of beta s, and of the shares.
-        self._evidence, self._counts, self._sums, self._slacks, self._weights = np.zeros((5, count))
         self._prepared_round = 0  # round whose prior means all priors in play have evaluated
         self._shards = self._make_shards(self._domain.model_space)
         self._reports: dict[int, tuple[float, bool]] = {}
@@ -154,6 +130,12 @@ class UnknownPriorPolicy(Policy):
     def _oriented_prior(self, prior: Prior) -> Prior:
         """Return the prior of a model on the space, whose mean is that of -f if the policy minimises."""
         return (prior.negated() if self.minimize else prior).on(self.space)
+
+    @property
+    def _playing(self) -> list[int]:
+        """Numbers of the priors in play."""
+        numbers: list[int] = self.tally.in_play.tolist()
+        return numbers
 
     def _moving(self) -> list[int]:
         return [number for number in self._playing if self.priors[number].moving]
@@ -223,21 +205,15 @@ class UnknownPriorPolicy(Policy):
         share
             Weight of the observation: its noise variance over lambda.
         """
-        self._counts[prior] += 1.0
-        self._sums[prior] += amount
-        self._slacks[prior] += slack
-        self._weights[prior] += share
+        numba_priors.add_play(self.tally, prior, amount, slack, share)
 
     def reject(self, prior: int, rejection: Rejection) -> None:
         """Reject a prior, and take it out of play unless it is the last one."""
-        self._rejected[prior] = rejection
-        if len(self._playing) > 1:
-            self._playing.remove(prior)
+        numba_priors.reject(self.tally, prior, *rejection)
 
     def pick(self, scores: Floats) -> int:
         """Return the prior in play of largest score (|U|,), ties broken by the seeded hash."""
-        playing = np.array(self._playing)
-        return self._playing[choose(scores[playing], self._salt, numbers=playing)[0]]
+        return int(numba_priors.pick(self.tally, scores))
 
     def largest(self, proposals: Sequence[Proposal]) -> int:
         """Return the candidate of the proposal of largest index, ties broken by the seeded hash of the candidates."""
@@ -254,34 +230,34 @@ class UnknownPriorPolicy(Policy):
     @property
     def plays(self) -> dict[str, float]:
         """Observations credited to each prior."""
-        return {prior.name: int(count) for prior, count in zip(self.priors, self._counts, strict=True)}
+        return {prior.name: int(count) for prior, count in zip(self.priors, self.tally.counts, strict=True)}
 
     @property
     def surviving(self) -> tuple[str, ...]:
         """Names of the priors that have not been rejected."""
-        return tuple(prior.name for number, prior in enumerate(self.priors) if number not in self._rejected)
+        rejected = self.tally.out
+        return tuple(prior.name for number, prior in enumerate(self.priors) if number not in rejected)
 
     @property
     def rejections(self) -> dict[str, Rejection]:
         """Rejections by name of the prior, in their order."""
-        return {self.priors[number].name: rejection for number, rejection in self._rejected.items()}
+        return {self.priors[number].name: rejection for number, rejection in self.tally.out.items()}
 
     @property
     def log_likelihoods(self) -> dict[str, float]:
         """Log marginal likelihood of each prior; of a rejected one as of its rejection."""
-        return {prior.name: float(value) for prior, value in zip(self.priors, self._evidence, strict=True)}
+        return {prior.name: float(value) for prior, value in zip(self.priors, self.tally.evidence, strict=True)}
 
     def belief(self) -> Floats:
         """Return the weights (|U|,) of the priors in `posterior` and `best`: 1 for the likeliest in play, else 0."""
         weights = np.zeros(len(self.priors))
-        weights[self._playing[int(np.argmax(self._evidence[self._playing]))]] = 1.0
+        weights[numba_priors.likeliest(self.tally)] = 1.0
         return weights
 
     @property
     def information_gain(self) -> float:
         """Realised information gain (nats) under the likeliest prior in play; no width uses it."""
-        leader = self._playing[int(np.argmax(self._evidence[self._playing]))]
-        return self._report(leader)[0]
+        return self._report(int(numba_priors.likeliest(self.tally)))[0]
 
     def _report(self, number: int) -> tuple[float, bool]:
         """Return information gain and `ask_is_stateful` of a prior in play, from its model if not known yet."""
@@ -343,7 +319,7 @@ class UnknownPriorPolicy(Policy):
     # ---- observations
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        t, playing = self.rounds + 1, list(self._playing)
+        t, playing = self.rounds + 1, self._playing
         self._prepare(self._shards)
         stateful = {number: self._report(number)[1] for number in playing}
         self.prefetch_next()
@@ -352,9 +328,21 @@ class UnknownPriorPolicy(Policy):
         means[playing], variances[playing], gains = np.array(before).T
         self._reports = {n: (gain, stateful[n]) for n, gain in zip(playing, gains.tolist(), strict=True)}
         self.credit(Outcome(t, y, noise_variance / self.regularization, means, np.sqrt(variances)))
-        mean, total = means[playing], variances[playing] + noise_variance
-        self._evidence[playing] -= 0.5 * (np.log(2.0 * math.pi * total) + (y - mean) ** 2 / total)
+        numba_priors.add_evidence(self.tally, np.array(playing), y, means, variances, noise_variance)
         self._queried[candidate] = True
+
+    def play(self, table: Floats, noise: Floats) -> Columns | None:
+        steps, models = vars(type(self)).get("steps"), self._shards.here()
+        if steps is None or models is None or self._moving() or self._pending.numbers or self._pending.excluded:
+            return None
+        bounds = Bounds(float(self.domain.choosable), self.delta, self.noise)
+        game = Game(self.rounds + 1, table, noise, self.regularization, self._salt)
+        played = play_priors(steps, bounds, self.tally, models, game)
+        if played is not None:
+            self.rounds += len(played.ys)
+            self._queried[played.candidates] = True
+            self._reports = {}
+        return played
 
     def extend(self, grown: Domain) -> None:
         """Replace the shards by shards on the larger candidate set."""
@@ -368,14 +356,6 @@ class UnknownPriorPolicy(Policy):
     @property
     def ask_is_stateful(self) -> bool:
         return any(self._report(number)[1] for number in self._playing)
-
-    def _restore_rejected(self, rows: Floats) -> None:
-        self._rejected = {
-            int(number): Rejection(int(t), statistic, bound) for number, t, statistic, bound in rows.tolist()
-        }
-
-    def _restore_sums(self, sums: Floats) -> None:
-        self._evidence, self._counts, self._sums, self._slacks, self._weights = sums.copy()
 
     def _shard_states(self) -> State:
         states = self._shards.ask(self._playing, "state")

@@ -34,8 +34,8 @@ class CollapsedObservations(Stateful):
 
     def add_all(self, points: Indices, ys: Floats, noise_variance: float) -> None:
         """Add observations (k,) of points (k,), in this order, all of one noise variance."""
-        distinct, inverse = np.unique(points, return_inverse=True)
-        for point in dict.fromkeys(points.tolist()):
+        distinct, first, inverse = np.unique(points, return_index=True, return_inverse=True)
+        for point in distinct[np.argsort(first)].tolist():
             self._sums.setdefault(point, (0.0, 0.0))
         precisions, weighted = np.array([self._sums[point] for point in distinct.tolist()]).reshape(-1, 2).T.copy()
         np.add.at(precisions, inverse, 1.0 / noise_variance)  # one after the other, so that rounding is that of `add`

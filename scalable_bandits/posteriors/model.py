@@ -23,7 +23,7 @@ from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEn
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
 from scalable_bandits.posteriors.regression import Regression
-from scalable_bandits.posteriors.rounds import Columns, Game, Rule
+from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import Field, State, Stateful, group, member, part
 from scalable_bandits.spaces import Domain, Indices, Mask
 
@@ -189,11 +189,10 @@ class Model(Stateful):
         if self._columns:
             self._columns.clear()
 
-    def play(self, rule: Rule, game: Game, columns: Columns) -> None:
-        """Play rounds in a compiled loop; see `Engine.play`."""
-        self.engine.play(rule, game, columns)
+    def add_played(self, columns: Columns, noise_variance: float) -> None:
+        """Add observations that a compiled loop gave to the engine."""
         if not self.forgets:
-            self.observations.add_all(columns.candidates, columns.ys, game.noise_variance)
+            self.observations.add_all(columns.candidates, columns.ys, noise_variance)
             self._queried[columns.candidates] = True
         self._regression = None
         self._columns.clear()

@@ -42,6 +42,10 @@ class Shards(ABC):
     def prefetch(self, numbers: Sequence[int], method: str, *arguments: Any) -> None:  # noqa: B027 - a hint
         """Announce the question that is likely to follow the next one, so that one message can bring both answers."""
 
+    def here(self) -> Sequence[Any] | None:
+        """Return the shards themselves, where they are in this process and one thread works on them; None elsewhere."""
+        return None
+
     def close(self) -> None:  # noqa: B027 - shards of this process end with their owner
         """Delete the shards in other processes; later questions make them again."""
 
@@ -109,6 +113,9 @@ class LocalShards(Shards):
     def restore(self, states: Mapping[int, State]) -> None:
         for number, state in states.items():
             self._shards[number].restore(state)
+
+    def here(self) -> Sequence[Any] | None:
+        return self._shards if self._threads.count == 1 else None
 
 
 class InProcess:

@@ -391,6 +391,6 @@ if __name__ == "__main__":
 def test_what_changes_a_shard_is_known():
     """Every method of a shard is either in `changing` or changes nothing."""
     methods = {name for name, value in vars(PriorModel).items() if callable(value) and not name.startswith("_")}
-    assert methods - {"observe", "take", *prior_model.QUESTIONS} == {
+    assert methods - {"observe", "add_played", "take", *prior_model.QUESTIONS} == {
         "prepare", "predict", "report", "state", "restore",
     }  # fmt: skip

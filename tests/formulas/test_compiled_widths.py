@@ -54,6 +54,13 @@ def test_widths_by_gain(gain, delta, norm, noise, regularization, horizon):
     assert compiled(rules.CONSTANT, (norm,), 1, gain) == norm
 
 
+@given(rounds, sizes, deltas, st.integers(1, 100), positive)
+def test_several_priors(t, size, delta, priors, noise):
+    assert compiled(rules.UNKNOWN_PRIOR, (size, delta), t) == confidence.unknown_prior_finite(t, size, delta)
+    expected = confidence.error_allowance(t, priors, delta, noise)
+    assert rules.error_allowance(float(t), float(priors), delta, noise) == expected
+
+
 @given(st.integers(0, 40), st.sampled_from([0.0, 1.0, 0.3, 7.5]), st.sampled_from([1.0, 0.0, 2.5]), st.integers(0, 99))
 def test_indices(count, width, mean_weight, seed):
     rng = np.random.default_rng(seed)

@@ -6,70 +6,24 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from cases.policies import CASES, EVERY_POLICY, NOISE, PROBLEMS, on
+from cases.policies import CASES, EVERY_POLICY, PROBLEMS, on
+from cases.rounds import Counted, assert_same, assert_same_state, environment_of, one_by_one
 
 import scalable_bandits as sb
 from scalable_bandits.environments import Noise
 from scalable_bandits.formulas import confidence
-from scalable_bandits.policies import Policy
 from scalable_bandits.store import ObservationStore
 
 simulation = importlib.import_module("scalable_bandits.runs.simulate")  # the module, not the function
 
-COLUMNS = ("candidate", "y", "value", "regret", "cumulative_regret", "width", "information_gain")
 COMPILED = [
     "gpucb-1", "gpucb-1-scaled", "gpucb-2", "gpucb-3", "gpucb-3-scaled", "igpucb", "mean", "variance", "tv", "tv-3",
     "restart", "restart-1", "random", "window", "window-theorem",
 ]  # fmt: skip
 
 
-class Counted:
-    """The rounds that a policy played in compiled loops."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, policy: Policy):
-        self.blocks: list[int] = []
-        kind = type(policy)
-        play = kind.play
-
-        def counting(own: Any, table: Any, noise: Any) -> Any:
-            found = play(own, table, noise)
-            self.blocks += [] if found is None else [len(noise)]
-            return found
-
-        monkeypatch.setattr(kind, "play", counting)
-
-
-@pytest.fixture
-def one_by_one(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Play a run without compiled loops."""
-
-    def play(policy: Policy, environment: sb.Environment, horizon: int, **given: Any) -> sb.Trajectory:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(policy), "play", lambda own, table, noise: None)
-            return sb.simulate(policy, environment, horizon, **given)
-
-    return play
-
-
-def environment_of(problem: Any, noise: Noise | None = None) -> sb.Environment:
-    values = [problem.truth(x) for x in problem.space.points()]
-    return sb.TableEnvironment(problem.space, values, noise or sb.GaussianNoise(NOISE), seed=7)
-
-
-def assert_same(one: sb.Trajectory, other: sb.Trajectory) -> None:
-    for name in COLUMNS:
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
-
-
-def assert_same_state(one: Policy, other: Policy) -> None:
-    states = one.state(), other.state()
-    assert set(states[0]) == set(states[1])
-    for name, value in states[0].items():
-        np.testing.assert_array_equal(value, states[1][name], err_msg=name)
-
-
 @on(["grid", "arms"], EVERY_POLICY)
-def test_every_policy(name: str, space: str, one_by_one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_policy(name: str, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds enough for windows to be folded and for restarts; what follows is the same, too."""
     problem, case = PROBLEMS[space], EVERY_POLICY[name]
     policy, alone = case.make(problem), case.make(problem)
@@ -91,7 +45,7 @@ def test_every_policy(name: str, space: str, one_by_one: Any, monkeypatch: pytes
 
 @pytest.mark.parametrize("length", [1, 7, 64, 65, 1000])
 @pytest.mark.parametrize("name", ["igpucb", "tv", "restart"])
-def test_blocks_of_any_length(name: str, length: int, one_by_one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_any_length(name: str, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = PROBLEMS["grid"]
     monkeypatch.setattr(simulation, "FIRST_BLOCK", length)
     monkeypatch.setattr(simulation, "LARGEST_BLOCK", length)
@@ -111,7 +65,7 @@ def test_blocks_of_any_length(name: str, length: int, one_by_one: Any, monkeypat
     ],
     ids=str,
 )  # fmt: skip
-def test_options(name: str, given: dict[str, Any], one_by_one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options(name: str, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     problem = PROBLEMS["grid"]
     if factor := given.pop("kernel_factor", None):
         problem = problem._replace(kernel=factor * problem.kernel)
@@ -148,7 +102,7 @@ class Narrow(sb.IGPUCB):
         return 0.5 * super().width
 
 
-def test_a_subclass_goes_the_usual_way(one_by_one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_subclass_goes_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = PROBLEMS["grid"]
     policies = [CASES["igpucb"]._replace(kind=kind).make(problem) for kind in (Narrow, Narrow, sb.IGPUCB)]
     counted = Counted(monkeypatch, policies[0])
@@ -217,7 +171,7 @@ def test_a_value_that_is_no_number(stored: bool, tmp_path: Any, monkeypatch: pyt
         assert len(ObservationStore.open(tmp_path / "run")) == 699
 
 
-def test_stored_and_resumed(tmp_path: Any, one_by_one: Any) -> None:
+def test_stored_and_resumed(tmp_path: Any) -> None:
     problem = PROBLEMS["grid"]
     environment = environment_of(problem)
     whole = one_by_one(EVERY_POLICY["tv"].make(problem), environment, 900)

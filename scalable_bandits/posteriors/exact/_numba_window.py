@@ -1,9 +1,11 @@
 """Arithmetic of the open window, on arrays and scalars; see `window.py` for the notation."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from scalable_bandits.posteriors._numba_choice import choose_upper
 
@@ -93,8 +95,25 @@ def triangle_column(covariance, p, out):
         out[i] = covariance[p, i]
 
 
+class DenseArrays(NamedTuple):
+    """Arrays of a dense engine; those of several have one more axis in front."""
+
+    covariance: NDArray[np.float64]  # (n, n) as the window opened; its upper triangle counts
+    mean: NDArray[np.float64]  # (n,)
+    variance: NDArray[np.float64]  # (n,)
+    rows: NDArray[np.float64]  # (capacity, n) rows of the window
+    gram: NDArray[np.float64]  # small arrays of the window, from here to the weights
+    coordinates: NDArray[np.float64]
+    shift: NDArray[np.float64]
+    precision: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    column: NDArray[np.float64]  # (n,) scratch space
+
+
 @njit(cache=True, nogil=True)
-def dense_observe(covariance, gram, coordinates, shift, rows, rank, slot, p, y, noise, mean, variance, column, weights):
+def dense_observe(
+    covariance, mean, variance, rows, gram, coordinates, shift, weights, column, rank, slot, p, y, noise
+):  # fmt: skip
     """Condition on one observation, given the covariance; returns s^2(p) before it, and the result of `apply`."""
     project(gram, coordinates, rank, slot, rows[:, p], weights)
     if slot < 0:
@@ -110,34 +129,41 @@ def dense_observe(covariance, gram, coordinates, shift, rows, rank, slot, p, y, 
 
 
 @njit(cache=True, nogil=True)
-def dense_play(
-    covariance, gram, coordinates, shift, precision, slots, rows, rank, gain, floored, mean, variance, column, weights,
-    rule, game, columns, first,
-):  # fmt: skip
+def admit(precision, rank, slot, noise):
+    """Add the precision of an observation, as `Window.admit` does; returns the rank after it."""
+    if slot < 0:
+        precision[rank] = 0.0
+        slot = rank
+        rank += 1
+    precision[slot] += 1.0 / noise
+    return rank
+
+
+@njit(cache=True, nogil=True)
+def dense_play(arrays, slots, rank, gain, floored, rule, game, columns, first):
     """Play rounds from position `first` on, until a new point needs a row and the window is full.
 
     Returns the number of rounds played in all, rank, information gain and number of floored variances.
     """
     everything, numbers, salt = np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64), np.uint64(game.salt)
+    covariance, mean, variance, rows, gram, coordinates, shift, precision, weights, column = arrays
+    table, noise, noise_variance = game.table, game.noise, game.noise_variance
+    candidates, ys, widths, gains = columns
     index = np.empty(mean.shape[0])
-    for i in range(first, game.noise.shape[0]):
+    for i in range(first, noise.shape[0]):
         p, width, shown = choose_upper(mean, variance, rule, game.first + i, gain, index, everything, numbers, salt)
         slot = slots[p]
-        if slot < 0 and rank == gram.shape[0]:
+        if slot < 0 and rank == shift.shape[0]:
             return i, rank, gain, floored
-        y = game.table[p] + game.noise[i]
-        columns.candidates[i], columns.ys[i], columns.widths[i], columns.gains[i] = p, y, width, shown
+        y = table[p] + noise[i]
+        candidates[i], ys[i], widths[i], gains[i] = p, y, width, shown
         before, more = dense_observe(
-            covariance, gram, coordinates, shift, rows, rank, slot, p, y, game.noise_variance, mean, variance, column,
-            weights,
+            covariance, mean, variance, rows, gram, coordinates, shift, weights, column, rank, slot, p, y,
+            noise_variance,
         )  # fmt: skip
-        if slot < 0:
-            slot = rank
-            slots[p] = slot
-            precision[slot] = 0.0
-            rank += 1
-        precision[slot] += 1.0 / game.noise_variance
-        gain += 0.5 * math.log1p(before / game.noise_variance)
+        slots[p] = rank if slot < 0 else slot
+        rank = admit(precision, rank, slot, noise_variance)
+        gain += 0.5 * math.log1p(before / noise_variance)
         floored += more
     return game.noise.shape[0], rank, gain, floored
 

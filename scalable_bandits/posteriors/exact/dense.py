@@ -17,9 +17,11 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.exact import _numba_window as numba_window
+from scalable_bandits.posteriors.exact._numba_window import DenseArrays
 from scalable_bandits.posteriors.exact.window import Window
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import array, member
+from scalable_bandits.spaces import Indices
 
 WINDOW = 64  # distinct points between two folds
 
@@ -38,53 +40,81 @@ class DenseEngine(Engine):
         array("_mean", "(n,)"),
         array("_variance", "(n,)"),
         array("_covariance", "(n, n)"),
-        array("_rows", "(r, n)", used="_window.rank"),
-        member("_window"),
+        array("_rows", "(r, n)", used="window.rank"),
+        member("window"),
     )
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats):
         super().__init__(kernel, points, prior_mean)
         self._covariance = np.empty((self.size, self.size))
         kernel.fill(points, points, self._covariance)
-        self._window = Window(min(WINDOW, self.size))
-        self._rows = np.empty((self._window.capacity, self.size))
-        self._column = np.empty(self.size)
+        self.window = Window(min(WINDOW, self.size))
+        self._rows = np.empty((self.window.capacity, self.size))
         self._factor: Floats | None = None  # (rank, n), transposed, of the covariance as the window opened
+        small = self.window
+        self.arrays = DenseArrays(
+            self._covariance, self._mean, self._variance, self._rows, small.gram, small.coordinates, small.shift,
+            small.precision, small.weights, np.empty(self.size),
+        )  # fmt: skip
+
+    def move(self, arrays: DenseArrays) -> None:
+        """Copy the arrays into others of the same shapes, and hold those from now on."""
+        for held, room in zip(self.arrays, arrays, strict=True):
+            room[...] = held
+        self.arrays, window = arrays, self.window
+        self._covariance, self._mean, self._variance, self._rows = arrays[:4]
+        window.gram, window.coordinates, window.shift, window.precision, window.weights = arrays[4:9]
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        window = self._window
+        window = self.window
         slot = window.slot(candidate)
         if slot < 0 and window.rank == window.capacity:
-            self._fold()
+            self.fold()
         before, floored = numba_window.dense_observe(
-            self._covariance, window.gram, window.coordinates, window.shift, self._rows, window.rank, slot, candidate,
-            y, noise_variance, self._mean, self._variance, self._column, window.weights,
+            self._covariance, self._mean, self._variance, self._rows, window.gram, window.coordinates, window.shift,
+            window.weights, self.arrays.column, window.rank, slot, candidate, y, noise_variance,
         )  # fmt: skip
         window.admit(candidate, slot, noise_variance)
         self._floored += floored
         self._gain(before, noise_variance)
 
     def play(self, rule: Rule, game: Game, columns: Columns) -> None:
-        window, done = self._window, 0
+        window, done = self.window, 0
         slots = window.slots(self.size)
         while True:
-            done, rank, self._information_gain, self._floored = numba_window.dense_play(
-                self._covariance, window.gram, window.coordinates, window.shift, window.precision, slots, self._rows,
-                window.rank, self._information_gain, self._floored, self._mean, self._variance, self._column,
-                window.weights, rule, game, columns, done,
-            )  # fmt: skip
-            window.take(slots, rank)
+            done, *counted = numba_window.dense_play(
+                self.arrays, slots, window.rank, self._information_gain, self._floored, rule, game, columns, done
+            )
+            self.take(slots, *counted)
             if done == len(game.noise):
                 return
-            self._fold()
+            self.fold()
             slots[:] = -1
 
-    def _fold(self) -> None:
-        rank = self._window.rank
+    def take(self, slots: Indices, rank: int, gain: float, floored: int) -> None:
+        """Take over what a compiled loop counted.
+
+        Parameters
+        ----------
+        slots
+            Rows (n,) of the candidates in the window, -1 for none.
+        rank
+            Number of rows.
+        gain
+            Information gain, in nats.
+        floored
+            Number of floored variances.
+        """
+        self.window.take(slots, rank)
+        self._information_gain, self._floored = gain, floored
+
+    def fold(self) -> None:
+        """Write a window of full rank into the covariance, and open a new one."""
+        rank = self.window.rank
         # BLAS reads row-major (r, n) arrays as column-major (n, r) ones: F' = R' chol(S).
-        folded = dtrmm(1.0, self._window.root(), self._rows[:rank].T, side=1, lower=1)
+        folded = dtrmm(1.0, self.window.root(), self._rows[:rank].T, side=1, lower=1)
         dsyrk(-1.0, folded, beta=1.0, c=self._covariance.T, lower=1, overwrite_c=1)
-        self._window.clear()
+        self.window.clear()
         self._factor = None
 
     def after_restore(self) -> None:
@@ -97,12 +127,12 @@ class DenseEngine(Engine):
         return self._variance
 
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
-        rank = self._window.rank
+        rank = self.window.rank
         rows = self._rows[:rank]
         out = np.empty((len(candidates), self.size))
         for p, column in zip(candidates, out, strict=True):
             numba_window.triangle_column(self._covariance, p, column)
-            column -= (self._window.gram[:rank, :rank] @ rows[:, p]) @ rows
+            column -= (self.window.gram[:rank, :rank] @ rows[:, p]) @ rows
         return out
 
     def draw(self, rng: np.random.Generator) -> Floats:
@@ -116,7 +146,7 @@ class DenseEngine(Engine):
             lower, pivots, rank, _ = dpstrf(self._covariance.T, lower=1)
             self._factor = np.zeros((rank, self.size))
             self._factor[:, pivots - 1] = np.tril(lower[:, :rank]).T
-        window = self._window
+        window = self.window
         rank = window.rank
         draw = np.zeros(self.size)
         numba_window.add_rows(draw, self._factor, len(self._factor), rng.standard_normal(len(self._factor)))

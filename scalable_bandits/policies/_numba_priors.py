@@ -1,0 +1,268 @@
+"""Steps of the policies with several priors, on the arrays of a `Tally`; and their rounds in one loop.
+
+The steps are called by the policies round by round, and by the loop.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from scalable_bandits.formulas import _numba_rules as rules
+from scalable_bandits.posteriors._numba_choice import choose
+from scalable_bandits.posteriors.exact._numba_window import admit, dense_observe
+
+# Numbers of the policies.
+ELIMINATION = 0  # PE-GP-UCB
+LIKELIEST = 1  # MLE-GP-UCB
+AVERAGE = 2  # Fully Bayesian GP-UCB
+BALANCING = 3  # Regret balancing
+
+ALL = np.zeros(0, dtype=np.bool_)
+
+
+@njit(cache=True, nogil=True)
+def in_play(tally):
+    """Return the numbers of the priors in play."""
+    return tally.playing[: tally.sizes[0]]
+
+
+@njit(cache=True, nogil=True)
+def pick(tally, scores):
+    """Return the prior in play of largest score (|U|,), ties broken by the seeded hash."""
+    playing = in_play(tally)
+    held = np.empty(playing.shape[0])
+    for k in range(playing.shape[0]):
+        held[k] = scores[playing[k]]
+    return playing[choose(held, ALL, playing, tally.salt)[0]]
+
+
+@njit(cache=True, nogil=True)
+def likeliest(tally):
+    """Return the prior in play of highest marginal likelihood, the first of several."""
+    best = tally.playing[0]
+    for p in in_play(tally):
+        if tally.evidence[p] > tally.evidence[best]:
+            best = p
+    return best
+
+
+@njit(cache=True, nogil=True)
+def add_play(tally, p, amount, slack, share):
+    """Add a play to the sums of prior p."""
+    tally.counts[p] += 1.0
+    tally.sums[p] += amount
+    tally.slacks[p] += slack
+    tally.weights[p] += share
+
+
+@njit(cache=True, nogil=True)
+def row_of(tally, p):
+    """Return the row of prior p among the rejected ones, or the next free row."""
+    row = 0
+    while row < tally.sizes[1] and tally.rejected[row] != p:
+        row += 1
+    return row
+
+
+@njit(cache=True, nogil=True)
+def fewest_plays(tally):
+    """Return the prior in play with the fewest plays."""
+    scores = np.empty(tally.counts.shape[0])
+    for p in in_play(tally):
+        scores[p] = -tally.counts[p]
+    return pick(tally, scores)
+
+
+@njit(cache=True, nogil=True)
+def reject(tally, p, t, statistic, bound):
+    """Reject prior p, and take it out of play unless it is the last one."""
+    row = row_of(tally, p)
+    tally.rejected[row] = p
+    tally.rejections[row, 0], tally.rejections[row, 1], tally.rejections[row, 2] = t, statistic, bound
+    tally.sizes[1] = max(tally.sizes[1], row + 1)
+    if tally.sizes[0] > 1:
+        kept = 0
+        for k in range(tally.sizes[0]):
+            if tally.playing[k] != p:
+                tally.playing[kept] = tally.playing[k]
+                kept += 1
+        tally.sizes[0] = kept
+
+
+@njit(cache=True, nogil=True)
+def add_evidence(tally, learners, y, mean, variance, noise):
+    """Multiply the marginal likelihoods of some priors by the densities N(mean, variance + noise) at y."""
+    for p in learners:
+        total = variance[p] + noise
+        tally.evidence[p] -= 0.5 * (math.log(2.0 * math.pi * total) + (y - mean[p]) ** 2 / total)
+
+
+# ---- credit of an observation, policy by policy
+
+
+@njit(cache=True, nogil=True)
+def eliminate(tally, t, y, share, mean, std, width, allowance):
+    """PE-GP-UCB: credit the prior of largest upper bound at x_t, and reject it if its errors are too large."""
+    upper = np.empty(mean.shape[0])
+    for p in in_play(tally):
+        upper[p] = mean[p] + width * std[p]
+    p = pick(tally, upper)
+    add_play(tally, p, y - mean[p], width * std[p], share)  # lines 8, 11
+    errors = abs(tally.sums[p])
+    bound = math.sqrt(allowance * tally.weights[p]) + tally.slacks[p]
+    if errors > bound and row_of(tally, p) == tally.sizes[1]:  # line 12
+        reject(tally, p, t, errors, bound)  # line 13
+
+
+@njit(cache=True, nogil=True)
+def credit_likeliest(tally, y, share):
+    """MLE-GP-UCB: credit the likeliest prior."""
+    add_play(tally, pick(tally, tally.evidence), y, 0.0, share)
+
+
+@njit(cache=True, nogil=True)
+def belief(evidence):
+    """Return the posterior probabilities (|U|,) of the priors under a uniform hyperprior."""
+    weights = np.empty(evidence.shape[0])
+    highest, total = -np.inf, 0.0
+    for p in range(weights.shape[0]):
+        highest = max(highest, evidence[p])
+    for p in range(weights.shape[0]):
+        weights[p] = math.exp(evidence[p] - highest)  # without underflow of the largest
+        total += weights[p]
+    for p in range(weights.shape[0]):
+        weights[p] /= total
+    return weights
+
+
+@njit(cache=True, nogil=True)
+def credit_all(tally):
+    """Fully Bayesian GP-UCB: credit every prior by its probability."""
+    weights = belief(tally.evidence)
+    for p in range(weights.shape[0]):
+        tally.counts[p] += weights[p]
+
+
+@njit(cache=True, nogil=True)
+def lower_bound(tally, p, allowance):
+    """Return the lower bound L_p (line 10) of the mean of f over the plays of prior p."""
+    return (tally.sums[p] - math.sqrt(allowance * tally.weights[p])) / tally.counts[p]
+
+
+@njit(cache=True, nogil=True)
+def balance(tally, t, y, share, std, width, allowance):
+    """Regret balancing: credit the prior with the fewest plays, and reject those whose values are too low."""
+    p = fewest_plays(tally)  # line 3
+    add_play(tally, p, y, width * std[p], share)  # line 7
+    playing, highest = in_play(tally).copy(), -np.inf
+    for q in playing:
+        if tally.counts[q] == 0.0:  # line 9
+            return
+        highest = max(highest, lower_bound(tally, q, allowance))
+    for q in playing:
+        upper = lower_bound(tally, q, allowance) + tally.slacks[q] / tally.counts[q]
+        if upper < highest:  # line 11
+            reject(tally, q, t, highest, upper)
+
+
+@njit(cache=True, nogil=True)
+def credit(rule, tally, t, y, share, mean, std, width, allowance):
+    """Credit an observation as the policy with number `rule` does."""
+    if rule == ELIMINATION:
+        eliminate(tally, t, y, share, mean, std, width, allowance)
+    elif rule == LIKELIEST:
+        credit_likeliest(tally, y, share)
+    elif rule == AVERAGE:
+        credit_all(tally)
+    else:
+        balance(tally, t, y, share, std, width, allowance)
+
+
+# ---- rounds in a loop
+
+
+@njit(cache=True, nogil=True)
+def average(weights, uppers):
+    """Return the averages (n,) of upper bounds (k, n) with weights (k,), those of weight 0 left out."""
+    total = np.zeros(uppers.shape[1])
+    for k in range(weights.shape[0]):
+        if weights[k] != 0.0:
+            add(weights[k], uppers[k], total)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def add(weight, upper, total):
+    """Add an upper bound (n,) times its weight to a sum (n,)."""
+    for i in range(total.shape[0]):
+        total[i] += weight * upper[i]
+
+
+@njit(cache=True, nogil=True)
+def propose(rule, tally, mean, variance, width, index, total):
+    """Return the candidate that the policy with number `rule` plays; `index` and `total` (n,) are scratch space."""
+    salt, numbers, playing = tally.salt, np.zeros(0, dtype=np.int64), in_play(tally)
+    if rule == AVERAGE:
+        weights = belief(tally.evidence)
+        total[:] = 0.0
+        for p in playing:
+            if weights[p] != 0.0:
+                rules.upper_confidence(mean[p], variance[p], width, 1.0, index)
+                add(weights[p], index, total)
+        return choose(total, ALL, numbers, salt)[0]
+    if rule != ELIMINATION:
+        p = pick(tally, tally.evidence) if rule == LIKELIEST else fewest_plays(tally)
+        rules.upper_confidence(mean[p], variance[p], width, 1.0, index)
+        return choose(index, ALL, numbers, salt)[0]
+    candidates, tops = np.empty(playing.shape[0], dtype=np.int64), np.empty(playing.shape[0])
+    for k in range(playing.shape[0]):
+        rules.upper_confidence(mean[playing[k]], variance[playing[k]], width, 1.0, index)
+        candidates[k], tops[k] = choose(index, ALL, numbers, salt)
+    return candidates[choose(tops, ALL, candidates, salt)[0]]
+
+
+@njit(cache=True, nogil=True)
+def play(rule, bounds, tally, stack, slots, rank, numbers, game, columns, first):
+    """Play rounds from position `first` on, until the windows are full, or no prior is left to PE-GP-UCB.
+
+    `numbers` (|U|, 3) has information gain, number of floored variances and number of rounds learnt of each prior. All
+    priors in play have observed the same, so that they share the slots and the rank of their windows. Returns the
+    number of rounds played in all, the rank, and whether a full window ended the loop.
+    """
+    covariance, mean, variance, rows, gram, coordinates, shift, precision, weights, column = stack
+    table, noise, lam = game.table, game.noise, game.noise_variance
+    candidates, ys, widths, gains = columns
+    count = mean.shape[0]
+    index, total = np.empty(mean.shape[1]), np.empty(mean.shape[1])
+    means, variances, stds = np.empty(count), np.empty(count), np.empty(count)
+    known = np.array([bounds.size, bounds.delta])
+    exhausted = tally.sizes[1] == count
+    for i in range(first, noise.shape[0]):
+        t = game.first + i
+        width = rules.width(rules.UNKNOWN_PRIOR, known, float(t), np.nan)
+        x = propose(rule, tally, mean, variance, width, index, total)
+        slot = slots[x]
+        if slot < 0 and rank == shift.shape[1]:
+            return i, rank, True
+        y = table[x] + noise[i]
+        candidates[i], ys[i], widths[i], gains[i] = x, y, width, numbers[likeliest(tally), 0]
+        after, learners = rank, in_play(tally).copy()
+        for p in learners:
+            means[p], variances[p], stds[p] = mean[p, x], variance[p, x], math.sqrt(variance[p, x])
+            before, floored = dense_observe(
+                covariance[p], mean[p], variance[p], rows[p], gram[p], coordinates[p], shift[p], weights[p], column[p],
+                rank, slot, x, y, lam,
+            )  # fmt: skip
+            after = admit(precision[p], rank, slot, lam)
+            numbers[p, 0] += 0.5 * math.log1p(before / lam)
+            numbers[p, 1] += floored
+            numbers[p, 2] += 1.0
+        slots[x] = rank if slot < 0 else slot
+        rank = after
+        allowance = rules.error_allowance(float(t), float(count), bounds.delta, bounds.noise)
+        credit(rule, tally, t, y, 1.0, means, stds, width, allowance)
+        add_evidence(tally, learners, y, means, variances, lam)
+        if rule == ELIMINATION and not exhausted and tally.sizes[1] == count:
+            return i + 1, rank, False
+    return game.noise.shape[0], rank, False

@@ -1,0 +1,61 @@
+"""Rounds of a policy with several priors, in a compiled loop over the models of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from scalable_bandits.policies import _numba_priors as numba_priors
+from scalable_bandits.policies.prior_model import PriorModel
+from scalable_bandits.policies.tally import Tally
+from scalable_bandits.posteriors.exact.dense import DenseEngine
+from scalable_bandits.posteriors.exact.stack import in_step, stacked
+from scalable_bandits.posteriors.rounds import Columns, Game
+
+
+class Bounds(NamedTuple):
+    """Numbers in the width and in the allowance of errors."""
+
+    size: float  # number of candidates to choose from
+    delta: float  # failure probability
+    noise: float  # standard deviation R of the noise, in units of y
+
+
+def play_priors(steps: int, bounds: Bounds, tally: Tally, models: Sequence[PriorModel], game: Game) -> Columns | None:
+    """Play rounds; see `Algorithm.play`.
+
+    Parameters
+    ----------
+    steps
+        Number of the policy in `_numba_priors.py`.
+    bounds, tally
+        What width and allowance depend on, and the policy's tally.
+    models
+        Models of all priors, none of which has a mean that moves.
+    game
+        Values at the candidates, and noise of the rounds.
+    """
+    playing = tally.in_play.tolist()
+    engines = [engine for model in models if type(engine := model.engine) is DenseEngine]
+    if len(engines) < len(models) or not in_step([engines[p] for p in playing]):
+        return None
+    leader, stack = engines[playing[0]], stacked(engines)
+    numbers = np.array([(engine.information_gain, engine.floored, 0.0) for engine in engines])
+    columns, done, slots = Columns.empty(len(game.noise)), 0, leader.window.slots(leader.size)
+    while True:
+        done, rank, full = numba_priors.play(
+            steps, bounds, tally, stack, slots, leader.window.rank, numbers, game, columns, done
+        )
+        for p in playing:
+            gain, floored, _ = numbers[p].tolist()
+            engines[p].take(slots, rank, gain, int(floored))
+        if not full:
+            break
+        for p in playing:
+            engines[p].fold()
+        slots[:] = -1
+    for p in playing:
+        models[p].add_played(columns.part(0, int(numbers[p, 2])), game.noise_variance)
+    return columns.part(0, done)

@@ -1,0 +1,53 @@
+"""Runs in compiled loops and round by round, to compare them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalable_bandits as sb
+from cases.policies import NOISE
+from scalable_bandits.environments import Noise
+from scalable_bandits.policies import Policy
+
+COLUMNS = ("candidate", "y", "value", "regret", "cumulative_regret", "width", "information_gain")
+
+
+class Counted:
+    """The rounds that a policy played in compiled loops."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, policy: Policy):
+        self.blocks: list[int] = []
+        kind = type(policy)
+        play = kind.play
+
+        def counting(own: Any, table: Any, noise: Any) -> Any:
+            found = play(own, table, noise)
+            self.blocks += [] if found is None else [len(found.ys)]
+            return found
+
+        monkeypatch.setattr(kind, "play", counting)
+
+
+def one_by_one(policy: Policy, environment: sb.Environment, horizon: int, **given: Any) -> sb.Trajectory:
+    """Play a run without compiled loops."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(policy), "play", lambda own, table, noise: None)
+        return sb.simulate(policy, environment, horizon, **given)
+
+
+def environment_of(problem: Any, noise: Noise | None = None) -> sb.Environment:
+    values = [problem.truth(x) for x in problem.space.points()]
+    return sb.TableEnvironment(problem.space, values, noise or sb.GaussianNoise(NOISE), seed=7)
+
+
+def assert_same(one: sb.Trajectory, other: sb.Trajectory) -> None:
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+def assert_same_state(one: Policy, other: Policy) -> None:
+    states = one.state(), other.state()
+    assert set(states[0]) == set(states[1])
+    for name, value in states[0].items():
+        np.testing.assert_array_equal(value, states[1][name], err_msg=name)
