@@ -36,6 +36,21 @@ def observe(p, slot, y, noise, small, rows, rank, fields):
 
 
 @njit(cache=True, nogil=True)
+def rows_of(positions, row_of, rank):
+    """Return the rows of positions, where those of new ones follow the first `rank`, and the new ones."""
+    slots, new = np.empty(positions.shape[0], dtype=np.int64), np.empty(positions.shape[0], dtype=np.int64)
+    count = 0
+    for i in range(positions.shape[0]):
+        p = positions[i]
+        if row_of[p] < 0:
+            row_of[p] = rank + count
+            new[count] = p
+            count += 1
+        slots[i] = row_of[p]
+    return slots, new[:count]
+
+
+@njit(cache=True, nogil=True)
 def observe_all(positions, slots, ys, noises, columns, small, rows, rank, fields):
     """Condition on observations in turn; `slots` from the rank on are those of new points, with prior columns in
     `columns`.
@@ -135,6 +150,25 @@ def reach(leaf, i, width):
     return mean + limit * std + (width - limit) * most
 
 
+# What `pace` has of a tree: the log term of the last round, and that up to which the bounds are valid; how much later
+# than the present one that is when they are computed; and the number of cells visited since then.
+LAST, VALID_UNTIL, LEAD, VISITS = range(4)
+
+
+@njit(cache=True, nogil=True)
+def reach_ahead(tree, leaf, count, log_term, pace, norm, noise):
+    """Compute the bounds for a later log term: much later if few cells were visited since the last time."""
+    many = 100 + count / 8  # a visit takes about as long as the bounds of eight cells, a call as a hundred visits
+    change = 1.0
+    if pace[VISITS] > many:
+        change = 0.5
+    elif pace[VISITS] < 0.5 * many:
+        change = 2.0
+    pace[LEAD] = min(max(pace[LEAD] * change, 1e-9), 1.0)
+    pace[VISITS], pace[VALID_UNTIL] = 0.0, log_term + pace[LEAD]
+    rebuild_tree(tree, leaf, count, pace[VALID_UNTIL], norm, noise)
+
+
 @njit(cache=True, nogil=True)
 def rebuild_tree(tree, leaf, count, log_term, norm, noise):
     """Compute the bounds of all cells at a later log term, and the maxima of pairs up to the root, node 1."""
@@ -169,14 +203,43 @@ def evaluate(fields, caps, gain, log_term, norm, noise, numbers, salt, tolerance
     return numbers[chosen]
 
 
+FEW = 64  # cells among which a look at all is faster than a search in the tree
+
+
 @njit(cache=True, nogil=True)
-def select(tree, leaf, order, log_term, norm, noise, best, tolerance, visited, values):
-    """Find the cell of largest index, ties broken by the cells' order.
+def select(tree, leaf, order, count, log_term, norm, noise, best, tolerance, visited, values):
+    """Find the cell of largest index among `count`, ties broken by the cells' order.
 
     `best` is the largest index outside of the tree (-inf without one). Returns the cell, the largest index, whether the
-    cell's summit has to be computed anew first because it may have moved, and how many cells were visited. The cell is
-    -1 if no index reaches `best`.
+    cell's summit has to be computed anew first because it may have moved, and how many cells of the tree were visited.
+    The cell is -1 if no index reaches `best`.
     """
+    if count <= FEW:
+        return select_of_few(leaf, order, count, log_term, norm, noise, best, tolerance, values)
+    return search(tree, leaf, order, log_term, norm, noise, best, tolerance, visited, values)
+
+
+@njit(cache=True, nogil=True)
+def select_of_few(leaf, order, count, log_term, norm, noise, best, tolerance, values):
+    """Do what `select` does by a look at all cells."""
+    for i in range(count):
+        values[i] = reach(leaf, i, width_of(leaf[i, 4], log_term, norm, noise))
+    for i in range(count):
+        best = max(best, values[i])
+    floor = best - tolerance * abs(best) if best < np.inf else best  # infinite: not computed yet
+    chosen = -1
+    for i in range(count):
+        if values[i] >= floor:
+            if width_of(leaf[i, 4], log_term, norm, noise) > leaf[i, 2]:
+                return i, values[i], True, 0
+            if chosen < 0 or order[i] < order[chosen]:
+                chosen = i
+    return chosen, best, False, 0
+
+
+@njit(cache=True, nogil=True)
+def search(tree, leaf, order, log_term, norm, noise, best, tolerance, visited, values):
+    """Do what `select` does by visiting the cells whose bounds reach the largest index, the largest bounds first."""
     size = tree.shape[0] // 2
     stack = np.empty(128, dtype=np.int64)
     stack[0] = 1

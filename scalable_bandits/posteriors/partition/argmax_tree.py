@@ -18,8 +18,13 @@ from numpy.typing import NDArray
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
-from scalable_bandits.posteriors.partition.cell import Cell, CellPosterior
+from scalable_bandits.posteriors.partition import _numba_rounds as numba_rounds
+from scalable_bandits.posteriors.partition.cell import Cell
+from scalable_bandits.posteriors.partition.cell_posterior import CellPosterior
+from scalable_bandits.posteriors.partition.hot_cells import HotCells
 from scalable_bandits.spaces import Indices
+
+LAST, VALID_UNTIL, VISITS = numba_cells.LAST, numba_cells.VALID_UNTIL, numba_cells.VISITS
 
 
 class ArgmaxTree:
@@ -32,8 +37,8 @@ class ArgmaxTree:
 
     Attributes
     ----------
-    last : float
-        Log term of the last call of `winner`.
+    hot : HotCells
+        Cells that compiled loops know.
     """
 
     def __init__(self, norm: float, noise: float):
@@ -42,15 +47,14 @@ class ArgmaxTree:
 
     def clear(self, last: float) -> None:
         """Remove all cells, and set the log term of the last call of `winner`."""
-        self.last = last
+        self._pace = np.array([last, -math.inf, 1e-3, 0.0])
         self._leaf = np.zeros((64, 5))  # mean, std, limit, largest std, gain
         self._order = np.zeros(64, dtype=np.uint64)
         self._slots: list[Cell] = []
         self._vacant: list[int] = []
         self._tree = np.full(128, -np.inf)
         self._visited, self._values = np.empty(64, dtype=np.int64), np.empty(64)
-        self._valid_until = -math.inf  # log term up to which the bounds are valid
-        self._lead, self._visits = 1e-3, 0
+        self.hot = HotCells()
 
     def width(self, gain: float, log_term: float) -> float:
         """Return B + R sqrt(2 (g + 1 + log term)), rounded as `numba_cells.width_of` rounds it."""
@@ -69,7 +73,8 @@ class ArgmaxTree:
                 self._order = np.concatenate([self._order, np.zeros_like(self._order)])
                 self._visited, self._values = np.empty(2 * cell.slot, dtype=np.int64), np.empty(2 * cell.slot)
                 self._tree = np.full(4 * cell.slot, -np.inf)
-                self._valid_until = -math.inf
+                self._pace[VALID_UNTIL] = -math.inf
+                self.hot.make_room(2 * cell.slot)
         self._order[cell.slot] = cell.order
 
     def leave(self, cell: Cell) -> None:
@@ -96,8 +101,9 @@ class ArgmaxTree:
 
     def _set(self, slot: int, *values: float) -> None:
         self._leaf[slot] = values
-        if self._valid_until > -math.inf:
-            numba_cells.renew(self._tree, self._leaf, slot, self._valid_until, self._norm, self._noise)
+        self.hot.drop(slot)
+        if self._pace[VALID_UNTIL] > -math.inf:
+            numba_cells.renew(self._tree, self._leaf, slot, self._pace[VALID_UNTIL], self._norm, self._noise)
 
     def put_back(self, cell: Cell, known: Floats) -> None:
         """Restore the leaf (5,) of a cell that `known` returned."""
@@ -105,9 +111,10 @@ class ArgmaxTree:
 
     def evaluate(self, cell: Cell, posterior: CellPosterior, log_term: float, salt: np.uint64) -> None:
         """Compute a cell's summit at the present width."""
+        self.hot.drop(cell.slot)
         cell.summit = numba_cells.evaluate(
             posterior.fields, cell.caps, cell.gain, log_term, self._norm, self._noise,
-            posterior.numbers, salt, TIE_TOLERANCE, self._leaf, cell.slot, self._tree, self._valid_until,
+            posterior.numbers, salt, TIE_TOLERANCE, self._leaf, cell.slot, self._tree, self._pace[VALID_UNTIL],
         )  # fmt: skip
 
     def winner(self, log_term: float, elsewhere: float, evaluate: Callable[[Cell], None]) -> tuple[Cell | None, float]:
@@ -122,18 +129,44 @@ class ArgmaxTree:
         evaluate
             Function that computes the summit of a cell.
         """
-        if not self.last <= log_term <= self._valid_until:
-            self._rebuild(log_term)
-        self.last = log_term
+        if not self.last <= log_term <= self._pace[VALID_UNTIL]:
+            count = len(self._slots)
+            numba_cells.reach_ahead(self._tree, self._leaf, count, log_term, self._pace, self._norm, self._noise)
+        self._pace[LAST] = log_term
         while True:
             slot, index, stale, visits = numba_cells.select(
-                self._tree, self._leaf, self._order, log_term, self._norm, self._noise, elsewhere, TIE_TOLERANCE,
-                self._visited, self._values,
+                self._tree, self._leaf, self._order, len(self._slots), log_term, self._norm, self._noise, elsewhere,
+                TIE_TOLERANCE, self._visited, self._values,
             )  # fmt: skip
-            self._visits += visits
+            self._pace[VISITS] += visits
             if not stale:
                 return (self._slots[slot] if slot >= 0 else None), index
             evaluate(self._slots[slot])
+
+    @property
+    def last(self) -> float:
+        """Log term of the last call of `winner`."""
+        return float(self._pace[LAST])
+
+    @property
+    def slots(self) -> int:
+        """Number of slots in use, for cells that are there or were."""
+        return len(self._slots)
+
+    @property
+    def norms(self) -> tuple[float, float]:
+        """B and R."""
+        return self._norm, self._noise
+
+    @property
+    def arrays(self) -> numba_rounds.Tree:
+        """Arrays for compiled loops."""
+        return numba_rounds.Tree(self._tree, self._leaf, self._order, self._visited, self._values, self._pace)
+
+    def cells(self, slots: Indices) -> list[Cell]:
+        """Return the cells of slots (k,)."""
+        held = self._slots
+        return [held[slot] for slot in slots.tolist()]
 
     def likely(self, log_term: float, count: int) -> list[Cell]:
         """Return cells whose summits `winner` will probably need.
@@ -150,15 +183,6 @@ class ArgmaxTree:
         slots = np.flatnonzero((width > limit) & (reach >= largest))
         slots = slots[np.argsort(-reach[slots], kind="stable")]
         return [self._slots[slot] for slot in slots[: int(np.isinf(reach[slots]).sum()) + count].tolist()]
-
-    def _rebuild(self, log_term: float) -> None:
-        """Rebuild the bounds for a later log term: much later if few cells were visited since the last time."""
-        count = len(self._slots)
-        change = 0.5 if self._visits > 2 * count else 2.0 if self._visits < count else 1.0
-        self._lead = min(max(self._lead * change, 1e-9), 1.0)
-        self._visits = 0
-        self._valid_until = log_term + self._lead
-        numba_cells.rebuild_tree(self._tree, self._leaf, count, self._valid_until, self._norm, self._noise)
 
 
 def orders(numbers: Indices, salt: np.uint64) -> NDArray[np.uint64]:

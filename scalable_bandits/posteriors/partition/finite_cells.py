@@ -19,7 +19,8 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
-from scalable_bandits.posteriors.partition.cell import Cell, CellPosterior
+from scalable_bandits.posteriors.partition.cell import Cell
+from scalable_bandits.posteriors.partition.cell_posterior import CellPosterior
 from scalable_bandits.posteriors.partition.cover import FiniteCover
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.spaces import FiniteSpace, Indices
@@ -128,6 +129,12 @@ class Shard(ABC, Generic[Posterior]):
             self._in_memory.move_to_end(cell)
         return held
 
+    def use(self, cells: Sequence[Cell]) -> None:
+        """Take note that the posteriors of cells, which are in memory, were used in this order."""
+        move = self._in_memory.move_to_end
+        for cell in cells:
+            move(cell)
+
     def _store(self, cell: Cell, posterior: Posterior) -> None:
         cell.posterior = posterior
         self._in_memory[cell] = None
@@ -138,6 +145,8 @@ class Shard(ABC, Generic[Posterior]):
     def forget(self, cell: Cell) -> None:
         """Drop a cell's posterior from memory."""
         if cell.posterior is not None:
+            if cell.slot >= 0:
+                self._tree.hot.drop(cell.slot)
             del self._in_memory[cell]
             self._bytes -= cell.posterior.nbytes
             cell.posterior = None

@@ -54,6 +54,17 @@ class ObservationLog(Stateful):
         self.count += 1
         return number
 
+    def extend(self, candidates: Indices, ys: Floats, noise_variance: float) -> None:
+        """Append observations (k,), all of one noise variance."""
+        stop = self.count + len(ys)
+        if stop > len(self.ys):
+            held = self.state()
+            self._allocate(max(stop, 2 * self.count))
+            self.restore(held)
+        added = slice(self.count, stop)
+        self.candidates[added], self.ys[added], self.noises[added] = candidates, ys, noise_variance
+        self.count = stop
+
     def at(self, number: int) -> tuple[int, float, float]:
         """Return candidate, value and noise variance of an observation."""
         return int(self.candidates[number]), float(self.ys[number]), float(self.noises[number])
