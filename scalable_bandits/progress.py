@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+UPDATE_SECONDS = 0.1  # time between two updates; the rate is that of the last half minute, of at most 1,000 updates
 
 
 class Advance(Protocol):
@@ -69,16 +72,28 @@ def progress_bar(
         if dashboard:
             bar.console.print(f"dashboard: {dashboard}", highlight=False, soft_wrap=True)
         task = bar.add_task(name, total=total, completed=done, rate="", text="")
+        waiting, updated = 0, -math.inf  # steps that the bar does not show yet, and when it was last updated
 
         def advance(count: int, /, text: str = "") -> None:
-            bar.advance(task, count)
+            nonlocal waiting, updated
+            waiting += count
             if text:
                 bar.update(task, text=text)
+            if text or bar.get_time() >= updated + UPDATE_SECONDS:
+                show()
+
+        def show() -> None:
+            nonlocal waiting, updated
+            bar.advance(task, waiting)
+            waiting, updated = 0, bar.get_time()
             speed = bar.tasks[0].speed
             if speed is not None:
                 bar.update(task, rate=f"{speed:>6,.3g}{unit}/s")
 
-        yield advance
+        try:
+            yield advance
+        finally:
+            show()
 
 
 def _nothing(count: int, /, text: str = "") -> None:

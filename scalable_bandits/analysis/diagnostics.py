@@ -78,8 +78,8 @@ class Coverage(NamedTuple):
 
 def _check_run(run: Trajectory) -> None:
     checks.kind("run", run, Trajectory, "a run returned by simulate")
-    if run.first_round != 1:
-        checks.refuse("run", run, "a run from round 1 on")
+    if run.first_round != 1 or not run.complete:
+        checks.refuse("run", run, "a run from round 1 on, with all its rounds: simulate(..., keep='all')")
 
 
 def coverage(policy: Policy, environment: Environment, run: Trajectory, points: int = 40) -> Coverage:

@@ -13,6 +13,7 @@ from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
 from scalable_bandits.policies import Policy
+from scalable_bandits.runs.checkpointing import Checkpoints
 from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
 from scalable_bandits.runs.replaying import replay_calls
 from scalable_bandits.spaces import Indices, SearchSpace, Space
@@ -24,11 +25,12 @@ from scalable_bandits.store import (
     SpecificationDiffers,
     StoredRun,
     StoreError,
-    checkpoints,
 )
 from scalable_bandits.store.failures import Failure
 from scalable_bandits.store.layout import CHUNK
 from scalable_bandits.store.pending import NO_PROPOSALS, Proposals
+from scalable_bandits.store.resolve import locate
+from scalable_bandits.store.room import check_room
 
 
 def policy_of(run: StoredRun, *, constrained: bool = True) -> Policy:
@@ -110,13 +112,17 @@ def open_run(
     ------
     SpecificationDiffers
         If the store contains a run of another specification; the message lists the differences.
+    ValueError
+        If the disk has no room for the rounds that are planned.
     """
     from scalable_bandits import __version__
 
     given, inputs = specify(parts)
+    argument = "horizon" if kind == "simulate" else "budget"
     try:
         store = ObservationStore.open(place, "a", durability=durability)
     except FileNotFoundError:
+        check_room(locate(place), fields, planned or 0, argument)
         return ObservationStore.create(
             place, fields, specification=given, planned=planned, durability=durability, inputs=inputs, chunk=chunk,
             attributes={
@@ -126,6 +132,7 @@ def open_run(
         )  # fmt: skip
     try:
         _check_same(store, kind, fields, given)
+        check_room(store.location, fields, (planned or 0) - len(store), argument)
         store.plan(store.planned if planned is None else max(planned, len(store)), settings)
     except BaseException:
         store.close(orderly=store.orderly)
@@ -151,64 +158,6 @@ def _check_same(store: ObservationStore, kind: str, fields: Sequence[Field], giv
         listed = "\n  ".join(lines)
         hint = "it contains a run of another specification; use that or another store. Differences:"
         raise SpecificationDiffers(f"store {store.location.name}: {hint}\n  {listed}")
-
-
-class Checkpoints:
-    """Checkpoints of a policy's state in its run's store.
-
-    A checkpoint is saved when replaying all rounds would take more than a tenth of the run's time. The time between
-    two checkpoints is at least a second, ten times the time of saving, and a twentieth of the policy's work so far.
-
-    Parameters
-    ----------
-    policy
-        Policy of the run.
-    store
-        Store of the run.
-    """
-
-    LEAST_SECONDS = 1.0
-
-    def __init__(self, policy: Policy, store: ObservationStore):
-        from scalable_bandits import __version__
-
-        self.policy, self.store, self._stamp = policy, store, __version__
-        self._began = time.perf_counter()
-        self._spent = self._since = self._cost = 0.0
-
-    def add_work(self, seconds: float) -> None:
-        """Count the policy's time on rounds that are now in the store, and save a checkpoint if one is due."""
-        self._spent += seconds
-        self._since += seconds
-        wait = max(self.LEAST_SECONDS, 10.0 * self._cost, self._spent / 20.0)
-        if self._since > wait and self._spent > 0.1 * (time.perf_counter() - self._began):
-            self._try()
-
-    def save(self) -> None:
-        """Save the present state."""
-        started = time.perf_counter()
-        self.store.flush()
-        run = self.store.attributes["id"]
-        checkpoints.save(self.store.location, len(self.store), self.policy.state(), self._stamp, run)
-        self._cost, self._since = time.perf_counter() - started, 0.0
-
-    def finish(self) -> None:
-        """Save the last state, unless replaying the rounds since the last checkpoint is fast."""
-        if self._since > self.LEAST_SECONDS:
-            self._try()
-
-    def _try(self) -> None:
-        """Save the state; an OSError, such as a full disk, becomes a warning."""
-        self._since = 0.0
-        try:
-            self.save()
-        except OSError as error:
-            checks.warn(f"store {self.store.location.name}: no checkpoint was saved ({error})")
-
-    def restore(self) -> int:
-        """Restore a fresh policy from the latest checkpoint; return its number of rounds."""
-        location, run = self.store.location, self.store.attributes["id"]
-        return checkpoints.restore(location, len(self.store), self._stamp, run, self.policy)
 
 
 class Recording:

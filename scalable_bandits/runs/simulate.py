@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -18,19 +18,23 @@ from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.progress import progress_bar
+from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
+from scalable_bandits.runs.thinning import Keep, Kept, kept_rounds
 from scalable_bandits.runs.trajectory import SERIES, Trajectory
+from scalable_bandits.runs.write_behind import WriteBehind
+from scalable_bandits.spaces import Indices
 from scalable_bandits.specification import specify
 
 if TYPE_CHECKING:
-    from scalable_bandits.store import Durability
+    from scalable_bandits.store import Durability, ObservationStore
 
 Available = Callable[[int], ArrayLike]
 
 NUMBERS = ("y", "value", "regret", "width", "information_gain")
-# Rounds in the first compiled loop, and in the longest. Loops take 10 to 40 ms, in which Ctrl-C waits.
-FIRST_BLOCK, LARGEST_BLOCK, LEAST_SECONDS, MOST_SECONDS = 64, 1_048_576, 0.01, 0.04
-BLOCK_ROUNDS, BLOCK_SECONDS = 16_384, 0.25  # at most, between two writes to a store
+# Rounds in the first compiled loop, and in the longest. Loops take 30 to 100 ms, in which Ctrl-C waits.
+FIRST_BLOCK, LARGEST_BLOCK, LEAST_SECONDS, MOST_SECONDS = 64, 1_048_576, 0.03, 0.1
+BLOCK_ROUNDS, BLOCK_SECONDS = 262_144, 0.25  # at most, between two writes to a store
 
 
 def simulate(
@@ -42,6 +46,7 @@ def simulate(
     progress: bool = False,
     store: Any = None,
     durability: Durability = "block",
+    keep: Keep = None,
 ) -> Trajectory:
     """Play `horizon` rounds of a policy in an environment.
 
@@ -53,8 +58,7 @@ def simulate(
     policy
         Policy that plays. It may have observations; with a store it has to be fresh.
     environment
-        Environment on the policy's space. If it changes over rounds, the regret is dynamic: relative to the optimum of
-        each round.
+        Environment on the policy's space. If it changes over rounds, the regret is relative to each round's optimum.
     horizon
         Number T of rounds to play; with a store, the total number of its run.
     available
@@ -68,12 +72,17 @@ def simulate(
     durability
         Guarantee of the store: "block" may lose the rounds of about the last second in a crash (they are played again),
         "round" loses none.
+    keep
+        Rounds in the trajectory that is returned: "all"; "log", a thousand for every factor of ten; or k for every k-th
+        round. The last round is always kept, and cumulative regrets are those of all rounds. Default: all of up to a
+        million rounds, "log" for more. A store keeps all rounds.
 
     Raises
     ------
     ValueError
         If the spaces differ, the horizon is not positive, points are pending, the policy is recorded, `available` is
-        given on a box, or an observation is not a finite number (earlier rounds are kept).
+        given on a box, `keep` is not one of those, the disk has no room for so many rounds, or an observation is not a
+        finite number (earlier rounds are kept).
     SpecificationDiffers
         If the store contains a run of another policy or environment; the message lists the differences.
     StoreLocked
@@ -90,14 +99,12 @@ def simulate(
     """
     horizon = checks.integer("horizon", horizon, 1)
     _check(policy, environment, available)
+    kept = kept_rounds(keep, policy.rounds + 1, horizon, store is not None)
     play = Play(policy, environment, available)
-    if store is not None:
-        return _stored(play, horizon, progress, store, durability)
-    first = policy.rounds + 1
-    with progress_bar(progress, type(policy).__name__, horizon) as advance:
-        series = play.rounds(first, horizon, advance=advance)
-    series["cumulative_regret"] = np.cumsum(series["regret"])
-    return Trajectory(policy.finite_space, first, series, specify(_parts(play))[0])
+    with play.interrupts:
+        if store is not None:
+            return _stored(play, horizon, progress, store, durability)
+        return _in_memory(play, horizon, progress, kept)
 
 
 def _check(policy: Policy, environment: Environment, available: Available | None) -> None:
@@ -123,10 +130,16 @@ class Play:
     ----------
     policy, environment, available
         Arguments of `simulate`.
+
+    Attributes
+    ----------
+    interrupts : Interrupts
+        Handler of Ctrl-C, which is active while the simulation has entered it.
     """
 
     def __init__(self, policy: Policy, environment: Environment, available: Available | None):
         self.policy, self.environment, self.available = policy, environment, available
+        self.interrupts = Interrupts()
         self._unrestricted = available is None and type(environment).available is Environment.available
         self._table: Floats | None = None  # f at all candidates, where it is the same in all rounds
         self._largest = math.nan  # absolute value in the table
@@ -180,18 +193,18 @@ class Play:
         try:
             while series.done < count:
                 before = series.done
-                compiled = compiled and self._play_block(first + before, series)
+                if compiled:
+                    with self.interrupts.shield():  # Ctrl-C waits for the end of a block, until all is up to date
+                        compiled = self._play_block(first + before, series)
                 if not compiled:
                     self._play_round(first + before, series)
                 advance(series.done - before)
                 if time.perf_counter() > stop:
                     break
-        except BaseException:
+        finally:
             if on_end is not None and series.done == self.policy.rounds - first + 1:
-                on_end(series.columns())
-            raise
-        if on_end is not None:
-            on_end(series.columns())
+                with self.interrupts.shield():
+                    on_end(series.columns())
         return series.columns()
 
     def _play_round(self, t: int, series: Series) -> None:
@@ -220,8 +233,8 @@ class Play:
         if block is None:
             return False
         values = self._table[block.candidates]
-        widths = math.nan if math.isnan(self.policy.width) else block.widths
-        series.add(len(noise), block.candidates, block.ys, values, self._optimum - values, widths, block.gains)
+        count, regrets = len(values), self._optimum - values
+        series.add(count, block.candidates, block.ys, values, regrets, block.widths, block.gains)
         took = time.perf_counter() - started
         self._at_once = min(2 * self._at_once, LARGEST_BLOCK) if took < LEAST_SECONDS else self._at_once
         if took > MOST_SECONDS:
@@ -269,6 +282,21 @@ class Series:
         return {name: column[: self.done] for name, column in self._columns.items()}
 
 
+def _in_memory(play: Play, horizon: int, progress: bool, kept: Indices | None) -> Trajectory:
+    """Play all rounds, and keep those in memory that are to be kept; None for all."""
+    policy, first = play.policy, play.policy.rounds + 1
+    with progress_bar(progress, type(policy).__name__, horizon) as advance:
+        if kept is None:
+            series = play.rounds(first, horizon, advance=advance)
+            series["cumulative_regret"] = np.cumsum(series["regret"])
+        else:
+            thinned = Kept(kept)
+            for start in range(first, first + horizon, LARGEST_BLOCK):
+                thinned.add(start, play.rounds(start, min(LARGEST_BLOCK, first + horizon - start), advance=advance))
+            series = thinned.columns()
+    return Trajectory(policy.finite_space, first, series, specify(_parts(play))[0], kept)
+
+
 def _parts(play: Play) -> dict[str, Any]:
     """Return the parts of the run's specification."""
     available = {} if play.available is None else {"available": play.available}
@@ -278,6 +306,7 @@ def _parts(play: Play) -> dict[str, Any]:
 def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Durability) -> Trajectory:
     """Play the rounds that a store does not have yet."""
     from scalable_bandits.runs import recording
+    from scalable_bandits.runs.checkpointing import Checkpoints
     from scalable_bandits.runs.replaying import replay
     from scalable_bandits.store import Field, ObservationStore
 
@@ -286,33 +315,39 @@ def _stored(play: Play, horizon: int, progress: bool, place: Any, durability: Du
     fields = (*recording.point_fields(policy.space), *(Field(name) for name in SERIES))
     store = recording.open_run(place, "simulate", fields, _parts(play), horizon, durability)
     with store:
-        checkpoints = recording.Checkpoints(policy, store)
+        checkpoints = Checkpoints(policy, store)
         started = time.perf_counter()
         replay(policy, store, checkpoints.restore(), play.allowed)
         checkpoints.add_work(time.perf_counter() - started)
-        total = 0.0
-        if len(store):
-            total = float(store.read(len(store) - 1, names=["cumulative_regret"])["cumulative_regret"][0])
-
-        def append(columns: dict[str, Any]) -> None:
-            nonlocal total
-            cumulative = _running_sum(total, columns["regret"])
-            x = policy.finite_space.x_of(columns["candidate"])
-            store.append({**columns, "x": x, "cumulative_regret": cumulative})
-            total = float(cumulative[-1]) if len(cumulative) else total
-
-        with progress_bar(progress, type(policy).__name__, horizon, len(store)) as advance:
-            while len(store) < horizon:
+        append = _appending(play, store)
+        with (
+            progress_bar(progress, type(policy).__name__, horizon, len(store)) as advance,
+            WriteBehind() as behind,
+        ):
+            done, write = len(store), append
+            if durability == "block":
+                checkpoints.behind = behind
+                write = lambda columns: behind.put(functools.partial(append, columns))  # noqa: E731
+            while done < horizon:
                 started = time.perf_counter()
-                count = 1 if durability == "round" else min(horizon - len(store), BLOCK_ROUNDS)
-                play.rounds(len(store) + 1, count, BLOCK_SECONDS, advance, append)
+                count = 1 if durability == "round" else min(horizon - done, BLOCK_ROUNDS)
+                done += len(play.rounds(done + 1, count, BLOCK_SECONDS, advance, write)["y"])
                 checkpoints.add_work(time.perf_counter() - started)
+        checkpoints.behind = None
         checkpoints.finish()
     return Trajectory(policy.finite_space, 1, ObservationStore.open(place), store.specification)
 
 
-def _running_sum(start: float, values: Floats) -> Floats:
-    """Return the cumulative sums from `start` on, with the rounding of a single sum over all rounds."""
-    if not start:
-        return np.cumsum(values)
-    return np.fromiter(itertools.islice(itertools.accumulate(values.tolist(), initial=start), 1, None), np.float64)
+def _appending(play: Play, store: ObservationStore) -> Callable[[dict[str, Any]], None]:
+    """Return the function that appends columns of rounds to a store."""
+    last = store.read(len(store) - 1, names=["cumulative_regret"])["cumulative_regret"] if len(store) else np.zeros(1)
+    total = float(last[0])
+
+    def append(columns: dict[str, Any]) -> None:
+        nonlocal total
+        cumulative = np.cumsum(np.append(total, columns["regret"]))[1:]  # rounded as a single sum over all rounds
+        x = play.policy.finite_space.x_of(columns["candidate"])
+        store.append({**columns, "x": x, "cumulative_regret": cumulative})
+        total = float(cumulative[-1]) if len(cumulative) else total
+
+    return append

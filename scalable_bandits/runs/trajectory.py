@@ -30,12 +30,16 @@ class Curve(NamedTuple):
 
 
 class Trajectory:
-    """Trajectory of a simulation, with arrays (T,) over rounds; those of a stored run are read at each access.
+    """Trajectory of a simulation, with arrays (k,) over rounds; those of a stored run are read at each access.
+
+    The rounds are all that were played, or some of them (see `simulate`, `keep`).
 
     Parameters
     ----------
     series
-        Arrays (T,) by name ("candidate" and `SERIES`), or the stored run that has them.
+        Arrays (k,) by name ("candidate" and `SERIES`), or the stored run that has them.
+    kept
+        Numbers (k,) of the rounds in the arrays; all if not given.
 
     Attributes
     ----------
@@ -53,12 +57,15 @@ class Trajectory:
         first_round: int,
         series: Mapping[str, Floats] | StoredRun,
         specification: dict[str, Any],
+        kept: Indices | None = None,
     ):
         self.space, self.first_round, self.specification = space, first_round, specification
-        self._series = series
+        self._series, self._kept = series, kept
 
     def __repr__(self) -> str:
-        return f"Trajectory(rounds {self.first_round} to {self.first_round + len(self) - 1})"
+        last = self.first_round + self.rounds - 1
+        some = "" if self.complete else f", {len(self):,} of them kept"
+        return f"Trajectory(rounds {self.first_round} to {last}{some})"
 
     def __len__(self) -> int:
         return len(self._series["y"]) if isinstance(self._series, Mapping) else len(self._series)
@@ -69,38 +76,53 @@ class Trajectory:
         return self._series.read(names=[name])[name]
 
     @property
+    def complete(self) -> bool:
+        """Whether all rounds that were played are in the arrays."""
+        return self._kept is None
+
+    @property
+    def rounds(self) -> int:
+        """Number T of rounds that were played."""
+        return len(self) if self._kept is None else int(self._kept[-1]) - self.first_round + 1
+
+    @property
+    def round(self) -> Indices:
+        """Numbers (k,) of the rounds in the arrays."""
+        return np.arange(self.first_round, self.first_round + len(self)) if self._kept is None else self._kept
+
+    @property
     def candidate(self) -> Indices:
-        """Numbers (T,) of the candidates played."""
+        """Numbers (k,) of the candidates played."""
         return self._read("candidate")
 
     @property
     def y(self) -> Floats:
-        """Observations (T,), in units of y."""
+        """Observations (k,), in units of y."""
         return self._read("y")
 
     @property
     def value(self) -> Floats:
-        """Noise-free values (T,) of the points played, in units of y."""
+        """Noise-free values (k,) of the points played, in units of y."""
         return self._read("value")
 
     @property
     def regret(self) -> Floats:
-        """Regrets (T,), optimum minus value, in units of y."""
+        """Regrets (k,), optimum minus value, in units of y."""
         return self._read("regret")
 
     @property
     def cumulative_regret(self) -> Floats:
-        """Sums (T,) of the regrets up to each round, in units of y."""
+        """Sums (k,) of the regrets of all rounds up to each, in units of y."""
         return self._read("cumulative_regret")
 
     @property
     def width(self) -> Floats:
-        """Confidence widths (T,) of the policy in each round; NaN for a policy without."""
+        """Confidence widths (k,) of the policy in each round; NaN for a policy without."""
         return self._read("width")
 
     @property
     def information_gain(self) -> Floats:
-        """Information gains (T,) in the width of each round, in nats; NaN for a policy without."""
+        """Information gains (k,) in the width of each round, in nats; NaN for a policy without."""
         return self._read("information_gain")
 
     def curve(self, points: int = 500, log: bool = False) -> Curve:
@@ -113,10 +135,13 @@ class Trajectory:
         log
             Whether the rounds are spaced evenly on a logarithmic axis.
         """
-        last = len(self)
+        last = self.rounds
         count = min(checks.integer("points", points, 1), last)
         spaced = np.geomspace(1, last, count) if log else np.linspace(1, last, count)
         rounds = np.unique(np.rint(spaced).astype(np.int64)) if count > 1 else np.array([last])
+        if self._kept is not None:
+            rounds = self._kept[np.unique(self._kept.searchsorted(rounds + self.first_round - 1))]
+            return Curve(rounds, self.cumulative_regret[self._kept.searchsorted(rounds)])
         if isinstance(self._series, Mapping):
             return Curve(rounds + self.first_round - 1, self.cumulative_regret[rounds - 1])
         return Curve(rounds, self._series.sample("cumulative_regret", rounds))
@@ -136,5 +161,4 @@ class Trajectory:
         points = self.candidate if arms else self.space.points(self.candidate)
         variables["x"] = ("round" if arms else ("round", "dimension"), points)
         variables.update({name: ("round", self._read(name)) for name in SERIES})
-        rounds = np.arange(self.first_round, self.first_round + len(self))
-        return xarray.Dataset(variables, coords={"round": rounds}, attrs=attributes)
+        return xarray.Dataset(variables, coords={"round": self.round}, attrs=attributes)

@@ -58,6 +58,10 @@ class Folder(Location):
     def store(self) -> Store:
         return self._store
 
+    def free(self) -> int | None:
+        there = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+        return shutil.disk_usage(there).free
+
     def journal(self, name: str) -> Journal:
         return FileJournal(self.path / COMMITTED / name)
 

@@ -101,6 +101,10 @@ class Location(ABC):
     def unlock(self) -> None:
         """Release the lock."""
 
+    def free(self) -> int | None:
+        """Return how many bytes can still be stored here; None if that is not known."""
+        return None
+
     def refresh(self) -> None:  # noqa: B027 - only transactions need it
         """Make writes of other processes visible."""
 

@@ -104,7 +104,7 @@ class Player:
             environment, policy = self._problem(replicate, label)
             uniform = uniform_regret(environment, replicate.horizon)
             started = time.perf_counter()
-            run = _retry_while_locked(lambda: simulate(policy, environment, replicate.horizon, store=place))
+            run = _retry_while_locked(lambda: simulate(policy, environment, replicate.horizon, store=place, keep="all"))
             seconds = time.perf_counter() - started
             series = {} if self._series is None else dict(self._series(policy))
             if place is None:

@@ -147,12 +147,12 @@ class Study:
         snapshot()
         play, played = sys.modules["scalable_bandits.studies.runs"].simulate, []
 
-        def some(policy, environment, horizon, store):
+        def some(policy, environment, horizon, **options):
             played.append(1)
             if len(played) == 2:
-                play(policy, environment, horizon - 10, store=store)
+                play(policy, environment, horizon - 10, **options)
                 raise KeyboardInterrupt
-            return play(policy, environment, horizon, store=store)
+            return play(policy, environment, horizon, **options)
 
         sys.modules["scalable_bandits.studies.runs"].simulate = some
         try:

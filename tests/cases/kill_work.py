@@ -21,7 +21,7 @@ import zarr.storage
 import scalable_bandits as sb
 from scalable_bandits.posteriors.exact import dense
 from scalable_bandits.posteriors.tiled import tiles
-from scalable_bandits.runs import recording
+from scalable_bandits.runs import checkpointing, recording
 from scalable_bandits.store import Field, ObservationStore, journal, observations, writer
 
 simulation = importlib.import_module("scalable_bandits.runs.simulate")  # the module, not the function
@@ -272,8 +272,8 @@ def shrink(work):
             self.kept = len(self.store)
             self.save()
 
-    recording.Checkpoints.LEAST_SECONDS = 0.0 if work.checkpoint else math.inf
-    recording.Checkpoints.add_work = add_work
+    checkpointing.Checkpoints.LEAST_SECONDS = 0.0 if work.checkpoint else math.inf
+    checkpointing.Checkpoints.add_work = add_work
 
 
 class Acknowledged(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import zarr
 
-from scalable_bandits.runs import recording, replaying
+from scalable_bandits.runs import checkpointing, recording, replaying
 from scalable_bandits.specification import array_digest
 from scalable_bandits.store import Field, ObservationStore, array_journal
 from scalable_bandits.store.record import sign
@@ -87,7 +87,7 @@ def shrink(patch):
 
 def save_often(patch):
     """Save a checkpoint at every occasion."""
-    patch.setattr(recording.Checkpoints, "add_work", lambda self, seconds: self.save())
+    patch.setattr(checkpointing.Checkpoints, "add_work", lambda self, seconds: self.save())
 
 
 def segments(patch, size):

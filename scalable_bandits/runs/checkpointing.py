@@ -1,0 +1,96 @@
+"""When the state of a policy is saved in the store of its run."""
+
+from __future__ import annotations
+
+import functools
+import time
+
+from scalable_bandits import checks
+from scalable_bandits.policies import Policy
+from scalable_bandits.posteriors import State
+from scalable_bandits.posteriors.state import copied
+from scalable_bandits.runs.write_behind import WriteBehind
+from scalable_bandits.store import ObservationStore, checkpoints
+
+LARGEST_COPY = 2**28  # bytes of a state that is copied, so that it is written while the next rounds are played
+
+
+class Checkpoints:
+    """Checkpoints of a policy's state in its run's store.
+
+    A checkpoint is saved when replaying all rounds would take more than a tenth of the run's time. The time between
+    two checkpoints is at least a second, ten times the time of saving, and a twentieth of the policy's work so far.
+
+    Parameters
+    ----------
+    policy
+        Policy of the run.
+    store
+        Store of the run.
+
+    Attributes
+    ----------
+    behind : WriteBehind or None
+        Thread that writes the rounds, and then the state; None if all rounds so far have been written.
+    """
+
+    LEAST_SECONDS = 1.0
+
+    def __init__(self, policy: Policy, store: ObservationStore):
+        from scalable_bandits import __version__
+
+        self.policy, self.store, self._stamp = policy, store, __version__
+        self._began = time.perf_counter()
+        self._spent = self._since = self._cost = 0.0
+        self.behind: WriteBehind | None = None
+        self._failure = ""  # why the last checkpoint could not be saved
+
+    def add_work(self, seconds: float) -> None:
+        """Count the policy's time on rounds that are now in the store, and save a checkpoint if one is due."""
+        self._spent += seconds
+        self._since += seconds
+        if self._failure:
+            self._warn()
+        wait = max(self.LEAST_SECONDS, 10.0 * self._cost, self._spent / 20.0)
+        if self._since > wait and self._spent > 0.1 * (time.perf_counter() - self._began):
+            self.save()
+
+    def save(self) -> None:
+        """Save the present state. An OSError, such as a full disk, becomes a warning."""
+        self._since = 0.0
+        state = self.policy.state()
+        if self.behind is not None and sum(held.nbytes for held in state.values()) <= LARGEST_COPY:
+            self.behind.put(functools.partial(self._write, self.policy.rounds, copied(state)))
+        else:
+            if self.behind is not None:
+                self.behind.drain()
+            self._write(len(self.store), state)
+        if self._failure:
+            self._warn()
+
+    def _write(self, rounds: int, state: State) -> None:
+        """Write the state after so many rounds, all of which the store has."""
+        started = time.perf_counter()
+        try:
+            self.store.flush()
+            run = self.store.attributes["id"]
+            checkpoints.save(self.store.location, rounds, state, self._stamp, run)
+        except OSError as error:
+            self._failure = str(error)
+        self._cost = time.perf_counter() - started
+
+    def _warn(self) -> None:
+        failure, self._failure = self._failure, ""
+        checks.warn(f"store {self.store.location.name}: no checkpoint was saved ({failure})")
+
+    def finish(self) -> None:
+        """Save the last state, unless replaying the rounds since the last checkpoint is fast."""
+        if self._since > self.LEAST_SECONDS:
+            self.save()
+        elif self._failure:
+            self._warn()
+
+    def restore(self) -> int:
+        """Restore a fresh policy from the latest checkpoint; return its number of rounds."""
+        location, run = self.store.location, self.store.attributes["id"]
+        return checkpoints.restore(location, len(self.store), self._stamp, run, self.policy)

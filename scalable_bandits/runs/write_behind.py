@@ -1,0 +1,62 @@
+"""Writing of what was played, while the next rounds are played."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from types import TracebackType
+from typing import Self
+
+MOST_WAITING = 4  # calls that have not been made yet
+
+
+class WriteBehind:
+    """Thread that makes calls in their order; a context manager, at whose end all have been made.
+
+    After a call that fails no other one is made, and the error is raised by the next method.
+    """
+
+    def __init__(self) -> None:
+        self._failed = False
+        self._waiting: deque[Future[None]] = deque()
+        self._thread = ThreadPoolExecutor(1, "store")
+
+    def put(self, call: Callable[[], None]) -> None:
+        """Make a call soon; waits while there are too many."""
+        while self._waiting and (self._waiting[0].done() or len(self._waiting) >= MOST_WAITING):
+            self._waiting.popleft().result()
+        self._waiting.append(self._thread.submit(self._make, call))
+
+    def drain(self) -> None:
+        """Wait until all calls have been made."""
+        while self._waiting:
+            self._waiting.popleft().result()
+
+    def _make(self, call: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        try:
+            call()
+        except BaseException:
+            self._failed = True
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        interrupt: KeyboardInterrupt | None = None
+        while True:
+            try:
+                wait(self._waiting)
+                break
+            except KeyboardInterrupt as another:  # what was played is written all the same, which takes no time
+                interrupt = another
+        self._thread.shutdown()
+        if interrupt is not None:
+            raise interrupt
+        if kind is None:
+            self.drain()

@@ -1,0 +1,67 @@
+"""Ctrl-C in a compiled block: the block ends, and the policy is that of the rounds it has."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cases.rounds import assert_same, assert_same_state
+
+import scalable_bandits as sb
+from scalable_bandits.store import ObservationStore
+
+SPACE = sb.Grid([[0, 1], [0, 1]], 20)
+KERNEL = sb.Matern(0.3, nu=2.5)
+FUNCTION = sb.RKHSFunction.sparse(SPACE, KERNEL, sb.GaussianNoise(0.3), seed=1)
+MAKERS: dict[str, Callable[[], sb.Policy]] = {
+    "dense": lambda: sb.IGPUCB(SPACE, KERNEL, noise=0.3),
+    "forgetting": lambda: sb.TVGPUCB(SPACE, KERNEL * sb.TemporalDecay(0.01), noise=0.3),
+    "priors": lambda: sb.PEGPUCB(SPACE, [sb.Prior("one", KERNEL), sb.Prior("two", sb.RBF(0.2))], noise=0.3),
+    "cells": lambda: sb.PiGPUCB(SPACE, KERNEL, noise=0.3, horizon=10**8),
+    "random": lambda: sb.RandomSearch(SPACE),
+}
+every_policy = pytest.mark.parametrize("name", MAKERS)
+in_main_thread = pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread alone"
+)
+
+
+def interrupted(policy: sb.Policy, store: Path | None = None) -> None:
+    """Play a run that is too long, and press Ctrl-C a while after it has begun."""
+
+    def press() -> None:
+        while policy.rounds < 500:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt):
+        sb.simulate(policy, FUNCTION, 10**8, store=store)
+    presser.join()
+
+
+@in_main_thread
+@every_policy
+def test_the_policy_is_that_of_its_rounds(name: str) -> None:
+    policy, alone = MAKERS[name](), MAKERS[name]()
+    interrupted(policy)
+    sb.simulate(alone, FUNCTION, policy.rounds, keep="log")
+    assert_same_state(policy, alone)
+    assert_same(sb.simulate(policy, FUNCTION, 100), sb.simulate(alone, FUNCTION, 100))
+
+
+@in_main_thread
+@every_policy
+def test_the_store_has_what_was_played(name: str, tmp_path: Path) -> None:
+    policy = MAKERS[name]()
+    interrupted(policy, tmp_path / "run")
+    with ObservationStore.open(tmp_path / "run") as store:
+        count = len(store)
+    assert count == policy.rounds >= 500
+    whole = sb.simulate(MAKERS[name](), FUNCTION, count + 500, keep="all")
+    assert_same(sb.simulate(MAKERS[name](), FUNCTION, count + 500, store=tmp_path / "run"), whole)
