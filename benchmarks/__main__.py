@@ -33,6 +33,7 @@ from benchmarks.measure import Line, timed
 from benchmarks.partitions import partition
 from benchmarks.priors import priors
 from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, partitioned, policy, problem
+from benchmarks.repeats import repeats
 from benchmarks.sampler import sampler
 from benchmarks.sharded import sharded
 from benchmarks.sketched import sketched
@@ -243,7 +244,7 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, sharded,
-    sampler, approximate, stopping, long, boxes, sketched,
+    sampler, approximate, stopping, long, repeats, boxes, sketched,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}

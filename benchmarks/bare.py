@@ -36,6 +36,9 @@ class Recorded(LocalShards):
         self.calls.append((tuple(numbers), method, pickle.dumps(arguments)))
         return super().ask(numbers, method, *arguments)
 
+    def here(self) -> None:
+        """Nothing: shards are asked, as those of other processes are."""
+
     def forget(self) -> None:
         """Let go of the shards; what they were asked stays."""
         self._shards = []

@@ -53,6 +53,68 @@ def recursion(prior, table, noise, norm):
 
 
 @njit(cache=True)
+def eliminations(covariances, table, noise, noise_variance, delta, deviation):
+    """PE-GP-UCB: all priors by the recursive update, the most optimistic one plays, and is tested."""
+    count, n = covariances.shape[0], covariances.shape[1]
+    means, alive, total = np.zeros((count, n)), np.ones(count, dtype=np.bool_), 0.0
+    errors, slacks, plays = np.zeros(count), np.zeros(count), np.zeros(count)
+    for t in range(noise.shape[0]):
+        square = (t + 1.0) ** 2
+        width, top, p = math.sqrt(2.0 * math.log(2.0 * n * math.pi**2 * square / delta)), -np.inf, 0
+        for k in range(count):
+            for i in range(n):
+                index = means[k, i] + width * math.sqrt(covariances[k, i, i]) if alive[k] else -np.inf
+                if index > top:
+                    top, p = index, i
+        y = table[p] + noise[t]
+        total += y
+        top, player = -np.inf, 0
+        for k in range(count):
+            index = means[k, p] + width * math.sqrt(covariances[k, p, p]) if alive[k] else -np.inf
+            if index > top:
+                top, player = index, k
+        plays[player] += 1.0
+        errors[player] += y - means[player, p]
+        slacks[player] += width * math.sqrt(covariances[player, p, p])
+        for k in range(count):
+            if alive[k]:
+                mean, covariance = means[k], covariances[k]
+                column, variance, residual = covariance[p].copy(), covariance[p, p] + noise_variance, y - mean[p]
+                for i in range(n):
+                    mean[i] += column[i] * residual / variance
+                    for j in range(n):
+                        covariance[i, j] -= column[i] * column[j] / variance
+        allowance = 2.0 * deviation**2 * math.log(count * math.pi**2 * square / delta)
+        alive[player] = abs(errors[player]) <= math.sqrt(allowance * plays[player]) + slacks[player]
+    return total
+
+
+@njit(cache=True)
+def partition(priors, members, sizes, table, noise, norm, deviation, log_delta, growth):
+    """pi-GP-UCB in the cells of a given cover: all indices, then the recursive update of the cell that is played."""
+    count, n = members.shape
+    means, covariances, gains, total = np.zeros((count, n)), priors.copy(), np.zeros(count), 0.0
+    for t in range(noise.shape[0]):
+        log_term, best, cell, p = log_delta + growth * math.log(t + 2.0), -np.inf, 0, 0
+        for k in range(count):
+            width = norm + deviation * math.sqrt(2.0 * (gains[k] + 1.0 + log_term))
+            for i in range(sizes[k]):
+                index = means[k, i] + width * math.sqrt(covariances[k, i, i])
+                if index > best:
+                    best, cell, p = index, k, i
+        mean, covariance, size = means[cell], covariances[cell], sizes[cell]
+        y = table[members[cell, p]] + noise[t]
+        total += y
+        column, variance, residual = covariance[p].copy(), covariance[p, p] + 1.0, y - mean[p]
+        gains[cell] += 0.5 * math.log1p(covariance[p, p])
+        for i in range(size):
+            mean[i] += column[i] * residual / variance
+            for j in range(size):
+                covariance[i, j] -= column[i] * column[j] / variance
+    return total
+
+
+@njit(cache=True)
 def draws(table, noise):
     """Uniform play by counter-based draws, with counts and sums by arm, and what was played."""
     played, ys, regrets = np.empty(noise.shape[0], dtype=np.int64), np.empty(noise.shape[0]), np.empty(noise.shape[0])
