@@ -23,6 +23,7 @@ from scalable_bandits.runs.readable import point_text, shown
 from scalable_bandits.runs.recording import environment_of, named_space, policy_of
 from scalable_bandits.runs.replaying import replay_calls
 from scalable_bandits.runs.status import command_of, minimizes, status
+from scalable_bandits.runs.thinning import ROUND, keeps_some, rounds_played
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms
 from scalable_bandits.store import StoredRun
@@ -88,19 +89,24 @@ def _over_rounds(run: StoredRun) -> Section:
     return Section("Over rounds", blocks)
 
 
-def _drawn_rounds(run: StoredRun) -> Any:
-    """Return rounds (k,), evenly spaced, the first and the last included."""
+def _drawn_rows(run: StoredRun) -> Any:
+    """Return rows (k,) of the store, counted from 1 and evenly spaced, the first and the last included."""
     return np.unique(np.rint(np.linspace(1, len(run), min(POINTS, len(run)))).astype(np.int64))
+
+
+def _rounds(run: StoredRun, rows: Any) -> Any:
+    """Return the numbers (k,) of the rounds in rows (k,), counted from 1 and ascending."""
+    return run.sample(ROUND, rows) if keeps_some(run) else rows
 
 
 def _series(run: StoredRun, name: str, label: str) -> Picture | None:
     """Draw a stored array over rounds; None where it has no finite value."""
-    rounds = _drawn_rounds(run)
-    values = run.sample(name, rounds)
+    rows = _drawn_rows(run)
+    values = run.sample(name, rows)
     if not np.isfinite(values).any():
         return None
     ax = new_axes()
-    ax.plot(rounds, values, color=COLOURS[0], linewidth=1.8)
+    ax.plot(_rounds(run, rows), values, color=COLOURS[0], linewidth=1.8)
     ax.set_xlabel("round")
     ax.set_ylabel(label)
     return picture(tidy(ax), f"{label} over rounds", label)
@@ -108,11 +114,11 @@ def _series(run: StoredRun, name: str, label: str) -> Picture | None:
 
 def _values(run: StoredRun) -> Picture:
     """Draw the observations and the best observation so far."""
-    rounds = _drawn_rounds(run)
+    rows = _drawn_rows(run)
     better = min if minimizes(run) else max
-    y = run.sample("y", rounds)
+    y, rounds = run.sample("y", rows), _rounds(run, rows)
     best: list[float] = []
-    for first, last in zip([0, *rounds[:-1]], rounds, strict=True):  # over all rounds, not only the drawn ones
+    for first, last in zip([0, *rows[:-1]], rows, strict=True):  # over all rows, not only the drawn ones
         values = run.read(int(first), int(last), ["y"])["y"].tolist()
         best.append(better([*best[-1:], *values]))
     ax = new_axes()
@@ -132,6 +138,7 @@ def _best(run: StoredRun) -> Section:
     """Tabulate the rounds with the best observations."""
     y = run.read(names=["y"])["y"]
     order = np.argsort(y if minimizes(run) else -y, kind="stable")[:BEST_ROWS]
+    numbers = run.read(names=[ROUND])[ROUND] if keeps_some(run) else np.arange(1, len(y) + 1)
     points, space = run.read(names=["x"])["x"][order], named_space(run)
     if space is None:
         headings = ["x"]
@@ -140,7 +147,7 @@ def _best(run: StoredRun) -> Section:
         headings = list(space.names)
         settings = space.arguments(points)
         cells = [[shown(each[name], 6) if name in each else "" for name in headings] for each in settings]
-    rows = [(f"{t + 1:,}", *row, number(float(y[t]))) for t, row in zip(order, cells, strict=True)]
+    rows = [(f"{numbers[i]:,}", *row, number(float(y[i]))) for i, row in zip(order, cells, strict=True)]
     title = f"The {len(rows)} {_better(run)} observations"
     return Section("Observations", [Block("table", title, ("round", *headings, "y"), rows, 1)])
 
@@ -204,8 +211,10 @@ def _recommendation(policy: Policy) -> Block:
 
 def _rebuilt(run: StoredRun) -> Policy | str:
     """Make the policy of a run anew from its specification and tell it all observations; or return why not."""
-    if len(run) > MOST_ROUNDS:
+    if rounds_played(run) > MOST_ROUNDS:
         return f"The run has more than {MOST_ROUNDS:,} rounds."
+    if keeps_some(run):
+        return "The store does not have all rounds."
     try:
         policy = policy_of(run, constrained=False)
     except ValueError as error:  # the specification has a function of the user
@@ -224,7 +233,7 @@ def _commands(run: StoredRun, place: str) -> Section:
     """List the commands that continue the run, make the page again and open the data."""
     command = f"scalable-bandits resume {shlex.quote(place)}"
     kind = run.attributes.get("kind")
-    if run.planned is not None and len(run) + len(run.failures) >= run.planned:
+    if run.planned is not None and rounds_played(run) + len(run.failures) >= run.planned:
         command += f" --rounds {2 * run.planned}"
     if kind in ("minimize", "maximize") and command_of(run) is None:
         known = str(run.specification.get("function", {}).get("function", "<"))

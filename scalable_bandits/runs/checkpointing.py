@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import functools
 import time
+from typing import Protocol
 
 from scalable_bandits import checks
-from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors import State
 from scalable_bandits.posteriors.state import copied
 from scalable_bandits.runs.write_behind import WriteBehind
 from scalable_bandits.store import ObservationStore, checkpoints
+from scalable_bandits.store.checkpoints import Restorable
 
 LARGEST_COPY = 2**28  # bytes of a state that is copied, so that it is written while the next rounds are played
+
+
+class Learner(Restorable, Protocol):
+    """Interface of a policy of which checkpoints are saved."""
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds in the state."""
 
 
 class Checkpoints:
@@ -36,7 +45,7 @@ class Checkpoints:
 
     LEAST_SECONDS = 1.0
 
-    def __init__(self, policy: Policy, store: ObservationStore):
+    def __init__(self, policy: Learner, store: ObservationStore):
         from scalable_bandits import __version__
 
         self.policy, self.store, self._stamp = policy, store, __version__
@@ -64,7 +73,7 @@ class Checkpoints:
         else:
             if self.behind is not None:
                 self.behind.drain()
-            self._write(len(self.store), state)
+            self._write(self.policy.rounds, state)
         if self._failure:
             self._warn()
 
@@ -90,7 +99,7 @@ class Checkpoints:
         elif self._failure:
             self._warn()
 
-    def restore(self) -> int:
-        """Restore a fresh policy from the latest checkpoint; return its number of rounds."""
+    def restore(self, most: int) -> int:
+        """Restore a fresh policy from the latest checkpoint of at most so many rounds; return its number of rounds."""
         location, run = self.store.location, self.store.attributes["id"]
-        return checkpoints.restore(location, len(self.store), self._stamp, run, self.policy)
+        return checkpoints.restore(location, most, self._stamp, run, self.policy)

@@ -16,6 +16,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.runs.checkpointing import Checkpoints
 from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
 from scalable_bandits.runs.replaying import replay_calls
+from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.spaces import Indices, SearchSpace, Space
 from scalable_bandits.specification import names_in, specify
 from scalable_bandits.store import (
@@ -105,8 +106,18 @@ def open_run(
     chunk: int = CHUNK,
     *,
     settings: Mapping[str, Any] | None = None,
+    rows: int | None = None,
 ) -> ObservationStore:
-    """Open a run for writing, or create it; `settings` are those of its attributes that may change.
+    """Open a run for writing, or create it.
+
+    Parameters
+    ----------
+    place, kind, fields, parts, planned, durability, chunk
+        Of the run and its store.
+    settings
+        Attributes of the run that may change.
+    rows
+        Number of rounds that it will store in all; the planned number if not given.
 
     Raises
     ------
@@ -119,10 +130,11 @@ def open_run(
 
     given, inputs = specify(parts)
     argument = "horizon" if kind == "simulate" else "budget"
+    needed = (planned or 0) if rows is None else rows
     try:
         store = ObservationStore.open(place, "a", durability=durability)
     except FileNotFoundError:
-        check_room(locate(place), fields, planned or 0, argument)
+        check_room(locate(place), fields, needed, argument)
         return ObservationStore.create(
             place, fields, specification=given, planned=planned, durability=durability, inputs=inputs, chunk=chunk,
             attributes={
@@ -132,8 +144,8 @@ def open_run(
         )  # fmt: skip
     try:
         _check_same(store, kind, fields, given)
-        check_room(store.location, fields, (planned or 0) - len(store), argument)
-        store.plan(store.planned if planned is None else max(planned, len(store)), settings)
+        check_room(store.location, fields, needed - len(store), argument)
+        store.plan(store.planned if planned is None else max(planned, rounds_played(store)), settings)
     except BaseException:
         store.close(orderly=store.orderly)
         raise
@@ -183,7 +195,7 @@ class Recording:
     def _replay(self) -> None:
         """Tell the policy the stored observations, in the calls of the recording."""
         policy, store = self.policy, self.store
-        done = self._checkpoints.restore()
+        done = self._checkpoints.restore(len(store))
         started = time.perf_counter()
         self._calls = replay_calls(policy, store, done)
         self._checkpoints.add_work(time.perf_counter() - started)

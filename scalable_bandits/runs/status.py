@@ -19,6 +19,7 @@ from scalable_bandits.runs.maximize import maximize, minimize
 from scalable_bandits.runs.recording import environment_of, named_space, policy_of
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.simulate import simulate
+from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run, check_study
@@ -35,7 +36,7 @@ class Status(NamedTuple):
     name: str  # name of the store
     policy: str  # class of the policy
     environment: str  # class of the environment, or name of the user's function
-    rounds: int  # number of committed rounds
+    rounds: int  # number of the last committed round
     planned: int | None  # number of rounds that the run will have, if known
     state: str  # "running (process)", "interrupted", "closed", "complete", or why it cannot be read
     last_write: float  # time of the last write, in seconds since 1970; NaN if unknown
@@ -109,8 +110,8 @@ def status(place: Any) -> Status:
     specification = run.specification
     against = specification.get("environment", specification.get("function", {}))
     return Status(
-        run.location.name, _type(specification.get("policy", {})), _type(against), len(run), run.planned, state,
-        run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures),
+        run.location.name, _type(specification.get("policy", {})), _type(against), rounds_played(run), run.planned,
+        state, run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures),
         _best_point(run, smallest if minimizes(run) else largest),
     )  # fmt: skip
 
@@ -161,7 +162,7 @@ def _state(run: StoredRun) -> str:
     if writer is not None:
         return f"running ({writer['pid']})"
     notes = f" ({'; '.join(run.notes())})" if run.notes() else ""
-    if run.planned is not None and len(run) + len(run.failures) >= run.planned:
+    if run.planned is not None and rounds_played(run) + len(run.failures) >= run.planned:
         return f"complete{notes}"
     return f"{'closed' if run.orderly else 'interrupted'}{notes}"
 

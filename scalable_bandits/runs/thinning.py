@@ -1,8 +1,9 @@
-"""Rounds of a long run that are kept in memory, with exact sums."""
+"""Rounds of a long run that are kept, with exact sums."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,69 +11,119 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
 
+if TYPE_CHECKING:
+    from scalable_bandits.store import StoredRun
+
 ALL_UP_TO = 1_000_000  # rounds that are all kept unless the user says otherwise
 PER_DECADE = 1000  # rounds kept for every factor of ten, on a logarithmic axis
+ROUND = "t"  # name of the series of the rounds' numbers, which a run has if it keeps some only
 
 Keep = int | str | None
 
 
-def kept_rounds(keep: Keep, first: int, count: int, stored: bool) -> Indices | None:
-    """Return the numbers (k,) of the rounds of a run that are kept, the last one included; None for all.
-
-    Parameters
-    ----------
-    keep
-        "all", "log", or k for every k-th round; None for all of up to `ALL_UP_TO` rounds, "log" for more.
-    first
-        Number t of the first round.
-    count
-        Number of rounds.
-    stored
-        Whether the rounds go to a store, which keeps all of them.
+def checked(keep: Any) -> Keep:
+    """Return which rounds are kept: "all", "log", k for every k-th round, or None for the default.
 
     Raises
     ------
     ValueError
-        If `keep` is anything else, or not "all" with a store.
+        If it is anything else.
     """
     if isinstance(keep, int | np.integer) and not isinstance(keep, bool) and keep >= 1:
-        keep = "all" if keep == 1 else int(keep)
-    elif keep not in (None, "all", "log"):
+        return "all" if keep == 1 else int(keep)
+    if keep not in (None, "all", "log"):
         checks.refuse("keep", keep, "'all', 'log', or k of at least 1 for every k-th round")
-    if stored:
-        if keep not in (None, "all"):
-            checks.refuse("keep", keep, "'all' with a store, which has every round to be resumed from")
-        return None
-    if keep == "all" or (keep is None and count <= ALL_UP_TO):
-        return None
-    last = first + count - 1
-    if isinstance(keep, int):
-        return np.append(np.arange(-(-first // keep) * keep, last, keep), last)
-    spaced = np.ceil(10.0 ** (np.arange(PER_DECADE * np.log10(last)) / PER_DECADE)).astype(np.int64)
-    return np.append(np.unique(spaced[(spaced >= first) & (spaced < last)]), last)
+    return keep
 
 
-class Kept:
-    """Columns of the rounds that are kept, of those that are played block by block.
+def default(rounds: int) -> Keep:
+    """Return which of a run's rounds are kept if the user does not say."""
+    return "all" if rounds <= ALL_UP_TO else "log"
+
+
+def keeps_some(run: StoredRun) -> bool:
+    """Return whether a run stores some of its rounds only, with their numbers."""
+    return ROUND in {field.name for field in run.fields}
+
+
+def rounds_played(run: StoredRun) -> int:
+    """Return the number of rounds that a stored run has played, up to the last one that is stored."""
+    if not keeps_some(run):
+        return len(run)
+    return int(run.read(len(run) - 1, names=[ROUND])[ROUND][0]) if len(run) else 0
+
+
+class Thinning:
+    """Choice of the rounds of a run that are kept, and the sum of the regrets of all of them.
 
     Parameters
     ----------
-    rounds
-        Numbers (k,) of the rounds to keep, ascending.
+    keep
+        "all"; "log", `PER_DECADE` rounds for every factor of ten; or k, every k-th round.
+    ends
+        Rounds that are kept in any case, ascending, the last one of the run among them.
+    total
+        Cumulative regret before the first round, in units of y.
+
+    Attributes
+    ----------
+    total : float
+        Cumulative regret so far, in units of y.
     """
 
-    def __init__(self, rounds: Indices):
-        self.rounds, self._total = rounds, 0.0
-        self._pieces: list[dict[str, Any]] = []
+    def __init__(self, keep: Keep, ends: Collection[int], total: float = 0.0):
+        self.keep, self.total = keep, total
+        self._ends = np.array(list(ends), dtype=np.int64)
 
-    def add(self, first: int, columns: dict[str, Floats]) -> None:
-        """Add the columns of a block that begins with a round."""
-        sums = np.cumsum(np.append(self._total, columns["regret"]))[1:]  # rounded as a single sum over all rounds
-        self._total = float(sums[-1])
-        start, stop = self.rounds.searchsorted([first, first + len(sums)])
-        here = self.rounds[start:stop] - first
-        self._pieces.append({name: values[here] for name, values in {**columns, "cumulative_regret": sums}.items()})
+    @property
+    def complete(self) -> bool:
+        """Whether all rounds are kept."""
+        return self.keep == "all"
 
-    def columns(self) -> dict[str, Any]:
-        """Return the columns (k,), with the cumulative regret."""
-        return {name: np.concatenate([piece[name] for piece in self._pieces]) for name in self._pieces[0]}
+    def rounds(self, first: int, stop: int) -> Indices:
+        """Return the numbers (k,) of the kept rounds from `first` on and before `stop`, ascending."""
+        if isinstance(self.keep, int):
+            regular = np.arange(-(-first // self.keep) * self.keep, stop, self.keep)
+        else:
+            powers = np.arange(PER_DECADE * np.log10(stop)) / PER_DECADE
+            regular = np.ceil(10.0**powers).astype(np.int64)
+        kept = np.union1d(regular, self._ends)
+        return kept[(kept >= first) & (kept < stop)]
+
+    def following(self, last: int) -> int:
+        """Return the first kept round after one."""
+        if isinstance(self.keep, int):
+            regular = (last // self.keep + 1) * self.keep
+        else:
+            regular = last + 1 if self.complete else int(self.rounds(last + 1, 2 * last + 2)[0])
+        return min([regular, *self._ends[self._ends > last].tolist()])
+
+    def count(self, last: int) -> int:
+        """Return the number of kept rounds up to one."""
+        if isinstance(self.keep, int):
+            regular = last // self.keep
+            return regular + int(((self._ends % self.keep > 0) & (self._ends <= last)).sum())
+        return last if self.complete else len(self.rounds(1, last + 1))
+
+    def reduce(self, first: int, columns: Mapping[str, Floats]) -> dict[str, Any]:
+        """Return the columns of the kept rounds, with their numbers and cumulative regrets.
+
+        Parameters
+        ----------
+        first
+            Number of the first round; the rounds before it have been reduced.
+        columns
+            Arrays (m,) over the next m rounds, "regret" among them.
+
+        Returns
+        -------
+        dict
+            Arrays (k,) over the k rounds that are kept; `ROUND` is missing if all are.
+        """
+        sums = np.cumsum(np.append(self.total, columns["regret"]))[1:]  # rounded as a single sum over all rounds
+        self.total = float(sums[-1]) if len(sums) else self.total
+        series = {**columns, "cumulative_regret": sums}
+        if self.complete:
+            return series
+        kept = self.rounds(first, first + len(sums))
+        return {ROUND: kept, **{name: values[kept - first] for name, values in series.items()}}

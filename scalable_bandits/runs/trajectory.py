@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.runs.thinning import ROUND
 from scalable_bandits.spaces import Indices
 from scalable_bandits.spaces.domain import NumberedPoints
 
@@ -37,9 +39,8 @@ class Trajectory:
     Parameters
     ----------
     series
-        Arrays (k,) by name ("candidate" and `SERIES`), or the stored run that has them.
-    kept
-        Numbers (k,) of the rounds in the arrays; all if not given.
+        Arrays (k,) by name ("candidate", `SERIES`, and the rounds' numbers if they are not all), or the stored run
+        that has them.
 
     Attributes
     ----------
@@ -57,10 +58,9 @@ class Trajectory:
         first_round: int,
         series: Mapping[str, Floats] | StoredRun,
         specification: dict[str, Any],
-        kept: Indices | None = None,
     ):
         self.space, self.first_round, self.specification = space, first_round, specification
-        self._series, self._kept = series, kept
+        self._series = series
 
     def __repr__(self) -> str:
         last = self.first_round + self.rounds - 1
@@ -75,6 +75,13 @@ class Trajectory:
             return self._series[name]
         return self._series.read(names=[name])[name]
 
+    @functools.cached_property
+    def _kept(self) -> Indices | None:
+        """Numbers (k,) of the rounds in the arrays; None if these are all."""
+        given = self._series
+        names = set(given) if isinstance(given, Mapping) else {field.name for field in given.fields}
+        return self._read(ROUND) if ROUND in names else None
+
     @property
     def complete(self) -> bool:
         """Whether all rounds that were played are in the arrays."""
@@ -83,7 +90,7 @@ class Trajectory:
     @property
     def rounds(self) -> int:
         """Number T of rounds that were played."""
-        return len(self) if self._kept is None else int(self._kept[-1]) - self.first_round + 1
+        return len(self) if self._kept is None or not len(self) else int(self._kept[-1]) - self.first_round + 1
 
     @property
     def round(self) -> Indices:
@@ -140,11 +147,13 @@ class Trajectory:
         spaced = np.geomspace(1, last, count) if log else np.linspace(1, last, count)
         rounds = np.unique(np.rint(spaced).astype(np.int64)) if count > 1 else np.array([last])
         if self._kept is not None:
-            rounds = self._kept[np.unique(self._kept.searchsorted(rounds + self.first_round - 1))]
-            return Curve(rounds, self.cumulative_regret[self._kept.searchsorted(rounds)])
+            places = np.unique(self._kept.searchsorted(rounds + self.first_round - 1)) + 1
+            rounds = self._kept[places - 1] - self.first_round + 1
+        else:
+            places = rounds
         if isinstance(self._series, Mapping):
-            return Curve(rounds + self.first_round - 1, self.cumulative_regret[rounds - 1])
-        return Curve(rounds, self._series.sample("cumulative_regret", rounds))
+            return Curve(rounds + self.first_round - 1, self.cumulative_regret[places - 1])
+        return Curve(rounds + self.first_round - 1, self._series.sample("cumulative_regret", places))
 
     def dataset(self) -> xarray.Dataset:
         """Return the run as an xarray dataset over ``round``, with the specification (JSON) in its attributes.
@@ -155,7 +164,8 @@ class Trajectory:
 
         attributes = {"specification": json.dumps(self.specification)}
         if not isinstance(self._series, Mapping):
-            return self._series.dataset().assign_attrs(attributes)
+            found = self._series.dataset().assign_attrs(attributes)
+            return found if self._kept is None else found.drop_vars(ROUND).assign_coords(round=self._kept)
         arms = not self.space.has_coordinates
         variables: dict[str, Any] = {"candidate": ("round", self.candidate)}
         points = self.candidate if arms else self.space.points(self.candidate)

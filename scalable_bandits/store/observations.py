@@ -180,6 +180,27 @@ class ObservationStore(RunWriter):
             checks.warn(f"store {location.name}: {'; '.join(store.repairs)}")
         return store
 
+    @classmethod
+    def peek(cls, place: Any) -> dict[str, Any] | None:
+        """Return the specification of the run in a place without reading the run; None if there is nothing.
+
+        Parameters
+        ----------
+        place
+            Folder, URL that zarr can open, zarr store, or icechunk repository.
+
+        Returns
+        -------
+        dict or None
+            Specification; empty if it cannot be read, or is one of schema 0: `open` says more.
+        """
+        location = locate(place)
+        with store_errors(location.name, "reading its attributes"):
+            attributes = cls._find_attributes(location).attributes
+            if attributes is not None:
+                return dict(attributes["specification"])
+            return {} if location.occupied() and not location.unfinished() else None
+
     def plan(self, rounds: int | None, settings: Mapping[str, Any] | None = None) -> None:
         """Change the planned number of rounds, and the settings if they are given."""
         self._check_writable()

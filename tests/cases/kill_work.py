@@ -21,10 +21,9 @@ import zarr.storage
 import scalable_bandits as sb
 from scalable_bandits.posteriors.exact import dense
 from scalable_bandits.posteriors.tiled import tiles
-from scalable_bandits.runs import checkpointing, recording
+from scalable_bandits.runs import checkpointing, recording, stored_simulation
 from scalable_bandits.store import Field, ObservationStore, journal, observations, writer
 
-simulation = importlib.import_module("scalable_bandits.runs.simulate")  # the module, not the function
 PWRITE = os.pwrite  # stays whole when other calls are sabotaged
 
 
@@ -43,6 +42,7 @@ class Work(NamedTuple):
     checkpoint: int = 0  # rounds from one checkpoint to the next; none if zero
     available: bool = False
     within: str = "folder"  # or "objects" (on a disk) or "icechunk"
+    keep: str | int | None = None  # rounds of a simulation that are stored
 
 
 def kept_in(work, path):
@@ -146,9 +146,10 @@ def _simulate(work, place):
     policy = make_policy(work)
     available = every_third if work.available else None
     stored = {} if place is None else {"store": place, "durability": work.durability}
-    run = sb.simulate(policy, make_environment(), work.rounds, available=available, **stored)
+    run = sb.simulate(policy, make_environment(), work.rounds, available=available, keep=work.keep, **stored)
     names = ("candidate", "y", "value", "regret", "cumulative_regret", "width", "information_gain")
-    return {**{name: getattr(run, name) for name in names}, "x": policy.finite_space.points(run.candidate)}
+    kept = {} if run.complete else {"t": run.round}
+    return {**kept, **{name: getattr(run, name) for name in names}, "x": policy.finite_space.points(run.candidate)}
 
 
 def unreliable(x):
@@ -260,7 +261,7 @@ def shrink(work):
     """Patch the sizes in this process: chunks, blocks, tiles, and how often checkpoints are kept."""
     tiles.TILE, tiles.WINDOW, tiles.BATCH, dense.WINDOW = 64, 16, 16, 16
     recording.open_run.__defaults__ = (work.chunk,)
-    simulation.BLOCK_ROUNDS = work.every
+    stored_simulation.BLOCK_ROUNDS = work.every
     if work.kind == "simulate":
         writer.BLOCK_SECONDS = 0.01
     if work.held is not None:
@@ -268,8 +269,8 @@ def shrink(work):
 
     def add_work(self, seconds):
         self._since += seconds
-        if work.checkpoint and len(self.store) - getattr(self, "kept", 0) >= work.checkpoint:
-            self.kept = len(self.store)
+        if work.checkpoint and self.policy.rounds - getattr(self, "kept", 0) >= work.checkpoint:
+            self.kept = self.policy.rounds
             self.save()
 
     checkpointing.Checkpoints.LEAST_SECONDS = 0.0 if work.checkpoint else math.inf

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import itertools
 import json
-import sys
 import warnings
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import zarr
 
-from scalable_bandits.runs import checkpointing, recording, replaying
+from scalable_bandits.runs import checkpointing, recording, replaying, stored_simulation
 from scalable_bandits.specification import array_digest
 from scalable_bandits.store import Field, ObservationStore, array_journal
 from scalable_bandits.store.record import sign
@@ -81,7 +80,7 @@ def create(place, rounds=0, durability="round", **given):
 def shrink(patch):
     """Chunks and blocks so small that a short run has several."""
     patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
-    patch.setattr(sys.modules["scalable_bandits.runs.simulate"], "BLOCK_ROUNDS", 7)
+    patch.setattr(stored_simulation, "BLOCK_ROUNDS", 7)
     patch.setattr(replaying, "REPLAY_BLOCK", 11)
 
 

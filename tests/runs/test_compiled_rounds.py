@@ -1,6 +1,5 @@
 """Blocks of rounds in compiled loops against rounds one by one: the same numbers, to the last bit."""
 
-import importlib
 from typing import Any
 
 import attrs
@@ -12,9 +11,8 @@ from cases.rounds import Counted, assert_same, assert_same_state, environment_of
 import scalable_bandits as sb
 from scalable_bandits.environments import Noise
 from scalable_bandits.formulas import confidence
+from scalable_bandits.runs import play
 from scalable_bandits.store import ObservationStore
-
-simulation = importlib.import_module("scalable_bandits.runs.simulate")  # the module, not the function
 
 COMPILED = [
     "gpucb-1", "gpucb-1-scaled", "gpucb-2", "gpucb-3", "gpucb-3-scaled", "igpucb", "mean", "variance", "tv", "tv-3",
@@ -47,8 +45,8 @@ def test_every_policy(name: str, space: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("name", ["igpucb", "tv", "restart"])
 def test_blocks_of_any_length(name: str, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = PROBLEMS["grid"]
-    monkeypatch.setattr(simulation, "FIRST_BLOCK", length)
-    monkeypatch.setattr(simulation, "LARGEST_BLOCK", length)
+    monkeypatch.setattr(play, "FIRST_BLOCK", length)
+    monkeypatch.setattr(play, "LARGEST_BLOCK", length)
     policy, alone = (EVERY_POLICY[name].make(problem) for _ in range(2))
     counted = Counted(monkeypatch, policy)
     assert_same(sb.simulate(policy, environment_of(problem), 300), one_by_one(alone, environment_of(problem), 300))

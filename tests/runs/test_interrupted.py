@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cases.rounds import assert_same, assert_same_state
 
 import scalable_bandits as sb
+from scalable_bandits.runs.status import status
 from scalable_bandits.store import ObservationStore
 
 SPACE = sb.Grid([[0, 1], [0, 1]], 20)
@@ -29,7 +31,7 @@ in_main_thread = pytest.mark.skipif(
 )
 
 
-def interrupted(policy: sb.Policy, store: Path | None = None) -> None:
+def interrupted(policy: sb.Policy, **given: Any) -> None:
     """Play a run that is too long, and press Ctrl-C a while after it has begun."""
 
     def press() -> None:
@@ -41,7 +43,7 @@ def interrupted(policy: sb.Policy, store: Path | None = None) -> None:
     presser = threading.Thread(target=press)
     presser.start()
     with pytest.raises(KeyboardInterrupt):
-        sb.simulate(policy, FUNCTION, 10**8, store=store)
+        sb.simulate(policy, FUNCTION, 10**8, **given)
     presser.join()
 
 
@@ -59,9 +61,21 @@ def test_the_policy_is_that_of_its_rounds(name: str) -> None:
 @every_policy
 def test_the_store_has_what_was_played(name: str, tmp_path: Path) -> None:
     policy = MAKERS[name]()
-    interrupted(policy, tmp_path / "run")
+    interrupted(policy, store=tmp_path / "run", keep="all")
     with ObservationStore.open(tmp_path / "run") as store:
         count = len(store)
     assert count == policy.rounds >= 500
     whole = sb.simulate(MAKERS[name](), FUNCTION, count + 500, keep="all")
     assert_same(sb.simulate(MAKERS[name](), FUNCTION, count + 500, store=tmp_path / "run"), whole)
+
+
+@in_main_thread
+@every_policy
+def test_the_store_of_some_rounds_is_continued(name: str, tmp_path: Path) -> None:
+    """With the default of a long run, whose rounds since the last stored one are played again."""
+    policy = MAKERS[name]()
+    interrupted(policy, store=tmp_path / "run")
+    count = status(tmp_path / "run").rounds
+    assert 1 <= count <= policy.rounds
+    run = sb.simulate(MAKERS[name](), FUNCTION, policy.rounds + 500, store=tmp_path / "run")
+    assert_same(run, sb.simulate(MAKERS[name](), FUNCTION, policy.rounds + 500, keep="log"))

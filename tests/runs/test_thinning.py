@@ -1,17 +1,49 @@
 """Trajectories of some of the rounds: exact sums, memory that does not grow with the horizon."""
 
-import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import scalable_bandits as sb
-from scalable_bandits.runs import thinning
+from scalable_bandits.environments import Environment
+from scalable_bandits.report.writing import page
+from scalable_bandits.runs import stored_simulation, thinning
+from scalable_bandits.runs.checkpointing import Checkpoints
+from scalable_bandits.runs.status import check, resume, status
+from scalable_bandits.store import ObservationStore, StoreError
+from scalable_bandits.store.folder import Folder
 
 SPACE = sb.Grid([[0, 1]], 20)
 KERNEL = sb.Matern(0.2, nu=2.5)
 NAMES = ("candidate", "y", "value", "regret", "cumulative_regret", "width", "information_gain")
+
+
+def made(policy: Callable[[], sb.Policy], environment: sb.Environment, **given: Any) -> Any:
+    """Return what `simulate` is given: a function that makes the policy, the environment, and more."""
+    return policy, environment, given
+
+
+GRID = sb.Grid([[0, 1], [0, 1]], 12)
+ON_GRID = sb.RKHSFunction.sparse(GRID, KERNEL, sb.GaussianNoise(0.3), seed=1)
+WAYS: dict[str, Callable[[], Any]] = {
+    "grid": lambda: made(lambda: sb.IGPUCB(GRID, KERNEL, noise=0.3), ON_GRID),
+    "changing": lambda: made(
+        lambda: sb.TVGPUCB(GRID, KERNEL * sb.TemporalDecay(0.05), noise=0.3),
+        sb.DriftingFunction.sparse(GRID, KERNEL, sb.GaussianNoise(0.3), knots=(1, 120, 260), seed=1),
+    ),
+    "priors": lambda: made(
+        lambda: sb.PEGPUCB(GRID, [sb.Prior("one", KERNEL), sb.Prior("two", sb.RBF(0.2))], noise=0.3), ON_GRID
+    ),
+    "cells": lambda: made(lambda: sb.PiGPUCB(GRID, KERNEL, noise=0.3, horizon=400), ON_GRID),
+    "sampled": lambda: made(lambda: sb.GPTS(GRID, KERNEL, noise=0.3, seed=2), ON_GRID),
+    "restricted": lambda: made(
+        lambda: sb.GPEI(GRID, KERNEL, noise=0.3), ON_GRID, available=lambda t: np.arange(t % 3, GRID.size, 3)
+    ),
+}
 
 
 def play(horizon: int, policy: sb.Policy | None = None, **given: Any) -> sb.Trajectory:
@@ -41,14 +73,12 @@ def test_the_rounds_kept_are_those_of_the_whole_run(keep: Any, horizon: int) -> 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = play(5000, keep="all")
     for block in (1, 99, 5000):
-        simulation = importlib.import_module("scalable_bandits.runs.simulate")
-        monkeypatch.setattr(simulation, "LARGEST_BLOCK", block)
+        monkeypatch.setattr(sys.modules["scalable_bandits.runs.simulate"], "LARGEST_BLOCK", block)
         assert_rounds_of(play(500 if block == 1 else 5000, keep=13), whole)
 
 
 def test_logarithmic_rounds_are_dense_everywhere() -> None:
-    kept = thinning.kept_rounds("log", 1, 10**8, stored=False)
-    assert kept is not None
+    kept = thinning.Thinning("log", (10**8,)).rounds(1, 10**8 + 1)
     assert kept[:300].tolist() == list(range(1, 301))
     assert kept[-1] == 10**8
     assert len(kept) < 7000
@@ -68,9 +98,8 @@ def test_a_policy_goes_on() -> None:
 
 
 def test_a_million_rounds_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert thinning.kept_rounds(None, 1, 10**6, stored=False) is None
-    assert thinning.kept_rounds(None, 1, 10**6 + 1, stored=False) is not None
-    assert thinning.kept_rounds(None, 1, 10**9, stored=True) is None
+    assert thinning.default(10**6) == "all"
+    assert thinning.default(10**6 + 1) == "log"
     monkeypatch.setattr(thinning, "ALL_UP_TO", 2000)
     run = play(2001)
     assert not run.complete
@@ -98,12 +127,128 @@ def test_refused(keep: Any) -> None:
     assert policy.rounds == 0
 
 
-def test_a_store_keeps_all_rounds(tmp_path: Any) -> None:
-    for keep in ("log", 5):
-        with pytest.raises(ValueError, match=r"keep: got .*'all' with a store"):
-            play(10, store=tmp_path / "run", keep=keep)
-    assert not (tmp_path / "run").exists()
-    assert play(10, store=tmp_path / "run", keep="all").complete
+# ---- stores
+
+
+@pytest.mark.parametrize("durability", ["block", "round"])
+@pytest.mark.parametrize("keep", [7, 10_000, "log"], ids=str)
+def test_a_store_has_the_rounds_of_the_run_in_memory(keep: Any, durability: str, tmp_path: Path) -> None:
+    horizon = 3000 if durability == "block" else 60
+    run, whole = play(horizon, store=tmp_path / "run", keep=keep, durability=durability), play(horizon, keep=keep)
+    assert_rounds_of(run, play(horizon, keep="all"))
+    np.testing.assert_array_equal(run.round, whole.round)
+    assert run.rounds == horizon
+    assert not run.complete
+    assert repr(run) == repr(whole)
+    for log in (False, True):
+        np.testing.assert_array_equal(run.curve(50, log=log), whole.curve(50, log=log))
+    np.testing.assert_array_equal(run.dataset()["round"], whole.round)
+    np.testing.assert_array_equal(run.dataset()["regret"], whole.regret)
+    assert set(run.dataset()) == set(whole.dataset())
+    now = status(tmp_path / "run")
+    assert (now.rounds, now.planned, now.state) == (horizon, horizon, "complete")
+    assert now.regret == whole.cumulative_regret[-1]
+    assert all(found.whole for found in check(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("name", ["grid", "changing", "priors", "cells", "sampled", "restricted"])
+@pytest.mark.parametrize("saved", [0, 90], ids=["no checkpoint", "checkpoints"])
+def test_a_store_is_continued(name: str, saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a checkpoint, or from the beginning; with more rounds than at first, too."""
+    make, function, given = WAYS[name]()
+
+    def add_work(self: Any, seconds: float) -> None:
+        if saved and self.policy.rounds - getattr(self, "last", 0) >= saved:
+            self.last = self.policy.rounds
+            self.save()
+
+    monkeypatch.setattr(Checkpoints, "add_work", add_work)
+    monkeypatch.setattr(stored_simulation, "BLOCK_ROUNDS", 50)
+    append, place, policies = ObservationStore.append, tmp_path / "run", []
+
+    def failing(self: ObservationStore, columns: Any) -> None:
+        if columns["t"][-1] > 220:
+            raise OSError("the disk is full")
+        append(self, columns)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ObservationStore, "append", failing)
+        with pytest.raises(OSError, match="the disk is full"):
+            sb.simulate(make(), function, 300, store=place, keep=9, **given)
+    assert 150 < status(place).rounds <= 220
+    assert status(place).state == "interrupted"
+    for horizon in (300, 333, 250):
+        policies.append(make())
+        run = sb.simulate(policies[-1], function, horizon, store=place, **given)
+    whole = sb.simulate(make(), function, 333, keep="all", **given)
+    assert run.round.tolist() == sorted({*range(9, 334, 9), 300, 333})
+    assert_rounds_of(run, whole)
+    assert [policy.rounds for policy in policies] == [300, 333, 333]
+
+
+def test_the_choice_is_that_of_the_store(tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    play(100, store=place, keep=9)
+    for other in ("all", "log", 8):
+        with pytest.raises(ValueError, match=rf"^keep: got '?{other}'?; allowed: 9 as in the store, or None"):
+            play(200, store=place, keep=other)
+    assert play(200, store=place).round.tolist() == sorted({*range(9, 200, 9), 100, 200})
+    assert play(200, store=place, keep=9).rounds == 200
+    play(100, store=tmp_path / "all")
+    with pytest.raises(ValueError, match=r"^keep: got 9; allowed: 'all' as in the store, or None"):
+        play(200, store=tmp_path / "all", keep=9)
+    with pytest.raises(sb.SpecificationDiffers, match=r"noise: stored 0.3, given 0.2"):
+        play(200, sb.IGPUCB(SPACE, KERNEL, noise=0.2), store=place)
+
+
+def test_the_default_of_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thinning, "ALL_UP_TO", 2000)
+    whole = play(2001, keep="all")
+    run = play(2001, store=tmp_path / "long")
+    assert not run.complete
+    assert_rounds_of(run, whole)
+    assert play(2000, store=tmp_path / "short").complete
+    assert play(2001, store=tmp_path / "short").complete  # as it was begun
+    assert play(2001, store=tmp_path / "wanted", keep="all").complete
+
+
+def test_resumed_from_the_store_alone(tmp_path: Path) -> None:
+    play(100, store=tmp_path / "run", keep=9)
+    run = resume(tmp_path / "run", rounds=180)
+    assert isinstance(run, sb.Trajectory)
+    assert run.round.tolist() == sorted({*range(9, 180, 9), 100, 180})
+    assert_rounds_of(run, play(180))
+
+
+def test_a_machine_that_rounds_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored cannot be continued by other numbers, and stays as it is."""
+    stored = play(100, store=tmp_path / "run", keep=9)
+    before = {name: getattr(stored, name) for name in NAMES}
+    noise = Environment.noise_of
+    monkeypatch.setattr(Environment, "noise_of", lambda *given: noise(*given) * (1 + 1e-15))
+    with pytest.raises(StoreError, match="its round 100 was not the same when it was played again"):
+        play(200, store=tmp_path / "run")
+    found = ObservationStore.open(tmp_path / "run").read()
+    for name in NAMES:
+        np.testing.assert_array_equal(found[name], before[name])
+
+
+def test_the_page_of_a_run(tmp_path: Path) -> None:
+    play(600, store=tmp_path / "run", keep=50)
+    text = page(tmp_path / "run")
+    for shown in ("600 of 600", "The store does not have all rounds.", "--rounds 1200"):
+        assert shown in text
+
+
+def test_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A horizon that does not fit does, if fewer rounds are kept."""
+    monkeypatch.setattr(Folder, "free", lambda self: 100_000)
+    with pytest.raises(ValueError, match=r"^horizon: got '10,000 more rounds"):
+        play(10_000, store=tmp_path / "run")
+    assert play(10_000, store=tmp_path / "run", keep="log").rounds == 10_000
+
+
+# ---- what needs all rounds
 
 
 def test_what_needs_all_rounds_says_so() -> None:

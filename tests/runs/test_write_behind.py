@@ -1,7 +1,6 @@
 """Blocks of a simulation that are written while the next ones are played."""
 
 import functools
-import importlib
 import shutil
 import threading
 import time
@@ -13,10 +12,10 @@ import pytest
 from cases.rounds import assert_same
 
 import scalable_bandits as sb
+from scalable_bandits.runs import stored_simulation
+from scalable_bandits.runs.play import Play
 from scalable_bandits.runs.write_behind import MOST_WAITING, WriteBehind
 from scalable_bandits.store import ObservationStore
-
-simulation = importlib.import_module("scalable_bandits.runs.simulate")
 
 SPACE = sb.Grid([[0, 1]], 20)
 FUNCTION = sb.RKHSFunction.sparse(SPACE, sb.Matern(0.2, nu=2.5), sb.GaussianNoise(0.3), seed=1)
@@ -105,7 +104,7 @@ def policy() -> sb.Policy:
 @pytest.mark.parametrize("failing", [1, 4, 40])
 def test_a_disk_that_fails_and_is_mended(failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in the store is the beginning of the run, and the next process goes on from there."""
-    monkeypatch.setattr(simulation, "BLOCK_ROUNDS", 50)
+    monkeypatch.setattr(stored_simulation, "BLOCK_ROUNDS", 50)
     append, calls = ObservationStore.append, []
 
     def full(self: ObservationStore, columns: Any) -> None:
@@ -127,9 +126,9 @@ def test_a_disk_that_fails_and_is_mended(failing: int, tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("after", [1, 3, 12])
 def test_interrupted_between_blocks(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "BLOCK_ROUNDS", 50)
+    monkeypatch.setattr(stored_simulation, "BLOCK_ROUNDS", 50)
     whole, blocks = sb.simulate(policy(), FUNCTION, 1500), []
-    block = simulation.Play._play_block
+    block = Play._play_block
 
     def interrupted(self: Any, t: int, series: Any) -> bool:
         found = bool(block(self, t, series))
@@ -139,7 +138,7 @@ def test_interrupted_between_blocks(after: int, tmp_path: Path, monkeypatch: pyt
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(simulation.Play, "_play_block", interrupted)
+        patch.setattr(Play, "_play_block", interrupted)
         with pytest.raises(KeyboardInterrupt):
             sb.simulate(policy(), FUNCTION, 1500, store=tmp_path / "run")
     with ObservationStore.open(tmp_path / "run") as store:

@@ -47,6 +47,8 @@ RANDOM = [
     Work("failing", "block", 60, "GPEI", "tiled", chunk=16, checkpoint=20),
     Work("unreliable", "round", 40, "GPEI", checkpoint=12),
     Work("failing", "round", 30, "GPEI", within="objects"),
+    Work("simulate", "block", 400, "IGPUCB", checkpoint=30, keep=7),
+    Work("simulate", "round", 60, "GPTS", checkpoint=15, keep="log"),
 ]
 
 SWEPT = [
@@ -55,10 +57,16 @@ SWEPT = [
     Work("raw", "block", 48, every=3, largest=8),
     Work("pairs", "round", 18, "GPEI", checkpoint=5),
     Work("simulate", "block", 40, "IGPUCB", "tiled", checkpoint=10),
+    Work("simulate", "block", 60, "IGPUCB", "tiled", checkpoint=10, keep=7),
     Work("maximize", "round", 12, "GPUCB", chunk=4),
     Work("failing", "round", 14, "GPEI", chunk=4, checkpoint=5),
     Work("unreliable", "round", 14, "GPUCB", chunk=4),
 ]
+
+
+def named(work):
+    """Return the name of a run in SWEPT."""
+    return "-".join((work.kind, work.durability, *(["some"] if work.keep else [])))
 
 
 # ---- processes
@@ -199,7 +207,8 @@ def check_end(work, place, folder, reference, result):
         else:
             np.testing.assert_array_equal(result[name], reference[name], name)
     store = opened(place, work=work)
-    assert len(store) + (work.kind == "unreliable") * len(store.failures) == work.rounds
+    rows = work.rounds if work.keep is None else len(reference["t"])
+    assert len(store) + (work.kind == "unreliable") * len(store.failures) == rows
     assert store.orderly
     check_prefix(store, reference)
     if work.within == "folder":
@@ -291,7 +300,7 @@ def test_killed_at_every_call(work, part, memory):
     dies_at(work, calls[part::PARTS], memory)
 
 
-@pytest.mark.parametrize("work", SWEPT[2:], ids=lambda work: f"{work.kind}-{work.durability}")
+@pytest.mark.parametrize("work", SWEPT[2:], ids=named)
 @pytest.mark.slow
 def test_killed_at_some_calls(work, memory):
     count = uninterrupted(work)[2]

@@ -1,0 +1,190 @@
+"""Rounds of a simulation, played one at a time or in compiled loops."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.environments import Environment
+from scalable_bandits.environments.base import TABLE_LIMIT
+from scalable_bandits.policies import Policy
+from scalable_bandits.policies.measurements import LARGEST
+from scalable_bandits.runs.interrupts import Interrupts
+
+Available = Callable[[int], ArrayLike]
+
+NUMBERS = ("y", "value", "regret", "width", "information_gain")
+# Rounds in the first compiled loop, and in the longest. Loops take 30 to 100 ms, in which Ctrl-C waits.
+FIRST_BLOCK, LARGEST_BLOCK, LEAST_SECONDS, MOST_SECONDS = 64, 1_048_576, 0.03, 0.1
+
+
+class Play:
+    """Simulation of a policy in an environment, a block of rounds at a time.
+
+    Parameters
+    ----------
+    policy, environment, available
+        Arguments of `simulate`.
+
+    Attributes
+    ----------
+    interrupts : Interrupts
+        Handler of Ctrl-C, which is active while the simulation has entered it.
+    """
+
+    def __init__(self, policy: Policy, environment: Environment, available: Available | None):
+        self.policy, self.environment, self.available = policy, environment, available
+        self.interrupts = Interrupts()
+        self._unrestricted = available is None and type(environment).available is Environment.available
+        self._table: Floats | None = None  # f at all candidates, where it is the same in all rounds
+        self._largest = math.nan  # absolute value in the table
+        self._at_once = FIRST_BLOCK  # number of rounds in the next compiled loop
+        self._value_of = self._make_value_function()
+        self._optimum = math.nan if environment.changing else environment.optimum()
+
+    def _make_value_function(self) -> Callable[[int, int], float]:
+        """Return the function from candidate and round to f, by a table where there is one."""
+        policy, environment = self.policy, self.environment
+        space = policy.finite_space
+        if policy.domain.whole_box:
+            return lambda candidate, t: float(environment.evaluate(policy.finite_space.points([candidate]))[0])
+        if environment.changing:
+            return lambda candidate, t: float(environment.table(t)[candidate])
+        if space.size > TABLE_LIMIT or not environment.tabulated:
+            return lambda candidate, t: float(environment.evaluate(space.points([candidate]))[0])
+        table = environment.table() if space == environment.space else environment.evaluate(space.points())
+        self._table, self._largest = np.array(table, dtype=np.float64), float(np.abs(table).max())
+        return lambda candidate, t: table.item(candidate)
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Parts of the run's specification."""
+        available = {} if self.available is None else {"available": self.available}
+        return {"policy": self.policy, "environment": self.environment, **available}
+
+    def given(self, t: int) -> ArrayLike | None:
+        """Return the availability set of round t; None if all candidates are available."""
+        return self.environment.restricted(None if self.available is None else self.available(t), t)
+
+    def allowed(self, t: int) -> Any:
+        """Return the mask of candidates available in round t; None for all."""
+        return self.policy.allowed(self.given(t))
+
+    def rounds(
+        self, first: int, count: int, seconds: float = math.inf, advance: Callable[[int], None] = lambda _: None,
+        on_end: Callable[[dict[str, Any]], None] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Play rounds from t = `first` on: `count` of them, or fewer if the time is over; return their columns.
+
+        Parameters
+        ----------
+        first
+            Number t of the first round.
+        count
+            Number of rounds.
+        seconds
+            Time after which no round begins.
+        advance
+            Function that is called with the number of rounds after each block or round, for a progress bar.
+        on_end
+            Function that is called with the columns at the end, also if a round raises.
+        """
+        series, stop = Series(count), time.perf_counter() + seconds
+        compiled = self._table is not None and self._unrestricted and self.policy.allowed(None) is None
+        try:
+            while series.done < count:
+                before = series.done
+                if compiled:
+                    with self.interrupts.shield():  # Ctrl-C waits for the end of a block, until all is up to date
+                        compiled = self._play_block(first + before, series)
+                if not compiled:
+                    self._play_round(first + before, series)
+                advance(series.done - before)
+                if time.perf_counter() > stop:
+                    break
+        finally:
+            if on_end is not None and series.done == self.policy.rounds - first + 1:
+                with self.interrupts.shield():
+                    on_end(series.columns())
+        return series.columns()
+
+    def _play_round(self, t: int, series: Series) -> None:
+        """Play round t."""
+        policy, environment = self.policy, self.environment
+        given = None if self._unrestricted else self.given(t)
+        candidate = policy.propose(policy.allowed(given))
+        width, gain = policy.width, policy.information_gain
+        value = self._value_of(candidate, t)
+        y = value + environment.noise_at(t)
+        if not abs(y) <= LARGEST:  # also for NaN
+            checks.refuse("environment", f"y = {y} in round {t}", f"finite numbers, up to {LARGEST:.0e} in size")
+        moving = environment.changing or given is not None
+        best = environment.optimum(t, given) if moving else self._optimum
+        policy.observe(candidate, y)
+        series.add_round(candidate, y, value, best - value, width, gain)
+
+    def _play_block(self, t: int, series: Series) -> bool:
+        """Play some rounds from t on in a compiled loop; return whether there is one for them."""
+        assert self._table is not None
+        started = time.perf_counter()
+        noise = self.environment.noise_of(t, min(self._at_once, series.left))
+        if not self._largest + np.abs(noise).max() <= LARGEST:  # also for NaN: round by round, up to the one that fails
+            return False
+        block = self.policy.play(self._table, noise)
+        if block is None:
+            return False
+        values = self._table[block.candidates]
+        count, regrets = len(values), self._optimum - values
+        series.add(count, block.candidates, block.ys, values, regrets, block.widths, block.gains)
+        took = time.perf_counter() - started
+        self._at_once = min(2 * self._at_once, LARGEST_BLOCK) if took < LEAST_SECONDS else self._at_once
+        if took > MOST_SECONDS:
+            self._at_once = max(self._at_once // 2, 1)
+        return True
+
+
+class Series:
+    """Columns of the rounds that are being played.
+
+    Parameters
+    ----------
+    count
+        Largest number of rounds.
+    """
+
+    def __init__(self, count: int):
+        self._columns = {
+            "candidate": np.empty(count, dtype=np.int64),
+            **dict(zip(NUMBERS, np.empty((5, count)), strict=True)),
+        }
+        self._arrays = tuple(self._columns.values())
+        self.done, self._count = 0, count
+
+    @property
+    def left(self) -> int:
+        """Number of rounds that there is room for."""
+        return self._count - self.done
+
+    def add(self, count: int, *values: Any) -> None:
+        """Add rounds, with a value or an array (count,) for each column."""
+        for column, value in zip(self._arrays, values, strict=True):
+            column[self.done : self.done + count] = value
+        self.done += count
+
+    def add_round(self, *values: float) -> None:
+        """Add a round, with a value for each column."""
+        i = self.done
+        played, ys, fs, regrets, widths, gains = self._arrays
+        played[i], ys[i], fs[i], regrets[i], widths[i], gains[i] = values
+        self.done = i + 1
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns (done,) by name."""
+        return {name: column[: self.done] for name, column in self._columns.items()}
