@@ -22,6 +22,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.posteriors import Engine, WeightedEngine
+from scalable_bandits.posteriors.rounds import Rule
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -54,6 +55,9 @@ class WGPUCB(ConfidencePolicy):
     def width(self) -> float:
         """Confidence width beta_t of the next round."""
         return self._width_for(self.information_gain, self.delta)  # (1)
+
+    def rule(self) -> Rule | None:
+        return self._rule_for(self.delta)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         return WeightedEngine(kernel, points, prior_mean, self.eta)  # (3)

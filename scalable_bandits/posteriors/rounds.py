@@ -14,6 +14,9 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
 
+# Largest number of candidates for which an engine makes a kernel matrix only to play in compiled loops: 134 MB.
+MOST_PLAYED = 4096
+
 
 class Rule(NamedTuple):
     """Upper confidence bound that is maximised in every round, in the form that compiled loops take."""

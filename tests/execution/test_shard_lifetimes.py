@@ -45,7 +45,7 @@ def held(client):
 @pytest.fixture
 def quiet_cluster():
     """Cluster of two workers, for one test."""
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster:
         yield cluster
 
 
@@ -128,7 +128,9 @@ def test_idle_timeout():
     """A scheduler that closes when nothing is submitted for a while stays while a sharded run is at work."""
     options = {"idle_timeout": f"{2 * actors.KEEPALIVE_SECONDS}s"}
     with (
-        LocalCluster(n_workers=1, processes=False, dashboard_address=None, scheduler_kwargs=options) as cluster,
+        LocalCluster(
+            n_workers=1, processes=False, dashboard_address="127.0.0.1:0", scheduler_kwargs=options
+        ) as cluster,
         client_of(cluster) as client,
     ):
         policy, environment, stop = policy_of(client), function(), time.monotonic() + 6 * actors.KEEPALIVE_SECONDS
@@ -145,7 +147,7 @@ def test_idle_timeout():
 def test_adaptive():
     """A worker is started for a run, and kept until it ends."""
     with (
-        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         client_of(cluster) as client,
     ):
         cluster.adapt(minimum=0, maximum=2, interval="100ms")

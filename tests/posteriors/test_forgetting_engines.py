@@ -12,6 +12,7 @@ from naive.normals import impulse_responses
 import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.posteriors import DenseEngine, KalmanEngine, SlidingWindowEngine, WeightedEngine
+from scalable_bandits.posteriors.forgetting import weighted
 
 SIZE, ROUNDS = 60, 80
 
@@ -256,6 +257,24 @@ def test_weights_neither_overflow_nor_linger():
         if t >= 1950:
             gp.observe(*observation)
     assert_posterior(engine, gp)
+
+
+@pytest.mark.parametrize("work", [0, 1000, 10**6])
+def test_weights_by_rows_and_at_once(work, monkeypatch):
+    """Both ways to compute the posterior agree with the oracle, as arms with weight come and go."""
+    monkeypatch.setattr(weighted, "LITTLE_WORK", work)
+    points, means = np.random.default_rng(4).random((30, 2)), np.linspace(-1.0, 1.0, 30)
+    engine, gp = WeightedEngine(sb.RBF(0.3), points, means, 0.3), WeightedGP(naive.rbf(0.3), points, 0.3, means)
+    rng, held = np.random.default_rng(6), set()
+    for t in range(200):
+        observation = (int(rng.integers(30 if t % 80 < 40 else 2)), rng.standard_normal(), 0.01)
+        engine.observe(*observation)
+        engine.advance()
+        gp.observe(*observation)
+        assert_posterior(engine, gp)
+        held.add(int(engine.observed.sum()))
+    assert min(held) <= 5
+    assert max(held) >= 15
 
 
 def test_kernels_know_what_they_forget():

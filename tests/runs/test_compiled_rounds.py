@@ -11,12 +11,13 @@ from cases.rounds import Counted, assert_same, assert_same_state, environment_of
 import scalable_bandits as sb
 from scalable_bandits.environments import Noise
 from scalable_bandits.formulas import confidence
+from scalable_bandits.posteriors.forgetting import weighted
 from scalable_bandits.runs import play
 from scalable_bandits.store import ObservationStore
 
 COMPILED = [
     "gpucb-1", "gpucb-1-scaled", "gpucb-2", "gpucb-3", "gpucb-3-scaled", "igpucb", "mean", "variance", "tv", "tv-3",
-    "restart", "restart-1", "random", "window", "window-theorem",
+    "restart", "restart-1", "random", "window", "window-theorem", "weighted",
 ]  # fmt: skip
 
 
@@ -39,6 +40,21 @@ def test_every_policy(name: str, space: str, monkeypatch: pytest.MonkeyPatch) ->
         each.tell(x, 0.3)
     assert_same(sb.simulate(policy, environment, 20), one_by_one(alone, environment, 20))
     np.testing.assert_equal(policy.best(), alone.best())
+
+
+@pytest.mark.parametrize("work", [0, 1, 20_000])
+@pytest.mark.parametrize("length", [1, 7, 1000])
+def test_weights_of_few_and_of_many_arms(work: int, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arms are computed one by one as long as that is little work, and at once later."""
+    monkeypatch.setattr(weighted, "LITTLE_WORK", work)
+    monkeypatch.setattr(play, "FIRST_BLOCK", length)
+    monkeypatch.setattr(play, "LARGEST_BLOCK", length)
+    problem = PROBLEMS["grid"]
+    policy, alone = (EVERY_POLICY["weighted"].make(problem) for _ in range(2))
+    counted = Counted(monkeypatch, policy)
+    assert_same(sb.simulate(policy, environment_of(problem), 200), one_by_one(alone, environment_of(problem), 200))
+    assert sum(counted.blocks) == 200
+    assert_same_state(policy, alone)
 
 
 @pytest.mark.parametrize("length", [1, 7, 64, 65, 1000])

@@ -512,7 +512,9 @@ class TestOnACluster:
 def in_threads(count):
     """Client of workers in threads of this process."""
     with (
-        LocalCluster(n_workers=count, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=count, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client

@@ -21,10 +21,9 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import ForgettingEngine
 from scalable_bandits.posteriors.forgetting import _numba_sliding_window as numba_sliding
-from scalable_bandits.posteriors.rounds import Columns, Game, Rule
+from scalable_bandits.posteriors.rounds import MOST_PLAYED, Columns, Game, Rule
 from scalable_bandits.posteriors.state import State, array
 
-MOST_PLAYED = 4096  # largest number of candidates of compiled loops: a kernel matrix of 134 MB
 FIRST_CAPACITY = 64  # observations that there is room for at first; doubled as the window fills
 
 
