@@ -50,6 +50,7 @@ def play(name: str, horizon: int) -> sb.Trajectory:
     makers: dict[str, Callable[[], sb.Policy]] = {
         "RandomSearch": lambda: sb.RandomSearch(space),
         "TVGPUCB": lambda: sb.TVGPUCB(space, kernel * sb.TemporalDecay(EPSILON), **given),
+        "WGPUCB": lambda: sb.WGPUCB(space, kernel, eta=0.99, **given),
         "SWGPUCB": lambda: sb.SWGPUCB(space, kernel, memory=500, **given),
         "PEGPUCB": lambda: sb.PEGPUCB(space, priors(), **given),
     }
@@ -117,20 +118,20 @@ def earlier(revision: str, name: str, horizon: int) -> float:
     return float(printed.split()[0])
 
 
-def beside_the_store(horizon: int) -> Line:
+def beside_the_store(horizon: int, keep: str) -> Line:
     """A run with a store beside the same one in memory, in turns; the store is written while rounds are played."""
     space, kernel, function = arms(50)
     given = {"noise": 0.3, "regularization": REGULARIZATION}
 
     def run(store: Path | None) -> float:
         policy = sb.TVGPUCB(space, kernel * sb.TemporalDecay(EPSILON), **given)
-        return timed(lambda: sb.simulate(policy, function, horizon, store=store))[0]
+        return timed(lambda: sb.simulate(policy, function, horizon, store=store, keep=keep))[0]
 
     with tempfile.TemporaryDirectory() as folder:
         run(None), run(Path(folder) / "compiles")
         turns = [(run(None), run(Path(folder) / f"{turn}")) for turn in range(3)]
     bare, kept = np.median(turns, axis=0).tolist()
-    what = f"TVGPUCB, 50 arms, T = {horizon:,}, with a store"
+    what = f"TVGPUCB, 50 arms, T = {horizon:,}, with a store that keeps {keep}"
     return Line(
         what, f"{kept:.2f} s", f"in memory {bare:.2f} s", f"{np.median([b / a for a, b in turns]):.2f}", "<= 1.1"
     )
@@ -139,11 +140,13 @@ def beside_the_store(horizon: int) -> Line:
 def long(quick: bool, before: str | None = None) -> Iterator[Line]:
     """Runs of a million rounds, and what they cost a round."""
     cases = (
-        ("TVGPUCB", 10**6, "50 arms"), ("SWGPUCB", 10**4, "300 arms, window 500"), ("IGPUCB", 10**6, "30^2 grid"),
+        ("TVGPUCB", 10**6, "50 arms"), ("SWGPUCB", 10**4, "300 arms, window 500"), ("WGPUCB", 10**5, "50 arms"),
+        ("IGPUCB", 10**6, "30^2 grid"),
         ("RandomSearch", 10**7, "50 arms"), ("PEGPUCB", 10**5, "13 priors, 50 arms"), ("PiGPUCB 1", 10**6, "30 arms"),
         ("PiGPUCB 2", 10**6, "30^2 grid"), ("PiGPUCB 3", 10**6, "30^3 grid"),
     )  # fmt: skip
-    yield beside_the_store(10_000 if quick else 10**7)
+    for keep in ("log", "all"):
+        yield beside_the_store(10_000 if quick else 10**7, keep)
     for name, full, what in cases:
         horizon = 2000 if quick else full
         seconds, memory = fresh(CODE.format(name=name, horizon=horizon))
