@@ -34,7 +34,7 @@ def build(replicate: Replicate) -> Problem:
 
 def study_of(rounds: int) -> Study:
     """Sixteen equal runs."""
-    return Study("cluster-benchmark", "Equal runs", "benchmarks", ("one",), build, rounds, RUNS, "")
+    return Study("cluster-benchmark", ("one",), build, rounds, RUNS)
 
 
 def bare(job: tuple[int, int]) -> float:

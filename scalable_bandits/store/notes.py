@@ -63,8 +63,9 @@ class Notes:
     ) -> None:
         """Record the results of a run."""
         self.uniform[run[0], run[2]] = uniform
-        if not self.lost or np.isnan(self.seconds[run]):  # otherwise the run was only read again
-            self.seconds[run] = seconds
+        before = self.seconds[run]
+        if not self.lost or np.isnan(before):  # otherwise the run was only read again
+            self.seconds[run] = seconds if np.isnan(before) else before + seconds  # it went on to a longer horizon
         for name, values in series.items():
             self.series.setdefault(name, np.full((*self.seconds.shape, self._horizon), np.nan))[run] = values
         for name, count in plays.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits import checks
-from scalable_bandits.specification import differences
+from scalable_bandits.store import study_growth
 from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError
 from scalable_bandits.store.layout import compare, group_document
 from scalable_bandits.store.locations import METADATA, Location
@@ -27,6 +26,7 @@ from scalable_bandits.store.notes import PLAYS, RUN, UNIFORM, Notes, study_name
 from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.store.record import is_signed, sign
 from scalable_bandits.store.resolve import locate
+from scalable_bandits.store.study_growth import FOLDERS, LISTS, SHOWN, TABLES, slugs
 
 if TYPE_CHECKING:
     import xarray
@@ -35,7 +35,6 @@ SCHEMA = 2
 STUDY_ATTRIBUTES = ("kind", "schema", "id", "digest")  # attributes that every study has
 SERIES = {"regret": np.nan, "candidate": -1, "width": np.nan, "information_gain": np.nan}  # fill values by series
 DIMENSIONS = ("case", "policy", "replicate", "round")
-TABLES = "specification"  # key of the content of a study file
 SECONDS = 1.0  # shortest time between two writes of the notes
 
 
@@ -54,7 +53,7 @@ class StudyStore:
         self.place, self.record = _absolute(place), dict(record)
         self.shape = _shape(record)
         self._location = locate(place)
-        self._names = [_slugs(record[name]) for name in ("cases", "policies")]
+        self._names = [_folders(record, name) for name in LISTS]
         self._notes = Notes(self.shape, record["horizon"])
         self._written = self._write_seconds = 0.0  # time of the last write of the notes, and its duration
         found = _find(self._location)
@@ -69,15 +68,27 @@ class StudyStore:
             checks.warn(f"store {place}: {text}")
 
     @classmethod
-    def take_up(cls, place: str | Path, record: Mapping[str, Any]) -> StudyStore:
-        """Make the group of a study, or continue with an existing one.
+    def take_up(
+        cls, place: str | Path, record: Mapping[str, Any], order: Mapping[str, Sequence[str]] | None = None
+    ) -> StudyStore:
+        """Make the group of a study, or continue with an existing one, which may grow.
+
+        Parameters
+        ----------
+        place
+            Folder or URL.
+        record
+            Description of the study. It may have other cases and policies than the stored one, more replicates, and a
+            longer horizon.
+        order
+            Order in which the dataset has cases and policies; that of `record` if not given.
 
         Raises
         ------
         FileExistsError
             If the place has something else.
         SpecificationDiffers
-            If it has another study; the message shows the differences. The number of replicates may differ.
+            If it has another study; the message shows the differences.
         StoreDamaged
             If both copies of its attributes are damaged.
         """
@@ -86,16 +97,12 @@ class StudyStore:
             cls.check_place(place)
             given = dict(record)
         else:
-            given = {**record, "replicates": max(record["replicates"], stored["replicates"])}
-            same = {name: stored[name] for name in ("version", "python", "data")}  # may differ
-            if TABLES not in stored:  # it was made before there were study files
-                given.pop(TABLES, None)
-            lines = differences({**stored, "replicates": given["replicates"]}, {**given, **same})
+            lines = study_growth.disagreements(stored, record)
             if lines:
                 listed = "\n  ".join(lines)
                 hint = "it has another study: name another store for this one. Differences:"
                 raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
-            given = {**stored, "replicates": given["replicates"]}
+            given = study_growth.grown(stored, record, record if order is None else order)
         study = cls(place, given)
         study._study = study._study or uuid.uuid4().hex[:16]
         study._write()
@@ -118,9 +125,9 @@ class StudyStore:
         self._write_seconds = self._written - began
 
     @staticmethod
-    def check_place(place: str | Path) -> None:
+    def check_place(place: str | Path | None) -> None:
         """Raise FileExistsError if a place has something other than a study."""
-        if study_record(place) is None and locate(place).occupied():
+        if place is not None and study_record(place) is None and locate(place).occupied():
             raise FileExistsError(f"store: {place} exists already; name another folder, or remove it first")
 
     def place_of(self, run: RUN) -> str | None:
@@ -128,15 +135,18 @@ class StudyStore:
         case, policy, number = run
         return f"{str(self.place).rstrip('/')}/{self._names[0][case]}/{self._names[1][policy]}/{number:04d}"
 
-    def missing(self) -> list[RUN]:
-        """Return the runs that are not complete or have no notes."""
+    def missing(self, horizon: int) -> list[RUN]:
+        """Return the runs that have fewer rounds than `horizon`, or no notes."""
         notes = self._notes
-        return [r for r in all_runs(self.shape) if notes.lost or np.isnan(notes.seconds[r]) or not self._complete(r)]
+        return [
+            run for run in all_runs(self.shape)
+            if notes.lost or np.isnan(notes.seconds[run]) or not self._has_rounds(run, horizon)
+        ]  # fmt: skip
 
-    def _complete(self, run: RUN) -> bool:
-        """Whether all rounds of a run are in its store."""
+    def _has_rounds(self, run: RUN, count: int) -> bool:
+        """Whether so many rounds of a run are in its store."""
         try:
-            return len(ObservationStore.open(self.place_of(run))) >= self.record["horizon"]
+            return len(ObservationStore.open(self.place_of(run))) >= count
         except (StoreError, OSError):
             return False
 
@@ -165,7 +175,11 @@ class StudyStore:
             kind = np.dtype(np.int64 if name == "candidate" else np.float64)
             read = functools.partial(_read, places, name, np.full(self.record["horizon"], fill, kind))
             series[name] = dask.array.map_blocks(read, chunks=chunks, dtype=kind, meta=np.empty((0,) * 4, kind))
-        return study_dataset(self.record, series, self._notes)
+        found = study_dataset(self.record, series, self._notes)
+        for name, dimension in zip(LISTS, DIMENSIONS, strict=False):
+            if (shown := self.record.get(SHOWN, {}).get(name, self.record[name])) != self.record[name]:
+                found = found.isel({dimension: [self.record[name].index(label) for label in shown]})
+        return found
 
 
 class StudyInMemory:
@@ -187,7 +201,7 @@ class StudyInMemory:
         """Return None: the run has no store."""
         return None
 
-    def missing(self) -> list[RUN]:
+    def missing(self, horizon: int) -> list[RUN]:
         """Return all runs."""
         return list(all_runs(self.shape))
 
@@ -317,13 +331,7 @@ def study_copies(location: Location) -> tuple[dict[str, dict[str, Any]], dict[st
     return found, damaged
 
 
-def _slugs(labels: Sequence[str]) -> list[str]:
-    """Return a distinct folder name of letters, digits, dots and dashes for each label."""
-    found = [re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-") or "run" for label in labels]
-    names: list[str] = []
-    for i, name in enumerate(found):
-        own = name if found.count(name) == 1 else f"{name}-{i}"
-        while own in names:  # the labels "a", "A" and "a-1": the second is named "a-1" too
-            own = f"{own}-{i}"
-        names.append(own)
-    return names
+def _folders(record: Mapping[str, Any], name: str) -> list[str]:
+    """Return the folders of the cases or policies of a study."""
+    found: list[str] = record.get(FOLDERS, {}).get(name) or slugs(record[name])
+    return found

@@ -24,7 +24,10 @@ from scalable_bandits.studies.tables import (
     policy_kinds,
 )
 
-TEXT = ("name", "title", "source", "duration", "measure", "unit", "cover", "on", "store", "data", "builder", "analysis")
+TEXT = (
+    "name", "title", "source", "duration", "family", "measure", "unit", "cover", "on", "store", "data", "builder",
+    "analysis",
+)  # fmt: skip
 NUMBERS = {"horizon": 1, "replicates": 1, "seed": 0}  # with their smallest values
 TABLES = ("environments", "policies", "shared", "parameters", "published")
 KEYS = (*TEXT, *NUMBERS, "cases", "timed", *TABLES)
@@ -97,7 +100,7 @@ def study_arguments(specification: Mapping[str, Any], function: Callable[[Any], 
     found = _from_builder(specification) if "builder" in specification else _from_tables(specification, function)
     if "cover" in given and found["labels"] is not None and given["cover"] not in found["labels"]:
         checks.refuse("cover", given["cover"], nearest(given["cover"], found["labels"]))
-    result = {"title": given["name"], "source": "", "duration": "", **given, **found}
+    result = {**given, **found}
     if "analysis" in specification:
         name = _check_name("analysis", specification["analysis"], ANALYSES)
         result.update(ANALYSES[name]._asdict())

@@ -17,7 +17,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.progress import progress_bar
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.specification import nearest
+from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.store.studies import StudyInMemory, StudyStore, study_record
 from scalable_bandits.studies import files
 from scalable_bandits.studies.runs import Player, Problem, Replicate, RunSummary, StudyIncomplete, Task, play_all
@@ -33,8 +33,10 @@ class Study:
 
     Attributes
     ----------
-    name, title, source
-        Name, title, and source in the literature.
+    name
+        Name of the study.
+    title, source
+        Title, the name if there is none, and source in the literature.
     cases
         Names of the cases; the figure has a panel for each.
     build
@@ -47,6 +49,9 @@ class Study:
         Unit of y.
     duration
         Duration of the default run on two cores, as text.
+    family
+        Name of the studies that draw the same functions and noise for the cases that they name alike; the study's own
+        name if None.
     needs_data
         Whether the study reads measured files.
     published
@@ -70,13 +75,14 @@ class Study:
     registry: ClassVar[dict[str, Study]] = {}
 
     name: str
-    title: str
-    source: str
+    title: str = attrs.field(default=attrs.Factory(lambda self: self.name, takes_self=True), kw_only=True)
+    source: str = attrs.field(default="", kw_only=True)
     cases: tuple[str, ...]
     build: Callable[[Replicate], Problem]
     horizon: int
     replicates: int
-    duration: str
+    duration: str = ""
+    family: str | None = None
     measure: str = "cumulative"
     unit: str = "units of y"
     needs_data: bool = False
@@ -218,8 +224,8 @@ class Study:
             Executor of the runs: None (this process), "threads:4" (its threads), "local:4" (worker processes), the
             address of a Dask scheduler, a `distributed.Client`, or a recipe file (``cluster/``).
         store
-            Folder (or URL) of the study: a zarr group with a store for each run, written by the worker that plays the
-            run. Complete runs in it are not played again. A study file may set `data`, `on` and `store` too.
+            Folder or URL: a zarr group with a store for each run, written by the worker that plays it. What is complete
+            is not played again: cases, policies, replicates and rounds may be added later.
         progress
             Whether to show a progress bar.
 
@@ -229,12 +235,13 @@ class Study:
             ``regret``, ``candidate``, ``width``, ``information_gain`` over (case, policy, replicate, round), in units
             of y; ``uniform_regret`` (case, replicate), the regret of uniform play per round; the study's `series`;
             ``seconds`` (case, policy, replicate) if the study is timed; ``plays`` (..., prior) if a policy has several
-            priors. The attribute ``specification`` has the study file's tables as JSON. With a store it is lazy.
+            priors. The attribute ``specification`` has the tables as JSON. With a store: all that is in it, lazily.
 
         Raises
         ------
         ValueError, DataMissing
-            If a number is out of range or a name is unknown; if a measured file is missing.
+            If a number is out of range, a name is unknown, or stored runs cannot be continued to a longer horizon since
+            something depends on it; if a measured file is missing.
         StudyIncomplete, ClusterError, SpecificationDiffers
             If runs failed twice (all others are complete); if the cluster is lost; if the store has another study.
         """
@@ -245,19 +252,18 @@ class Study:
         folder = None if data is None else Path(data).resolve()
         if on is not None:
             resolve(on)  # refuse an invalid executor or store before anything is made
-        if store is not None:
-            StudyStore.check_place(store)
+        StudyStore.check_place(store)
         chosen = _selected("cases", cases, self.cases)
-        pairs = itertools.product(range(len(chosen)), range(count))
-        jobs = {(c, i): self.replicate(chosen[c], i, rounds, seed, folder) for c, i in pairs}
+        pairs = itertools.product(chosen, range(count))
+        jobs = {(case, i): self.replicate(case, i, rounds, seed, folder) for case, i in pairs}
         player = Player(self.build, self.series)
-        labels = _selected("policies", self.labels, player.labels(jobs[0, 0]))
+        labels = _selected("policies", self.labels, player.labels(jobs[chosen[0], 0]))
         record = {
             **self._attributes(seed), "cases": chosen, "replicates": count, "horizon": rounds,
             "policies": _selected("policies", policies, labels), "data": None if folder is None else str(folder),
         }  # fmt: skip
-        results = StudyInMemory(record) if store is None else StudyStore.take_up(store, record)
-        failed = self._play(player, jobs, results, on, progress)
+        results = self._results(store, record, labels)
+        failed = self._play(player, jobs, record["policies"], results, on, progress)
         if failed:
             raise StudyIncomplete(self.name, failed, results.dataset(), store is not None)
         return results.dataset()
@@ -280,19 +286,49 @@ class Study:
         data
             Folder of the measured files.
         """
-        own = derived_seed(seed, self.name, case, number)
+        own = derived_seed(seed, self.family or self.name, case, number)
         return Replicate(case, number, own, horizon, None if data is None else Path(data))
 
+    def _results(
+        self, store: str | Path | None, record: Mapping[str, Any], labels: Sequence[str]
+    ) -> StudyInMemory | StudyStore:
+        """Return what keeps the results of a study; `labels` is the order of its policies."""
+        if store is None:
+            return StudyInMemory(record)
+        self._check_longer(store, record)
+        return StudyStore.take_up(store, record, {"cases": self.cases, "policies": labels})
+
+    def _check_longer(self, store: str | Path, record: Mapping[str, Any]) -> None:
+        """Refuse a horizon longer than a store's if its runs cannot go on from where they ended."""
+        stored = study_record(store)
+        if stored is None or stored["horizon"] >= record["horizon"]:
+            return
+        lines: list[str] = []
+        for case in (case for case in record["cases"] if case in stored["cases"]):
+            short, long = (
+                self.build(self.replicate(case, 0, rounds, record["seed"], record["data"]))
+                for rounds in (stored["horizon"], record["horizon"])
+            )
+            pairs: dict[str, tuple[Any, Any]] = {f"{case}, environment": (short.environment, long.environment)}
+            labels = [label for label in record["policies"] if label in stored["policies"]]
+            pairs |= {f"{case}, {label}": (short.policies[label], long.policies[label]) for label in labels}
+            for name, pair in pairs.items():
+                one, other = (specify({name: each})[0][name] for each in pair)
+                lines += differences(one, other, name)
+        if lines:
+            allowed = f"{stored['horizon']:,}, as in {store}, since this depends on it:\n  " + "\n  ".join(lines)
+            checks.refuse("horizon", record["horizon"], allowed)
+
     def _play(
-        self, player: Player, jobs: Mapping[tuple[int, int], Replicate], results: StudyInMemory | StudyStore, on: Any,
-        progress: bool,
+        self, player: Player, jobs: Mapping[tuple[str, int], Replicate], labels: Sequence[str],
+        results: StudyInMemory | StudyStore, on: Any, progress: bool,
     ) -> dict[str, str]:  # fmt: skip
         """Play the missing runs; return the tracebacks of those that failed."""
-        labels = results.record["policies"]
+        cases, policies = (results.record[name] for name in ("cases", "policies"))
         tasks = [
-            Task(run, jobs[run[0], run[2]], labels[run[1]], results.place_of(run))
-            for run in results.missing()
-            if (run[0], run[2]) in jobs
+            Task((c, p, i), jobs[cases[c], i], policies[p], results.place_of((c, p, i)))
+            for c, p, i in results.missing(next(iter(jobs.values())).horizon)
+            if (cases[c], i) in jobs and policies[p] in labels
         ]
         total = len(jobs) * len(labels)
         with (
@@ -323,7 +359,8 @@ class Study:
         return {
             "study": self.name, "title": self.title, "source": self.source, "unit": self.unit, "seed": seed,
             "measure": self.measure, "version": __version__, "python": platform.python_version(),
-            "timed": self.timed, **({} if self.specification is None else {"specification": self.decisive()}),
+            "timed": self.timed, **({} if self.family is None else {"family": self.family}),
+            **({} if self.specification is None else {"specification": self.decisive()}),
         }  # fmt: skip
 
 

@@ -232,7 +232,7 @@ class TestRunner:
         """Refused before anything is played."""
         (tmp_path / "mine.txt").write_text("mine")
         played = []
-        study = Study("x", "x", "x", ("a",), lambda job: played.append(job) or build(job), 1, 1, "no time")
+        study = Study("x", ("a",), lambda job: played.append(job) or build(job), 1, 1)
         with pytest.raises(FileExistsError, match="exists already; name another folder, or remove it first"):
             study.run(store=tmp_path)
         assert not played
