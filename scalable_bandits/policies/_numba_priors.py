@@ -223,7 +223,7 @@ def propose(rule, tally, mean, variance, width, index, total):
 
 
 @njit(cache=True, nogil=True)
-def play(rule, bounds, tally, stack, slots, rank, numbers, game, columns, first):
+def play(rule, constants, tally, stack, slots, rank, numbers, game, columns, first):
     """Play rounds from position `first` on, until the windows are full, or no prior is left to PE-GP-UCB.
 
     `numbers` (|U|, 3) has information gain, number of floored variances and number of rounds learnt of each prior. All
@@ -236,7 +236,7 @@ def play(rule, bounds, tally, stack, slots, rank, numbers, game, columns, first)
     count = mean.shape[0]
     index, total = np.empty(mean.shape[1]), np.empty(mean.shape[1])
     means, variances, stds = np.empty(count), np.empty(count), np.empty(count)
-    known = np.array([bounds.size, bounds.delta])
+    known = np.array([constants.size, constants.delta])
     exhausted = tally.sizes[1] == count
     for i in range(first, noise.shape[0]):
         t = game.first + i
@@ -260,7 +260,7 @@ def play(rule, bounds, tally, stack, slots, rank, numbers, game, columns, first)
             numbers[p, 2] += 1.0
         slots[x] = rank if slot < 0 else slot
         rank = after
-        allowance = rules.error_allowance(float(t), float(count), bounds.delta, bounds.noise)
+        allowance = rules.error_allowance(float(t), float(count), constants.delta, constants.noise)
         credit(rule, tally, t, y, 1.0, means, stds, width, allowance)
         add_evidence(tally, learners, y, means, variances, lam)
         if rule == ELIMINATION and not exhausted and tally.sizes[1] == count:

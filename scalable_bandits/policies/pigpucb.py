@@ -263,7 +263,11 @@ class PiGPUCB(Policy):
             return None
         columns = Columns.empty(len(noise))
         game = Game(self.rounds + 1, table, noise, self.regularization, self._salt)
-        partition.play(self._width_rule, game, columns)
+        try:
+            partition.play(self._width_rule, game, columns)
+        except BaseException:  # the partition has some of these rounds
+            self._discard(partition)
+            raise
         self.rounds += len(noise)
         return columns
 

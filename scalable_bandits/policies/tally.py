@@ -1,4 +1,4 @@
-"""What a policy with several priors has counted, beside the priors' models."""
+"""Counts and sums of a policy with several priors, as arrays that compiled functions change."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Tally(NamedTuple):
     sums: Floats  # (|U|,) sums of the errors (or of y), in units of y
     slacks: Floats  # (|U|,) sums of beta s, in units of y
     weights: Floats  # (|U|,) sums of the shares
-    sizes: Indices  # (2,) number of priors in play, and of those rejected
-    playing: Indices  # (|U|,) numbers of the priors in play, in their order, as many as there are
-    rejected: Indices  # (|U|,) numbers of the rejected priors, in the order of their rejection
-    rejections: Floats  # (|U|, 3) `Rejection` of each of these
+    sizes: Indices  # (2,) number of priors in play, and number of rejected ones
+    playing: Indices  # (|U|,) numbers of the priors in play, in the first sizes[0] entries
+    rejected: Indices  # (|U|,) numbers of the rejected priors, first rejected first, in the first sizes[1] entries
+    rejections: Floats  # (|U|, 3) `Rejection` of each of these, in the same rows
     salt: np.uint64  # seed of the tie-breaking hash
 
     @classmethod

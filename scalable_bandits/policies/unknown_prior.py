@@ -16,7 +16,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_finite
 from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Best, Policy
-from scalable_bandits.policies.compiled_priors import Bounds, play_priors
+from scalable_bandits.policies.compiled_priors import Constants, play_priors
 from scalable_bandits.policies.measurements import noise_floor
 from scalable_bandits.policies.prior_model import PriorModel, Proposal
 from scalable_bandits.policies.tally import Outcome, Rejection, Tally
@@ -335,9 +335,9 @@ class UnknownPriorPolicy(Policy):
         steps, models = vars(type(self)).get("steps"), self._shards.here()
         if steps is None or models is None or self._moving() or self._pending.numbers or self._pending.excluded:
             return None
-        bounds = Bounds(float(self.domain.choosable), self.delta, self.noise)
+        constants = Constants(float(self.domain.choosable), self.delta, self.noise)
         game = Game(self.rounds + 1, table, noise, self.regularization, self._salt)
-        played = play_priors(steps, bounds, self.tally, models, game)
+        played = play_priors(steps, constants, self.tally, models, game)
         if played is not None:
             self.rounds += len(played.ys)
             self._queried[played.candidates] = True

@@ -40,7 +40,7 @@ class Checkpoints:
     Attributes
     ----------
     behind : WriteBehind or None
-        Thread that writes the rounds, and then the state; None if all rounds so far have been written.
+        Thread that writes rounds and checkpoints in their order; None: a checkpoint is written at once.
     """
 
     LEAST_SECONDS = 1.0
@@ -98,6 +98,11 @@ class Checkpoints:
             self.save()
         elif self._failure:
             self._warn()
+
+    def of_another_version(self) -> bool:
+        """Return whether there are checkpoints that another version of the package saved."""
+        headers = checkpoints.read_headers(self.store.location).values()
+        return any(header.attributes["stamp"] != self._stamp for header in headers if not header.problem)
 
     def restore(self, most: int) -> int:
         """Restore a fresh policy from the latest checkpoint of at most so many rounds; return its number of rounds."""

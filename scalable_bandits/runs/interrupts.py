@@ -1,4 +1,4 @@
-"""Ctrl-C that does not interrupt a policy while it learns, or a store while it is written."""
+"""Ctrl-C that waits until a policy has learned a round or a block, and until it was handed to the store."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Self
 
 
 class Interrupts:
-    """Handler of Ctrl-C: the first waits for the end of what is shielded, the second does not; a context manager.
+    """Handler of Ctrl-C, a context manager: the first within `shield` raises KeyboardInterrupt when the shield ends.
 
-    It takes the place of Python's own handler alone, in the main thread. Elsewhere, or where the program has its own
-    handler, it does nothing.
+    A second one raises at once, and the policy may be incomplete then. Outside the main thread, or where the program
+    has its own handler of SIGINT, nothing is shielded.
 
     Attributes
     ----------

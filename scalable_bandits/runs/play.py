@@ -17,6 +17,7 @@ from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.runs.interrupts import Interrupts
+from scalable_bandits.spaces import FiniteSpace
 
 Available = Callable[[int], ArrayLike]
 
@@ -36,7 +37,7 @@ class Play:
     Attributes
     ----------
     interrupts : Interrupts
-        Handler of Ctrl-C, which is active while the simulation has entered it.
+        Handler of Ctrl-C, a context manager that `simulate` enters.
     """
 
     def __init__(self, policy: Policy, environment: Environment, available: Available | None):
@@ -60,7 +61,8 @@ class Play:
         if space.size > TABLE_LIMIT or not environment.tabulated:
             return lambda candidate, t: float(environment.evaluate(space.points([candidate]))[0])
         table = environment.table() if space == environment.space else environment.evaluate(space.points())
-        self._table, self._largest = np.array(table, dtype=np.float64), float(np.abs(table).max())
+        if isinstance(space, FiniteSpace) and space.distinct:  # otherwise a choice is mapped to the first of its equals
+            self._table, self._largest = np.array(table, dtype=np.float64), float(np.abs(table).max())
         return lambda candidate, t: table.item(candidate)
 
     @property
@@ -94,7 +96,8 @@ class Play:
         advance
             Function that is called with the number of rounds after each block or round, for a progress bar.
         on_end
-            Function that is called with the columns at the end, also if a round raises.
+            Function that is called with the columns at the end, also if a round raises. Not if that round was
+            interrupted half-way, by the second Ctrl-C.
         """
         series, stop = Series(count), time.perf_counter() + seconds
         compiled = self._table is not None and self._unrestricted and self.policy.allowed(None) is None
@@ -125,10 +128,11 @@ class Play:
         y = value + environment.noise_at(t)
         if not abs(y) <= LARGEST:  # also for NaN
             checks.refuse("environment", f"y = {y} in round {t}", f"finite numbers, up to {LARGEST:.0e} in size")
-        moving = environment.changing or given is not None
+        moving = environment.changing or not self._unrestricted
         best = environment.optimum(t, given) if moving else self._optimum
-        policy.observe(candidate, y)
-        series.add_round(candidate, y, value, best - value, width, gain)
+        with self.interrupts.shield():
+            policy.observe(candidate, y)
+            series.add_round(candidate, y, value, best - value, width, gain)
 
     def _play_block(self, t: int, series: Series) -> bool:
         """Play some rounds from t on in a compiled loop; return whether there is one for them."""

@@ -13,7 +13,7 @@ from scalable_bandits.progress import progress_bar
 from scalable_bandits.runs.play import LARGEST_BLOCK, Available, Play
 from scalable_bandits.runs.preconditions import check_unrecorded
 from scalable_bandits.runs.thinning import Keep, Thinning, checked, default
-from scalable_bandits.runs.trajectory import Trajectory
+from scalable_bandits.runs.trajectory import SERIES, Trajectory
 from scalable_bandits.specification import specify
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def simulate(
     horizon
         Number T of rounds to play; with a store, the total number of its run.
     available
-        Function from the round t to the availability set X_t (a mask or candidates' numbers), a part of the
-        environment's own in that round; the regret is then relative to the best candidate in X_t.
+        Function from the round t to the availability set X_t (a mask or candidates' numbers). If the environment has
+        one too, only candidates in both may be chosen. The regret is then relative to the best of them.
     progress
         Whether to show a progress bar.
     store
@@ -57,8 +57,9 @@ def simulate(
         "round" loses none.
     keep
         Rounds in the trajectory and the store: "all"; "log", a thousand for every factor of ten; or k for every k-th
-        round. The last round is always kept, and cumulative regrets are those of all rounds. Default: all of up to a
-        million rounds, "log" for more; what is in the store for a run that is continued.
+        round. The last round is always kept, and cumulative regrets are those of all rounds. Default: "all" up to a
+        million rounds, "log" for more; a run that is continued keeps what its store keeps. Between two checkpoints only
+        "all" can be continued if the function is noisy itself, or differs at every call.
 
     Raises
     ------
@@ -71,7 +72,7 @@ def simulate(
     StoreLocked
         If another process is writing to the store.
     StoreError
-        If the store has some rounds only, and this machine or version plays those after the last checkpoint otherwise.
+        If the store has some rounds only, and those after the last checkpoint come out otherwise when played again.
 
     Examples
     --------
@@ -112,8 +113,13 @@ def _in_memory(play: Play, horizon: int, progress: bool, keep: Keep) -> Trajecto
     policy, first = play.policy, play.policy.rounds + 1
     last = policy.rounds + horizon
     thinning = Thinning(default(horizon) if keep is None else keep, (last,))
-    block = horizon if thinning.complete else LARGEST_BLOCK
-    pieces = []
+    block, pieces = LARGEST_BLOCK, []
+    if thinning.complete:
+        block = horizon
+        try:
+            np.empty((len(SERIES) + 1, horizon))  # only address space
+        except MemoryError:
+            checks.refuse("horizon", horizon, "fewer rounds, keep='log', or a store: so many are too large for memory")
     with progress_bar(progress, type(policy).__name__, horizon) as advance:
         for start in range(first, last + 1, block):
             columns = play.rounds(start, min(block, last + 1 - start), advance=advance)

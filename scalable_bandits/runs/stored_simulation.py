@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import time
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from scalable_bandits.store import Durability, Field, ObservationStore, StoreErr
 from scalable_bandits.store.rows import Columns
 
 BLOCK_ROUNDS, BLOCK_SECONDS = 262_144, 0.25  # at most, between two writes
+COMPARED_ROWS = 16_384  # read at a time
 
 
 def stored_keep(place: Any, keep: Keep, horizon: int) -> Keep:
@@ -38,6 +40,8 @@ def stored_keep(place: Any, keep: Keep, horizon: int) -> Keep:
     if specification is None:
         return thinning.default(horizon) if keep is None else keep
     stored: Keep = specification.get("keep", "all")
+    if "environment" not in specification:  # no simulation: opening it says what it is
+        return stored
     if keep not in (None, stored):
         checks.refuse("keep", keep, f"{stored!r} as in the store, or None")
     return stored
@@ -46,8 +50,8 @@ def stored_keep(place: Any, keep: Keep, horizon: int) -> Keep:
 class StoredSimulation:
     """Simulation with a store, which is opened, brought up to date and extended by `run`.
 
-    If the store has all rounds, they are told to the policy again after the last checkpoint. If it has some only, the
-    rounds after the last checkpoint are played again.
+    If the store has all rounds, those after the last checkpoint are told to the policy. If it has some only, the rounds
+    after the last checkpoint are played again.
 
     Parameters
     ----------
@@ -110,16 +114,28 @@ class StoredSimulation:
             checkpoints.add_work(time.perf_counter() - started)
             return checkpoints
         checkpoints = Checkpoints(SumAndPolicy(self.thinning, policy), self.store)
-        upcoming = Thinning(self.keep, (self.horizon,)).following(self._last)
-        checkpoints.restore(upcoming - 1)  # one of a later round counts on rounds that the store has lost
+        most = max(self.horizon, self._last)
+        if self._last < most:  # with a later checkpoint, a kept round that the store lost would never be played
+            most = self.thinning.following(self._last) - 1
+        done = checkpoints.restore(most)
+        if not done and checkpoints.of_another_version():
+            text = f"its checkpoints are of another version of the package: all {self._last:,} rounds are played again"
+            checks.warn(f"store {self.store.location.name}: {text}")
+        self._row = bisect.bisect_right(range(len(self.store)), done, key=self._round_in)
         return checkpoints
+
+    def _round_in(self, row: int) -> int:
+        """Return the number of the round in a row of the store, counted from 0."""
+        return int(self.store.read(row, row + 1, [thinning.ROUND])[thinning.ROUND][0])
 
     def _play(self, checkpoints: Checkpoints, advance: Advance) -> None:
         """Play all rounds up to the horizon, and those up to the last stored one."""
         policy, last = self.play.policy, max(self.horizon, self._last)
         while policy.rounds < last:
             started, first = time.perf_counter(), policy.rounds + 1
-            count = 1 if self.durability == "round" else min(last - policy.rounds, BLOCK_ROUNDS)
+            count = min(last - policy.rounds, BLOCK_ROUNDS)
+            if self.durability == "round":
+                count = min(count, self.thinning.following(policy.rounds) - policy.rounds)
             write = functools.partial(self._write, first, checkpoints.behind)
             self.play.rounds(first, count, BLOCK_SECONDS, advance, write)
             checkpoints.add_work(time.perf_counter() - started)
@@ -128,7 +144,8 @@ class StoredSimulation:
         """Give rounds from `first` on to the store, or to the thread that writes them."""
         kept = self.thinning.reduce(first, columns)
         if first <= self._last and self.keep != "all":
-            kept = self._after_the_stored(kept)
+            self._compare(kept)
+            kept = {name: values[kept[thinning.ROUND] > self._last] for name, values in kept.items()}
         if not len(kept["y"]):
             return
         if behind is None:
@@ -136,18 +153,28 @@ class StoredSimulation:
         else:
             behind.put(functools.partial(self._append, kept))
 
-    def _after_the_stored(self, kept: Columns) -> Columns:
-        """Return the rounds that are not stored yet; raise StoreError if the last one that is has other numbers."""
-        again = kept[thinning.ROUND].searchsorted(self._last, side="right")
-        if again and kept[thinning.ROUND][again - 1] == self._last:
-            stored = self.store.read(len(self.store) - 1)
-            if any(stored[name][0] != kept[name][again - 1] for name in ("candidate", "y", "cumulative_regret")):
-                raise StoreError(
-                    f"store {self.store.location.name}: its round {self._last:,} was not the same when it was played "
-                    "again, since this machine or version rounds differently, and the rounds before it are not "
-                    "stored: continue the run where it was made, or name another store"
-                )
-        return {name: values[again:] for name, values in kept.items()}
+    def _compare(self, kept: Columns) -> None:
+        """Raise StoreError if rounds that were played again are not those in the store."""
+        last = int(kept[thinning.ROUND].max(initial=0))
+        while self._row < len(self.store):
+            rows = self.store.read(self._row, self._row + COMPARED_ROWS)
+            count = int((rows[thinning.ROUND] <= last).sum())
+            _, here, there = np.intersect1d(kept[thinning.ROUND], rows[thinning.ROUND][:count], return_indices=True)
+            for name in ("candidate", "y", "cumulative_regret"):
+                differing = kept[name][here] != rows[name][there]
+                if differing.any():
+                    self._refuse(int(kept[thinning.ROUND][here[differing.argmax()]]))
+            self._row += count
+            if count < COMPARED_ROWS:
+                return
+
+    def _refuse(self, t: int) -> None:
+        """Raise StoreError for a round that was another one when it was played again."""
+        raise StoreError(
+            f"store {self.store.location.name}: its round {t:,} was another one when it was played again: the function "
+            "or the availability sets are not the same at every call, or this machine or version rounds differently. "
+            "Not all rounds are stored, so that the run cannot be continued here; name another store for a new one"
+        )
 
     def _append(self, kept: Columns) -> None:
         """Append rounds to the store."""
@@ -155,7 +182,7 @@ class StoredSimulation:
 
 
 class SumAndPolicy:
-    """Sum of the regrets and state of the policy, from which a run is continued that has not stored all rounds.
+    """State of a run that stores some rounds only: the policy's state and the cumulative regret.
 
     Parameters
     ----------

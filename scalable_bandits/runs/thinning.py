@@ -29,11 +29,11 @@ def checked(keep: Any) -> Keep:
     ValueError
         If it is anything else.
     """
-    if isinstance(keep, int | np.integer) and not isinstance(keep, bool) and keep >= 1:
+    if isinstance(keep, int | np.integer) and not isinstance(keep, bool) and 1 <= keep <= checks.LARGEST_INTEGER:
         return "all" if keep == 1 else int(keep)
-    if keep not in (None, "all", "log"):
+    if not (keep is None or (isinstance(keep, str) and keep in ("all", "log"))):
         checks.refuse("keep", keep, "'all', 'log', or k of at least 1 for every k-th round")
-    return keep
+    return None if keep is None else str(keep)
 
 
 def default(rounds: int) -> Keep:
@@ -74,6 +74,8 @@ class Thinning:
     def __init__(self, keep: Keep, ends: Collection[int], total: float = 0.0):
         self.keep, self.total = keep, total
         self._ends = np.array(list(ends), dtype=np.int64)
+        powers = np.arange(PER_DECADE * np.log10(max(ends)) + 1) / PER_DECADE if keep == "log" else np.zeros(0)
+        self._logarithmic = np.union1d(np.ceil(10.0**powers).astype(np.int64), self._ends)  # beyond the last, too
 
     @property
     def complete(self) -> bool:
@@ -82,27 +84,24 @@ class Thinning:
 
     def rounds(self, first: int, stop: int) -> Indices:
         """Return the numbers (k,) of the kept rounds from `first` on and before `stop`, ascending."""
+        if self.complete:
+            return np.arange(first, stop)
+        kept = self._logarithmic
         if isinstance(self.keep, int):
-            regular = np.arange(-(-first // self.keep) * self.keep, stop, self.keep)
-        else:
-            powers = np.arange(PER_DECADE * np.log10(stop)) / PER_DECADE
-            regular = np.ceil(10.0**powers).astype(np.int64)
-        kept = np.union1d(regular, self._ends)
-        return kept[(kept >= first) & (kept < stop)]
+            kept = np.union1d(np.arange(-(-first // self.keep) * self.keep, stop, self.keep), self._ends)
+        return kept[slice(*kept.searchsorted([first, stop]))]
 
     def following(self, last: int) -> int:
-        """Return the first kept round after one."""
+        """Return the first kept round after round `last`, which is before the end of the run."""
         if isinstance(self.keep, int):
             regular = (last // self.keep + 1) * self.keep
-        else:
-            regular = last + 1 if self.complete else int(self.rounds(last + 1, 2 * last + 2)[0])
-        return min([regular, *self._ends[self._ends > last].tolist()])
+            return min([regular, *self._ends[self._ends > last].tolist()])
+        return last + 1 if self.complete else int(self._logarithmic[self._logarithmic.searchsorted(last, "right")])
 
     def count(self, last: int) -> int:
-        """Return the number of kept rounds up to one."""
+        """Return the number of kept rounds up to round `last`."""
         if isinstance(self.keep, int):
-            regular = last // self.keep
-            return regular + int(((self._ends % self.keep > 0) & (self._ends <= last)).sum())
+            return last // self.keep + int(((self._ends % self.keep > 0) & (self._ends <= last)).sum())
         return last if self.complete else len(self.rounds(1, last + 1))
 
     def reduce(self, first: int, columns: Mapping[str, Floats]) -> dict[str, Any]:

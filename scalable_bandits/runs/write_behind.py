@@ -8,13 +8,14 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Self
 
-MOST_WAITING = 4  # calls that have not been made yet
+MOST_WAITING = 4  # largest number of calls in the queue
 
 
 class WriteBehind:
     """Thread that makes calls in their order; a context manager, at whose end all have been made.
 
-    After a call that fails no other one is made, and the error is raised by the next method.
+    After a call has failed, later calls are skipped. `put`, `drain` or the end of the context raises the error, unless
+    another exception is on its way.
     """
 
     def __init__(self) -> None:
@@ -25,13 +26,21 @@ class WriteBehind:
     def put(self, call: Callable[[], None]) -> None:
         """Make a call soon; waits while there are too many."""
         while self._waiting and (self._waiting[0].done() or len(self._waiting) >= MOST_WAITING):
-            self._waiting.popleft().result()
+            self._end_first()
         self._waiting.append(self._thread.submit(self._make, call))
 
     def drain(self) -> None:
         """Wait until all calls have been made."""
         while self._waiting:
-            self._waiting.popleft().result()
+            self._end_first()
+
+    def _end_first(self) -> None:
+        """Wait for the first call, and raise its error; it stays in the queue if Ctrl-C comes before its end."""
+        try:
+            self._waiting[0].result()
+        finally:
+            if self._waiting[0].done():
+                self._waiting.popleft()
 
     def _make(self, call: Callable[[], None]) -> None:
         if self._failed:
@@ -51,9 +60,9 @@ class WriteBehind:
         interrupt: KeyboardInterrupt | None = None
         while True:
             try:
-                wait(self._waiting)
+                wait(self._waiting)  # a thread whose join was interrupted counts as ended, whatever it does
                 break
-            except KeyboardInterrupt as another:  # what was played is written all the same, which takes no time
+            except KeyboardInterrupt as another:  # what was played is written all the same
                 interrupt = another
         self._thread.shutdown()
         if interrupt is not None:

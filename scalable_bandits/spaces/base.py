@@ -294,6 +294,11 @@ class FiniteSpace(Space):
         """Return the value of `ask` for a candidate: its point (d,); for arms the arm number."""
         return self.points([candidate])[0]
 
+    @property
+    def distinct(self) -> bool:
+        """Whether no two candidates are at the same point."""
+        return True
+
     def canonical(self, candidate: int) -> int:
         """Return the first candidate at the same point as a candidate."""
         return candidate

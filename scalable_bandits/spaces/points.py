@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import attrs
@@ -97,6 +98,10 @@ class Points(FiniteSpace):
     def grown(self, points: Floats) -> Points:
         """Return the space with more points (k, d) after the candidates."""
         return Points(np.concatenate([self.array, points]))
+
+    @functools.cached_property
+    def distinct(self) -> bool:
+        return len(np.unique(self.array, axis=0)) == self.size
 
     def canonical(self, candidate: int) -> int:
         return int(self.find(self.array[[candidate]])[0])

@@ -34,7 +34,7 @@ class Header(NamedTuple):
 
 
 def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], stamp: str = "", run: str = "") -> None:
-    """Write a checkpoint in the place of the older of the two.
+    """Write a checkpoint in the place of one that is of no use, or of the older of the two.
 
     Parameters
     ----------
@@ -50,8 +50,12 @@ def save(location: Location, rounds: int, state: Mapping[str, NDArray[Any]], sta
         Name of the run.
     """
     headers = read_headers(location)
-    whole = {name: header.attributes["rounds"] for name, header in headers.items() if not header.problem}
-    name = next((n for n in NAMES if n not in whole), None) or min(NAMES, key=lambda n: whole[n])
+    useful = {
+        name: held["rounds"]
+        for name, (held, problem) in headers.items()
+        if not problem and (held["run"], held["stamp"]) == (run, stamp) and held["rounds"] <= rounds
+    }
+    name = next((n for n in NAMES if n not in useful), None) or min(NAMES, key=lambda n: useful[n])
     path = f"{GROUP}/{name}"
     location.delete(path)
     index: dict[str, Any] = {}

@@ -147,3 +147,36 @@ def test_what_has_no_compiled_form_goes_the_usual_way(monkeypatch: pytest.Monkey
         counted = Counted(monkeypatch, policy)
         sb.simulate(policy, function_on("line"), 20)
         assert not counted.blocks
+
+
+class Failing(sb.Matern):
+    """Kernel that fails at one of its calls."""
+
+    calls_left = -1
+
+    def fill(self, x: Any, z: Any, out: Any) -> None:
+        if len(x) == 1:
+            type(self).calls_left -= 1
+            if self.calls_left == 0:
+                raise MemoryError("no room for a covariance")
+        super().fill(x, z, out)
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_an_error_within_a_block(at: int) -> None:
+    """The policy is that of its rounds, and goes on as if nothing had been."""
+    policy, alone = (make("square", kernel=Failing(0.3, nu=2.5)) for _ in range(2))
+    function = function_on("square")
+    Failing.calls_left = -1
+    for each in (policy, alone):
+        sb.simulate(each, function, 50)
+    Failing.calls_left = at
+    with pytest.raises(MemoryError):
+        sb.simulate(policy, function, 1000)
+    assert policy.rounds >= 50
+    if policy.rounds > 50:
+        sb.simulate(alone, function, policy.rounds - 50)
+    assert_same(sb.simulate(policy, function, 200), sb.simulate(alone, function, 200))
+    assert policy.rounds == alone.rounds
+    assert sorted(e.observations for e in policy.cover) == sorted(e.observations for e in alone.cover)
+    np.testing.assert_equal(policy.best(), alone.best())

@@ -199,3 +199,39 @@ def test_noise_of_many_rounds_is_that_of_each() -> None:
     for first, count in ((1, 1), (1, 3000), (1023, 2), (1024, 1), (5000, 1024)):
         expected = [environment.noise_at(t) for t in range(first, first + count)]
         np.testing.assert_array_equal(environment.noise_of(first, count), expected)
+
+
+@pytest.mark.parametrize("name", ["igpucb", "mean", "tv", "restart", "random", "window", "weighted", "pe", "cells"])
+def test_equal_points_are_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A choice is the first of the candidates at its point, so that rounds go the usual way."""
+    problem = PROBLEMS["grid"]
+    space = sb.Points(np.concatenate([problem.space.points()[:30]] * 3))
+    kernel = problem.kernel
+    if name == "pe":
+        make = lambda: sb.PEGPUCB(space, [sb.Prior("a", kernel), sb.Prior("b", 2.0 * kernel)], noise=0.3)  # noqa: E731
+    elif name == "cells":
+        make = lambda: sb.PiGPUCB(space, sb.Matern(0.3, nu=2.5), noise=0.3, horizon=500)  # noqa: E731
+    else:
+        make = lambda: EVERY_POLICY[name].make(problem._replace(space=space))  # noqa: E731
+    policy, alone = make(), make()
+    counted = Counted(monkeypatch, policy)
+    environment = sb.TableEnvironment(space, np.tile(np.linspace(0.0, 1.0, 30), 3), sb.GaussianNoise(0.3))
+    run = sb.simulate(policy, environment, 100)
+    assert not counted.blocks
+    assert run.candidate.max() < 30
+    assert_same(run, one_by_one(alone, environment, 100))
+    np.testing.assert_equal(policy.best(), alone.best())
+
+
+class SometimesRestricted(sb.TableEnvironment):
+    """The best arm is missing in some rounds; in others all are available."""
+
+    def available(self, t: int) -> Any:
+        return np.array([False, True, True]) if t % 3 == 1 else None
+
+
+def test_regret_is_that_of_what_is_available() -> None:
+    environment = SometimesRestricted(sb.Arms(3), [2.0, 1.0, 0.5], sb.GaussianNoise(0.1))
+    run = sb.simulate(sb.RandomSearch(sb.Arms(3)), environment, 60)
+    best = np.where(np.arange(1, 61) % 3 == 1, 1.0, 2.0)
+    np.testing.assert_allclose(run.regret, best - np.array([2.0, 1.0, 0.5])[run.candidate])

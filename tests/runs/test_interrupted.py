@@ -79,3 +79,37 @@ def test_the_store_of_some_rounds_is_continued(name: str, tmp_path: Path) -> Non
     assert 1 <= count <= policy.rounds
     run = sb.simulate(MAKERS[name](), FUNCTION, policy.rounds + 500, store=tmp_path / "run")
     assert_same(run, sb.simulate(MAKERS[name](), FUNCTION, policy.rounds + 500, keep="log"))
+
+
+class Pressing(sb.RBF):
+    """Kernel that presses Ctrl-C at one of its calls, within an observation."""
+
+    calls_left = -1
+
+    def fill(self, x: Any, z: Any, out: Any) -> None:
+        super().fill(x, z, out)
+        type(self).calls_left -= 1
+        if self.calls_left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@in_main_thread
+@pytest.mark.parametrize("call", range(1, 12))
+def test_a_single_round_is_learned_by_all_priors(call: int, tmp_path: Path) -> None:
+    """Or by none, if the point was not chosen yet; and the store has what the policy has."""
+
+    def make() -> sb.Policy:
+        priors = [sb.Prior("one", sb.Matern(0.2, nu=2.5)), sb.Prior("two", Pressing(0.2))]
+        return sb.PEGPUCB(SPACE, priors, noise=0.3, engine="tiled")
+
+    Pressing.calls_left = -1
+    policy, alone = make(), make()
+    Pressing.calls_left = call
+    with pytest.raises(KeyboardInterrupt):
+        sb.simulate(policy, FUNCTION, 10**6, store=tmp_path / "run", keep="all")
+    Pressing.calls_left = -1
+    with ObservationStore.open(tmp_path / "run") as store:
+        assert len(store) == policy.rounds
+    if policy.rounds:
+        sb.simulate(alone, FUNCTION, policy.rounds)
+    assert_same_state(policy, alone)

@@ -13,6 +13,7 @@ from scalable_bandits.environments import Environment
 from scalable_bandits.report.writing import page
 from scalable_bandits.runs import stored_simulation, thinning
 from scalable_bandits.runs.checkpointing import Checkpoints
+from scalable_bandits.runs.play import Play
 from scalable_bandits.runs.status import check, resume, status
 from scalable_bandits.store import ObservationStore, StoreError
 from scalable_bandits.store.folder import Folder
@@ -119,7 +120,9 @@ def test_curve_and_dataset() -> None:
     np.testing.assert_array_equal(dataset["regret"].values, run.regret)
 
 
-@pytest.mark.parametrize("keep", ["every", 0, -3, True, 2.5, [1]], ids=str)
+@pytest.mark.parametrize(
+    "keep", ["every", 0, -3, True, 2.5, [1], np.array([1, 2]), np.array(["all"]), 10**30, b"all"], ids=str
+)
 def test_refused(keep: Any) -> None:
     policy = sb.IGPUCB(SPACE, KERNEL, noise=0.3)
     with pytest.raises(ValueError, match=r"^keep: got "):
@@ -226,11 +229,94 @@ def test_a_machine_that_rounds_otherwise(tmp_path: Path, monkeypatch: pytest.Mon
     before = {name: getattr(stored, name) for name in NAMES}
     noise = Environment.noise_of
     monkeypatch.setattr(Environment, "noise_of", lambda *given: noise(*given) * (1 + 1e-15))
-    with pytest.raises(StoreError, match="its round 100 was not the same when it was played again"):
+    with pytest.raises(StoreError, match=r"its round \d+ was another one when it was played again"):
         play(200, store=tmp_path / "run")
     found = ObservationStore.open(tmp_path / "run").read()
     for name in NAMES:
         np.testing.assert_array_equal(found[name], before[name])
+
+
+def test_no_more_is_learned_than_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint after the horizon is of no use."""
+
+    def add_work(self: Any, seconds: float) -> None:
+        self.save()
+
+    block = Play._play_block
+
+    def interrupted(self: Any, t: int, series: Any) -> bool:
+        found = block(self, t, series)
+        if t >= 1500:
+            raise KeyboardInterrupt
+        return bool(found)
+
+    monkeypatch.setattr(Checkpoints, "add_work", add_work)
+    monkeypatch.setattr(stored_simulation, "BLOCK_ROUNDS", 50)
+    with monkeypatch.context() as patch:
+        patch.setattr(Play, "_play_block", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            play(5000, store=tmp_path / "run", keep=1000)
+    for horizon, wanted in ((800, 1000), (1200, 1200), (1100, 1200)):
+        policy = sb.IGPUCB(SPACE, KERNEL, noise=0.3)
+        run = play(horizon, policy, store=tmp_path / "run")
+        assert policy.rounds == run.rounds == wanted
+
+
+def test_checkpoints_of_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They cannot be read: everything is played again, and the user is told."""
+    monkeypatch.setattr(Checkpoints, "add_work", lambda self, seconds: self.save())
+    with monkeypatch.context() as patch:
+        patch.setattr(sb, "__version__", "0.0.1")
+        play(100, store=tmp_path / "run", keep=9)
+    with pytest.warns(UserWarning, match="of another version of the package: all 100 rounds are played again"):
+        run = play(200, store=tmp_path / "run")
+    assert_rounds_of(run, play(200))
+
+
+def test_a_function_that_is_noisy_itself(tmp_path: Path) -> None:
+    """What cannot be played again is refused where it first differs."""
+    rng = np.random.default_rng(1)
+    function = sb.FunctionEnvironment(SPACE, lambda x: float(x[0]) + rng.standard_normal())
+    sb.simulate(sb.IGPUCB(SPACE, KERNEL, noise=0.3), function, 50, store=tmp_path / "run", keep=5)
+    with pytest.raises(StoreError, match=r"its round 5 was another one .* the function or the availability sets"):
+        sb.simulate(sb.IGPUCB(SPACE, KERNEL, noise=0.3), function, 100, store=tmp_path / "run")
+
+
+def test_other_errors_come_first(tmp_path: Path) -> None:
+    """Of a place that has no simulation, or a damaged one."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="is not a run"):
+        play(10, store=tmp_path / "mine", keep=9)
+    with sb.record(sb.IGPUCB(SPACE, KERNEL, noise=0.3), tmp_path / "recording") as recording:
+        recording.policy.tell(recording.policy.ask(), 0.3)
+    with pytest.raises(sb.SpecificationDiffers, match="kind: stored 'record', given 'simulate'"):
+        play(10, store=tmp_path / "recording", keep=9)
+    play(10, store=tmp_path / "run", keep=9)
+    for file in ("zarr.json", "committed/zarr.json"):
+        (tmp_path / "run" / file).write_text("{")
+    with pytest.raises(sb.StoreDamaged, match="attributes"):
+        play(10, store=tmp_path / "run", keep=9)
+
+
+def test_more_than_memory() -> None:
+    with pytest.raises(ValueError, match=r"^horizon: got 10+; allowed: fewer rounds, keep='log', or a store"):
+        play(10**14, keep="all")
+    with pytest.raises(ValueError, match=r"^horizon: got 10+; allowed: an integer of 64 bits"):
+        play(10**20)
+
+
+def test_rounds_between_those_that_are_kept_are_played_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kept round is on disk before the next one, with durability "round"; no other call is made for others."""
+    rounds, calls = Play.rounds, []
+
+    def noted(self: Any, first: int, count: int, *given: Any) -> Any:
+        calls.append((first, count))
+        return rounds(self, first, count, *given)
+
+    monkeypatch.setattr(Play, "rounds", noted)
+    play(1000, store=tmp_path / "run", keep=300, durability="round")
+    assert calls == [(1, 300), (301, 300), (601, 300), (901, 100)]
 
 
 def test_the_page_of_a_run(tmp_path: Path) -> None:

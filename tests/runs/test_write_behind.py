@@ -1,7 +1,9 @@
 """Blocks of a simulation that are written while the next ones are played."""
 
 import functools
+import os
 import shutil
+import signal
 import threading
 import time
 from pathlib import Path
@@ -145,6 +147,35 @@ def test_interrupted_between_blocks(after: int, tmp_path: Path, monkeypatch: pyt
         assert len(store) > 0
         np.testing.assert_array_equal(store.read(names=["y"])["y"], whole.y[: len(store)])
     assert_same(sb.simulate(policy(), FUNCTION, 1500, store=tmp_path / "run"), whole)
+
+
+def wait_for(call: Any) -> None:
+    """Make a call in the thread, and wait for it."""
+    with WriteBehind() as behind:
+        behind.put(call)
+        behind.drain()
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread")
+def test_interrupted_twice_while_it_waits() -> None:
+    """The context ends after the thread, however often Ctrl-C is pressed; nothing is written later."""
+    ended = []
+
+    def slow() -> None:
+        time.sleep(0.6)
+        ended.append(time.perf_counter())
+
+    def press() -> None:
+        for _ in range(2):
+            time.sleep(0.15)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt):
+        wait_for(slow)
+    assert len(ended) == 1
+    presser.join()
 
 
 # ---- room on the disk

@@ -465,6 +465,22 @@ class TestEveryPlace:
         self.assert_state(checkpoints.load(location, 41), 40, states)
         assert_holds(ObservationStore.open(place), 41)
 
+    def test_a_checkpoint_of_no_use_is_overwritten_first(self, place):
+        """One of another version, or of more rounds than there are: a whole useful one stays."""
+        store = create(place, 20)
+        states = {rounds: {"state": np.full(3, float(rounds))} for rounds in (3, 5, 8, 15, 20)}
+        for rounds in (15, 20):
+            checkpoints.save(store.location, rounds, states[rounds], "old")
+        for rounds, earlier in ((3, None), (5, 3), (8, 5)):
+            checkpoints.save(store.location, rounds, states[rounds], "new")
+            self.assert_state(checkpoints.load(store.location, 20, "new"), rounds, states)
+            found = checkpoints.load(store.location, rounds - 1, "new")
+            assert (found is None) == (earlier is None)
+            if earlier is not None:
+                self.assert_state(found, earlier, states)
+        checkpoints.save(store.location, 3, states[3], "new")  # those after it are of rounds that were lost
+        self.assert_state(checkpoints.load(store.location, 4, "new"), 3, states)
+
     @staticmethod
     def assert_state(found, rounds, states):
         assert found[0] == rounds

@@ -11,14 +11,16 @@ from scalable_bandits.posteriors.exact.dense import DenseEngine
 
 
 def stacked(engines: Sequence[DenseEngine]) -> DenseArrays:
-    """Return arrays with one more axis in front, of which engines hold the parts; they are moved there if need be.
+    """Return the engines' arrays stacked, with one more axis in front, of which each engine holds its part.
+
+    Arrays that are not stacked yet are copied once.
 
     Parameters
     ----------
     engines
         Engines of the same size.
     """
-    found = DenseArrays(*(held.base for held in engines[0].arrays))  # type: ignore[arg-type]  # None: refused below
+    found = DenseArrays(*(held.base for held in engines[0].arrays))  # type: ignore[arg-type]  # None: no view
     if all(map(_holds, [found] * len(engines), range(len(engines)), engines)):
         return found
     made = DenseArrays(*(np.empty((len(engines), *held.shape)) for held in engines[0].arrays))
@@ -28,7 +30,7 @@ def stacked(engines: Sequence[DenseEngine]) -> DenseArrays:
 
 
 def _holds(stack: DenseArrays, number: int, engine: DenseEngine) -> bool:
-    """Return whether an engine has the part of a stack with this number."""
+    """Return whether an engine's arrays are views of the part of a stack with this number."""
     return all(
         whole is not None and held.base is whole and number < len(whole) and np.may_share_memory(held, whole[number])
         for held, whole in zip(engine.arrays, stack, strict=True)

@@ -1,7 +1,7 @@
-"""What a loop over rounds knows of a partition's cells: addresses of posteriors in memory, and cells by candidate.
+"""Caches for the compiled loop of a partition: addresses of the cells' posteriors, and the cells of each candidate.
 
-Both are caches, made again where something is missing. Copies begin without any, since an address holds for the
-partition alone whose arrays are there.
+Entries that are missing are added when the loop asks for them. Copies start empty, since an address is valid only for
+the object that owns the array.
 """
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ FIRST_SLOTS, FIRST_PLACES, NOTES = 64, 256, 1 << 16
 
 
 class _Cache:
-    """Object of which copies are new ones."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        kind, given = self.__reduce__()
-        return kind(*given)
+    """Cache whose copies start empty."""
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         return type(self), ()
 
 
 class HotCells(_Cache):
-    """Cells by slot of the tree of maxima whose posteriors are in memory and unchanged.
+    """Cells that the compiled loop can change, by slot of the tree of maxima.
+
+    Whoever makes an array of a cell anew, or discards it, has to call `drop` first.
 
     Parameters
     ----------
@@ -101,6 +99,10 @@ class PlacesOfCandidates(_Cache):
         self._make_room(len(homes), max(cell.number for cell in homes))
         keys, first, count, cells, slot_of = self.arrays
         i = numba_rounds.find(keys, candidate)
+        if keys[i] == candidate and count[i] == len(homes):  # the same numbers again need no more room
+            same = cells[first[i] : first[i] + count[i]] == [cell.number for cell in homes]
+            if same.all() and (slot_of[[cell.number for cell in homes]] == [cell.slot for cell in homes]).all():
+                return
         self._candidates += int(keys[i] != candidate)
         keys[i], first[i], count[i] = candidate, self._cells, len(homes)
         for cell in homes:

@@ -80,7 +80,10 @@ class LoopedPartition(Partition):
                 done += 1
 
     def _help(self, reason: int, where: int) -> bool:
-        """Do what lets a loop go on; returns whether that was possible. Cells that it touched are not up to date."""
+        """Add a missing cell or candidate to the caches; return whether the loop can go on.
+
+        The cells that it changed are not brought up to date here (see `_take_over`).
+        """
         if reason == numba_rounds.HOMES and self._has_cells(where):
             self._places.put(where, self.homes(where))
             return True
