@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import importlib
 import inspect
 import sys
 from abc import ABC
@@ -73,7 +74,7 @@ def plain(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) ->
     """
     arguments = parameters(value)
     if arguments is not None:
-        return {"type": type(value).__name__, **{key: plain(v, array) for key, v in arguments.items()}}
+        return {"type": type_name(type(value)), **{key: plain(v, array) for key, v in arguments.items()}}
     if isinstance(value, np.ndarray):
         return array(value) if value.ndim else value.item()
     if isinstance(value, np.generic):
@@ -85,6 +86,45 @@ def plain(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) ->
     if callable(value):
         raise TypeError(f"specification: got the function {value!r}; allowed: plain data")
     return value
+
+
+def type_name(kind: type) -> str:
+    """Return the name of a class in specifications: for one that is not of this package "module:name".
+
+    Parameters
+    ----------
+    kind
+        Class of a policy, environment, kernel, or other value.
+    """
+    own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return kind.__name__ if own else function_name(kind)
+
+
+def imported(argument: str, name: str, what: str) -> Any:
+    """Import what the user names.
+
+    Parameters
+    ----------
+    argument
+        Name of the user's argument.
+    name
+        Module and name, "module:name"; the name may have dots.
+    what
+        What it should be, for the error message.
+
+    Raises
+    ------
+    ValueError
+        If there is no such module, or nothing of this name in it.
+    """
+    module, _, inside = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in inside.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        refuse(argument, f"{name} ({error})", f"module:name of {what} that can be imported")
+    return found
 
 
 def function_name(function: Any) -> str:
@@ -116,7 +156,7 @@ def describe(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist)
     """
     arguments = parameters(value)
     if arguments is not None:
-        return {"type": type(value).__name__, **{key: describe(v, array) for key, v in arguments.items()}}
+        return {"type": type_name(type(value)), **{key: describe(v, array) for key, v in arguments.items()}}
     if isinstance(value, Mapping):
         return {str(key): describe(v, array) for key, v in value.items()}
     if isinstance(value, tuple | list):
@@ -204,9 +244,15 @@ def differences(stored: Any, given: Any, name: str = "") -> list[str]:
 
 
 def _may_be_one(name: str, stored: Any, given: Any) -> bool:
-    """Return whether two function names can mean one function: same name, one defined in an interactive session."""
-    if name.rpartition(".")[2] != "function" or not isinstance(stored, str) or not isinstance(given, str):
+    """Return whether two names can mean one function or class: the same, but one from an interactive session.
+
+    Version 0.1 named the classes of others without their module.
+    """
+    last = name.rpartition(".")[2]
+    if last not in ("function", "type") or not isinstance(stored, str) or not isinstance(given, str):
         return False
+    if last == "type" and ":" not in stored:
+        return given.endswith(f":{stored}")
     (first, _, stored_name), (second, _, given_name) = stored.partition(":"), given.partition(":")
     return stored_name == given_name and MAIN in (first, second)
 
@@ -249,6 +295,25 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
         ):  # foreign classes are never rebuilt from a dict
             Specification._registry[cls.__name__] = cls
 
+    @staticmethod
+    def allow(name: str) -> None:
+        """Import a class of the user's, so that `from_dict` makes it; it makes no other class of another package.
+
+        Parameters
+        ----------
+        name
+            Module and name of the class, "module:Class".
+
+        Raises
+        ------
+        ValueError
+            If it cannot be imported, or is no policy, environment, kernel, space or other specification.
+        """
+        kind = imported("classes", name, "a class")
+        if not (isinstance(kind, type) and issubclass(kind, Specification)):
+            refuse("classes", name, "module:Class of a policy, environment, kernel or other specification")
+        Specification._registry[name] = kind
+
     def parameters(self) -> dict[str, Any]:
         """Return the arguments that rebuild this object, by name."""
         return _fields(self)
@@ -275,7 +340,7 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
         name = data.get("type", cls.__name__)
         concrete = {n: k for n, k in Specification._registry.items() if issubclass(k, cls) and _is_value(k)}
         if not isinstance(name, str) or name not in concrete:
-            refuse("type", name, nearest(str(name), concrete))
+            refuse("type", name, known_types(name, concrete))
         kind = concrete[name]
         fields = list(inspect.signature(kind).parameters)
         values = {key: _rebuild(value, key in kind.by_name) for key, value in data.items() if key != "type"}
@@ -283,6 +348,21 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
             if key not in fields:
                 refuse(f"key of {name}", key, nearest(key, fields))
         return kind(**{key: _present(kind, key, value) for key, value in values.items()})
+
+
+def known_types(name: Any, known: Iterable[str]) -> str:
+    """Return text for an error message about the unknown type of a specification, like `nearest`.
+
+    Parameters
+    ----------
+    name
+        Unknown type.
+    known
+        Known types.
+    """
+    if isinstance(name, str) and ":" in name:
+        return f"a class of this package; to import this one, allow it: --class {name}, or classes=[{name!r}]"
+    return nearest(str(name), (each for each in known if ":" not in each))
 
 
 def names_in(described: Mapping[str, Any]) -> frozenset[str]:

@@ -54,7 +54,7 @@ BY_NAME = {  # files that import modules by name, and why
     "__init__.py": "public names are imported when they are first used",
     "_renamed.py": "names of version 0.1 are looked up where they are now",
     "execution/recipes.py": "a recipe names a class of another package",
-    "runs/status.py": "a stored run names the user's own function",
+    "specification.py": "the user names functions and classes to import",
 }
 COMPILED = (  # how: from the cache, beside other threads; sums and products fused or not, but never rearranged
     "njit(cache=True, nogil=True)",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -23,6 +24,10 @@ ON = (
     "Where to run: local:4 (4 worker processes), threads:4, tcp://host:port (a Dask scheduler), or a recipe file "
     "(.yaml). Default: this process."
 )
+CLASSES = Annotated[
+    list[str] | None,
+    typer.Option("--class", metavar="NAME", help="Class of yours to import, as module:Class; may be repeated."),
+]
 JSON = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for scripts.")]
 
 
@@ -53,9 +58,18 @@ def refusals(let: tuple[type[Exception], ...] = (), again: str | None = None) ->
         raise typer.Exit(1 if failed else 2) from None
 
 
-def resume_command(store: str, function: str | None = None) -> str:
+def resume_command(store: str, function: str | None = None, classes: Sequence[str] = ()) -> str:
     """Return the command that continues the run or study in a store."""
-    return f"scalable-bandits resume {shlex.quote(store)}" + ("" if function is None else f" --function {function}")
+    named = [("--function", function)] if function is not None else []
+    options = [*named, *(("--class", name) for name in classes)]
+    return " ".join(["scalable-bandits resume", shlex.quote(store), *(f"{key} {name}" for key, name in options)])
+
+
+def say_imports(classes: Sequence[str]) -> None:
+    """Let modules in the working folder be imported, as with `python -m`, and say which classes will be."""
+    if classes:
+        sys.path.insert(0, "")
+        errors.print(f"importing: {', '.join(classes)}", soft_wrap=True)
 
 
 def say(heading: str, what: object, colour: str = "red") -> None:

@@ -14,7 +14,18 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from scalable_bandits.cli.messages import JSON, ON, console, errors, print_json, refusals, resume_command, say
+from scalable_bandits.cli.messages import (
+    CLASSES,
+    JSON,
+    ON,
+    console,
+    errors,
+    print_json,
+    refusals,
+    resume_command,
+    say,
+    say_imports,
+)
 from scalable_bandits.cli.studies import run_study
 from scalable_bandits.cli.tuning import terminated_like_interrupted
 from scalable_bandits.cli.tuning_output import plain_best, plain_failures, show_best, show_failures
@@ -111,6 +122,7 @@ def resume_run(
         str | None,
         typer.Option(metavar="NAME", help="Function that a `minimize` or `maximize` run evaluates, as module:name."),
     ] = None,
+    classes: CLASSES = None,
     recover: Annotated[
         bool,
         typer.Option(
@@ -136,6 +148,8 @@ def resume_run(
 
     if function is not None:
         sys.path.insert(0, "")  # modules in the working folder can be imported, as with `python -m`
+    own = classes or []
+    say_imports(own)
     with refusals():
         record = study_record(path)
     if record is not None:
@@ -143,25 +157,25 @@ def resume_run(
             with refusals():
                 for text in recover_runs(path):
                     say("note", text, "yellow")
-        _resume_study(path, record, function, on, out, json)
+        _resume_study(path, record, function, own, on, out, json)
         return
     with refusals():
         command = command_in(path)
     if command is not None:
         errors.print(f"running: {command}", soft_wrap=True)
     with (
-        refusals(again=resume_command(path, function)),
+        refusals(again=resume_command(path, function, own)),
         terminated_like_interrupted(),
         warnings.catch_warnings(record=True) as repairs,
     ):
         warnings.simplefilter("always", UserWarning)
         found = resume(
-            path, rounds=rounds, function=function, recover=recover, progress=errors.is_terminal, on=on,
+            path, rounds=rounds, function=function, classes=own, recover=recover, progress=errors.is_terminal, on=on,
             parallel=parallel,
         )  # fmt: skip
     for repair in repairs:
         say("note", repair.message, "yellow")
-    _show_resumed(path, found if isinstance(found, TuningResult) else None, json, resume_command(path, function))
+    _show_resumed(path, found if isinstance(found, TuningResult) else None, json, resume_command(path, function, own))
 
 
 def _show_resumed(path: str, found: TuningResult | None, json: bool, again: str) -> None:
@@ -183,8 +197,9 @@ def _show_resumed(path: str, found: TuningResult | None, json: bool, again: str)
 
 
 def _resume_study(
-    path: str, record: dict[str, Any], function: str | None, on: str | None, out: Path | None, json: bool
-) -> None:
+    path: str, record: dict[str, Any], function: str | None, classes: list[str], on: str | None, out: Path | None,
+    json: bool,
+) -> None:  # fmt: skip
     """Continue a study from the specification in its store: a named study, or the tables of a study file."""
     from scalable_bandits.runs.status import function_of
     from scalable_bandits.studies import Study
@@ -195,11 +210,11 @@ def _resume_study(
         if "specification" in record:
             sizes = {key: record[key] for key in ("replicates", "horizon", "seed", "title", "source") if record[key]}
             own = None if function is None else function_of(function)
-            study = Study.from_dict({**record["specification"], **sizes}, function=own)
+            study = Study.from_dict({**record["specification"], **sizes}, function=own, classes=classes)
         else:
             study = Study.load(record["study"])
     folder, options = Path(study.name) if out is None else out, {**options, "data": data, "on": on}
-    done = run_study(study, folder, path, options, function, json)
+    done = run_study(study, folder, path, options, function, json, classes=classes)
     if json:
         print_json(done)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,18 @@ import typer
 from rich import box
 from rich.table import Table
 
-from scalable_bandits.cli.messages import JSON, ON, console, errors, print_json, refusals, resume_command, say
+from scalable_bandits.cli.messages import (
+    CLASSES,
+    JSON,
+    ON,
+    console,
+    errors,
+    print_json,
+    refusals,
+    resume_command,
+    say,
+    say_imports,
+)
 
 if TYPE_CHECKING:
     from scalable_bandits.studies import Study
@@ -90,6 +102,7 @@ def run(
         ),
     ] = None,
     environment: Annotated[str | None, typer.Option(metavar="NAME", help=FUNCTION)] = None,
+    classes: CLASSES = None,
     json: JSON = False,
 ) -> None:
     """Run a study: print its table; save data, tables and figures."""
@@ -102,30 +115,34 @@ def run(
     with refusals():
         if (study is None) != every:
             raise ValueError("run: give either a study (a name or a file) or --all")
-        if every and (case or policy or store or environment):
-            raise ValueError("run: --case, --policy, --store and --environment cannot be combined with --all")
-        studies = [known for _, known in sorted(Study.registry.items())] if every else [_load(study, environment)]
+        if every and (case or policy or store or environment or classes):
+            raise ValueError("run: --case, --policy, --store, --environment and --class cannot be combined with --all")
+        studies = [known for _, known in sorted(Study.registry.items())]
+        studies = studies if every else [_load(study, environment, classes or ())]
     if every:
         _run_all(studies, Path("studies") if out is None else out, options, quick, json)
         return
     chosen = studies[0]
     folder = Path(chosen.name) if out is None else out
-    record = run_study(chosen, folder, store, _small(chosen, options, quick), environment, json)
+    small = _small(chosen, options, quick)
+    record = run_study(chosen, folder, store, small, environment, json, classes=classes or ())
     if json:
         print_json(record)
 
 
-def _load(name: str | None, function: str | None) -> Study:
-    """Load a study. Only a function named in the command is imported, never one named in a file."""
+def _load(name: str | None, function: str | None, classes: Sequence[str]) -> Study:
+    """Load a study. Only what the command names is imported, never what a file names."""
     from scalable_bandits.runs.status import function_of
     from scalable_bandits.studies import Study
 
-    if function is None:
-        return Study.load(str(name))
-    if not str(name).endswith(".toml"):
-        raise ValueError(f"--environment: got {function!r}; allowed: only together with a study file")
-    sys.path.insert(0, "")  # modules in the working folder can be imported, as with `python -m`
-    return Study.load(str(name), function=function_of(function))
+    for option, given in (("--environment", function), ("--class", [*classes] or None)):
+        if given is not None and not str(name).endswith(".toml"):
+            raise ValueError(f"{option}: got {given!r}; allowed: only together with a study file")
+    say_imports(classes)
+    if function is not None:
+        sys.path.insert(0, "")  # modules in the working folder can be imported, as with `python -m`
+    own = None if function is None else function_of(function)
+    return Study.load(str(name), function=own, classes=classes)
 
 
 def _small(study: Study, options: dict[str, Any], quick: bool) -> dict[str, Any]:
@@ -159,11 +176,11 @@ def _run_all(studies: list[Study], folder: Path, options: dict[str, Any], quick:
 
 def run_study(
     chosen: Study, folder: Path, store: str | None, options: dict[str, Any], function: str | None = None,
-    json: bool = False, skips: bool = False,
+    json: bool = False, skips: bool = False, classes: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Run a study, save and print its result, and return the record for --json.
 
-    `function` is the name of the user's function, which the command for resuming repeats. With `json` set nothing is
+    `function` and `classes` are names of the user's, which the command for resuming repeats. With `json` set nothing is
     printed; with `skips` set `DataMissing` passes.
     """
     from scalable_bandits.cli.study_output import published_table, record_of, regret_table
@@ -171,7 +188,7 @@ def run_study(
     from scalable_bandits.report.study_files import save
 
     store = chosen.store if store is None else store
-    again = None if store is None else resume_command(store, function)
+    again = None if store is None else resume_command(store, function, classes)
     with refusals(let=(DataMissing,) if skips else (), again=again):
         made = _make_folder(folder, store)
         started = time.perf_counter()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.runs.trajectory import Trajectory
+from scalable_bandits.specification import Specification, imported
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run, check_study
 from scalable_bandits.store.locations import COMMITTED
@@ -233,13 +233,7 @@ def function_of(name: str) -> Callable[[Any], float]:
     ValueError
         If there is no such function.
     """
-    module, _, inside = name.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in inside.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        checks.refuse("function", f"{name} ({error})", "module:name of a function that can be imported")
+    found: Callable[[Any], float] = imported("function", name, "a function")
     if not callable(found):
         checks.refuse("function", name, "module:name of a function")
     return found
@@ -272,6 +266,7 @@ def resume(
     *,
     rounds: int | None = None,
     function: str | None = None,
+    classes: Sequence[str] = (),
     recover: bool = False,
     takeover: bool = False,
     progress: bool | None = None,
@@ -289,6 +284,8 @@ def resume(
     function
         Module and name, "module:name", of the function that a `minimize` or `maximize` run evaluates. Nothing is
         imported without it. Not for a run that evaluates a `Command`, which the store has.
+    classes
+        Classes of the user's that the run is made of, each as "module:Class". No others are imported.
     recover, takeover
         Arguments of `ObservationStore.open`.
     progress
@@ -301,6 +298,8 @@ def resume(
     ValueError
         If the store alone cannot continue the run, since it was made by `record` or its specification has a function.
     """
+    for name in classes:
+        Specification.allow(name)
     if recover or takeover:
         with ObservationStore.open(place, "a", recover=recover, takeover=takeover):
             pass

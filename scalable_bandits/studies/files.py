@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from scalable_bandits import checks
-from scalable_bandits.specification import Specification, nearest, plain
+from scalable_bandits.specification import Specification, known_types, nearest, plain
 from scalable_bandits.studies.builders import ANALYSES, BUILDERS, ProblemsFromBuilder
 from scalable_bandits.studies.summary import Published
 from scalable_bandits.studies.tables import (
     COMMON_KEYS,
-    ENVIRONMENTS,
     SET_BY_STUDY,
     ProblemsFromTables,
     arguments_of,
+    environment_kinds,
     policy_kinds,
 )
 
@@ -79,7 +79,9 @@ def _without_none(value: Any) -> Any:
     return [_without_none(part) for part in value] if isinstance(value, list) else value
 
 
-def study_arguments(specification: Mapping[str, Any], function: Callable[[Any], float] | None = None) -> dict[str, Any]:
+def study_arguments(
+    specification: Mapping[str, Any], function: Callable[[Any], float] | None = None, classes: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the arguments of `Study` for the tables of a study file.
 
     Parameters
@@ -88,6 +90,8 @@ def study_arguments(specification: Mapping[str, Any], function: Callable[[Any], 
         Tables of the file.
     function
         User's function, for environments of type FunctionEnvironment.
+    classes
+        User's classes, each as "module:Class", which are imported.
 
     Raises
     ------
@@ -97,7 +101,12 @@ def study_arguments(specification: Mapping[str, Any], function: Callable[[Any], 
     _check_top(specification)
     names = {*TEXT, *NUMBERS, "timed"} - {"builder", "analysis"}
     given = {key: value for key, value in specification.items() if key in names}
-    found = _from_builder(specification) if "builder" in specification else _from_tables(specification, function)
+    for name in classes:
+        Specification.allow(name)
+    if "builder" in specification:
+        found = _from_builder(specification)
+    else:
+        found = _from_tables(specification, function, tuple(classes))
     if "cover" in given and found["labels"] is not None and given["cover"] not in found["labels"]:
         checks.refuse("cover", given["cover"], nearest(given["cover"], found["labels"]))
     result = {**given, **found}
@@ -149,7 +158,9 @@ def _from_builder(specification: Mapping[str, Any]) -> dict[str, Any]:
     return {"cases": tuple(cases), "build": build, "labels": labels, "needs_data": builder.needs_data}
 
 
-def _from_tables(specification: Mapping[str, Any], function: Callable[[Any], float] | None) -> dict[str, Any]:
+def _from_tables(
+    specification: Mapping[str, Any], function: Callable[[Any], float] | None, classes: tuple[str, ...]
+) -> dict[str, Any]:
     for key in ("cases", "parameters"):
         if key in specification:
             checks.refuse(key, specification[key], "no such key without a builder; [environments] names the cases")
@@ -165,7 +176,7 @@ def _from_tables(specification: Mapping[str, Any], function: Callable[[Any], flo
         _check_environment(f"environments.{case}", environments[case])
     for label, table in specification["policies"].items():
         _check_table(f"policies.{label}", table)
-        kind = _check_name(f"policies.{label}.type", table.get("type"), policy_kinds())
+        kind = _check_type(f"policies.{label}.type", table.get("type"), policy_kinds())
         _check_keys(f"key of policies.{label}", table, ["type", *_arguments(kind)])
         _check_values(f"policies.{label}", table)
     kinds = {table["type"] for table in specification["policies"].values()}
@@ -174,7 +185,7 @@ def _from_tables(specification: Mapping[str, Any], function: Callable[[Any], flo
     for case, table in environments.items():
         _check_keys(f"key of environments.{case}.arguments", table.get("arguments", {}), common)
     _check_values("shared.policies", shared["policies"])
-    build = ProblemsFromTables(environments, dict(specification["policies"]), shared["policies"], function)
+    build = ProblemsFromTables(environments, dict(specification["policies"]), shared["policies"], function, classes)
     return {"cases": tuple(environments), "build": build, "labels": list(specification["policies"])}
 
 
@@ -183,8 +194,9 @@ def _arguments(kind: str) -> list[str]:
 
 
 def _check_environment(name: str, table: Mapping[str, Any]) -> None:
-    kind = _check_name(f"{name}.type", table.get("type"), ENVIRONMENTS)
-    _check_keys(f"key of {name}", table, [*COMMON_KEYS, *arguments_of(ENVIRONMENTS[kind])])
+    known = environment_kinds()
+    kind = _check_type(f"{name}.type", table.get("type"), known)
+    _check_keys(f"key of {name}", table, [*COMMON_KEYS, *arguments_of(known[kind])])
     _check_values(name, {key: value for key, value in table.items() if key != "noise"})
     noise = table.get("noise")
     if noise is not None and not (isinstance(noise, Mapping) and set(noise) <= {"share_of_range"} and noise):
@@ -197,7 +209,7 @@ def _check_values(name: str, table: Mapping[str, Any]) -> None:
         inside = f"{name}.{key}"
         if not isinstance(value, Mapping) or "type" not in value:
             continue
-        if value["type"] in ENVIRONMENTS:
+        if value["type"] in environment_kinds():
             _check_environment(inside, value)
         elif value["type"] == "RandomPoints":
             _check_keys(f"key of {inside}", value, ("type", "count", "bounds"))
@@ -231,4 +243,10 @@ def _check_keys(name: str, given: Mapping[str, Any], known: Iterable[str]) -> No
 def _check_name(name: str, value: Any, known: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in known:
         checks.refuse(name, value, nearest(str(value), known))
+    return value
+
+
+def _check_type(name: str, value: Any, known: Iterable[str]) -> str:
+    if not isinstance(value, str) or value not in known:
+        checks.refuse(name, value, known_types(value, known))
     return value

@@ -104,7 +104,9 @@ class Study:
         return self
 
     @classmethod
-    def load(cls, name: str | Path, *, function: Callable[[Any], float] | None = None) -> Study:
+    def load(
+        cls, name: str | Path, *, function: Callable[[Any], float] | None = None, classes: Sequence[str] = ()
+    ) -> Study:
         """Return the study of a name, or read a study file (TOML).
 
         Parameters
@@ -113,6 +115,9 @@ class Study:
             Name of a study, or path of a study file: a `Path`, or text that ends in ".toml".
         function
             Function that environments of the type FunctionEnvironment evaluate; a study file cannot contain code.
+        classes
+            Policies, environments, kernels and spaces of the user's that the file has, each as "module:Class". They
+            are imported, and nothing else that a file names is.
 
         Raises
         ------
@@ -123,13 +128,15 @@ class Study:
             key).
         """
         if isinstance(name, Path) or name.endswith(".toml"):
-            return cls.from_dict(files.read(name), function=function)
+            return cls.from_dict(files.read(name), function=function, classes=classes)
         if name not in cls.registry:
             checks.refuse("study", name, f"{nearest(name, cls.registry)}; or a file NAME.toml")
         return cls.registry[name]
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], *, function: Callable[[Any], float] | None = None) -> Study:
+    def from_dict(
+        cls, data: Mapping[str, Any], *, function: Callable[[Any], float] | None = None, classes: Sequence[str] = ()
+    ) -> Study:
         """Make a study from the tables of a study file; kernels, spaces and noises in them may be objects.
 
         Parameters
@@ -138,6 +145,8 @@ class Study:
             Tables of the study file, as dicts.
         function
             Function that environments of the type FunctionEnvironment evaluate.
+        classes
+            Classes of the user's, as in `load`.
 
         Raises
         ------
@@ -157,7 +166,7 @@ class Study:
         >>> study.run(horizon=5).sizes["policy"]
         2
         """
-        return cls(**files.study_arguments(files.plain_tables(data), function))
+        return cls(**files.study_arguments(files.plain_tables(data), function, classes))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables from which `from_dict` makes this study; ValueError if it was made in Python."""

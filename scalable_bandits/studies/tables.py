@@ -62,8 +62,14 @@ SET_BY_STUDY = ("space", "seed")  # arguments of a policy that no table may set
 COMMON_KEYS = ("type", "kernel", "arguments")  # keys that the table of every environment may have
 
 
+def environment_kinds() -> dict[str, Callable[..., Environment]]:
+    """Return the environments of this package by name, and those of the user's that were allowed."""
+    allowed = {name: kind for name, kind in Specification._registry.items() if ":" in name}
+    return {**ENVIRONMENTS, **{name: kind for name, kind in allowed.items() if issubclass(kind, Environment)}}
+
+
 def policy_kinds() -> dict[str, type[Policy]]:
-    """Return the policies of this package by name."""
+    """Return the policies of this package by name, and those of the user's that were allowed."""
     kinds = Specification._registry.items()
     return {name: kind for name, kind in kinds if issubclass(kind, Policy) and not inspect.isabstract(kind)}
 
@@ -94,14 +100,19 @@ class ProblemsFromTables:
         Arguments passed to every policy that has them.
     function
         User's function, for environments of type FunctionEnvironment.
+    classes
+        User's classes in the tables, each as "module:Class".
     """
 
     environments: dict[str, dict[str, Any]]
     policies: dict[str, dict[str, Any]]
     shared: dict[str, Any]
     function: Callable[[Any], float] | None = None
+    classes: tuple[str, ...] = ()
 
     def __call__(self, replicate: Replicate) -> Problem:
+        for name in self.classes:  # this may be a worker
+            Specification.allow(name)
         table = self.environments[replicate.case]
         derived = _prefix_errors(f"environments.{replicate.case}", self._environment, table, replicate)
         policies: dict[str, Policy] = {}
@@ -194,7 +205,7 @@ def _noise_variance(noise: Any) -> float | None:
 
 def _make_environment(table: Mapping[str, Any], replicate: Replicate, function: Any = None) -> Environment:
     """Make an environment from its table, with the replicate's seed."""
-    make = ENVIRONMENTS[table["type"]]
+    make = environment_kinds()[table["type"]]
     taken = inspect.signature(make).parameters
     left_out = {*COMMON_KEYS} - {"kernel"} if "kernel" in taken else COMMON_KEYS
     arguments = {key: _make_value(value, replicate) for key, value in table.items() if key not in left_out}
@@ -211,7 +222,7 @@ def _make_value(value: Any, replicate: Replicate) -> Any:
     """Make an argument of an environment: replace a table by the object that it describes."""
     if not isinstance(value, Mapping) or "type" not in value:
         return value
-    if value["type"] in ENVIRONMENTS:
+    if value["type"] in environment_kinds():
         return _make_environment(value, replicate)
     if value["type"] == "RandomPoints":
         return random_points(replicate.seed, **{key: part for key, part in value.items() if key != "type"})
