@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -32,11 +32,13 @@ JSON = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for 
 
 
 @contextmanager
-def refusals(let: tuple[type[Exception], ...] = (), again: str | None = None) -> Iterator[None]:
+def refusals(
+    let: tuple[type[Exception], ...] = (), again: str | None = None, kept: Callable[[], str] | None = None
+) -> Iterator[None]:
     """Print errors as one line without a traceback and exit: code 2 for refused input, code 1 for failed work.
 
-    Exceptions of the types in `let` pass. `again` is the command that continues the work; it is printed when the work
-    is interrupted.
+    Exceptions of the types in `let` pass. `again` is the command that continues the work, and `kept` tells what was
+    kept of it; they are printed when the work is interrupted.
     """
     through: tuple[type[Exception], ...] = (typer.Exit, *let)  # typer.Exit is a RuntimeError, too
     try:
@@ -44,9 +46,10 @@ def refusals(let: tuple[type[Exception], ...] = (), again: str | None = None) ->
     except through:
         raise
     except KeyboardInterrupt:
-        if again is None:
+        if again is None and kept is None:
             raise
-        errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
+        parts = ["interrupted", "" if kept is None else kept(), "" if again is None else f"continue with: {again}"]
+        errors.print("; ".join(filter(None, parts)), soft_wrap=True)
         raise typer.Exit(130) from None
     except Exception as error:
         from scalable_bandits.store import StoreError

@@ -80,6 +80,21 @@ def show_status(
     console.print(table)
     if len(found) == 1 and found[0].x is not None:
         console.print(Text(f"best y at {point_text(found[0].x)}"), soft_wrap=True)
+    _say_how_to_go_on(path)
+
+
+def _say_how_to_go_on(path: str) -> None:
+    """Say how many runs of a study are complete, and how it is continued if some are not."""
+    from scalable_bandits.runs.status import study_progress
+    from scalable_bandits.store.studies import study_record
+
+    with refusals():
+        record = study_record(path)
+        complete, runs = study_progress(path)
+    if record is None or complete == runs:
+        return
+    again = f"continue with: {resume_command(path)}" if _from_file(record) else _again(record)
+    console.print(f"{complete} of {runs} runs are complete; {again}", soft_wrap=True)
 
 
 def check_store(
@@ -211,12 +226,27 @@ def _resume_study(
             sizes = {key: record[key] for key in ("replicates", "horizon", "seed", "title", "source") if record[key]}
             own = None if function is None else function_of(function)
             study = Study.from_dict({**record["specification"], **sizes}, function=own, classes=classes)
-        else:
+        elif _from_file(record):
             study = Study.load(record["study"])
+        else:
+            raise ValueError(f"store: {path} has the study {record['study']!r}, made in Python: {_again(record)}")
     folder, options = Path(study.name) if out is None else out, {**options, "data": data, "on": on}
     done = run_study(study, folder, path, options, function, json, classes=classes)
     if json:
         print_json(done)
+
+
+def _from_file(record: dict[str, Any]) -> bool:
+    """Return whether a study can be made again from its record or its name."""
+    from scalable_bandits.studies import Study
+
+    return "specification" in record or record["study"] in Study.registry
+
+
+def _again(record: dict[str, Any]) -> str:
+    """Return how to continue a study that was made in Python."""
+    where = f" (the one that has {record['build']})" if "build" in record else ""
+    return f"to continue it, run your script again{where}"
 
 
 def write_page(

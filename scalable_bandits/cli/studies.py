@@ -189,7 +189,7 @@ def run_study(
 
     store = chosen.store if store is None else store
     again = None if store is None else resume_command(store, function, classes)
-    with refusals(let=(DataMissing,) if skips else (), again=again):
+    with refusals(let=(DataMissing,) if skips else (), again=again, kept=lambda: _kept(store)):
         made = _make_folder(folder, store)
         started = time.perf_counter()
         try:
@@ -207,6 +207,16 @@ def run_study(
             console.print(published_table(chosen.published(result)))
         console.print(f"{seconds:.1f} s. Saved: {', '.join(files)}", soft_wrap=True)
     return {**record_of(chosen, result), "seconds": seconds, "files": files}
+
+
+def _kept(store: str | None) -> str:
+    """Return what is kept of a study that was interrupted."""
+    if store is None:
+        return "nothing was kept: with --store FOLDER every run is"
+    from scalable_bandits.runs.status import study_progress
+
+    complete, runs = study_progress(store)
+    return f"{complete} of {runs} runs are complete, and the others are kept as far as they got"
 
 
 def _make_folder(folder: Path, store: str | None) -> bool:

@@ -100,6 +100,18 @@ class Task:
     where: str = ""  # worker on which it started
 
 
+def _has_dashboard(client: Client) -> bool:
+    """Return whether the scheduler shows a dashboard: its address exists without one, too."""
+
+    def has_pages(dask_scheduler: Any) -> bool:  # sent as code: the scheduler may not have this package
+        return bool(dask_scheduler.http_application.applications)
+
+    try:
+        return bool(client.run_on_scheduler(has_pages))
+    except Exception:  # of a scheduler that runs no functions, or has another way to show pages
+        return False
+
+
 class Workers(Execution):
     """Executor of tasks on the workers of a client's cluster.
 
@@ -122,7 +134,7 @@ class Workers(Execution):
         self._count()
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         self.ends_calls = all(worker.get("nanny") for worker in workers)
-        with suppress(KeyError):  # of a scheduler without a dashboard
+        if _has_dashboard(client):
             self.dashboard = client.dashboard_link or ""
         try:
             pickled = cloudpickle.dumps(function)

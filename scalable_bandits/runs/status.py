@@ -25,7 +25,7 @@ from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run, check_study
 from scalable_bandits.store.locations import COMMITTED
 from scalable_bandits.store.resolve import locate
-from scalable_bandits.store.studies import study_record
+from scalable_bandits.store.studies import StudyStore, study_record
 
 _ASIDE = re.compile(r"\.(damaged|earlier|recovering|upgrading)\d*$")  # names of files set aside
 
@@ -114,6 +114,23 @@ def status(place: Any) -> Status:
         state, run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures),
         _best_point(run, smallest if minimizes(run) else largest),
     )  # fmt: skip
+
+
+def study_progress(place: Any) -> tuple[int, int]:
+    """Return how many runs of the study in a place are complete, and how many it has.
+
+    Parameters
+    ----------
+    place
+        Folder or URL of the study.
+    """
+    record = study_record(place)
+    if record is None:
+        return 0, 0
+    runs = len(record["cases"]) * len(record["policies"]) * record["replicates"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # `check` and the next `run` say what is damaged
+        return runs - len(StudyStore(place, record).missing(record["horizon"])), runs
 
 
 def minimizes(run: StoredRun) -> bool:

@@ -14,7 +14,9 @@ from scalable_bandits.specification import differences
 
 LISTS = ("cases", "policies")
 TABLES, FOLDERS, SHOWN = "specification", "folders", "shown"  # keys of a study's record; the first: its study file
-FREE = ("version", "python", "data", "title", "source", "replicates", "horizon", FOLDERS, SHOWN)  # may differ
+BUILD = "build"  # name of the function of a study that was made in Python
+# Keys that may differ.
+FREE = ("version", "python", "data", "title", "source", "replicates", "horizon", BUILD, FOLDERS, SHOWN)
 TABLE_OF = {"cases": "environments", "policies": "policies"}  # tables of a study file by list
 
 
@@ -53,7 +55,7 @@ def grown(stored: Mapping[str, Any], given: Mapping[str, Any], order: Mapping[st
         Order of cases and policies, some of which neither record may have.
     """
     found = {**stored, **{key: max(stored[key], given[key]) for key in ("replicates", "horizon")}}
-    found |= {key: given[key] for key in ("title", "source")}
+    found |= {key: given[key] for key in ("title", "source", BUILD) if key in given}
     folders, shown = {}, {}
     for name in LISTS:
         found[name] = [*stored[name], *(label for label in given[name] if label not in stored[name])]

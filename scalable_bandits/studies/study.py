@@ -17,7 +17,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.progress import progress_bar
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.specification import differences, nearest, specify
+from scalable_bandits.specification import differences, function_name, nearest, specify
 from scalable_bandits.store.studies import StudyInMemory, StudyStore, study_record
 from scalable_bandits.studies import files
 from scalable_bandits.studies.runs import Player, Problem, Replicate, RunSummary, StudyIncomplete, Task, play_all
@@ -365,11 +365,14 @@ class Study:
         """Return the attributes of the study's dataset."""
         from scalable_bandits import __version__
 
+        made: dict[str, Any] = {"specification": self.decisive()}
+        if self.specification is None:
+            made = {"build": function_name(self.build)}
         return {
             "study": self.name, "title": self.title, "source": self.source, "unit": self.unit, "seed": seed,
             "measure": self.measure, "version": __version__, "python": platform.python_version(),
             "timed": self.timed, **({} if self.family is None else {"family": self.family}),
-            **({} if self.specification is None else {"specification": self.decisive()}),
+            **made,
         }  # fmt: skip
 
 

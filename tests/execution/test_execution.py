@@ -20,6 +20,7 @@ import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, connect, executing, recipes
 from scalable_bandits.execution.clusters import await_worker
 from scalable_bandits.execution.connect import _given
+from scalable_bandits.execution.workers import Workers
 
 CLUSTER = ROOT / "cluster"
 MANIFEST = CLUSTER / "kubernetes" / "daskcluster.yaml"
@@ -166,6 +167,23 @@ class TestValues:
                 await_worker(own, 1.0)
             assert 1.0 <= time.monotonic() - began < 20
             until(lambda: not cluster.scheduler.tasks)
+
+    def test_a_dashboard_is_named_where_there_is_one(self):
+        """A scheduler without bokeh, or without a dashboard, has an address for one all the same."""
+        from distributed import Client, LocalCluster
+
+        with (
+            LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
+            pages = cluster.scheduler.http_application.applications
+            own = list(pages)
+            pages.clear()
+            assert client.dashboard_link
+            assert Workers(client, sum, "one").dashboard == ""
+            pages.append(object())
+            assert Workers(client, sum, "two").dashboard == client.dashboard_link
+            pages[:] = own
 
     def test_an_asynchronous_client(self):
         class Other:

@@ -258,3 +258,58 @@ def test_by_the_command(tmp_path: Path) -> None:
     (place / "smooth" / "ucb" / "0001").rename(tmp_path / "lost")
     command("resume", place, "--out", tmp_path / "c")
     xarray.testing.assert_identical(Study.open(place).load(), whole)
+
+
+# ---- what is said of a study that is not complete
+
+
+def command(*arguments: Any) -> Any:
+    return CliRunner(env={"COLUMNS": "140"}).invoke(app, [str(argument) for argument in arguments])
+
+
+def test_status_says_how_to_go_on(tmp_path: Path) -> None:
+    study().run(store=tmp_path / "file", policies=["random"])
+    said = "runs are complete"
+    assert said not in command("status", tmp_path / "file").stdout
+    (tmp_path / "file" / "rough" / "random" / "0001").rename(tmp_path / "lost")
+    shown = command("status", tmp_path / "file")
+    assert f"5 of 6 {said}; continue with: scalable-bandits resume {tmp_path / 'file'}" in shown.stdout
+    assert command("status", tmp_path / "file" / "rough").exit_code == 0  # a part of a study
+
+
+def test_a_study_made_in_python_is_continued_by_its_script(tmp_path: Path) -> None:
+    made = Study("mine", ("one",), build, 10, 2)
+    made.run(store=tmp_path / "runs")
+    (tmp_path / "runs" / "one" / "ucb" / "0001").rename(tmp_path / "lost")
+    again = f"to continue it, run your script again (the one that has {build.__module__}:build)"
+    assert f"3 of 4 runs are complete; {again}" in command("status", tmp_path / "runs").stdout
+    refused = command("resume", tmp_path / "runs")
+    assert refused.exit_code == 2
+    assert f"has the study 'mine', made in Python: {again}" in refused.stderr
+    made.run(store=tmp_path / "runs")
+    assert "of 4 runs" not in command("status", tmp_path / "runs").stdout
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_interrupted(stored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line: what is kept, and how to go on."""
+    runs = sys.modules["scalable_bandits.studies.runs"]
+    simulate, count = runs.simulate, []
+
+    def interrupted(*given: Any, **options: Any) -> Any:
+        count.append(1)
+        if len(count) == 5:
+            raise KeyboardInterrupt
+        return simulate(*given, **options)
+
+    monkeypatch.setattr(runs, "simulate", interrupted)
+    file, place = tmp_path / "growing.toml", tmp_path / "runs"
+    file.write_text(text(FILE))
+    done = command("run", file, "--out", tmp_path / "out", *(["--store", place] if stored else []))
+    assert done.exit_code == 130
+    lines = done.stderr.strip().splitlines()
+    if stored:
+        kept = "4 of 18 runs are complete, and the others are kept as far as they got"
+        assert lines == [f"interrupted; {kept}; continue with: scalable-bandits resume {place}"]
+    else:
+        assert lines == ["interrupted; nothing was kept: with --store FOLDER every run is"]
