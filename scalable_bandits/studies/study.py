@@ -313,13 +313,13 @@ class Study:
         if stored is None or stored["horizon"] >= record["horizon"]:
             return
         lines: list[str] = []
-        for case in (case for case in record["cases"] if case in stored["cases"]):
+        for case in (case for case in self.cases if case in stored["cases"]):
             short, long = (
                 self.build(self.replicate(case, 0, rounds, record["seed"], record["data"]))
                 for rounds in (stored["horizon"], record["horizon"])
             )
             pairs: dict[str, tuple[Any, Any]] = {f"{case}, environment": (short.environment, long.environment)}
-            labels = [label for label in record["policies"] if label in stored["policies"]]
+            labels = [label for label in short.policies if label in stored["policies"]]
             pairs |= {f"{case}, {label}": (short.policies[label], long.policies[label]) for label in labels}
             for name, pair in pairs.items():
                 one, other = (specify({name: each})[0][name] for each in pair)
