@@ -59,17 +59,16 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-LARGEST_INTEGER = 2**63 - 1
+LARGEST_INTEGER = 2**63 - 1  # of 64 bits
 
 
-def integer(name: str, value: Any, minimum: int) -> int:
-    """Check a Python or numpy integer (not a bool) of 64 bits and its lower bound, and return it as an int."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
-    if whole and value > LARGEST_INTEGER:
-        refuse(name, value, f"an integer of 64 bits, at most {LARGEST_INTEGER}")
-    if not whole or value < minimum:
+def integer(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
+    """Check a Python or numpy integer (not a bool) and its bounds, and return it as an int."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < minimum:
         allowed = {0: "a non-negative integer", 1: "a positive integer"}
         refuse(name, value, allowed.get(minimum, f"an integer, at least {minimum}"))
+    if maximum is not None and value > maximum:
+        refuse(name, value, f"an integer, at most {maximum}")
     return int(value)
 
 

@@ -83,7 +83,7 @@ def simulate(
     >>> bool(run.regret[-1] < run.regret[0])
     True
     """
-    horizon, keep = checks.integer("horizon", horizon, 1), checked(keep)
+    horizon, keep = checks.integer("horizon", horizon, 1, checks.LARGEST_INTEGER), checked(keep)
     _check(policy, environment, available)
     play = Play(policy, environment, available)
     with play.interrupts:
