@@ -309,21 +309,29 @@ def ip(*arguments):
     subprocess.run(["ip", *arguments], check=True, capture_output=True)
 
 
+def unused_network():
+    """Return the first two numbers of addresses that nothing here has, not even what a killed run has left."""
+    taken = subprocess.run(["ip", "-4", "addr"], check=True, capture_output=True, text=True).stdout
+    numbers = (64 + (os.getpid() + more) % 64 for more in range(64))
+    return next(f"10.{number}" for number in numbers if f"inet 10.{number}." not in taken)
+
+
 @pytest.fixture
-def namespaces():
-    """Make two networks, each joined to this one by a pair of interfaces; yield their names."""
+def networks():
+    """Make two networks, each joined to this one by a pair of interfaces; yield the first two numbers and the names."""
     names = [f"sb{os.getpid() % 10_000}{side}" for side in "ab"]
     try:
+        net = unused_network()
         for number, name in enumerate(names):
             ip("netns", "add", name)
             ip("link", "add", f"{name}h", "type", "veth", "peer", "name", f"{name}w", "netns", name)
-            ip("addr", "add", f"10.77.{number}.1/24", "dev", f"{name}h")
+            ip("addr", "add", f"{net}.{number}.1/24", "dev", f"{name}h")
             ip("link", "set", f"{name}h", "up")
-            ip("-n", name, "addr", "add", f"10.77.{number}.2/24", "dev", f"{name}w")
+            ip("-n", name, "addr", "add", f"{net}.{number}.2/24", "dev", f"{name}w")
             for device in ("lo", f"{name}w"):
                 ip("-n", name, "link", "set", device, "up")
-            ip("-n", name, "route", "add", "default", "via", f"10.77.{number}.1")
-        yield names
+            ip("-n", name, "route", "add", "default", "via", f"{net}.{number}.1")
+        yield net, names
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"no network namespaces here: {error}")
     finally:
@@ -333,12 +341,13 @@ def namespaces():
 
 
 @pytest.mark.slow
-def test_other_networks(namespaces, messages, tmp_path):
+def test_other_networks(networks, messages, tmp_path):
     """Workers in networks of their own: the numbers of one process, also when one of them is cut off for good."""
     environment = {
         **os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s",
         "PYTHONPATH": PYTHONPATH,
     }  # fmt: skip
+    net, namespaces = networks
     port, processes = free_port(), []
 
     def start(*command):
@@ -346,12 +355,12 @@ def test_other_networks(namespaces, messages, tmp_path):
             processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
 
     python = (sys.executable, "-m")
-    start(*python, "distributed.cli.dask_scheduler", "--host", "10.77.0.1", "--port", str(port), "--no-dashboard",
+    start(*python, "distributed.cli.dask_scheduler", "--host", f"{net}.0.1", "--port", str(port), "--no-dashboard",
           "--dashboard-address", "127.0.0.1:0")  # fmt: skip
-    address = f"tcp://10.77.0.1:{port}"
+    address = f"tcp://{net}.0.1:{port}"
     for number, name in enumerate(namespaces):
         start("ip", "netns", "exec", name, *python, "distributed.cli.dask_worker", address, "--nthreads", "1",
-              "--no-nanny", "--no-dashboard", "--host", f"10.77.{number}.2")  # fmt: skip
+              "--no-nanny", "--no-dashboard", "--host", f"{net}.{number}.2")  # fmt: skip
     try:
         with (
             dask.config.set({"distributed.comm.timeouts.tcp": "12s", "distributed.comm.timeouts.connect": "3s"}),
@@ -364,7 +373,7 @@ def test_other_networks(namespaces, messages, tmp_path):
                     assert len(set(messages.homes().values())) == 2
                     ip("link", "set", f"{namespaces[1]}h", "down")
                 found += play(policy, function_, t)
-            assert all("//10.77.0.2:" in worker for worker in messages.homes().values())
+            assert all(f"//{net}.0.2:" in worker for worker in messages.homes().values())
             policy.close()
     finally:
         for process in processes:

@@ -207,7 +207,9 @@ class TestFailures:
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
         assert process.returncode == 130, said
-        assert "interrupted; continue with: scalable-bandits resume study" in said
+        assert (
+            "of 32 runs are complete, and the others are kept as far as they got; continue with: scalable-ban" in said
+        )
         assert "Traceback" not in said
         assert len(started) >= 3
         assert not psutil.wait_procs(started, timeout=10)[1]
