@@ -1,5 +1,6 @@
 """Numbers from runs and studies: means, differences, exponents, coverage, importance of parameters, time per round."""
 
+from scalable_bandits.analysis.curves import Curve, case_of, curves, finished, horizons_of, policies_of
 from scalable_bandits.analysis.diagnostics import (
     NORMAL,
     Coverage,
@@ -11,48 +12,40 @@ from scalable_bandits.analysis.diagnostics import (
     plays_over_rounds,
     time_rounds,
 )
+from scalable_bandits.analysis.exponents import DECADE, LEVEL, Exponent, Power, exponent, exponents
 from scalable_bandits.analysis.importance import Importance, importance
 from scalable_bandits.analysis.slices import Slice, slices
-from scalable_bandits.analysis.tables import (
-    DECADE,
-    LEVEL,
-    Difference,
-    Exponent,
-    Mean,
-    Spread,
-    case_of,
-    differences,
-    exponent,
-    exponents,
-    finished,
-    means,
-    spread,
-)
+from scalable_bandits.analysis.tables import Difference, Mean, Spread, differences, means, spread
 
 __all__ = [
     "DECADE",
     "LEVEL",
     "NORMAL",
     "Coverage",
+    "Curve",
     "Difference",
     "Exponent",
     "Importance",
     "Mean",
+    "Power",
     "Slice",
     "Spread",
     "Times",
     "case_of",
     "coverage",
+    "curves",
     "differences",
     "exponent",
     "exponents",
     "finished",
+    "horizons_of",
     "importance",
     "index_of",
     "indexed",
     "lattice",
     "means",
     "plays_over_rounds",
+    "policies_of",
     "slices",
     "spread",
     "time_rounds",

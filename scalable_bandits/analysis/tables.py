@@ -1,4 +1,4 @@
-"""Numbers from a study: means, paired differences, exponents of growth."""
+"""Numbers from a study: means and paired differences."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scalable_bandits import checks
+from scalable_bandits.analysis.curves import horizons_of, policies_of, totals
+from scalable_bandits.analysis.exponents import LEVEL
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces import Indices
 
 if TYPE_CHECKING:
     import xarray
 
-LEVEL = 0.95  # confidence level of the intervals
-DECADE = 10  # exponents are fitted to the rounds from T / DECADE on
-
 
 class Mean(NamedTuple):
-    """Regret of a policy in one case, over its finished runs, in units of y."""
+    """Regret of a policy in one case up to a horizon, over its finished runs, in units of y."""
 
     case: str
-    policy: str
+    policy: str  # without its horizon, if it is played at several
+    horizon: int  # number of rounds
     runs: int  # number of finished runs
     regret: float  # mean cumulative regret
     standard_error: float  # of that mean; NaN for one run
@@ -37,6 +36,7 @@ class Difference(NamedTuple):
 
     case: str
     policy: str
+    horizon: int  # number of rounds
     against: str  # label of the other policy
     runs: int  # number of replicates finished by both
     difference: float  # mean; positive if the policy has more regret than `against`
@@ -44,16 +44,6 @@ class Difference(NamedTuple):
     low: float  # lower end of the confidence interval of the mean (Student's t)
     high: float  # its upper end
     wins: float  # share of the replicates with less regret than `against`
-
-
-class Exponent(NamedTuple):
-    """Exponent b of a fit R_t ~ t^b to cumulative regret over the last decade of rounds."""
-
-    case: str
-    policy: str
-    runs: int  # number of finished runs, which are fitted
-    exponent: float  # mean exponent of the runs
-    standard_error: float  # of that mean; NaN for one run
 
 
 class Spread(NamedTuple):
@@ -106,50 +96,8 @@ def _numbers(found: Spread) -> tuple[float, float, float, float]:
     return float(found.mean), float(found.standard_error), float(found.low), float(found.high)
 
 
-def case_of(result: xarray.Dataset, case: str | None) -> str:
-    """Return the name of a study's case; the name may be omitted if the study has one case.
-
-    Parameters
-    ----------
-    result
-        Result of `Study.run` or `Study.open`.
-    case
-        Name of the case, or None.
-
-    Raises
-    ------
-    ValueError
-        If the case is unknown, or omitted although the study has several.
-    """
-    cases = [str(name) for name in result["case"].values]
-    if case is None and len(cases) == 1:
-        return cases[0]
-    if case is None or case not in cases:
-        checks.refuse("case", case, f"one of {', '.join(cases)}")
-    return case
-
-
-def finished(result: xarray.Dataset, case: str, policy: str) -> Floats:
-    """Return the regret of a policy's finished runs of one case.
-
-    Parameters
-    ----------
-    result
-        Result of `Study.run` or `Study.open`.
-    case, policy
-        Name of the case and label of the policy.
-
-    Returns
-    -------
-    ndarray
-        Regret (runs, rounds), in units of y.
-    """
-    regret = result["regret"].sel(case=case, policy=policy).transpose("replicate", "round").values
-    return regret[np.isfinite(regret).all(axis=1)]
-
-
 def means(result: xarray.Dataset, level: float = LEVEL) -> list[Mean]:
-    """Return the mean regrets of a study, best policy first in each case, policies without finished runs last.
+    """Return the mean regrets of a study at each horizon, best policy first, policies without finished runs last.
 
     Parameters
     ----------
@@ -163,24 +111,43 @@ def means(result: xarray.Dataset, level: float = LEVEL) -> list[Mean]:
     ValueError
         If the level is not between 0 and 1.
     """
-    rows = []
-    for case in map(str, result["case"].values):
-        uniform = result["uniform_regret"].sel(case=case).values
-        uniform = uniform[np.isfinite(uniform)]
-        of_uniform = float(uniform.mean()) if len(uniform) else 0.0
-        found = []
-        for policy in map(str, result["policy"].values):
-            regret = finished(result, case, policy)
-            if not len(regret):
-                found.append(Mean(case, policy, 0, *_numbers(Spread(*[np.nan] * 4)), *(np.nan,) * 3))
-                continue
-            total, rounds = spread(regret.sum(axis=1), level), regret.shape[1]
-            average = float(total.mean) / rounds
-            tail = float(regret[:, -max(1, rounds // 10) :].mean())
-            fraction = average / of_uniform if of_uniform else float("nan")
-            found.append(Mean(case, policy, len(regret), *_numbers(total), average, tail, fraction))
-        rows += sorted(found, key=lambda row: (np.isnan(row.regret), row.regret))
-    return rows
+    return [
+        row
+        for case in map(str, result["case"].values)
+        for horizon in horizons_of(result)
+        for row in _means(result, case, horizon, level)
+    ]
+
+
+def _means(result: xarray.Dataset, case: str, horizon: int, level: float) -> list[Mean]:
+    """Return the mean regrets of one case at a horizon, best policy first."""
+    uniform = result["uniform_regret"].sel(case=case).values
+    uniform = uniform[np.isfinite(uniform)]
+    of_uniform = float(uniform.mean()) if len(uniform) else 0.0
+    found = []
+    for policy, label in _played(result, horizon).items():
+        rounds, regret = totals(result, case, label, horizon)
+        regret = regret[np.isfinite(regret).all(axis=1)] if rounds[-1:] == horizon else regret[:0]
+        if not len(regret):
+            found.append(Mean(case, policy, horizon, 0, *_numbers(Spread(*[np.nan] * 4)), *(np.nan,) * 3))
+            continue
+        total = spread(regret[:, -1], level)
+        average = float(total.mean) / horizon
+        before = int(np.searchsorted(rounds, horizon - max(1, horizon // 10), "right"))  # rounds before the last tenth
+        start, earlier = (int(rounds[before - 1]), regret[:, before - 1]) if before else (0, np.zeros(len(regret)))
+        tail = float((regret[:, -1] - earlier).mean()) / (horizon - start)
+        fraction = average / of_uniform if of_uniform else float("nan")
+        found.append(Mean(case, policy, horizon, len(regret), *_numbers(total), average, tail, fraction))
+    return sorted(found, key=lambda row: (np.isnan(row.regret), row.regret))
+
+
+def _played(result: xarray.Dataset, horizon: int) -> dict[str, str]:
+    """Return the label of each policy that plays up to a horizon: that of the horizon, or one that goes on."""
+    found = {}
+    for policy, labels in policies_of(result).items():
+        if horizon in labels or (len(labels) == 1 and horizon <= max(labels)):
+            found[policy] = labels.get(horizon) or labels[max(labels)]
+    return found
 
 
 def differences(result: xarray.Dataset, against: str | None = None, level: float = LEVEL) -> list[Difference]:
@@ -203,72 +170,22 @@ def differences(result: xarray.Dataset, against: str | None = None, level: float
     ValueError
         If no policy of the study has this label, or the level is not between 0 and 1.
     """
-    labels = [str(policy) for policy in result["policy"].values]
-    if against is not None and against not in labels:
-        checks.refuse("against", against, f"one of {', '.join(labels)}")
+    known = policies_of(result)
+    if against is not None and against not in known:
+        checks.refuse("against", against, f"one of {', '.join(known)}")
     rows, order = [], means(result)
     for case in map(str, result["case"].values):
-        ranked = [row.policy for row in order if row.case == case]
-        other = ranked[0] if against is None else against
-        totals = result["regret"].sel(case=case).sum("round", skipna=False).transpose("policy", "replicate").values
-        for policy in ranked:
-            if policy == other:
+        for horizon in horizons_of(result):
+            ranked = [row.policy for row in order if row.case == case and row.horizon == horizon]
+            labels = _played(result, horizon)
+            other = ranked[0] if against is None else against
+            if other not in labels:
                 continue
-            pairs = totals[labels.index(policy)] - totals[labels.index(other)]
-            pairs = pairs[np.isfinite(pairs)]
-            if len(pairs):
-                numbers = _numbers(spread(pairs, level))
-                rows.append(Difference(case, policy, other, len(pairs), *numbers, float((pairs < 0.0).mean())))
-    return rows
-
-
-def exponent(rounds: Indices, curves: Floats) -> Spread:
-    """Fit the exponent b of each curve R_t ~ t^b by least squares in logarithms over the last decade of rounds.
-
-    Parameters
-    ----------
-    rounds
-        Rounds (k,), ascending.
-    curves
-        Cumulative regret (n, k), in units of y. Curves that are not positive over the last decade are left out.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, or there is not one value for each round.
-
-    Examples
-    --------
-    >>> t = np.arange(1, 1001)
-    >>> round(float(exponent(t, np.array([3.0 * t**0.5])).mean), 6)
-    0.5
-    """
-    t, values = checks.finite("rounds", rounds, ndim=1), checks.finite("curves", curves, ndim=2)
-    if not len(t) or values.shape[1] != len(t):
-        checks.refuse("curves", f"shape {values.shape}", f"(n, {len(t)}), one value for each of at least one round")
-    late = t >= max(t[-1] / DECADE, 1.0)
-    t, values = t[late], values[:, late]
-    picked = np.unique(np.searchsorted(t, np.geomspace(t[0], t[-1], 200)))  # evenly on the logarithmic axis
-    t, values = t[picked], values[:, picked]
-    values = values[(values > 0.0).all(axis=1)]
-    if len(t) < 2 or not len(values):
-        return Spread(*[float("nan")] * 4)
-    steps = np.log(t) - np.log(t).mean()
-    return spread(np.log(values) @ steps / (steps @ steps))
-
-
-def exponents(result: xarray.Dataset) -> list[Exponent]:
-    """Fit the exponents of a study's regret curves, by case, in the order of its policies.
-
-    Parameters
-    ----------
-    result
-        Result of `Study.run` or `Study.open`.
-    """
-    rows, rounds = [], result["round"].values
-    for case in map(str, result["case"].values):
-        for policy in map(str, result["policy"].values):
-            curves = finished(result, case, policy).cumsum(axis=1)
-            found = exponent(rounds, curves)
-            rows.append(Exponent(case, policy, len(curves), float(found.mean), float(found.standard_error)))
+            last = {policy: totals(result, case, label, horizon)[1][:, -1] for policy, label in labels.items()}
+            for policy in (policy for policy in ranked if policy != other):
+                pairs = last[policy] - last[other]
+                pairs = pairs[np.isfinite(pairs)]
+                if len(pairs):
+                    numbers, wins = _numbers(spread(pairs, level)), float((pairs < 0.0).mean())
+                    rows.append(Difference(case, policy, horizon, other, len(pairs), *numbers, wins))
     return rows

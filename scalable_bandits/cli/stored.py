@@ -219,11 +219,13 @@ def _resume_study(
     from scalable_bandits.runs.status import function_of
     from scalable_bandits.studies import Study
 
-    options = {key: record[key] for key in ("replicates", "horizon", "seed", "cases", "policies")}
+    options = {key: record[key] for key in ("replicates", "seed", "cases", "policies")}
+    options["horizon"] = record.get("horizons", record["horizon"])
     data = None if record["data"] is None else Path(record["data"])
     with refusals():
         if "specification" in record:
-            sizes = {key: record[key] for key in ("replicates", "horizon", "seed", "title", "source") if record[key]}
+            sizes = {key: record[key] for key in ("replicates", "seed", "title", "source") if record[key]}
+            sizes["horizon"] = options["horizon"]
             own = None if function is None else function_of(function)
             study = Study.from_dict({**record["specification"], **sizes}, function=own, classes=classes)
         elif _from_file(record):

@@ -52,11 +52,17 @@ def list_studies(json: JSON = False) -> None:
     if wide:
         table.add_column("what it shows", overflow="fold")
     for name, study in known:
-        figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {study.horizon:,}"
+        figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {_rounds(study)}"
         table.add_row(name, figure, size, study.duration, "--data" * study.needs_data, *[study.title] * wide)
     table.caption = "size: replicates x rounds"
     table.caption_justify = "left"
     console.print(table)
+
+
+def _rounds(study: Study) -> str:
+    """Return the horizon of a study, or the first and the last of several."""
+    ends = dict.fromkeys((study.horizons[0], study.horizons[-1]))
+    return " ... ".join(f"{each:,}" for each in ends)
 
 
 def show(study: Annotated[str, typer.Argument(metavar="STUDY", help=STUDY)]) -> None:
@@ -79,7 +85,8 @@ def run(
         int | None, typer.Option(min=1, metavar="N", help="Number of replicates. Default: the study's.")
     ] = None,
     horizon: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Number of rounds. Default: the study's.")
+        list[int] | None,
+        typer.Option(min=1, metavar="N", help="Number of rounds; may be repeated. Default: the study's."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Seed of all random numbers. Default: the study's.")
@@ -108,8 +115,9 @@ def run(
     """Run a study: print its table; save data, tables and figures."""
     from scalable_bandits.studies import Study
 
+    rounds = horizon[0] if horizon and len(horizon) == 1 else horizon or None
     options = {
-        "replicates": replicates, "horizon": horizon, "seed": seed, "data": data, "on": on, "cases": case or None,
+        "replicates": replicates, "horizon": rounds, "seed": seed, "data": data, "on": on, "cases": case or None,
         "policies": policy or None,
     }  # fmt: skip
     with refusals():
@@ -147,7 +155,7 @@ def _load(name: str | None, function: str | None, classes: Sequence[str]) -> Stu
 
 def _small(study: Study, options: dict[str, Any], quick: bool) -> dict[str, Any]:
     """Return the options with the sizes of --quick, where it is set and no size was given."""
-    sizes = {"replicates": min(QUICK[0], study.replicates), "horizon": min(QUICK[1], study.horizon)}
+    sizes = {"replicates": min(QUICK[0], study.replicates), "horizon": min(QUICK[1], study.horizons[0])}
     return {**options, **{key: size for key, size in sizes.items() if quick and options[key] is None}}
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.analysis import DECADE, Coverage, Times, case_of, exponent, finished, spread
+from scalable_bandits.analysis import DECADE, Coverage, Times, case_of, exponent, policies_of, spread
+from scalable_bandits.analysis import curves as study_curves
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots import style
 from scalable_bandits.plots.style import COLOURS, POINTS, axes, line, plain, tidy
@@ -59,12 +60,10 @@ def _of_runs(runs: Mapping[str, Trajectory]) -> list[_Curves]:
 
 def _of_study(result: Any, case: str | None) -> list[_Curves]:
     """Return the regret curves of each policy that has finished runs of a case."""
-    case = case_of(result, case)
-    drawn, found = _rounds(result.sizes["round"]), []
-    for number, label in enumerate(map(str, result["policy"].values)):
-        curves = finished(result, case, label).cumsum(axis=1)
-        if len(curves):
-            found.append(_Curves(number, label, result["round"].values[drawn - 1], curves[:, drawn - 1]))
+    case, found, names = case_of(result, case), [], list(policies_of(result))
+    for one in study_curves(result.sel(case=[case])):
+        drawn = np.unique(np.searchsorted(one.x, _rounds(int(one.x[-1]))))
+        found.append(_Curves(names.index(one.policy), one.policy, one.x[drawn].astype(np.int64), one.values[:, drawn]))
     return found
 
 
@@ -157,12 +156,12 @@ def _draw(one: _Curves, values: Floats, ax: Axes, logarithmic: bool) -> None:
 def _fit(one: _Curves, mean: Floats, measure: str, ax: Axes) -> None:
     """Draw the fitted power law a little above the policy's curve, and add its exponent to the curve's label."""
     power = exponent(one.rounds, one.values)
-    if not np.isfinite(power.mean):
+    if not np.isfinite(power.exponent):
         return
     error = f" ± {power.standard_error:.2f}" if np.isfinite(power.standard_error) else ""
     drawn = next(curve for curve in reversed(ax.lines) if curve.get_label() == plain(one.label))
-    drawn.set_label(f"{plain(one.label)}: t^({power.mean:.2f}{error})")
-    slope = float(power.mean) - (measure == "average")
+    drawn.set_label(f"{plain(one.label)}: t^({power.exponent:.2f}{error})")
+    slope = power.exponent - (measure == "average")
     late = one.rounds[one.rounds >= one.rounds[-1] / DECADE]
     level = np.exp(np.log(np.maximum(mean[-len(late) :], 1e-300)).mean() - slope * np.log(late).mean())
     ax.plot(late, 1.25 * level * late**slope, color=drawn.get_color(), linewidth=0.9, linestyle=":")

@@ -77,9 +77,9 @@ def _over_rounds(run: StoredRun) -> Section:
         if np.isfinite(curve.cumulative_regret[-1]):
             linear = plots.regret_curves({"run": whole}, ax=new_axes(), log=False)
             drawn.append(picture(linear, "Cumulative regret over rounds", "cumulative regret"))
-            power = exponent(curve.round, curve.cumulative_regret[None]).mean
+            power = exponent(curve.round, curve.cumulative_regret[None]).exponent
             fitted = plots.regret_curves({"run": whole}, ax=new_axes(), log=True, fit=True)
-            note = "" if np.isnan(power) else f"; fitted exponent of the last decade of rounds: {float(power):.3f}"
+            note = "" if np.isnan(power) else f"; fitted exponent of the last decade of rounds: {power:.3f}"
             drawn.append(picture(fitted, "Cumulative regret on logarithmic axes", f"cumulative regret, log-log{note}"))
     drawn.append(_values(run))
     for name, label in (("width", "confidence width"), ("information_gain", "information gain (nats)")):

@@ -23,6 +23,21 @@ UNIFORM = "uniform_regret"
 MORE = "more"  # group of all arrays except `UNIFORM`
 SECONDS = "seconds"
 PLAYS = "plays"
+ELAPSED = "elapsed"  # series over `marks` instead of all rounds
+PER_DECADE = 10  # marks for every factor of ten
+
+
+def marks(horizon: int) -> NDArray[Any]:
+    """Return the rounds (k,) up to a horizon at which the time since the start of a run is kept.
+
+    Parameters
+    ----------
+    horizon
+        Number of rounds.
+    """
+    powers = np.arange(int(PER_DECADE * np.log10(horizon)) + 2) / PER_DECADE
+    found = np.unique(np.ceil(10.0**powers - 1e-6).astype(np.int64))
+    return found[found <= horizon]
 
 
 class Notes:
@@ -38,6 +53,8 @@ class Notes:
         Series (cases, policies, replicates, horizon) by name.
     plays
         Number of plays (cases, policies, replicates) by the name of the prior.
+    costs
+        What the runs took beside time (cases, policies, replicates), by name; NaN where it was not measured.
     lost
         Whether any of the stored notes are damaged.
 
@@ -46,7 +63,7 @@ class Notes:
     shape
         Numbers of cases, policies and replicates.
     horizon
-        Number of rounds of a run.
+        Number of rounds of the longest run.
     """
 
     def __init__(self, shape: RUN, horizon: int):
@@ -54,22 +71,30 @@ class Notes:
         self.seconds: NDArray[Any] = np.full(shape, np.nan)
         self.series: dict[str, NDArray[Any]] = {}
         self.plays: dict[str, NDArray[Any]] = {}
+        self.costs: dict[str, NDArray[Any]] = {}
         self._horizon = horizon
         self.lost = False
         self._written: dict[str, int] = {}  # digests of the stored arrays by name
 
     def keep(
-        self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float]
-    ) -> None:
-        """Record the results of a run."""
+        self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float],
+        costs: Mapping[str, float],
+    ) -> None:  # fmt: skip
+        """Record the results of a run; its series may be shorter than those of others."""
         self.uniform[run[0], run[2]] = uniform
         before = self.seconds[run]
         if not self.lost or np.isnan(before):  # otherwise the run was only read again
             self.seconds[run] = seconds if np.isnan(before) else before + seconds  # it went on to a longer horizon
         for name, values in series.items():
-            self.series.setdefault(name, np.full((*self.seconds.shape, self._horizon), np.nan))[run] = values
-        for name, count in plays.items():
-            self.plays.setdefault(name, np.full(self.seconds.shape, np.nan))[run] = count
+            self.series.setdefault(name, self._empty(name))[run][: len(values)] = values
+        for known, numbers in ((self.plays, plays), (self.costs, costs)):
+            for name, number in numbers.items():
+                known.setdefault(name, np.full(self.seconds.shape, np.nan))[run] = number
+
+    def _empty(self, name: str) -> NDArray[Any]:
+        """Return a series without values."""
+        last = len(marks(self._horizon)) if name == ELAPSED else self._horizon
+        return np.full((*self.seconds.shape, last), np.nan)
 
     # ---- on disk
 
@@ -85,7 +110,7 @@ class Notes:
         copy
             Attributes of the study; they are copied to the array of uniform play.
         """
-        arrays = {UNIFORM: self.uniform, SECONDS: self.seconds, **self.series}
+        arrays = {UNIFORM: self.uniform, SECONDS: self.seconds, **self.costs, **self.series}
         if self.plays:
             arrays[PLAYS] = np.array(list(self.plays.values()))
         digests = {name: digest(values) for name, values in arrays.items()}
@@ -152,8 +177,10 @@ class Notes:
                 self.plays[prior] = _copy_overlap(np.full(self.seconds.shape, np.nan), counts)
         elif name in (UNIFORM, SECONDS):
             _copy_overlap(self.uniform if name == UNIFORM else self.seconds, values)
+        elif values.ndim == self.seconds.ndim:
+            self.costs[name] = _copy_overlap(np.full(self.seconds.shape, np.nan), values)
         else:
-            self.series[name] = _copy_overlap(np.full((*self.seconds.shape, self._horizon), np.nan), values)
+            self.series[name] = _copy_overlap(self._empty(name), values)
 
 
 def study_name(location: Location) -> str:

@@ -22,19 +22,18 @@ from scalable_bandits.store import study_growth
 from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError
 from scalable_bandits.store.layout import compare, group_document
 from scalable_bandits.store.locations import METADATA, Location
-from scalable_bandits.store.notes import PLAYS, RUN, UNIFORM, Notes, study_name
+from scalable_bandits.store.notes import RUN, UNIFORM, Notes, study_name
 from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.store.record import is_signed, sign
 from scalable_bandits.store.resolve import locate
-from scalable_bandits.store.study_growth import FOLDERS, LISTS, SHOWN, TABLES, slugs
+from scalable_bandits.store.study_dataset import DIMENSIONS, KEEP, ROUND, TOTAL, series_of, study_dataset
+from scalable_bandits.store.study_growth import FOLDERS, HORIZON, LISTS, SHOWN, rounds_of, slugs
 
 if TYPE_CHECKING:
     import xarray
 
 SCHEMA = 2
 STUDY_ATTRIBUTES = ("kind", "schema", "id", "digest")  # attributes that every study has
-SERIES = {"regret": np.nan, "candidate": -1, "width": np.nan, "information_gain": np.nan}  # fill values by series
-DIMENSIONS = ("case", "policy", "replicate", "round")
 SECONDS = 1.0  # shortest time between two writes of the notes
 
 
@@ -136,25 +135,26 @@ class StudyStore:
         return f"{str(self.place).rstrip('/')}/{self._names[0][case]}/{self._names[1][policy]}/{number:04d}"
 
     def missing(self, horizon: int) -> list[RUN]:
-        """Return the runs that have fewer rounds than `horizon`, or no notes."""
-        notes = self._notes
+        """Return the runs that have fewer rounds than `horizon` and than they will have, or no notes."""
+        notes, rounds = self._notes, rounds_of(self.record)
         return [
             run for run in all_runs(self.shape)
-            if notes.lost or np.isnan(notes.seconds[run]) or not self._has_rounds(run, horizon)
+            if notes.lost or np.isnan(notes.seconds[run]) or not self._has_rounds(run, min(horizon, rounds[run[1]]))
         ]  # fmt: skip
 
     def _has_rounds(self, run: RUN, count: int) -> bool:
         """Whether so many rounds of a run are in its store."""
         try:
-            return len(ObservationStore.open(self.place_of(run))) >= count
+            found = ObservationStore.open(self.place_of(run))
+            if KEEP in self.record and len(found):
+                return bool(found.read(len(found) - 1, names=[ROUND])[ROUND][0] >= count)
+            return len(found) >= count
         except (StoreError, OSError):
             return False
 
-    def keep(
-        self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float]
-    ) -> None:
-        """Record the results of a run that its own store does not have."""
-        self._notes.keep(run, uniform, seconds, series, plays)
+    def keep(self, run: RUN, *summary: Any) -> None:
+        """Record what `Notes.keep` takes: the results of a run that its own store does not have."""
+        self._notes.keep(run, *summary)
         if time.monotonic() - self._written > max(SECONDS, 10.0 * self._write_seconds):
             self._write()
 
@@ -162,20 +162,27 @@ class StudyStore:
         """Write the notes."""
         self._write()
 
-    def dataset(self) -> xarray.Dataset:
-        """Return the study as a lazy dataset, one chunk for each run; NaN (candidate: -1) where rounds are missing."""
+    def dataset(self, rounds: NDArray[Any]) -> xarray.Dataset:
+        """Return the study as a lazy dataset, one chunk for each run; NaN (candidate: -1) where rounds are missing.
+
+        Parameters
+        ----------
+        rounds
+            Rounds (k,) that it has, ascending.
+        """
         import dask.array
 
         places = np.empty(self.shape, dtype=object)
         for run in all_runs(self.shape):
             places[run] = self.place_of(run)
-        chunks = (*((1,) * size for size in self.shape), (self.record["horizon"],))
+        chunks = (*((1,) * size for size in self.shape), (len(rounds),))
         series = {}
-        for name, fill in SERIES.items():
+        for name, fill in series_of(self.record).items():
             kind = np.dtype(np.int64 if name == "candidate" else np.float64)
-            read = functools.partial(_read, places, name, np.full(self.record["horizon"], fill, kind))
+            empty = np.full(len(rounds), fill, kind)
+            read = functools.partial(_read, places, name, empty, rounds if KEEP in self.record else None)
             series[name] = dask.array.map_blocks(read, chunks=chunks, dtype=kind, meta=np.empty((0,) * 4, kind))
-        found = study_dataset(self.record, series, self._notes)
+        found = study_dataset(self.record, rounds, series, self._notes)
         for name, dimension in zip(LISTS, DIMENSIONS, strict=False):
             if (shown := self.record.get(SHOWN, {}).get(name, self.record[name])) != self.record[name]:
                 found = found.isel({dimension: [self.record[name].index(label) for label in shown]})
@@ -189,13 +196,16 @@ class StudyInMemory:
     ----------
     record
         Description of the study.
+    rounds
+        Rounds (k,) that are kept, ascending.
     """
 
-    def __init__(self, record: Mapping[str, Any]):
+    def __init__(self, record: Mapping[str, Any], rounds: NDArray[Any]):
         self.record = dict(record)
         self.shape = _shape(record)
-        self._series = {name: np.full((*self.shape, record["horizon"]), fill) for name, fill in SERIES.items()}
-        self._notes = Notes(self.shape, record["horizon"])
+        self._rounds = rounds
+        self._series = {name: np.full((*self.shape, len(rounds)), fill) for name, fill in series_of(record).items()}
+        self._notes = Notes(self.shape, record[HORIZON])
 
     def place_of(self, run: RUN) -> str | None:
         """Return None: the run has no store."""
@@ -206,20 +216,22 @@ class StudyInMemory:
         return list(all_runs(self.shape))
 
     def keep(
-        self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float]
-    ) -> None:
+        self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float],
+        costs: Mapping[str, float],
+    ) -> None:  # fmt: skip
         """Record the results of a run."""
+        places: Any = slice(len(series["regret"])) if ROUND not in series else self._rounds.searchsorted(series[ROUND])
         for name, array in self._series.items():
-            array[run] = series[name]
-        more = {name: values for name, values in series.items() if name not in SERIES}
-        self._notes.keep(run, uniform, seconds, more, plays)
+            array[run][places] = series[name]
+        more = {name: values for name, values in series.items() if name not in (*self._series, ROUND, TOTAL)}
+        self._notes.keep(run, uniform, seconds, more, plays, costs)
 
     def close(self) -> None:
         """Do nothing."""
 
-    def dataset(self) -> xarray.Dataset:
-        """Return the study as a dataset; NaN (candidate: -1) where rounds are missing."""
-        return study_dataset(self.record, self._series, self._notes)
+    def dataset(self, rounds: NDArray[Any]) -> xarray.Dataset:
+        """Return the study as a dataset over the kept rounds; NaN (candidate: -1) where rounds are missing."""
+        return study_dataset(self.record, rounds, self._series, self._notes)
 
 
 def _absolute(place: str | Path) -> str | Path:
@@ -237,40 +249,22 @@ def all_runs(shape: tuple[int, int, int]) -> Iterable[RUN]:
     return ((c, p, r) for c in cases for r in replicates for p in policies)
 
 
-def _read(places: Any, name: str, empty: NDArray[Any], block_id: tuple[int, ...] = (0, 0, 0, 0)) -> NDArray[Any]:
+def _read(
+    places: Any, name: str, empty: NDArray[Any], rounds: NDArray[Any] | None, block_id: tuple[int, ...] = (0, 0, 0, 0)
+) -> NDArray[Any]:
     """Read one series of one run, as a block of the study's array."""
     values = empty.copy()
     try:
-        found = ObservationStore.open(places[block_id[:3]]).read(0, len(values), [name])[name]
-        values[: len(found)] = found
+        run = ObservationStore.open(places[block_id[:3]])
+        if rounds is None:
+            found = run.read(0, len(values), [name])[name]
+            values[: len(found)] = found
+        elif len(run):
+            _, ours, its = np.intersect1d(rounds, run.read(names=[ROUND])[ROUND], True, return_indices=True)
+            values[ours] = run.read(names=[name])[name][its]
     except FileNotFoundError:
         pass
     return values[None, None, None]
-
-
-def study_dataset(record: Mapping[str, Any], series: Mapping[str, Any], notes: Notes) -> xarray.Dataset:
-    """Return the dataset of a study from its record, its series over `DIMENSIONS`, and its notes."""
-    import xarray
-
-    variables: dict[str, Any] = {name: (DIMENSIONS, array) for name, array in {**series, **notes.series}.items()}
-    if record["timed"]:
-        variables["seconds"] = (DIMENSIONS[:3], notes.seconds)
-    if notes.plays:
-        variables[PLAYS] = ((*DIMENSIONS[:3], "prior"), np.stack(list(notes.plays.values()), axis=-1))
-    variables[UNIFORM] = (DIMENSIONS[::2], notes.uniform)
-    coordinates = {
-        # Variable-length strings: fixed-length ones have no zarr v3 specification.
-        "case": np.array(record["cases"], dtype=object),
-        "policy": np.array(record["policies"], dtype=object),
-        "replicate": np.arange(record["replicates"]),
-        "round": np.arange(1, record["horizon"] + 1),
-        **({"prior": np.array(list(notes.plays), dtype=object)} if notes.plays else {}),
-    }
-    names = ("study", "title", "source", "unit", "seed", "measure", "version", "python")
-    attributes = {name: record[name] for name in names}
-    if TABLES in record:
-        attributes[TABLES] = json.dumps(record[TABLES])  # as text, like the specification of a run's dataset
-    return xarray.Dataset(variables, coords=coordinates, attrs=attributes)
 
 
 def study_record(place: str | Path) -> dict[str, Any] | None:

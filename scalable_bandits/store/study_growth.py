@@ -8,16 +8,74 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from scalable_bandits.specification import differences
 
 LISTS = ("cases", "policies")
 TABLES, FOLDERS, SHOWN = "specification", "folders", "shown"  # keys of a study's record; the first: its study file
 BUILD = "build"  # name of the function of a study that was made in Python
+HORIZON, HORIZONS = "horizon", "horizons"  # the longest; all, in ascending order, if a study has a list of them
+VARIANTS = "variants"  # names and values of the cases and policies that are played at a value of an axis, by label
+AXES = "axes"  # table of a study file
 # Keys that may differ.
-FREE = ("version", "python", "data", "title", "source", "replicates", "horizon", BUILD, FOLDERS, SHOWN)
+FREE = (
+    "version", "python", "data", "title", "source", "replicates", HORIZON, HORIZONS, VARIANTS, BUILD, FOLDERS, SHOWN,
+)  # fmt: skip
 TABLE_OF = {"cases": "environments", "policies": "policies"}  # tables of a study file by list
+
+Value = int | float | str
+
+
+class Variant(NamedTuple):
+    """Case or policy of a study, at one value of each axis that it depends on."""
+
+    label: str  # as the dataset names it
+    name: str  # as the study names it
+    values: Mapping[str, Value]  # by axis; of a policy `HORIZON`, too, if it is played at several
+
+
+def variants(record: Mapping[str, Any], name: str) -> list[Variant]:
+    """Return the cases or the policies of a study.
+
+    Parameters
+    ----------
+    record
+        Record of the study.
+    name
+        One of `LISTS`.
+    """
+    known = record.get(VARIANTS, {}).get(name, {})
+    return [Variant(label, *known.get(label, (label, {}))) for label in record[name]]
+
+
+def described(found: Mapping[str, Sequence[Variant]], horizons: Sequence[int] | None) -> dict[str, Any]:
+    """Return what a record has of the cases and policies of a study.
+
+    Parameters
+    ----------
+    found
+        Cases and policies, by `LISTS`.
+    horizons
+        Horizons, if the study has a list of them.
+    """
+    known = {name: {one.label: [one.name, dict(one.values)] for one in found[name] if one.values} for name in LISTS}
+    return {
+        **{name: [one.label for one in found[name]] for name in LISTS},
+        **({VARIANTS: known} if any(known.values()) else {}),
+        **({} if horizons is None else {HORIZONS: list(horizons)}),
+    }
+
+
+def rounds_of(record: Mapping[str, Any]) -> list[int]:
+    """Return the number of rounds of each policy.
+
+    Parameters
+    ----------
+    record
+        Record of the study.
+    """
+    return [int(one.values.get(HORIZON, record[HORIZON])) for one in variants(record, "policies")]
 
 
 def disagreements(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
@@ -32,16 +90,34 @@ def disagreements(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[s
     one, other = ({key: value for key, value in record.items() if key not in left_out} for record in (stored, given))
     if TABLES in one and TABLES in other:
         one[TABLES], other[TABLES] = _common(one[TABLES], other[TABLES]), _common(other[TABLES], one[TABLES])
-    return differences(one, other)
+    return [*differences(one, other), *_other_axes(stored, given)]
+
+
+def _other_axes(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Return the differences between the axes on which cases and policies of the same names depend."""
+    lines = []
+    for name in LISTS:
+        old, new = ({one.name: list(one.values) for one in variants(record, name)} for record in (stored, given))
+        for label in (label for label in new if label in old and old[label] != new[label]):
+            if new[label] == [*old[label], HORIZON]:  # one horizon has become a list, of which the store has one
+                continue
+            one, other = (" and ".join(map(_axis_words, axes)) or "no axis" for axes in (old[label], new[label]))
+            lines.append(f"{label}: stored with {one}, given with {other}")
+    return lines
 
 
 def _common(tables: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tables of a study file, of cases and policies only those that another one has too."""
-    found = {key: value for key, value in tables.items() if key not in ("cases", *TABLE_OF.values())}
+    found = {key: value for key, value in tables.items() if key not in ("cases", AXES, *TABLE_OF.values())}
+    found |= {AXES: sorted(tables[AXES])} if AXES in tables else {}  # values may be added
     for key in TABLE_OF.values():
         if isinstance(tables.get(key), Mapping) and isinstance(other.get(key), Mapping):
             found[key] = {name: table for name, table in tables[key].items() if name in other[key]}
     return found
+
+
+def _axis_words(axis: str) -> str:
+    return "a list of horizons" if axis == HORIZON else f"the axis {axis}"
 
 
 def grown(stored: Mapping[str, Any], given: Mapping[str, Any], order: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -54,7 +130,14 @@ def grown(stored: Mapping[str, Any], given: Mapping[str, Any], order: Mapping[st
     order
         Order of cases and policies, some of which neither record may have.
     """
-    found = {**stored, **{key: max(stored[key], given[key]) for key in ("replicates", "horizon")}}
+    stored = _by_horizon(stored, given)
+    found = {**stored, **{key: max(stored[key], given[key]) for key in ("replicates", HORIZON)}}
+    if HORIZONS in stored or HORIZONS in given:
+        all_of = (record.get(HORIZONS, [record[HORIZON]]) for record in (stored, given))
+        found[HORIZONS] = sorted(set().union(*all_of))
+    known = [record.get(VARIANTS, {}) for record in (stored, given)]
+    if any(known):
+        found[VARIANTS] = {name: {k: v for each in known for k, v in each.get(name, {}).items()} for name in LISTS}
     found |= {key: given[key] for key in ("title", "source", BUILD) if key in given}
     folders, shown = {}, {}
     for name in LISTS:
@@ -62,14 +145,51 @@ def grown(stored: Mapping[str, Any], given: Mapping[str, Any], order: Mapping[st
         old = stored.get(FOLDERS, {}).get(name) or slugs(stored[name])
         folders[name] = _extended(old, found[name][len(old) :])
         listed = list(order[name])
-        shown[name] = sorted(found[name], key=lambda label: listed.index(label) if label in listed else len(listed))
+        shown[name] = sorted(found[name], key=_place_in(listed))
     for key, values, usual in ((FOLDERS, folders, {n: slugs(found[n]) for n in LISTS}), (SHOWN, shown, found)):
         found.pop(key, None)
         if any(values[name] != usual[name] for name in LISTS):
             found[key] = values
     if TABLES in stored and TABLES in given:
-        found[TABLES] = _all_tables(stored[TABLES], given[TABLES], shown)
+        names = {one.label: one.name for name in LISTS for one in variants(found, name)}
+        order = {name: list(dict.fromkeys(names[label] for label in shown[name])) for name in LISTS}
+        found[TABLES] = _all_tables(stored[TABLES], given[TABLES], order)
     return found
+
+
+def _by_horizon(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored record whose policies have the labels that they get once one horizon has become a list."""
+    axes = {one.name: list(one.values) for one in variants(given, "policies")}
+    found: list[Variant] = []
+    for one in variants(stored, "policies"):
+        values = dict(one.values)
+        if axes.get(one.name) == [*values, HORIZON]:
+            values[HORIZON] = stored[HORIZON]
+            one = Variant(f"{one.label}, {shown_value(HORIZON, stored[HORIZON])}", one.name, values)
+        found.append(one)
+    new = described({"cases": variants(stored, "cases"), "policies": found}, stored.get(HORIZONS))
+    folders = {name: stored.get(FOLDERS, {}).get(name) or slugs(stored[name]) for name in LISTS}
+    return dict(stored) if new["policies"] == stored["policies"] else {**stored, **new, FOLDERS: folders}
+
+
+def shown_value(axis: str, value: Value) -> str:
+    """Return the value of an axis as it stands in labels.
+
+    Parameters
+    ----------
+    axis
+        Name of the axis.
+    value
+        Its value.
+    """
+    shown = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+    return f"{'T' if axis == HORIZON else axis} = {shown}"
+
+
+def _all_values(stored: Sequence[Value], given: Sequence[Value]) -> list[Value]:
+    """Return the values that an axis has in one of two studies, in ascending order where they have one."""
+    found = [*given, *(value for value in stored if value not in given)]
+    return found if any(isinstance(value, str) for value in found) else sorted(found)
 
 
 def _all_tables(
@@ -82,6 +202,8 @@ def _all_tables(
         if isinstance(one, Mapping) and isinstance(other, Mapping):
             tables = {**one, **other}
             found[key] = {label: tables[label] for label in sorted(tables, key=_place_in(shown[name]))}
+    if AXES in stored and AXES in given:
+        found[AXES] = {axis: _all_values(stored[AXES][axis], given[AXES][axis]) for axis in given[AXES]}
     for key in LISTS:  # of a study file that names a builder: lists, all of its own if there is none
         one, other = stored.get(key), given.get(key)
         if isinstance(one, list) and isinstance(other, list):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import attrs
 
@@ -16,6 +16,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Policy
 from scalable_bandits.studies.runs import Problem, Replicate
 from scalable_bandits.studies.summary import Comparison
+from scalable_bandits.studies.tables import at_values, values_in
 
 if TYPE_CHECKING:
     import xarray
@@ -54,5 +55,10 @@ class ProblemsFromBuilder:
     name: str
     parameters: dict[str, Any]
 
+    def of(self, tables: Mapping[str, Any]) -> Self:
+        """Return the problems of a whole study file, in which axes stand for values."""
+        return attrs.evolve(self, parameters=dict(tables.get("parameters", {})))
+
     def __call__(self, replicate: Replicate) -> Problem:
-        return BUILDERS[self.name].build(replicate, **self.parameters)
+        parameters = at_values(self.parameters, values_in(replicate))
+        return BUILDERS[self.name].build(replicate, **parameters)

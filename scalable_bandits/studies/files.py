@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from scalable_bandits import checks
+from scalable_bandits.runs.thinning import checked as checked_keep
 from scalable_bandits.specification import Specification, known_types, nearest, plain
+from scalable_bandits.store.study_dataset import KEEP
+from scalable_bandits.store.study_growth import AXES, HORIZON, Value
 from scalable_bandits.studies.builders import ANALYSES, BUILDERS, ProblemsFromBuilder
+from scalable_bandits.studies.layout import checked_axes, checked_horizons
 from scalable_bandits.studies.summary import Published
 from scalable_bandits.studies.tables import (
     COMMON_KEYS,
     SET_BY_STUDY,
     ProblemsFromTables,
     arguments_of,
+    at_values,
     environment_kinds,
     policy_kinds,
 )
@@ -28,11 +33,11 @@ TEXT = (
     "name", "title", "source", "duration", "family", "measure", "unit", "cover", "on", "store", "data", "builder",
     "analysis",
 )  # fmt: skip
-NUMBERS = {"horizon": 1, "replicates": 1, "seed": 0}  # with their smallest values
-TABLES = ("environments", "policies", "shared", "parameters", "published")
-KEYS = (*TEXT, *NUMBERS, "cases", "timed", *TABLES)
+NUMBERS = {"replicates": 1, "seed": 0}  # with their smallest values
+TABLES = ("axes", "environments", "policies", "shared", "parameters", "published")
+KEYS = (*TEXT, HORIZON, *NUMBERS, "cases", "timed", KEEP, *TABLES)
 # Keys that `Study.run` can override, or that change no number.
-NOT_DECISIVE = ("horizon", "replicates", "seed", "on", "store", "data", "duration", "title", "source")
+NOT_DECISIVE = (HORIZON, "replicates", "seed", "on", "store", "data", "duration", "title", "source", KEEP)
 SHARED = ("environments", "policies")
 MEASURES = ("cumulative", "average")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]*")  # also valid as the name of a folder
@@ -99,14 +104,14 @@ def study_arguments(
         If a key or name is unknown or missing, or a value is invalid; the message names the key and the nearest name.
     """
     _check_top(specification)
-    names = {*TEXT, *NUMBERS, "timed"} - {"builder", "analysis"}
+    names = {*TEXT, HORIZON, *NUMBERS, "timed", KEEP, AXES} - {"builder", "analysis"}
     given = {key: value for key, value in specification.items() if key in names}
     for name in classes:
         Specification.allow(name)
-    if "builder" in specification:
-        found = _from_builder(specification)
-    else:
-        found = _from_tables(specification, function, tuple(classes))
+    for values in _values_of_axes(specification):
+        at = {**specification, **{key: at_values(specification[key], values) for key in TABLES if key in specification}}
+        found = _from_builder(at) if "builder" in specification else _from_tables(at, function, tuple(classes))
+    found["build"] = found["build"].of(specification)  # with the axes instead of the values checked last
     if "cover" in given and found["labels"] is not None and given["cover"] not in found["labels"]:
         checks.refuse("cover", given["cover"], nearest(given["cover"], found["labels"]))
     result = {**given, **found}
@@ -120,9 +125,11 @@ def study_arguments(
 
 def _check_top(specification: Mapping[str, Any]) -> None:
     _check_keys("key", specification, KEYS)
-    for key in ("name", *NUMBERS):
-        if key not in specification and key != "seed":
+    for key in ("name", HORIZON, "replicates"):
+        if key not in specification:
             checks.refuse(key, None, f"{'text' if key == 'name' else 'a number'}: every study file has this key")
+    checked_horizons(HORIZON, specification[HORIZON])
+    checked_keep(specification.get(KEEP))
     for key, value in specification.items():
         if key in TEXT and not (isinstance(value, str) and value):
             checks.refuse(key, value, "text that is not empty")
@@ -137,6 +144,17 @@ def _check_top(specification: Mapping[str, Any]) -> None:
         checks.refuse("timed", specification["timed"], "true or false")
     if not LOCAL.fullmatch(specification.get("on", "local")):
         checks.refuse("on", specification["on"], "local, local:4, threads or threads:4; name a cluster by --on")
+
+
+def _values_of_axes(specification: Mapping[str, Any]) -> Iterator[dict[str, Value]]:
+    """Return the first values of all axes, and each other value of one axis at the first of the others."""
+    axes = checked_axes(specification.get(AXES, {}))
+    first = {name: values[0] for name, values in axes.items()}
+    horizon = {HORIZON: checked_horizons(HORIZON, specification[HORIZON])[0]}
+    for name, values in axes.items():
+        for value in values[1:]:
+            yield {**horizon, **first, name: value}
+    yield {**horizon, **first}
 
 
 def _from_builder(specification: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,12 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.runs.simulate import simulate
+from scalable_bandits.runs.thinning import Keep
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.store import StoreError, StoreLocked
 from scalable_bandits.store.notes import RUN
-from scalable_bandits.store.studies import SERIES
+from scalable_bandits.store.study_dataset import ROUND, SERIES, TOTAL
+from scalable_bandits.store.study_growth import Value
 
 if TYPE_CHECKING:
     import xarray
@@ -43,6 +45,7 @@ class Replicate(NamedTuple):
     seed: int  # a function of the study's seed, the case and the number
     horizon: int
     data: Path | None  # folder of measured data; None for the default folders
+    values: Mapping[str, Value] = {}  # of the study's axes
 
 
 class RunSummary(NamedTuple):
@@ -52,6 +55,7 @@ class RunSummary(NamedTuple):
     seconds: float  # duration of the run
     series: dict[str, Any]  # series over the rounds; of a stored run, those that its store does not have
     plays: dict[str, float]  # number of plays of each prior, if the policy has several priors
+    costs: dict[str, float]  # what the run took beside time, if the study is timed
 
 
 class StudyIncomplete(RuntimeError):
@@ -82,17 +86,20 @@ class Player:
     ----------
     build, series
         Functions of the study; see `Study`.
+    keep
+        Rounds that are kept, as in `simulate`.
     """
 
     def __init__(
-        self, build: Callable[[Replicate], Problem], series: Callable[[Policy], Mapping[str, Any]] | None = None
-    ):
-        self._build, self._series = build, series
+        self, build: Callable[[Replicate], Problem], series: Callable[[Policy], Mapping[str, Any]] | None = None,
+        keep: Keep = "all",
+    ):  # fmt: skip
+        self._build, self._series, self._keep = build, series, keep
 
-    def labels(self, replicate: Replicate) -> list[str]:
-        """Return the labels of the policies of a replicate."""
-        _cache.problem = self._make(replicate)
-        return list(_cache.problem.policies)
+    def problem(self, replicate: Replicate) -> Problem:
+        """Return the problem of a replicate, which the next runs of the replicate use."""
+        found = _cache.problem = self._make(replicate)
+        return Problem(found.environment, dict(found.policies))
 
     def __call__(self, replicate: Replicate, label: str, place: str | None) -> RunSummary:
         """Play a policy in a replicate; record the run in a store if `place` names one."""
@@ -104,13 +111,16 @@ class Player:
             environment, policy = self._problem(replicate, label)
             uniform = uniform_regret(environment, replicate.horizon)
             started = time.perf_counter()
-            run = _retry_while_locked(lambda: simulate(policy, environment, replicate.horizon, store=place, keep="all"))
+            keep = self._keep
+            run = _retry_while_locked(lambda: simulate(policy, environment, replicate.horizon, store=place, keep=keep))
             seconds = time.perf_counter() - started
             series = {} if self._series is None else dict(self._series(policy))
             if place is None:
-                series.update({name: getattr(run, name) for name in SERIES if name not in series})
+                names = SERIES if run.complete else (*SERIES, TOTAL)
+                series.update({name: getattr(run, name) for name in names if name not in series})
+                series.update({} if run.complete else {ROUND: run.round})
             plays = dict(policy.plays) if isinstance(policy, UnknownPriorPolicy) else {}
-            return RunSummary(uniform, seconds, series, plays)
+            return RunSummary(uniform, seconds, series, plays, {})
 
     def _problem(self, replicate: Replicate, label: str) -> tuple[Environment, Policy]:
         """Return a replicate's environment and a new policy; successive runs of a replicate share the environment."""
@@ -152,13 +162,14 @@ class Task(NamedTuple):
 
     run: RUN
     replicate: Replicate
-    label: str  # label of the policy
+    policy: str  # name of the policy in the problem
     place: str | None  # store of the run
+    labels: tuple[str, str]  # of the case and of the policy
 
     @property
     def name(self) -> str:
         """Name of the run in messages."""
-        return f"{self.replicate.case}, {self.label}, replicate {self.replicate.number}"
+        return f"{', '.join(self.labels)}, replicate {self.replicate.number}"
 
 
 def play_all(
@@ -174,10 +185,10 @@ def play_all(
     running: dict[str, tuple[Task, int]] = {}  # by key: task, and how often it has failed
 
     def submit(task: Task, failures: int) -> None:
-        words = f"run {name} {task.replicate.case} {task.label}".replace("-", " ")
+        words = f"run {name} {' '.join(task.labels)}".replace("-", " ")
         key = f"{words}-{task.replicate.number}-{failures}"
         running[key] = task, failures
-        execution.submit(key, task.replicate, task.label, task.place)
+        execution.submit(key, task.replicate, task.policy, task.place)
 
     for task in tasks:
         submit(task, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,9 +16,13 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.progress import progress_bar
 from scalable_bandits.randomness import derived_seed
-from scalable_bandits.specification import differences, function_name, nearest, specify
+from scalable_bandits.runs.thinning import Keep, checked
+from scalable_bandits.specification import function_name, nearest
 from scalable_bandits.store.studies import StudyInMemory, StudyStore, study_record
-from scalable_bandits.studies import files
+from scalable_bandits.store.study_dataset import KEEP
+from scalable_bandits.store.study_growth import HORIZON, LISTS, Value, described
+from scalable_bandits.studies import files, layout
+from scalable_bandits.studies.layout import Layout, checked_axes
 from scalable_bandits.studies.runs import Player, Problem, Replicate, RunSummary, StudyIncomplete, Task, play_all
 from scalable_bandits.studies.summary import Comparison
 
@@ -42,7 +45,13 @@ class Study:
     build
         Function that makes the problem of a replicate.
     horizon, replicates
-        Number of rounds and of replicates in the source; defaults of `run`.
+        Number of rounds and of replicates in the source; defaults of `run`. A list of horizons makes of each policy
+        that depends on the horizon one for each; all others are played once, up to the longest.
+    axes
+        Values (at least two numbers or words) of each axis by its name. `build` finds them in `Replicate.values`. An
+        axis on which an environment depends makes a case for each value, any other a policy for each value.
+    keep
+        Rounds in the result and the stores, as in `simulate`.
     measure
         Regret shown in the figure: "cumulative" or "average".
     unit
@@ -79,9 +88,11 @@ class Study:
     source: str = attrs.field(default="", kw_only=True)
     cases: tuple[str, ...]
     build: Callable[[Replicate], Problem]
-    horizon: int
+    horizon: int | Sequence[int]
     replicates: int
     duration: str = ""
+    axes: Mapping[str, Sequence[Value]] = attrs.field(factory=dict, converter=checked_axes, kw_only=True)
+    keep: Keep = attrs.field(default=None, converter=checked, kw_only=True)
     family: str | None = None
     measure: str = "cumulative"
     unit: str = "units of y"
@@ -97,6 +108,11 @@ class Study:
     store: str | None = None
     data: str | None = None
     specification: dict[str, Any] | None = attrs.field(default=None, repr=False)
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """Horizons in ascending order, also a single one."""
+        return layout.checked_horizons("horizon", self.horizon)
 
     def register(self) -> Self:
         """Make the study available by its name."""
@@ -204,13 +220,13 @@ class Study:
         record = study_record(place)
         if record is None:
             raise FileNotFoundError(f"store: there is no study in {place}")
-        return StudyStore(place, record).dataset()
+        return StudyStore(place, record).dataset(layout.kept_rounds(record))
 
     def run(
         self,
         *,
         replicates: int | None = None,
-        horizon: int | None = None,
+        horizon: int | Sequence[int] | None = None,
         seed: int | None = None,
         cases: Sequence[str] | None = None,
         policies: Sequence[str] | None = None,
@@ -226,7 +242,8 @@ class Study:
         replicates, horizon, seed
             Number of replicates, rounds of each run, and seed of all random numbers; the study's if not given.
         cases, policies
-            Names of the cases and labels of the policies to play; all if not given. No number depends on the choice.
+            Names of the cases and of the policies to play, with the value of an axis or without; all if not given. No
+            number depends on the choice.
         data
             Folder of the measured files, for a study that reads them. Workers read from the same folder.
         on
@@ -244,7 +261,9 @@ class Study:
             ``regret``, ``candidate``, ``width``, ``information_gain`` over (case, policy, replicate, round), in units
             of y; ``uniform_regret`` (case, replicate), the regret of uniform play per round; the study's `series`;
             ``seconds`` (case, policy, replicate) if the study is timed; ``plays`` (..., prior) if a policy has several
-            priors. The attribute ``specification`` has the tables as JSON. With a store: all that is in it, lazily.
+            priors. The attribute ``specification`` has the tables as JSON. Axes are coordinates of the cases or the
+            policies that have their values, beside ``case_name`` and ``policy_name``. With a store: all that is in it,
+            lazily. Of a study that keeps some rounds, ``cumulative_regret`` sums the regrets of all.
 
         Raises
         ------
@@ -255,31 +274,37 @@ class Study:
             If runs failed twice (all others are complete); if the cluster is lost; if the store has another study.
         """
         count = checks.integer("replicates", _default(replicates, self.replicates), 1)
-        rounds = checks.integer("horizon", _default(horizon, self.horizon), 1)
+        horizon = _default(horizon, self.horizon)
+        layout.checked_horizons("horizon", horizon)
         seed = checks.integer("seed", _default(seed, self.seed), 0)
         data, on, store = _default(data, self.data), _default(on, self.on), _default(store, self.store)
         folder = None if data is None else Path(data).resolve()
         if on is not None:
             resolve(on)  # refuse an invalid executor or store before anything is made
         StudyStore.check_place(store)
-        chosen = _selected("cases", cases, self.cases)
-        pairs = itertools.product(chosen, range(count))
-        jobs = {(case, i): self.replicate(case, i, rounds, seed, folder) for case, i in pairs}
-        player = Player(self.build, self.series)
-        labels = _selected("policies", self.labels, player.labels(jobs[chosen[0], 0]))
+        stored = None if store is None else study_record(store)
+        from_all = self.series is not None or self.published is not None  # computed from all rounds
+        keep = layout.keep_of("all" if from_all else self.keep, horizon, stored)
+        player = Player(self.build, self.series, keep)
+        problem_at = self._problem_at(player, seed, folder)
+        whole = layout.lay_out(problem_at, self.cases, self.labels, self.axes, horizon)
+        chosen = whole.chosen(cases, policies)
         record = {
-            **self._attributes(seed), "cases": chosen, "replicates": count, "horizon": rounds,
-            "policies": _selected("policies", policies, labels), "data": None if folder is None else str(folder),
+            **self._attributes(seed), **described(attrs.asdict(chosen, recurse=False), layout.listed(horizon)),
+            "replicates": count, HORIZON: max(map(chosen.rounds, chosen.policies)),
+            "data": None if folder is None else str(folder), **({} if keep == "all" else {KEEP: keep}),
         }  # fmt: skip
-        results = self._results(store, record, labels)
-        failed = self._play(player, jobs, record["policies"], results, on, progress)
+        results = self._results(store, stored, record, whole, problem_at)
+        failed = self._play(player, chosen, record, results, on, progress)
+        found = results.dataset(layout.kept_rounds(results.record))
         if failed:
-            raise StudyIncomplete(self.name, failed, results.dataset(), store is not None)
-        return results.dataset()
+            raise StudyIncomplete(self.name, failed, found, store is not None)
+        return found
 
     def replicate(
-        self, case: str, number: int, horizon: int, seed: int = 0, data: str | Path | None = None
-    ) -> Replicate:
+        self, case: str, number: int, horizon: int, seed: int = 0, data: str | Path | None = None,
+        values: Mapping[str, Value] | None = None,
+    ) -> Replicate:  # fmt: skip
         """Return a replicate of a case, with the seed that `run` gives it.
 
         Parameters
@@ -294,52 +319,45 @@ class Study:
             Seed of the study.
         data
             Folder of the measured files.
+        values
+            Value of each axis; the first if not given.
         """
         own = derived_seed(seed, self.family or self.name, case, number)
-        return Replicate(case, number, own, horizon, None if data is None else Path(data))
+        given = {name: of_axis[0] for name, of_axis in self.axes.items()} | dict(values or {})
+        return Replicate(case, number, own, horizon, None if data is None else Path(data), given)
+
+    def _problem_at(self, player: Player, seed: int, data: Path | None) -> layout.ProblemAt:
+        """Return the function that makes the problem of a case's first replicate, given horizon and values of axes."""
+        return lambda *at: player.problem(self.replicate(at[0], 0, at[1], seed, data, at[2]))
 
     def _results(
-        self, store: str | Path | None, record: Mapping[str, Any], labels: Sequence[str]
-    ) -> StudyInMemory | StudyStore:
-        """Return what keeps the results of a study; `labels` is the order of its policies."""
+        self, store: str | Path | None, stored: Mapping[str, Any] | None, record: Mapping[str, Any], whole: Layout,
+        problem_at: layout.ProblemAt,
+    ) -> StudyInMemory | StudyStore:  # fmt: skip
+        """Return what keeps the results of a study; `whole` has the order of its cases and policies."""
         if store is None:
-            return StudyInMemory(record)
-        self._check_longer(store, record)
-        return StudyStore.take_up(store, record, {"cases": self.cases, "policies": labels})
-
-    def _check_longer(self, store: str | Path, record: Mapping[str, Any]) -> None:
-        """Refuse a horizon longer than a store's if its runs cannot go on from where they ended."""
-        stored = study_record(store)
-        if stored is None or stored["horizon"] >= record["horizon"]:
-            return
-        lines: list[str] = []
-        for case in (case for case in self.cases if case in stored["cases"]):
-            short, long = (
-                self.build(self.replicate(case, 0, rounds, record["seed"], record["data"]))
-                for rounds in (stored["horizon"], record["horizon"])
-            )
-            pairs: dict[str, tuple[Any, Any]] = {f"{case}, environment": (short.environment, long.environment)}
-            labels = [label for label in short.policies if label in stored["policies"]]
-            pairs |= {f"{case}, {label}": (short.policies[label], long.policies[label]) for label in labels}
-            for name, pair in pairs.items():
-                one, other = (specify({name: each})[0][name] for each in pair)
-                lines += differences(one, other, name)
-        if lines:
-            allowed = f"{stored['horizon']:,}, as in {store}, since this depends on it:\n  " + "\n  ".join(lines)
-            checks.refuse("horizon", record["horizon"], allowed)
+            return StudyInMemory(record, layout.kept_rounds(record))
+        if stored is not None and stored[HORIZON] < record[HORIZON]:
+            layout.check_longer(problem_at, stored, record, whole.start, str(store))
+        order = described(attrs.asdict(whole, recurse=False), None)
+        return StudyStore.take_up(store, record, {name: order[name] for name in LISTS})
 
     def _play(
-        self, player: Player, jobs: Mapping[tuple[str, int], Replicate], labels: Sequence[str],
-        results: StudyInMemory | StudyStore, on: Any, progress: bool,
+        self, player: Player, chosen: Layout, record: Mapping[str, Any], results: StudyInMemory | StudyStore, on: Any,
+        progress: bool,
     ) -> dict[str, str]:  # fmt: skip
         """Play the missing runs; return the tracebacks of those that failed."""
-        cases, policies = (results.record[name] for name in ("cases", "policies"))
-        tasks = [
-            Task((c, p, i), jobs[cases[c], i], policies[p], results.place_of((c, p, i)))
-            for c, p, i in results.missing(next(iter(jobs.values())).horizon)
-            if (cases[c], i) in jobs and policies[p] in labels
-        ]
-        total = len(jobs) * len(labels)
+        cases, policies = ({one.label: one for one in known} for known in (chosen.cases, chosen.policies))
+        names, count, seed, data = results.record, record["replicates"], record["seed"], record["data"]
+        tasks = []
+        for run in results.missing(chosen.horizons[-1]):
+            case, policy = cases.get(names["cases"][run[0]]), policies.get(names["policies"][run[1]])
+            if case is None or policy is None or run[2] >= count:
+                continue
+            values = chosen.values(case, policy)
+            replicate = self.replicate(case.name, run[2], chosen.rounds(policy), seed, data, values)
+            tasks.append(Task(run, replicate, policy.name, results.place_of(run), (case.label, policy.label)))
+        total = len(cases) * len(policies) * count
         with (
             blas_threads(),  # set before any thread starts a run: threadpoolctl keeps the limits of the first thread
             executing(on, player, self.name) as execution,
@@ -378,15 +396,3 @@ class Study:
 
 def _default(given: Any, default: Any) -> Any:
     return default if given is None else given
-
-
-def _selected(name: str, chosen: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """Return the chosen names in the order of the known ones; all known names if `chosen` is None."""
-    if chosen is None:
-        return list(known)
-    if isinstance(chosen, str) or not chosen:
-        checks.refuse(name, chosen, f"a list of names out of {', '.join(known)}")
-    for given in chosen:
-        if given not in known:
-            checks.refuse(name, given, nearest(given, known))
-    return [label for label in known if label in chosen]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import numpy as np
@@ -34,6 +34,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Points
 from scalable_bandits.specification import Specification, nearest
+from scalable_bandits.store.study_growth import HORIZON, Value
 from scalable_bandits.studies.runs import Problem, Replicate
 
 ENVIRONMENTS: dict[str, Callable[..., Environment]] = {
@@ -58,8 +59,39 @@ WORDS = {  # words by argument of a policy; `DerivedArguments` has a method for 
     "xi": ("noise / 10",),
 }
 POLICY_WORDS = {"rkhs_norm": ("double",), "information_gain": ("realised", "greedy")}  # words that policies accept
+AXIS = "axis"  # key of a table that stands for the value of an axis
 SET_BY_STUDY = ("space", "seed")  # arguments of a policy that no table may set
 COMMON_KEYS = ("type", "kernel", "arguments")  # keys that the table of every environment may have
+
+
+def at_values(tables: Any, values: Mapping[str, Value]) -> Any:
+    """Return tables in which {axis = "name"} is replaced by the value of that axis.
+
+    Parameters
+    ----------
+    tables
+        Tables of a study file, or any value in them.
+    values
+        Values of the axes, by name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such axis.
+    """
+    if isinstance(tables, Mapping) and set(tables) == {AXIS}:
+        name = tables[AXIS]
+        if not isinstance(name, str) or name not in values:
+            checks.refuse("axis", name, nearest(str(name), values))
+        return values[name]
+    if isinstance(tables, Mapping):
+        return {key: at_values(part, values) for key, part in tables.items()}
+    return [at_values(part, values) for part in tables] if isinstance(tables, list) else tables
+
+
+def values_in(replicate: Replicate) -> dict[str, Value]:
+    """Return the values of all axes in the runs of a replicate, the horizon among them."""
+    return {**replicate.values, HORIZON: replicate.horizon}
 
 
 def environment_kinds() -> dict[str, Callable[..., Environment]]:
@@ -110,16 +142,28 @@ class ProblemsFromTables:
     function: Callable[[Any], float] | None = None
     classes: tuple[str, ...] = ()
 
+    def of(self, tables: Mapping[str, Any]) -> Self:
+        """Return the problems of a whole study file, in which axes stand for values."""
+        shared = {"environments": {}, "policies": {}, **tables.get("shared", {})}
+        environments = {case: {**shared["environments"], **own} for case, own in tables["environments"].items()}
+        return attrs.evolve(
+            self, environments=environments, policies=dict(tables["policies"]), shared=shared["policies"]
+        )
+
     def __call__(self, replicate: Replicate) -> Problem:
         for name in self.classes:  # this may be a worker
             Specification.allow(name)
-        table = self.environments[replicate.case]
+        tables = [self.environments[replicate.case], self.shared, self.policies]
+        table, shared, policies = at_values(tables, values_in(replicate))
         derived = _prefix_errors(f"environments.{replicate.case}", self._environment, table, replicate)
-        policies: dict[str, Policy] = {}
-        for label, own in self.policies.items():
-            common = {**self.shared, **table.get("arguments", {})}
-            policies[label] = _prefix_errors(f"policies.{label}", _make_policy, own, common, derived)
-        return Problem(derived.environment, policies)
+        common = {**shared, **table.get("arguments", {})}
+        return Problem(
+            derived.environment,
+            {
+                label: _prefix_errors(f"policies.{label}", _make_policy, own, common, derived)
+                for label, own in policies.items()
+            },
+        )
 
     def _environment(self, table: Mapping[str, Any], replicate: Replicate) -> DerivedArguments:
         """Make the environment of a replicate."""

@@ -1,0 +1,234 @@
+"""Curves of a study: regret, time or memory of each policy over rounds, or over the values of an axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces import Indices
+from scalable_bandits.store.study_growth import HORIZON, HORIZONS, shown_value
+
+if TYPE_CHECKING:
+    import xarray
+
+ROUND = "round"
+REGRET = "regret"
+
+
+class Curve(NamedTuple):
+    """A quantity of the finished runs of one policy."""
+
+    case: str  # without the axis that the curve is over
+    policy: str  # without its horizon, if it is played at several
+    x: Floats  # (k,) rounds, or values of the axis, ascending
+    values: Floats  # (runs, k) cumulative regret in units of y, seconds, or bytes
+
+
+def case_of(result: xarray.Dataset, case: str | None) -> str:
+    """Return the name of a study's case; the name may be omitted if the study has one case.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    case
+        Name of the case, or None.
+
+    Raises
+    ------
+    ValueError
+        If the case is unknown, or omitted although the study has several.
+    """
+    cases = [str(name) for name in result["case"].values]
+    if case is None and len(cases) == 1:
+        return cases[0]
+    if case is None or case not in cases:
+        checks.refuse("case", case, f"one of {', '.join(cases)}")
+    return case
+
+
+def horizons_of(result: xarray.Dataset) -> list[int]:
+    """Return the horizons of a study, ascending.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    """
+    last = int(result[ROUND].values[-1])
+    return sorted({int(each) for each in np.atleast_1d(result.attrs.get(HORIZONS, last)) if each <= last})
+
+
+def policies_of(result: xarray.Dataset) -> dict[str, dict[int, str]]:
+    """Return the labels of each policy by its horizon; its name is that of the label without a horizon.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    """
+    last = int(result[ROUND].values[-1])
+    labels = [str(label) for label in result["policy"].values]
+    own = result[HORIZON].values.tolist() if HORIZON in result.coords else [last] * len(labels)
+    found: dict[str, dict[int, str]] = {}
+    for label, horizon in zip(labels, own, strict=True):
+        found.setdefault(label.removesuffix(f", {shown_value(HORIZON, horizon)}"), {})[min(horizon, last)] = label
+    return found
+
+
+def totals(result: xarray.Dataset, case: str, policy: str, horizon: int | None = None) -> tuple[Indices, Floats]:
+    """Return the cumulative regret of all runs of one label, up to a horizon.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    case, policy
+        Labels of the case and the policy.
+    horizon
+        Last round; that of the policy if not given.
+
+    Returns
+    -------
+    rounds : ndarray
+        Rounds (k,) that were kept.
+    regret : ndarray
+        Cumulative regret (replicates, k) in units of y, NaN from the first round on that has not been played.
+    """
+    rounds = result[ROUND].values
+    if horizon is None:
+        horizon = next(at for known in policies_of(result).values() for at, label in known.items() if label == policy)
+    here = slice(0, int(np.searchsorted(rounds, horizon, "right")))
+    whole = "cumulative_regret" in result
+    series = (
+        result["cumulative_regret" if whole else REGRET].sel(case=case, policy=policy).transpose("replicate", ROUND)
+    )
+    values = series.values[:, here]
+    if not whole:
+        return rounds[here], values.cumsum(axis=1)
+    kept = np.isfinite(values[:, -1:]) & np.isfinite(values).any(axis=0)  # a run may keep the end of a shorter horizon
+    return rounds[here][kept.any(axis=0)], values[:, kept.any(axis=0)]
+
+
+def finished(result: xarray.Dataset, case: str, policy: str) -> Floats:
+    """Return the regret of a policy's finished runs of one case.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    case, policy
+        Name of the case and label of the policy.
+
+    Returns
+    -------
+    ndarray
+        Regret (runs, rounds) of the rounds that were kept, in units of y.
+    """
+    count = totals(result, case, policy)[1].shape[1]
+    regret = result[REGRET].sel(case=case, policy=policy).transpose("replicate", ROUND).values[:, :count]
+    return regret[np.isfinite(regret).all(axis=1)]
+
+
+def curves(result: xarray.Dataset, quantity: str = REGRET, over: str = ROUND) -> list[Curve]:
+    """Return a quantity of a study over rounds, or over the values of an axis.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    quantity
+        "regret", the cumulative regret; over an axis that of all rounds. Over an axis also any variable over cases,
+        policies and replicates, such as "seconds"; over rounds also "elapsed", the seconds since the start of a run.
+    over
+        "round", or an axis of numbers. Over rounds, a policy that is played at several horizons has its last regret at
+        each.
+
+    Raises
+    ------
+    ValueError
+        If the study has no such quantity or axis.
+    """
+    if over == ROUND:
+        return _over_rounds(result, quantity)
+    return _over_axis(result, quantity, over)
+
+
+def _over_rounds(result: xarray.Dataset, quantity: str) -> list[Curve]:
+    if quantity not in (REGRET, "elapsed") or (quantity != REGRET and quantity not in result):
+        measured = ", or 'elapsed'" if "elapsed" in result else "; 'elapsed' is measured by timed studies"
+        checks.refuse("quantity", quantity, f"'regret'{measured}")
+    found = []
+    for case in map(str, result["case"].values):
+        for name, labels in policies_of(result).items():
+            if quantity == "elapsed":
+                label = labels[max(labels)]
+                x, values = result["mark"].values, result["elapsed"].sel(case=case, policy=label).values
+                x, values = x[x <= max(labels)], values[:, x <= max(labels)]
+            elif len(labels) == 1:
+                x, values = totals(result, case, labels[max(labels)])
+            else:
+                x = np.array(sorted(labels))
+                values = np.stack([totals(result, case, labels[at])[1][:, -1] for at in x], axis=1)
+                played = np.isfinite(values).any(axis=0)
+                x, values = x[played], values[:, played]
+            values = values[np.isfinite(values).all(axis=1)]
+            if len(values) and len(x):
+                found.append(Curve(case, name, x.astype(np.float64), values))
+    return found
+
+
+def _over_axis(result: xarray.Dataset, quantity: str, over: str) -> list[Curve]:
+    axes = {
+        str(name): str(result[name].dims[0]) for name in result.coords if result[name].dims in (("case",), ("policy",))
+    }
+    numbers = {name: dim for name, dim in axes.items() if result[name].dtype.kind in "if" and name != HORIZON}
+    if over not in numbers:
+        checks.refuse("over", over, f"'round', or an axis of numbers: {', '.join(numbers) or 'this study has none'}")
+    known = [REGRET, *(str(n) for n, each in result.data_vars.items() if each.dims == ("case", "policy", "replicate"))]
+    if quantity not in known:
+        checks.refuse("quantity", quantity, f"one of {', '.join(known)}")
+    cases = _groups(result, "case", over)
+    policies = _groups(result, "policy", over)
+    found = []
+    for case, members in cases.items():
+        for policy, labels in policies.items():
+            if len(members) == len(labels) == 1:
+                continue  # the axis is not theirs
+            pairs = [(x if numbers[over] == "case" else z, c, p) for x, c in members for z, p in labels]
+            pairs.sort(key=lambda pair: pair[0])
+            values = np.stack([_of_runs(result, quantity, c, p) for _, c, p in pairs], axis=1)
+            played = np.isfinite(values).any(axis=0)
+            values = values[:, played]
+            values = values[np.isfinite(values).all(axis=1)]
+            if len(values) and played.any():
+                found.append(Curve(case, policy, np.array([pair[0] for pair in pairs])[played], values))
+    return found
+
+
+def _groups(result: Any, dimension: str, over: str) -> dict[str, list[tuple[float, str]]]:
+    """Return value and label of what differs in one axis alone, by the label without it; policies at the last T."""
+    labels = [str(label) for label in result[dimension].values]
+    if dimension == "policy":
+        labels = [known[max(known)] for known in policies_of(result).values()]
+    there = over in result.coords and result[over].dims == (dimension,)
+    found: dict[str, list[tuple[float, str]]] = {}
+    for label in labels:
+        value = result[over].sel({dimension: label}).item() if there else np.nan
+        shown = f", {shown_value(over, value)}"
+        name = label.replace(shown, "") if there and np.isfinite(value) else label
+        if HORIZON in result.coords and dimension == "policy":
+            name = name.removesuffix(f", {shown_value(HORIZON, result[HORIZON].sel(policy=label).item())}")
+        found.setdefault(name, []).append((value, label))
+    return found
+
+
+def _of_runs(result: Any, quantity: str, case: str, policy: str) -> NDArray[Any]:
+    """Return a quantity (replicates,) of the runs of one label, NaN of those that are not finished."""
+    if quantity == REGRET:
+        return totals(result, case, policy)[1][:, -1]
+    return np.asarray(result[quantity].sel(case=case, policy=policy).values)

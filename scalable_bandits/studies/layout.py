@@ -1,0 +1,256 @@
+"""Axes of a study: which of its cases and policies are played at several values, and at which horizons.
+
+An axis on which an environment depends makes a case for each of its values; any other makes a policy for each value, of
+those policies that depend on it. A list of horizons makes a policy for each of those that depend on the horizon, or
+whose environment does; every other policy is played once, up to the longest. What depends on what is seen from the
+problems themselves, made at two values.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from scalable_bandits import checks
+from scalable_bandits.runs.thinning import Keep, Thinning, default
+from scalable_bandits.spaces import Indices
+from scalable_bandits.specification import differences, nearest, specify
+from scalable_bandits.store.study_dataset import KEEP
+from scalable_bandits.store.study_growth import HORIZON, HORIZONS, LISTS, Value, Variant, shown_value, variants
+from scalable_bandits.studies.runs import Problem
+
+RESERVED = (
+    HORIZON, "case", "policy", "replicate", "round", "prior", "mark", "case_name", "policy_name", "seed", "regret",
+    "cumulative_regret", "candidate", "width", "information_gain", "uniform_regret", "seconds", "plays",
+)  # fmt: skip
+
+ProblemAt = Callable[[str, int, Mapping[str, Value]], Problem]  # given a case, a horizon and the values of the axes
+
+
+def checked_horizons(name: str, given: Any) -> tuple[int, ...]:
+    """Return horizons in ascending order, also a single one.
+
+    Raises
+    ------
+    ValueError
+        If they are neither a whole number nor a list of different ones, all at least 1.
+    """
+    if not isinstance(given, list | tuple):
+        return (checks.integer(name, given, 1, checks.LARGEST_INTEGER),)
+    found = [checks.integer(f"{name}[{i}]", each, 1, checks.LARGEST_INTEGER) for i, each in enumerate(given)]
+    if not found or len(set(found)) < len(found):
+        checks.refuse(name, given, "a number of rounds, or a list of different numbers")
+    return tuple(sorted(found))
+
+
+def checked_axes(given: Any) -> dict[str, tuple[Value, ...]]:
+    """Return the axes of a study by name, each a tuple of its values.
+
+    Raises
+    ------
+    ValueError
+        If an axis has no usable name, or not at least two different values.
+    """
+    if not isinstance(given, Mapping):
+        checks.refuse("axes", given, "the values of each axis by its name, such as {'side': [10, 20, 40]}")
+    for name, values in given.items():
+        if not (isinstance(name, str) and name.isidentifier() and name not in RESERVED):
+            checks.refuse("key of axes", name, f"letters, digits and _; none of {', '.join(RESERVED)}")
+        listed = isinstance(values, list | tuple)
+        if not (listed and all(isinstance(v, int | float | str) for v in values) and len(values) >= 2):
+            checks.refuse(f"axes.{name}", values, "a list of at least two numbers or words")
+        if len(set(values)) < len(values):
+            checks.refuse(f"axes.{name}", values, "different values")
+    return {name: tuple(values) for name, values in given.items()}
+
+
+@attrs.frozen
+class Layout:
+    """Cases and policies that a study plays.
+
+    Attributes
+    ----------
+    cases, policies
+        Those at one value of each axis that they depend on; policies at their horizons, too.
+    horizons
+        Horizons in ascending order.
+    start
+        First value of each axis, at which is played what does not depend on it.
+    """
+
+    cases: tuple[Variant, ...]
+    policies: tuple[Variant, ...]
+    horizons: tuple[int, ...]
+    start: Mapping[str, Value]
+
+    def values(self, case: Variant, policy: Variant) -> dict[str, Value]:
+        """Return the values of all axes in a run."""
+        given = {**self.start, **case.values, **policy.values}
+        return {name: given[name] for name in self.start}
+
+    def rounds(self, policy: Variant) -> int:
+        """Return the number of rounds that a policy plays."""
+        return int(policy.values.get(HORIZON, self.horizons[-1]))
+
+    def chosen(self, cases: Sequence[str] | None, policies: Sequence[str] | None) -> Layout:
+        """Return the layout with the cases and policies of some names only; all if none are given.
+
+        Raises
+        ------
+        ValueError
+            If there is no such case or policy.
+        """
+        return attrs.evolve(
+            self, cases=_chosen("cases", cases, self.cases), policies=_chosen("policies", policies, self.policies)
+        )
+
+
+def _chosen(name: str, chosen: Sequence[str] | None, known: Sequence[Variant]) -> tuple[Variant, ...]:
+    """Return the variants with one of the chosen names or labels, in the order of the known ones."""
+    if chosen is None:
+        return tuple(known)
+    labels = list(dict.fromkeys([*(one.name for one in known), *(one.label for one in known)]))
+    if isinstance(chosen, str) or not chosen:
+        checks.refuse(name, chosen, f"a list of names out of {', '.join(labels)}")
+    for given in chosen:
+        if given not in labels:
+            checks.refuse(name, given, nearest(given, labels))
+    return tuple(one for one in known if one.label in chosen or one.name in chosen)
+
+
+class _Described(NamedTuple):
+    """Specifications of a problem."""
+
+    environment: Any
+    policies: dict[str, Any]
+
+
+def _described(problem: Problem) -> _Described:
+    parts = specify({"environment": problem.environment, **{f"policy {k}": v for k, v in problem.policies.items()}})[0]
+    return _Described(parts["environment"], {label: parts[f"policy {label}"] for label in problem.policies})
+
+
+def lay_out(
+    problem_at: ProblemAt, cases: Sequence[str], labels: Sequence[str] | None,
+    axes: Mapping[str, Sequence[Value]], horizon: int | Sequence[int],
+) -> Layout:  # fmt: skip
+    """Return what a study plays.
+
+    Parameters
+    ----------
+    problem_at
+        Function that makes the problem of a case's first replicate.
+    cases, labels
+        Names of the cases and of the policies; all policies of the problems if None.
+    axes
+        Values of each axis by its name.
+    horizon
+        Horizon, or a list of them: policies that depend on the horizon are played at each, under names of their own.
+
+    Raises
+    ------
+    ValueError
+        If nothing depends on an axis, or the policies have other names at another value.
+    """
+    horizons, start = checked_horizons(HORIZON, horizon), {name: values[0] for name, values in axes.items()}
+    if not axes and not listed(horizon):
+        labels = list(problem_at(cases[0], horizons[0], start).policies) if labels is None else labels
+        plain, alone = (tuple(Variant(name, name, {}) for name in known) for known in (cases, labels))
+        return Layout(plain, alone, horizons, start)
+    first = {case: _described(problem_at(case, horizons[0], start)) for case in cases}
+    names = list(first[cases[0]].policies) if labels is None else list(labels)
+    of_cases: dict[str, dict[str, Sequence[Value]]] = {case: {} for case in cases}
+    of_policies: dict[str, dict[str, Sequence[Value]]] = {name: {} for name in names}
+    for axis, values in axes.items():
+        other = {case: _described(problem_at(case, horizons[0], {**start, axis: values[1]})) for case in cases}
+        differing = _differing(first, other, names, axis)
+        moved = any(first[case].environment != other[case].environment for case in cases)
+        for case in cases if moved else ():
+            if differing[case] or first[case].environment != other[case].environment:
+                of_cases[case][axis] = values
+        for name in () if moved else set().union(*differing.values()):
+            of_policies[name][axis] = values
+        if not moved and not any(differing.values()):
+            checks.refuse(f"axes.{axis}", list(values), "an axis on which an environment or a policy depends")
+    if listed(horizon):
+        second = horizons[1] if len(horizons) > 1 else horizons[0] + 1
+        other = {case: _described(problem_at(case, second, start)) for case in cases}
+        differing = _differing(first, other, names, HORIZON)
+        if any(first[case].environment != other[case].environment for case in cases):
+            differing = {case: set(names) for case in cases}
+        for name in set().union(*differing.values()):
+            of_policies[name][HORIZON] = horizons
+    return Layout(tuple(_variants(of_cases)), tuple(_variants(of_policies)), tuple(horizons), start)
+
+
+def _differing(
+    one: Mapping[str, _Described], other: Mapping[str, _Described], names: Sequence[str], axis: str
+) -> dict[str, set[str]]:
+    """Return, by case, which policies differ between two values of an axis."""
+    for case, described in other.items():
+        if list(described.policies) != list(one[case].policies):
+            given = f"policies {', '.join(described.policies)} at the second value"
+            checks.refuse(f"axes.{axis}", given, f"the same names at all values: {', '.join(one[case].policies)}")
+    return {
+        case: {name for name in names if described.policies.get(name) != one[case].policies.get(name)}
+        for case, described in other.items()
+    }
+
+
+def _variants(axes_of: Mapping[str, Mapping[str, Sequence[Value]]]) -> Iterable[Variant]:
+    """Return each name at all combinations of the values of its axes."""
+    for name, axes in axes_of.items():
+        for values in itertools.product(*axes.values()):
+            at = dict(zip(axes, values, strict=True))
+            yield Variant(", ".join([name, *(shown_value(axis, value) for axis, value in at.items())]), name, at)
+
+
+def check_longer(
+    problem_at: ProblemAt, stored: Mapping[str, Any], given: Mapping[str, Any], start: Mapping[str, Value], place: str
+) -> None:
+    """Refuse a horizon longer than a store's if its runs cannot go on from where they ended.
+
+    Parameters
+    ----------
+    problem_at
+        Function that makes the problem of a case's first replicate.
+    stored, given
+        Records of the study with the shorter and with the longer horizon.
+    start
+        First value of each axis.
+    place
+        Name of the store.
+    """
+    of_each = {one.name for one in variants(given, "policies") if HORIZON in one.values}
+    names = [one.name for one in variants(stored, "policies") if HORIZON not in one.values and one.name not in of_each]
+    lines: list[str] = []
+    for case in variants(stored, "cases") if names else ():
+        values = {**start, **case.values}
+        short, long = (_described(problem_at(case.name, record[HORIZON], values)) for record in (stored, given))
+        lines += differences(short.environment, long.environment, f"{case.label}, environment")
+        for name in dict.fromkeys(names):
+            lines += differences(short.policies.get(name), long.policies.get(name), f"{case.label}, {name}")
+    if lines:
+        both = [stored[HORIZON], given[HORIZON]]
+        listed = "\n  ".join([f"{both[0]:,}, as in {place}, since this depends on it:", *lines])
+        checks.refuse("horizon", both[1], f"{listed}\nor the list {both}, with runs of their own for both")
+
+
+def listed(horizon: Any) -> list[int] | None:
+    """Return a list of horizons; None if there is one horizon, which no label names."""
+    return list(checked_horizons("horizon", horizon)) if isinstance(horizon, list | tuple) else None
+
+
+def keep_of(keep: Keep, horizon: int | Sequence[int], stored: Mapping[str, Any] | None) -> Keep:
+    """Return which rounds a study keeps: if it does not say, those that its store does, or what `simulate` would."""
+    usual = default(checked_horizons(HORIZON, horizon)[-1]) if stored is None else stored.get(KEEP, "all")
+    return usual if keep is None else keep
+
+
+def kept_rounds(record: Mapping[str, Any]) -> Indices:
+    """Return the rounds (k,) that a study keeps."""
+    last = record[HORIZON]
+    return Thinning(record.get(KEEP, "all"), (*record.get(HORIZONS, ()), last)).rounds(1, last + 1)
