@@ -29,14 +29,14 @@ def wanted() -> bool:
 
 @contextmanager
 def progress_bar(
-    shown: bool, name: str, total: int, done: int = 0, dashboard: str = "", unit: str = ""
+    shown: bool | Advance, name: str, total: int, done: int = 0, dashboard: str = "", unit: str = ""
 ) -> Iterator[Advance]:
     """Show a bar with the rate of the steps and the remaining time; yield the function that advances it.
 
     Parameters
     ----------
     shown
-        Flag to show the bar. If it is not set, the function has no effect.
+        Flag to show the bar. If it is not set, the function has no effect. A function takes the place of the bar.
     name
         Text before the bar.
     total, done
@@ -46,6 +46,9 @@ def progress_bar(
     unit
         Unit of a step, shown after the rate.
     """
+    if not isinstance(shown, bool):
+        yield shown
+        return
     if not shown:
         yield _nothing
         return

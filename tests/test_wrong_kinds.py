@@ -172,7 +172,7 @@ def test_fine_as_it_stands(name):
         (lambda: sb.DriftingFunction.sparse(GRID, KERNEL, knots=[1], rkhs_norm=-1.0), "rkhs_norm: got -1.0; allowed"),
         (lambda: TABLE.observe([0.0], 0), "t: got 0; allowed: a positive integer"),
         (lambda: sb.analysis.spread([1.0, 2.0], level=1.0), "level: got 1.0; allowed: a number between 0 and 1"),
-        (lambda: sb.analysis.exponent(np.arange(1, 4), np.ones((2, 5))), r"curves: got 'shape \(2, 5\)'; allowed"),
+        (lambda: sb.analysis.exponent(np.arange(1, 4), np.ones((2, 5))), r"values: got 'shape \(2, 5\)'; allowed"),
         (lambda: sb.plots.prior_histogram(RUN.dataset()), "result: got 'study None'; allowed: a study with policies"),
         (lambda: sb.PiGPUCB(GRID, sb.Matern(0.3, nu=1.5), prior_mean=[1.0, 2.0]), "prior_mean: got .*a finite number"),
         (lambda: KERNEL.block([]), r"X: got 'an array of shape \(0,\)'; allowed: .*at least one point"),

@@ -1,6 +1,6 @@
 """Numbers from runs and studies: means, differences, exponents, coverage, importance of parameters, time per round."""
 
-from scalable_bandits.analysis.curves import Curve, case_of, curves, finished, horizons_of, policies_of
+from scalable_bandits.analysis.curves import Curve, case_of, curves, finished, horizons_of, policies_of, totals
 from scalable_bandits.analysis.diagnostics import (
     NORMAL,
     Coverage,
@@ -49,4 +49,5 @@ __all__ = [
     "slices",
     "spread",
     "time_rounds",
+    "totals",
 ]

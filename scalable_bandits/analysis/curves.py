@@ -168,18 +168,21 @@ def _over_rounds(result: xarray.Dataset, quantity: str) -> list[Curve]:
             if quantity == "elapsed":
                 label = labels[max(labels)]
                 x, values = result["mark"].values, result["elapsed"].sel(case=case, policy=label).values
-                x, values = x[x <= max(labels)], values[:, x <= max(labels)]
             elif len(labels) == 1:
                 x, values = totals(result, case, labels[max(labels)])
             else:
                 x = np.array(sorted(labels))
                 values = np.stack([totals(result, case, labels[at])[1][:, -1] for at in x], axis=1)
-                played = np.isfinite(values).any(axis=0)
-                x, values = x[played], values[:, played]
-            values = values[np.isfinite(values).all(axis=1)]
-            if len(values) and len(x):
-                found.append(Curve(case, name, x.astype(np.float64), values))
+            found += _curve(case, name, x, values)
     return found
+
+
+def _curve(case: str, policy: str, x: Any, values: Floats) -> list[Curve]:
+    """Return the curve of the runs that have all values which any run has; none if there is no such run."""
+    known = np.isfinite(values).any(axis=0)
+    x, values = np.asarray(x, dtype=np.float64)[known], values[:, known]
+    values = values[np.isfinite(values).all(axis=1)]
+    return [Curve(case, policy, x, values)] if values.size else []
 
 
 def _over_axis(result: xarray.Dataset, quantity: str, over: str) -> list[Curve]:
@@ -202,11 +205,7 @@ def _over_axis(result: xarray.Dataset, quantity: str, over: str) -> list[Curve]:
             pairs = [(x if numbers[over] == "case" else z, c, p) for x, c in members for z, p in labels]
             pairs.sort(key=lambda pair: pair[0])
             values = np.stack([_of_runs(result, quantity, c, p) for _, c, p in pairs], axis=1)
-            played = np.isfinite(values).any(axis=0)
-            values = values[:, played]
-            values = values[np.isfinite(values).all(axis=1)]
-            if len(values) and played.any():
-                found.append(Curve(case, policy, np.array([pair[0] for pair in pairs])[played], values))
+            found += _curve(case, policy, [pair[0] for pair in pairs], values)
     return found
 
 

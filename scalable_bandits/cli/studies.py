@@ -97,6 +97,9 @@ def run(
     policy: Annotated[
         list[str] | None, typer.Option(metavar="POLICY", help="Policy to run; may be repeated. Default: all.")
     ] = None,
+    axis: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=V,V", help="Values of an axis to run. Default: the study's.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="New folder for the results. Default: name of the study.")
     ] = None,
@@ -116,15 +119,17 @@ def run(
     from scalable_bandits.studies import Study
 
     rounds = horizon[0] if horizon and len(horizon) == 1 else horizon or None
-    options = {
+    options: dict[str, Any] = {
         "replicates": replicates, "horizon": rounds, "seed": seed, "data": data, "on": on, "cases": case or None,
         "policies": policy or None,
     }  # fmt: skip
     with refusals():
+        options["axes"] = _axes(axis or ())
         if (study is None) != every:
             raise ValueError("run: give either a study (a name or a file) or --all")
-        if every and (case or policy or store or environment or classes):
-            raise ValueError("run: --case, --policy, --store, --environment and --class cannot be combined with --all")
+        if every and (case or policy or axis or store or environment or classes):
+            alone = "--case, --policy, --axis, --store, --environment and --class"
+            raise ValueError(f"run: {alone} cannot be combined with --all")
         studies = [known for _, known in sorted(Study.registry.items())]
         studies = studies if every else [_load(study, environment, classes or ())]
     if every:
@@ -136,6 +141,25 @@ def run(
     record = run_study(chosen, folder, store, small, environment, json, classes=classes or ())
     if json:
         print_json(record)
+
+
+def _axes(given: Sequence[str]) -> dict[str, list[int | float | str]] | None:
+    """Read options of the form NAME=V,V."""
+    found: dict[str, list[int | float | str]] = {}
+    for text in given:
+        name, equal, values = text.partition("=")
+        if not (name and equal and values):
+            raise ValueError(f"--axis: got {text!r}; allowed: NAME=V,V, such as side=10,20")
+        found[name] = [_value(part) for part in values.split(",")]
+    return found or None
+
+
+def _value(text: str) -> int | float | str:
+    """Read a number, or a word."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def _load(name: str | None, function: str | None, classes: Sequence[str]) -> Study:

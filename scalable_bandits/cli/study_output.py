@@ -23,8 +23,8 @@ def record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
     attributes = {name: result.attrs[name] for name in ("study", "title", "source", "unit", "seed", "version")}
     published = [] if study.published is None else study.published(result)
     return {
-        **attributes, "replicates": result.sizes["replicate"], "horizon": result.sizes["round"],
-        "planned": {"replicates": study.replicates, "horizon": study.horizon},
+        **attributes, "replicates": result.sizes["replicate"], "horizon": int(result["round"][-1]),
+        "planned": {"replicates": study.replicates, "horizon": study.horizons[-1]},
         "table": [row._asdict() for row in means(result)],
         "published": [row._asdict() for row in published],
     }  # fmt: skip
@@ -32,10 +32,12 @@ def record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
 
 def regret_table(result: xarray.Dataset) -> Table:
     """Tabulate mean regret and its standard error by case and policy, best policy first."""
-    from scalable_bandits.analysis import means
+    from scalable_bandits.analysis import horizons_of, means
 
     sizes = result.sizes
-    count = f"{sizes['replicate']} replicate{'s' * (sizes['replicate'] > 1)} x {sizes['round']:,} rounds"
+    horizons = horizons_of(result)
+    rounds = " and ".join(f"{each:,}" for each in horizons)
+    count = f"{sizes['replicate']} replicate{'s' * (sizes['replicate'] > 1)} x {rounds} rounds"
     title = f"{result.attrs['title']}\n{'; '.join(filter(None, [result.attrs['source'], count]))}"
     table = Table(
         title=title,
@@ -47,12 +49,13 @@ def regret_table(result: xarray.Dataset) -> Table:
     table.add_column("policy", no_wrap=True)
     for heading in ("regret", "std. error", "per round", "last tenth", "of uniform"):
         table.add_column(heading, justify="right")
-    last_case = None
+    last: tuple[str, int] | None = None
     for row in means(result):
-        if row.case != last_case and sizes["case"] > 1:
+        parts = [row.case] * (sizes["case"] > 1) + [f"T = {row.horizon:,}"] * (len(horizons) > 1)
+        if (row.case, row.horizon) != last and parts:
             table.add_section()
-            table.add_row(Text(row.case, style="bold"))
-        last_case = row.case
+            table.add_row(Text(", ".join(parts), style="bold"))
+        last = row.case, row.horizon
         digits = (row.regret, 4), (row.standard_error, 2), (row.average, 3), (row.last_tenth, 3)
         table.add_row(row.policy, *(significant(*each) for each in digits), f"{row.fraction:.3f}")
     return table

@@ -22,6 +22,7 @@ import numpy as np
 from scalable_bandits.execution.actors import Actors
 from scalable_bandits.execution.base import ClusterError
 from scalable_bandits.execution.clusters import await_worker, connection_lost
+from scalable_bandits.execution.resources import traffic
 from scalable_bandits.execution.shard_log import ShardLog
 from scalable_bandits.execution.shard_worker import Call, Message, Question, Reply, Request, packed
 from scalable_bandits.posteriors.placement import Shards
@@ -223,6 +224,8 @@ class ShardPool(Shards):
             held = {number for number, home in self._worker_of.items() if home == worker}
             messages[worker] = packed(Message(first, log.since(first), requests, call, expected, held))
         answers = self._actors.perform(messages)
+        received = sum(len(answer) for answer in answers.values() if isinstance(answer, bytes))
+        traffic.add(len(messages), sum(map(len, messages.values())), received)
         return {w: pickle.loads(answer) if isinstance(answer, bytes) else answer for w, answer in answers.items()}
 
     # ---- the workers of the shards

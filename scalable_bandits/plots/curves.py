@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.analysis import DECADE, Coverage, Times, case_of, exponent, policies_of, spread
+from scalable_bandits.analysis import DECADE, Coverage, Times, case_of, exponent, policies_of, spread, totals
 from scalable_bandits.analysis import curves as study_curves
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots import style
@@ -242,7 +242,8 @@ def _times_of_study(result: Any, case: str | None, ax: Axes | None) -> Axes:
     labels = [str(label) for label in result["policy"].values]
     ax = axes(ax, (6.4, 1.2 + 0.36 * len(labels)))
     for row, label in enumerate(labels):
-        times = result["seconds"].sel(case=case, policy=label).values / result.sizes["round"] * 1e3
+        rounds = totals(result, case, label)[0]
+        times = result["seconds"].sel(case=case, policy=label).values / max(rounds[-1:], default=1) * 1e3
         times = times[np.isfinite(times)]
         if not len(times):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.environments import Environment
 from scalable_bandits.policies import Policy
-from scalable_bandits.progress import progress_bar
+from scalable_bandits.progress import Advance, progress_bar
 from scalable_bandits.runs.play import LARGEST_BLOCK, Available, Play
 from scalable_bandits.runs.preconditions import check_unrecorded
 from scalable_bandits.runs.thinning import Keep, Thinning, checked, default
@@ -26,10 +27,11 @@ def simulate(
     horizon: int,
     *,
     available: Available | None = None,
-    progress: bool = False,
+    progress: bool | Advance = False,
     store: Any = None,
     durability: Durability = "block",
     keep: Keep = None,
+    ends: Sequence[int] = (),
 ) -> Trajectory:
     """Play `horizon` rounds of a policy in an environment.
 
@@ -48,7 +50,7 @@ def simulate(
         Function from the round t to the availability set X_t (a mask or candidates' numbers). If the environment has
         one too, only candidates in both may be chosen. The regret is then relative to the best of them.
     progress
-        Whether to show a progress bar.
+        Whether to show a progress bar; or a function that is called with the number of rounds whenever some are played.
     store
         Store of the run: a folder, a URL that zarr can open, a zarr store, or an icechunk repository. A run that is in
         the store already is continued exactly as if it had never stopped.
@@ -60,6 +62,8 @@ def simulate(
         round. The last round is always kept, and cumulative regrets are those of all rounds. Default: "all" up to a
         million rounds, "log" for more; a run that is continued keeps what its store keeps. Between two checkpoints only
         "all" can be continued if the function is noisy itself, or differs at every call.
+    ends
+        Further rounds that are kept in any case, such as shorter horizons.
 
     Raises
     ------
@@ -84,12 +88,13 @@ def simulate(
     True
     """
     horizon, keep = checks.integer("horizon", horizon, 1, checks.LARGEST_INTEGER), checked(keep)
+    kept = sorted({checks.integer(f"ends[{i}]", end, 1, horizon) for i, end in enumerate(ends)})
     _check(policy, environment, available)
     play = Play(policy, environment, available)
     with play.interrupts:
         if store is None:
-            return _in_memory(play, horizon, progress, keep)
-        return _with_store(play, store, horizon, durability, keep, progress)
+            return _in_memory(play, horizon, progress, keep, kept)
+        return _with_store(play, store, horizon, durability, keep, kept, progress)
 
 
 def _check(policy: Policy, environment: Environment, available: Available | None) -> None:
@@ -108,11 +113,11 @@ def _check(policy: Policy, environment: Environment, available: Available | None
         checks.refuse("available", available, "None on a box, where the optimum of an availability set is unknown")
 
 
-def _in_memory(play: Play, horizon: int, progress: bool, keep: Keep) -> Trajectory:
+def _in_memory(play: Play, horizon: int, progress: bool | Advance, keep: Keep, ends: Sequence[int]) -> Trajectory:
     """Play all rounds, and keep those in memory that are to be kept."""
     policy, first = play.policy, play.policy.rounds + 1
     last = policy.rounds + horizon
-    thinning = Thinning(default(horizon) if keep is None else keep, (last,))
+    thinning = Thinning(default(horizon) if keep is None else keep, (*(first - 1 + end for end in ends), last))
     block, pieces = LARGEST_BLOCK, []
     if thinning.complete:
         block = horizon
@@ -130,8 +135,11 @@ def _in_memory(play: Play, horizon: int, progress: bool, keep: Keep) -> Trajecto
     return Trajectory(policy.finite_space, first, series, specify(play.parts)[0])
 
 
-def _with_store(play: Play, place: Any, horizon: int, durability: Durability, keep: Keep, progress: bool) -> Trajectory:
+def _with_store(
+    play: Play, place: Any, horizon: int, durability: Durability, keep: Keep, ends: Sequence[int],
+    progress: bool | Advance,
+) -> Trajectory:  # fmt: skip
     """Play the rounds that a store does not have."""
     from scalable_bandits.runs.stored_simulation import StoredSimulation  # imports zarr
 
-    return StoredSimulation(play, place, horizon, durability, keep).run(progress)
+    return StoredSimulation(play, place, horizon, durability, keep, ends).run(progress)

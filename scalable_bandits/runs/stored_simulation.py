@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,18 +65,24 @@ class StoredSimulation:
         Guarantee of the store.
     keep
         Rounds in the store; None for those that it has, or the default.
+    ends
+        Further rounds that are kept in any case.
     """
 
-    def __init__(self, play: Play, place: Any, horizon: int, durability: Durability, keep: Keep):
+    def __init__(
+        self, play: Play, place: Any, horizon: int, durability: Durability, keep: Keep, ends: Sequence[int] = ()
+    ):
         check_fresh(play.policy)
-        self.play, self.place, self.horizon = play, place, horizon
+        self.play, self.place, self.horizon, self.ends = play, place, horizon, ends
         self.durability, self.keep = durability, stored_keep(place, keep, horizon)
 
-    def run(self, progress: bool) -> Trajectory:
+    def run(self, progress: bool | Advance) -> Trajectory:
         """Play the rounds that the store does not have yet; return the whole run."""
         with self._open() as store:
             self.store, self._last = store, rounds_played(store)  # the last round that is stored
-            self.thinning = Thinning(self.keep, sorted({self._last, max(self.horizon, self._last)}), self._total())
+            self.thinning = Thinning(
+                self.keep, sorted({*self.ends, self._last, max(self.horizon, self._last)}), self._total()
+            )
             checkpoints = self._bring_up_to_date()
             name, done = type(self.play.policy).__name__, self.play.policy.rounds
             with progress_bar(progress, name, self.horizon, done) as advance, WriteBehind() as behind:
@@ -95,7 +101,7 @@ class StoredSimulation:
         return recording.open_run(
             self.place, "simulate", (Field(thinning.ROUND, "int64"), *fields) if some else fields,
             {**self.play.parts, **({"keep": self.keep} if some else {})}, self.horizon, self.durability,
-            rows=Thinning(self.keep, (self.horizon,)).count(self.horizon),
+            rows=Thinning(self.keep, (*self.ends, self.horizon)).count(self.horizon),
         )  # fmt: skip
 
     def _total(self) -> float:

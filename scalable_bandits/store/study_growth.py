@@ -109,7 +109,6 @@ def _other_axes(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str
 def _common(tables: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tables of a study file, of cases and policies only those that another one has too."""
     found = {key: value for key, value in tables.items() if key not in ("cases", AXES, *TABLE_OF.values())}
-    found |= {AXES: sorted(tables[AXES])} if AXES in tables else {}  # values may be added
     for key in TABLE_OF.values():
         if isinstance(tables.get(key), Mapping) and isinstance(other.get(key), Mapping):
             found[key] = {name: table for name, table in tables[key].items() if name in other[key]}
@@ -202,8 +201,10 @@ def _all_tables(
         if isinstance(one, Mapping) and isinstance(other, Mapping):
             tables = {**one, **other}
             found[key] = {label: tables[label] for label in sorted(tables, key=_place_in(shown[name]))}
-    if AXES in stored and AXES in given:
-        found[AXES] = {axis: _all_values(stored[AXES][axis], given[AXES][axis]) for axis in given[AXES]}
+    axes = [tables.get(AXES, {}) for tables in (given, stored)]
+    if any(axes):
+        names = dict.fromkeys(name for each in axes for name in each)
+        found[AXES] = {name: _all_values(*(each.get(name, []) for each in reversed(axes))) for name in names}
     for key in LISTS:  # of a study file that names a builder: lists, all of its own if there is none
         one, other = stored.get(key), given.get(key)
         if isinstance(one, list) and isinstance(other, list):

@@ -19,7 +19,7 @@ from scalable_bandits.runs.thinning import Keep, Thinning, default
 from scalable_bandits.spaces import Indices
 from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.store.study_dataset import KEEP
-from scalable_bandits.store.study_growth import HORIZON, HORIZONS, LISTS, Value, Variant, shown_value, variants
+from scalable_bandits.store.study_growth import HORIZON, HORIZONS, Value, Variant, shown_value, variants
 from scalable_bandits.studies.runs import Problem
 
 RESERVED = (
@@ -67,6 +67,31 @@ def checked_axes(given: Any) -> dict[str, tuple[Value, ...]]:
     return {name: tuple(values) for name, values in given.items()}
 
 
+def wider(axes: Mapping[str, Sequence[Value]], given: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, ...]]:
+    """Return the axes of a study with all values that are wanted, too; those that are numbers in ascending order.
+
+    Raises
+    ------
+    ValueError
+        If the study has no such axis, or a list of values is empty or has something else than numbers and words.
+    """
+    found = {name: tuple(values) for name, values in axes.items()}
+    for name, values in given.items():
+        if name not in axes:
+            checks.refuse("axes", name, nearest(str(name), axes) if axes else "none: the study has no axes")
+        if (
+            not isinstance(values, list | tuple)
+            or not values
+            or not all(isinstance(v, int | float | str) for v in values)
+        ):
+            checks.refuse(f"axes.{name}", values, "a list of numbers or words")
+        union = tuple(dict.fromkeys((*axes[name], *values)))
+        if len(union) > len(axes[name]):
+            checked_axes({name: union})
+            found[name] = union if any(isinstance(value, str) for value in union) else tuple(sorted(union))
+    return found
+
+
 @attrs.frozen
 class Layout:
     """Cases and policies that a study plays.
@@ -95,16 +120,24 @@ class Layout:
         """Return the number of rounds that a policy plays."""
         return int(policy.values.get(HORIZON, self.horizons[-1]))
 
-    def chosen(self, cases: Sequence[str] | None, policies: Sequence[str] | None) -> Layout:
-        """Return the layout with the cases and policies of some names only; all if none are given.
+    def chosen(
+        self, cases: Sequence[str] | None, policies: Sequence[str] | None, axes: Mapping[str, Sequence[Value]]
+    ) -> Layout:
+        """Return the layout with the cases and policies of some names and values only; all if none are given.
 
         Raises
         ------
         ValueError
             If there is no such case or policy.
         """
+        found = {
+            name: tuple(v for v in each if all(v.values.get(axis, some[0]) in some for axis, some in axes.items()))
+            for name, each in (("cases", self.cases), ("policies", self.policies))
+        }
         return attrs.evolve(
-            self, cases=_chosen("cases", cases, self.cases), policies=_chosen("policies", policies, self.policies)
+            self,
+            cases=_chosen("cases", cases, found["cases"]),
+            policies=_chosen("policies", policies, found["policies"]),
         )
 
 
@@ -129,13 +162,17 @@ class _Described(NamedTuple):
 
 
 def _described(problem: Problem) -> _Described:
+    """Return the specifications of a problem, and on which workers each policy has its shards."""
     parts = specify({"environment": problem.environment, **{f"policy {k}": v for k, v in problem.policies.items()}})[0]
-    return _Described(parts["environment"], {label: parts[f"policy {label}"] for label in problem.policies})
+    return _Described(
+        parts["environment"],
+        {label: {**parts[f"policy {label}"], "on": str(policy.on)} for label, policy in problem.policies.items()},
+    )
 
 
 def lay_out(
     problem_at: ProblemAt, cases: Sequence[str], labels: Sequence[str] | None,
-    axes: Mapping[str, Sequence[Value]], horizon: int | Sequence[int],
+    axes: Mapping[str, Sequence[Value]], horizon: int | Sequence[int], chosen: Sequence[str] | None = None,
 ) -> Layout:  # fmt: skip
     """Return what a study plays.
 
@@ -149,6 +186,8 @@ def lay_out(
         Values of each axis by its name.
     horizon
         Horizon, or a list of them: policies that depend on the horizon are played at each, under names of their own.
+    chosen
+        Names of the cases that will be played; all if None. Without axes and a list of horizons no others are made.
 
     Raises
     ------
@@ -157,11 +196,15 @@ def lay_out(
     """
     horizons, start = checked_horizons(HORIZON, horizon), {name: values[0] for name, values in axes.items()}
     if not axes and not listed(horizon):
-        labels = list(problem_at(cases[0], horizons[0], start).policies) if labels is None else labels
-        plain, alone = (tuple(Variant(name, name, {}) for name in known) for known in (cases, labels))
+        for case in reversed([case for case in cases if chosen is None or case in chosen] or cases[:1]):
+            found = problem_at(
+                case, horizons[0], start
+            ).policies  # also so that invalid values are refused before a run
+        names = _named(labels, list(found))
+        plain, alone = (tuple(Variant(name, name, {}) for name in known) for known in (cases, names))
         return Layout(plain, alone, horizons, start)
     first = {case: _described(problem_at(case, horizons[0], start)) for case in cases}
-    names = list(first[cases[0]].policies) if labels is None else list(labels)
+    names = _named(labels, list(first[cases[0]].policies))
     of_cases: dict[str, dict[str, Sequence[Value]]] = {case: {} for case in cases}
     of_policies: dict[str, dict[str, Sequence[Value]]] = {name: {} for name in names}
     for axis, values in axes.items():
@@ -184,6 +227,14 @@ def lay_out(
         for name in set().union(*differing.values()):
             of_policies[name][HORIZON] = horizons
     return Layout(tuple(_variants(of_cases)), tuple(_variants(of_policies)), tuple(horizons), start)
+
+
+def _named(labels: Sequence[str] | None, known: Sequence[str]) -> list[str]:
+    """Return the policies of some names, in the order of the known ones."""
+    for label in labels or ():
+        if label not in known:
+            checks.refuse("policies", label, nearest(label, known))
+    return [name for name in known if labels is None or name in labels]
 
 
 def _differing(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalable_bandits.environments import Environment
-from scalable_bandits.execution import Execution
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.blas import blas_threads
@@ -18,15 +17,15 @@ from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.thinning import Keep
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.store import StoreError, StoreLocked
-from scalable_bandits.store.notes import RUN
+from scalable_bandits.store.notes import ELAPSED
 from scalable_bandits.store.study_dataset import ROUND, SERIES, TOTAL
 from scalable_bandits.store.study_growth import Value
+from scalable_bandits.studies.costs import COPIED, Meter
 
 if TYPE_CHECKING:
     import xarray
 
 SOBOL_POINTS = 1024  # points of a box over which the regret of uniform play is averaged
-RETRIES = 1  # number of times that a failed run is played again
 LOCKED_SECONDS = 60.0  # time to wait for a run's lock: a worker considered lost may still be writing the run
 
 
@@ -45,7 +44,12 @@ class Replicate(NamedTuple):
     seed: int  # a function of the study's seed, the case and the number
     horizon: int
     data: Path | None  # folder of measured data; None for the default folders
-    values: Mapping[str, Value] = {}  # of the study's axes
+    at: tuple[tuple[str, Value], ...] = ()  # names and values of the study's axes
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """Value of each axis of the study, by its name."""
+        return dict(self.at)
 
 
 class RunSummary(NamedTuple):
@@ -86,15 +90,19 @@ class Player:
     ----------
     build, series
         Functions of the study; see `Study`.
-    keep
-        Rounds that are kept, as in `simulate`.
+    keep, ends
+        Rounds that are kept, and those that are kept in any case, as in `simulate`.
+    timed
+        Whether time, memory and messages are measured. A copy of each policy is then played first in each process, so
+        that all is compiled.
     """
 
     def __init__(
         self, build: Callable[[Replicate], Problem], series: Callable[[Policy], Mapping[str, Any]] | None = None,
-        keep: Keep = "all",
+        keep: Keep = "all", ends: Sequence[int] = (), timed: bool = False,
     ):  # fmt: skip
-        self._build, self._series, self._keep = build, series, keep
+        self._build, self._series, self._timed = build, series, timed
+        self._keep, self._ends = keep, tuple(ends)
 
     def problem(self, replicate: Replicate) -> Problem:
         """Return the problem of a replicate, which the next runs of the replicate use."""
@@ -108,23 +116,48 @@ class Player:
             allowed = "a folder that all workers reach by the same name, or a URL"
             raise StoreError(f"store: worker {machine} has no folder {folder}; allowed: {allowed}")
         with blas_threads():
+            warm_up = self._warm_up(replicate, label) if self._timed else {}
+            meter = Meter(replicate.horizon)
             environment, policy = self._problem(replicate, label)
-            uniform = uniform_regret(environment, replicate.horizon)
-            started = time.perf_counter()
-            keep = self._keep
-            run = _retry_while_locked(lambda: simulate(policy, environment, replicate.horizon, store=place, keep=keep))
-            seconds = time.perf_counter() - started
-            series = {} if self._series is None else dict(self._series(policy))
+            with policy:
+                uniform = uniform_regret(environment, replicate.horizon)
+                meter.start(policy)
+                started = time.perf_counter()
+                run = _retry_while_locked(
+                    lambda: simulate(
+                        policy, environment, replicate.horizon, store=place, keep=self._keep,
+                        ends=[end for end in self._ends if end <= replicate.horizon],
+                        progress=meter.advance if self._timed else False,
+                    )
+                )  # fmt: skip
+                seconds = time.perf_counter() - started
+                costs = {**warm_up, **meter.costs(policy)} if self._timed else {}
+                series = {} if self._series is None else dict(self._series(policy))
+                plays = dict(policy.plays) if isinstance(policy, UnknownPriorPolicy) else {}
             if place is None:
                 names = SERIES if run.complete else (*SERIES, TOTAL)
                 series.update({name: getattr(run, name) for name in names if name not in series})
                 series.update({} if run.complete else {ROUND: run.round})
-            plays = dict(policy.plays) if isinstance(policy, UnknownPriorPolicy) else {}
-            return RunSummary(uniform, seconds, series, plays, {})
+            if self._timed:
+                series[ELAPSED] = meter.elapsed
+            return RunSummary(uniform, seconds, series, plays, costs)
+
+    def _warm_up(self, replicate: Replicate, label: str) -> dict[str, float]:
+        """Play some rounds of a copy, unless this process has done so; return how long it took."""
+        key = (replicate.case, replicate.at, label)
+        warm = _cache.__dict__.setdefault("warm", set())
+        if key in warm:
+            return {}
+        warm.add(key)
+        environment, policies = self._make(replicate)[1:]
+        started = time.perf_counter()
+        with policies[label] as policy:
+            simulate(policy, environment, min(replicate.horizon, COPIED))
+        return {"warm_up_seconds": time.perf_counter() - started}
 
     def _problem(self, replicate: Replicate, label: str) -> tuple[Environment, Policy]:
         """Return a replicate's environment and a new policy; successive runs of a replicate share the environment."""
-        cached = getattr(_cache, "problem", None)
+        cached = None if self._timed else getattr(_cache, "problem", None)  # whose other policies are in memory
         if cached is None or cached.key != (replicate, self._build) or label not in cached.policies:
             cached = _cache.problem = self._make(replicate)
         return cached.environment, cached.policies.pop(label)
@@ -155,56 +188,6 @@ def _retry_while_locked(play: Callable[[], Trajectory]) -> Trajectory:
             if time.monotonic() > stop:
                 raise
             time.sleep(0.5)
-
-
-class Task(NamedTuple):
-    """Run that is to be played."""
-
-    run: RUN
-    replicate: Replicate
-    policy: str  # name of the policy in the problem
-    place: str | None  # store of the run
-    labels: tuple[str, str]  # of the case and of the policy
-
-    @property
-    def name(self) -> str:
-        """Name of the run in messages."""
-        return f"{', '.join(self.labels)}, replicate {self.replicate.number}"
-
-
-def play_all(
-    execution: Execution, name: str, tasks: Iterable[Task], keep: Callable[[Task, RunSummary], None]
-) -> dict[str, str]:
-    """Play all runs and pass each result to `keep` as it arrives.
-
-    Returns
-    -------
-    dict
-        Tracebacks of the runs that failed twice, by name of the run.
-    """
-    running: dict[str, tuple[Task, int]] = {}  # by key: task, and how often it has failed
-
-    def submit(task: Task, failures: int) -> None:
-        words = f"run {name} {' '.join(task.labels)}".replace("-", " ")
-        key = f"{words}-{task.replicate.number}-{failures}"
-        running[key] = task, failures
-        execution.submit(key, task.replicate, task.policy, task.place)
-
-    for task in tasks:
-        submit(task, 0)
-    failed: dict[str, str] = {}
-    while running:
-        for event in execution.events():
-            if event.key not in running or event.kind not in ("done", "failed"):
-                continue
-            task, failures = running.pop(event.key)
-            if event.kind == "done":
-                keep(task, event.value)
-            elif event.final or failures >= RETRIES:
-                failed[task.name] = event.trace
-            else:
-                submit(task, failures + 1)
-    return failed
 
 
 def uniform_regret(environment: Environment, horizon: int) -> float:

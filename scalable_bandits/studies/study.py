@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,19 +12,18 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.execution import executing, resolve
+from scalable_bandits.execution import resolve
 from scalable_bandits.policies import Policy
-from scalable_bandits.posteriors.blas import blas_threads
-from scalable_bandits.progress import progress_bar
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.runs.thinning import Keep, checked
 from scalable_bandits.specification import function_name, nearest
 from scalable_bandits.store.studies import StudyInMemory, StudyStore, study_record
 from scalable_bandits.store.study_dataset import KEEP
-from scalable_bandits.store.study_growth import HORIZON, LISTS, Value, described
+from scalable_bandits.store.study_growth import AXES, HORIZON, LISTS, TABLES, Value, described
 from scalable_bandits.studies import files, layout
 from scalable_bandits.studies.layout import Layout, checked_axes
-from scalable_bandits.studies.runs import Player, Problem, Replicate, RunSummary, StudyIncomplete, Task, play_all
+from scalable_bandits.studies.playing import Jobs, play_missing
+from scalable_bandits.studies.runs import Player, Problem, Replicate, StudyIncomplete
 from scalable_bandits.studies.summary import Comparison
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Study:
     rates
         Function that returns the theoretical growth (k,) of series by name, given a case and rounds (k,).
     timed
-        Whether the result has the run times, the only numbers that are not functions of the seed.
+        Whether the result has what the runs took, the only numbers that are not functions of the seed.
     cover
         Label of the partitioned policy whose cover is drawn if points have two coordinates.
     labels
@@ -230,6 +230,7 @@ class Study:
         seed: int | None = None,
         cases: Sequence[str] | None = None,
         policies: Sequence[str] | None = None,
+        axes: Mapping[str, Sequence[Value]] | None = None,
         data: str | Path | None = None,
         on: Any = None,
         store: str | Path | None = None,
@@ -244,6 +245,8 @@ class Study:
         cases, policies
             Names of the cases and of the policies to play, with the value of an axis or without; all if not given. No
             number depends on the choice.
+        axes
+            Values of axes to play, by name, others than the study's among them; all of the study's if not given.
         data
             Folder of the measured files, for a study that reads them. Workers read from the same folder.
         on
@@ -260,10 +263,11 @@ class Study:
         xarray.Dataset
             ``regret``, ``candidate``, ``width``, ``information_gain`` over (case, policy, replicate, round), in units
             of y; ``uniform_regret`` (case, replicate), the regret of uniform play per round; the study's `series`;
-            ``seconds`` (case, policy, replicate) if the study is timed; ``plays`` (..., prior) if a policy has several
-            priors. The attribute ``specification`` has the tables as JSON. Axes are coordinates of the cases or the
-            policies that have their values, beside ``case_name`` and ``policy_name``. With a store: all that is in it,
-            lazily. Of a study that keeps some rounds, ``cumulative_regret`` sums the regrets of all.
+            ``plays`` (..., prior) if a policy has several priors; if the study is timed ``seconds`` (case, policy,
+            replicate) and the costs that `studies.costs` measures. The attribute ``specification`` has the tables as
+            JSON. Axes are coordinates of the cases or policies that have their values, beside ``case_name`` and
+            ``policy_name``. With a store: all that is in it, lazily. Of a study that keeps some rounds,
+            ``cumulative_regret`` sums the regrets of all.
 
         Raises
         ------
@@ -273,6 +277,7 @@ class Study:
         StudyIncomplete, ClusterError, SpecificationDiffers
             If runs failed twice (all others are complete); if the cluster is lost; if the store has another study.
         """
+        known = layout.wider(self.axes, axes or {})
         count = checks.integer("replicates", _default(replicates, self.replicates), 1)
         horizon = _default(horizon, self.horizon)
         layout.checked_horizons("horizon", horizon)
@@ -285,17 +290,18 @@ class Study:
         stored = None if store is None else study_record(store)
         from_all = self.series is not None or self.published is not None  # computed from all rounds
         keep = layout.keep_of("all" if from_all else self.keep, horizon, stored)
-        player = Player(self.build, self.series, keep)
+        player = Player(self.build, self.series, keep, layout.checked_horizons("horizon", horizon), self.timed)
         problem_at = self._problem_at(player, seed, folder)
-        whole = layout.lay_out(problem_at, self.cases, self.labels, self.axes, horizon)
-        chosen = whole.chosen(cases, policies)
+        whole = layout.lay_out(problem_at, self.cases, self.labels, known, horizon, cases)
+        chosen = whole.chosen(cases, policies, axes or {})
         record = {
-            **self._attributes(seed), **described(attrs.asdict(chosen, recurse=False), layout.listed(horizon)),
+            **self._attributes(seed, known), **described(attrs.asdict(chosen, recurse=False), layout.listed(horizon)),
             "replicates": count, HORIZON: max(map(chosen.rounds, chosen.policies)),
             "data": None if folder is None else str(folder), **({} if keep == "all" else {KEEP: keep}),
         }  # fmt: skip
         results = self._results(store, stored, record, whole, problem_at)
-        failed = self._play(player, chosen, record, results, on, progress)
+        jobs = Jobs(self.name, chosen, count, functools.partial(self.replicate, seed=seed, data=folder))
+        failed = play_missing(jobs, player, results, on, progress)
         found = results.dataset(layout.kept_rounds(results.record))
         if failed:
             raise StudyIncomplete(self.name, failed, found, store is not None)
@@ -324,7 +330,7 @@ class Study:
         """
         own = derived_seed(seed, self.family or self.name, case, number)
         given = {name: of_axis[0] for name, of_axis in self.axes.items()} | dict(values or {})
-        return Replicate(case, number, own, horizon, None if data is None else Path(data), given)
+        return Replicate(case, number, own, horizon, None if data is None else Path(data), tuple(given.items()))
 
     def _problem_at(self, player: Player, seed: int, data: Path | None) -> layout.ProblemAt:
         """Return the function that makes the problem of a case's first replicate, given horizon and values of axes."""
@@ -342,50 +348,20 @@ class Study:
         order = described(attrs.asdict(whole, recurse=False), None)
         return StudyStore.take_up(store, record, {name: order[name] for name in LISTS})
 
-    def _play(
-        self, player: Player, chosen: Layout, record: Mapping[str, Any], results: StudyInMemory | StudyStore, on: Any,
-        progress: bool,
-    ) -> dict[str, str]:  # fmt: skip
-        """Play the missing runs; return the tracebacks of those that failed."""
-        cases, policies = ({one.label: one for one in known} for known in (chosen.cases, chosen.policies))
-        names, count, seed, data = results.record, record["replicates"], record["seed"], record["data"]
-        tasks = []
-        for run in results.missing(chosen.horizons[-1]):
-            case, policy = cases.get(names["cases"][run[0]]), policies.get(names["policies"][run[1]])
-            if case is None or policy is None or run[2] >= count:
-                continue
-            values = chosen.values(case, policy)
-            replicate = self.replicate(case.name, run[2], chosen.rounds(policy), seed, data, values)
-            tasks.append(Task(run, replicate, policy.name, results.place_of(run), (case.label, policy.label)))
-        total = len(cases) * len(policies) * count
-        with (
-            blas_threads(),  # set before any thread starts a run: threadpoolctl keeps the limits of the first thread
-            executing(on, player, self.name) as execution,
-            progress_bar(progress, self.name, total, total - len(tasks), execution.dashboard, " runs") as advance,
-        ):
-
-            def keep(task: Task, summary: RunSummary) -> None:
-                results.keep(task.run, *summary)
-                advance(1)
-
-            try:
-                return play_all(execution, self.name, tasks, keep)
-            finally:
-                results.close()
-
     def decisive(self) -> dict[str, Any] | None:
         """Return the tables that determine the numbers, except sizes and seed; None if the study was made in Python."""
         if self.specification is None:
             return None
         return {key: value for key, value in self.specification.items() if key not in files.NOT_DECISIVE}
 
-    def _attributes(self, seed: int) -> dict[str, Any]:
+    def _attributes(self, seed: int, axes: Mapping[str, Sequence[Value]]) -> dict[str, Any]:
         """Return the attributes of the study's dataset."""
         from scalable_bandits import __version__
 
-        made: dict[str, Any] = {"specification": self.decisive()}
-        if self.specification is None:
-            made = {"build": function_name(self.build)}
+        made: dict[str, Any] = {"build": function_name(self.build)}
+        if self.specification is not None:
+            made = {TABLES: self.decisive()}
+            made[TABLES] |= {AXES: {name: list(values) for name, values in axes.items()}} if axes else {}
         return {
             "study": self.name, "title": self.title, "source": self.source, "unit": self.unit, "seed": seed,
             "measure": self.measure, "version": __version__, "python": platform.python_version(),

@@ -99,10 +99,15 @@ class TestGoingOn:
         for run in ("a/random/0001", "b/u-c-b/0002"):
             shutil.rmtree(place / run)
         same(toy(Builder(str(notes))).run(store=place, on=client))
-        assert set(built(notes)) == {"a0", "a1", "b2"}  # a0: whose policies there are
+        assert set(built(notes)) == {
+            "a0",
+            "a1",
+            "b0",
+            "b2",
+        }  # a0, b0: whose policies there are, and whether all is valid
         before = built(notes)
         same(toy(Builder(str(notes))).run(store=place, on=client))
-        assert built(notes) - before == Counter(a0=1)
+        assert built(notes) - before == Counter(a0=1, b0=1)
 
     def test_more_replicates(self, tmp_path):
         toy().run(replicates=1, store=tmp_path / "study")

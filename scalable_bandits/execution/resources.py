@@ -1,0 +1,56 @@
+"""What a process takes beside time: memory, and messages to the shards on workers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+_STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")  # on Linux
+
+
+class Traffic:
+    """Messages between this process and the shards on workers, since the process began.
+
+    Attributes
+    ----------
+    messages : int
+        Number of messages to workers; each has one answer.
+    sent, received : int
+        Bytes of the messages and of the answers.
+    """
+
+    def __init__(self) -> None:
+        self.messages = self.sent = self.received = 0
+
+    def add(self, messages: int, sent: int, received: int) -> None:
+        """Count messages."""
+        self.messages, self.sent, self.received = self.messages + messages, self.sent + sent, self.received + received
+
+
+traffic = Traffic()
+
+
+def resident_memory() -> int:
+    """Return the bytes that this process has in memory."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+def forget_peak() -> int:
+    """Let `peak_memory` count from now on, where the system can; return the bytes that this process has in memory."""
+    if _FORGET.exists():
+        _FORGET.write_text("5")
+    return resident_memory()
+
+
+def peak_memory() -> int:
+    """Return the largest number of bytes that this process has had in memory since `forget_peak`.
+
+    Systems other than Linux cannot forget: it is then the largest number since the process began.
+    """
+    if _STATUS.exists():
+        return int(_STATUS.read_text().split("VmHWM:")[1].split()[0]) * 1024
+    import resource  # there is none on Windows
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
