@@ -1,6 +1,17 @@
 """Numbers from runs and studies: means, differences, exponents, coverage, importance of parameters, time per round."""
 
-from scalable_bandits.analysis.curves import Curve, case_of, curves, finished, horizons_of, policies_of, totals
+from scalable_bandits.analysis.curves import (
+    Curve,
+    case_of,
+    complete,
+    curves,
+    finished,
+    horizons_of,
+    numeric_axes,
+    policies_of,
+    present,
+    totals,
+)
 from scalable_bandits.analysis.diagnostics import (
     NORMAL,
     Coverage,
@@ -32,6 +43,7 @@ __all__ = [
     "Spread",
     "Times",
     "case_of",
+    "complete",
     "coverage",
     "curves",
     "differences",
@@ -44,8 +56,10 @@ __all__ = [
     "indexed",
     "lattice",
     "means",
+    "numeric_axes",
     "plays_over_rounds",
     "policies_of",
+    "present",
     "slices",
     "spread",
     "time_rounds",

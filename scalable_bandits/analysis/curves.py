@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
-from scalable_bandits.store.study_growth import HORIZON, HORIZONS, shown_value
+from scalable_bandits.store.study_growth import ABSENT, HORIZON, HORIZONS, shown_value
 
 if TYPE_CHECKING:
     import xarray
@@ -114,6 +115,33 @@ def totals(result: xarray.Dataset, case: str, policy: str, horizon: int | None =
     return rounds[here][kept.any(axis=0)], values[:, kept.any(axis=0)]
 
 
+def present(result: xarray.Dataset) -> NDArray[np.bool_]:
+    """Return which policies are played in which cases (cases, policies).
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    """
+    absent = {tuple(pair) for pair in json.loads(result.attrs.get(ABSENT, "[]"))}
+    names = result.coords.get("policy_name", result["policy"]).values
+    return np.array([[(str(case), str(name)) not in absent for name in names] for case in result["case"].values])
+
+
+def complete(result: xarray.Dataset) -> NDArray[Any]:
+    """Return which runs (cases, policies, replicates) have all their rounds.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    """
+    cases, policies = ([str(label) for label in result[name].values] for name in ("case", "policy"))
+    ends = [[totals(result, case, policy)[1][:, -1:] for policy in policies] for case in cases]
+    found = [[np.isfinite(end[:, 0]) if end.size else np.zeros(len(end), bool) for end in row] for row in ends]
+    return np.array(found)
+
+
 def finished(result: xarray.Dataset, case: str, policy: str) -> Floats:
     """Return the regret of a policy's finished runs of one case.
 
@@ -185,11 +213,21 @@ def _curve(case: str, policy: str, x: Any, values: Floats) -> list[Curve]:
     return [Curve(case, policy, x, values)] if values.size else []
 
 
+def numeric_axes(result: xarray.Dataset) -> dict[str, str]:
+    """Return the axes of a study that have numbers, and the dimension of each: "case" or "policy".
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    """
+    axes = {str(name): result[name].dims for name in result.coords if name not in ("case", "policy", HORIZON)}
+    known = {name: str(dims[0]) for name, dims in axes.items() if dims in (("case",), ("policy",))}
+    return {name: dimension for name, dimension in known.items() if result[name].dtype.kind in "if"}
+
+
 def _over_axis(result: xarray.Dataset, quantity: str, over: str) -> list[Curve]:
-    axes = {
-        str(name): str(result[name].dims[0]) for name in result.coords if result[name].dims in (("case",), ("policy",))
-    }
-    numbers = {name: dim for name, dim in axes.items() if result[name].dtype.kind in "if" and name != HORIZON}
+    numbers = numeric_axes(result)
     if over not in numbers:
         checks.refuse("over", over, f"'round', or an axis of numbers: {', '.join(numbers) or 'this study has none'}")
     known = [REGRET, *(str(n) for n, each in result.data_vars.items() if each.dims == ("case", "policy", "replicate"))]

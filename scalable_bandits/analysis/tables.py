@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.analysis.curves import horizons_of, policies_of, totals
+from scalable_bandits.analysis.curves import horizons_of, policies_of, present, totals
 from scalable_bandits.analysis.exponents import LEVEL
 from scalable_bandits.checks import Floats
 
@@ -125,7 +125,7 @@ def _means(result: xarray.Dataset, case: str, horizon: int, level: float) -> lis
     uniform = uniform[np.isfinite(uniform)]
     of_uniform = float(uniform.mean()) if len(uniform) else 0.0
     found = []
-    for policy, label in _played(result, horizon).items():
+    for policy, label in _played(result, case, horizon).items():
         rounds, regret = totals(result, case, label, horizon)
         regret = regret[np.isfinite(regret).all(axis=1)] if rounds[-1:] == horizon else regret[:0]
         if not len(regret):
@@ -141,10 +141,13 @@ def _means(result: xarray.Dataset, case: str, horizon: int, level: float) -> lis
     return sorted(found, key=lambda row: (np.isnan(row.regret), row.regret))
 
 
-def _played(result: xarray.Dataset, horizon: int) -> dict[str, str]:
-    """Return the label of each policy that plays up to a horizon: that of the horizon, or one that goes on."""
-    found = {}
+def _played(result: xarray.Dataset, case: str, horizon: int) -> dict[str, str]:
+    """Return the label of each policy that plays a case up to a horizon: that of the horizon, or one that goes on."""
+    found, known = {}, [str(label) for label in result["policy"].values]
+    here = present(result)[[str(each) for each in result["case"].values].index(case)]
     for policy, labels in policies_of(result).items():
+        if not all(here[known.index(label)] for label in labels.values()):
+            continue
         if horizon in labels or (len(labels) == 1 and horizon <= max(labels)):
             found[policy] = labels.get(horizon) or labels[max(labels)]
     return found
@@ -177,7 +180,7 @@ def differences(result: xarray.Dataset, against: str | None = None, level: float
     for case in map(str, result["case"].values):
         for horizon in horizons_of(result):
             ranked = [row.policy for row in order if row.case == case and row.horizon == horizon]
-            labels = _played(result, horizon)
+            labels = _played(result, case, horizon)
             other = ranked[0] if against is None else against
             if other not in labels:
                 continue

@@ -33,7 +33,14 @@ STUDY = "Name of a study (see `list`), or a study file (.toml)."
 FUNCTION = "Function of a study file's environments of type FunctionEnvironment, as module:name."
 WIDE = 120  # columns of a terminal from which on `list` shows titles
 QUICK = 2, 50  # replicates and rounds with --quick
-MADE = {"table.csv", "regret.png", "published.csv", "growth.png", "partition.png"}  # may be overwritten if in a store
+MADE = {
+    "table.csv",
+    "regret.png",
+    "published.csv",
+    "growth.png",
+    "scaling.png",
+    "partition.png",
+}  # may be overwritten if in a store
 
 
 def list_studies(json: JSON = False) -> None:

@@ -11,11 +11,13 @@ from scipy.linalg import cho_solve, cholesky, eigh
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments.base import Environment
+from scalable_bandits.environments.base import TABLE_LIMIT, Environment
+from scalable_bandits.environments.grid_maximum import grid_maximum
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.kernels import Kernel
+from scalable_bandits.kernels.stationary import Stationary
 from scalable_bandits.randomness import generator
-from scalable_bandits.spaces import FiniteSpace, Space
+from scalable_bandits.spaces import FiniteSpace, Grid, Space
 
 
 def gaussian_draw(covariance: Floats, rng: np.random.Generator) -> Floats:
@@ -134,6 +136,7 @@ class RKHSFunction(Environment):
         if len(self.weights) != len(self.centers):
             checks.refuse("weights", f"shape {self.weights.shape}", f"({len(self.centers)},), one a center")
         self.rkhs_norm = norm_of(kernel.block(self.centers), self.weights)
+        self._largest: float | None = None  # on a grid too large for a table, once it is known
 
     @classmethod
     def sparse(
@@ -196,6 +199,15 @@ class RKHSFunction(Environment):
     def evaluate(self, points: Floats) -> Floats:
         # Without BLAS, whose last bits depend on the number of points.
         return np.einsum("ij,j->i", self.kernel.block(points, self.centers), self.weights)
+
+    def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
+        space = self.space
+        large = isinstance(space, Grid) and space.size > TABLE_LIMIT
+        if not (large and available is None and isinstance(space, Grid) and isinstance(self.kernel, Stationary)):
+            return super().optimum(t, available)
+        if self._largest is None:
+            self._largest = grid_maximum(self.evaluate, space, self.kernel, self.centers, self.weights)
+        return self._largest
 
 
 class GPSample(TableEnvironment):

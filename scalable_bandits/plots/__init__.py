@@ -6,6 +6,7 @@ from scalable_bandits.plots.figures import cover_figure, growth_figure, study_fi
 from scalable_bandits.plots.parallel import parallel
 from scalable_bandits.plots.posteriors import index, posterior
 from scalable_bandits.plots.priors import prior_histogram, prior_timeline
+from scalable_bandits.plots.scaling import scaling, scaling_figure, scaling_panels
 from scalable_bandits.plots.slices import slices
 from scalable_bandits.plots.style import COLOURS
 from scalable_bandits.plots.tuning import history, importance
@@ -25,6 +26,9 @@ __all__ = [
     "prior_histogram",
     "prior_timeline",
     "regret_curves",
+    "scaling",
+    "scaling_figure",
+    "scaling_panels",
     "slices",
     "study_figure",
     "time_per_round",

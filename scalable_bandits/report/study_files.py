@@ -25,6 +25,9 @@ def save(study: Study, result: xarray.Dataset, folder: Path, data: bool = True) 
     if data:
         files.insert(0, folder / "result.zarr")
         store.save(result, files[0])
+    if plots.scaling_panels(result):
+        files.append(folder / "scaling.png")
+        plots.scaling_figure(result, study.expected).savefig(files[-1])
     if study.published is not None:
         files.append(folder / "published.csv")
         _write(files[-1], Comparison._fields, study.published(result))
@@ -55,9 +58,9 @@ def _partitions(study: Study, result: xarray.Dataset) -> dict[str, Played]:
 
     played = {}
     for case in map(str, result["case"].values):
-        if study.cover is None or study.cover not in result["policy"].values:
+        if study.cover is None or study.cover not in result["policy"].values or case not in study.cases:
             break
-        horizon, seed = result.sizes["round"], result.attrs["seed"]
+        horizon, seed = int(result["round"].values[-1]), result.attrs["seed"]
         environment, policies = study.build(study.replicate(case, 0, horizon, seed))
         policy = policies[study.cover]
         if isinstance(policy, PiGPUCB) and policy.space.dimension == 2:

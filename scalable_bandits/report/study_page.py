@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalable_bandits import plots
-from scalable_bandits.analysis import differences, exponents, means
+from scalable_bandits.analysis import (
+    Exponent,
+    complete,
+    differences,
+    exponents,
+    horizons_of,
+    means,
+    numeric_axes,
+    present,
+)
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
 from scalable_bandits.report.machine import machine
 from scalable_bandits.report.numbers import interval, number
@@ -34,8 +43,9 @@ def study_report(result: xarray.Dataset, place: str, record: dict[str, Any] | No
     """
     result = result.load()  # once, because every section reads all of it
     attributes, sizes = result.attrs, result.sizes
-    runs = np.isfinite(result["regret"].isel(round=-1).values)
-    done = f"{int(runs.sum()):,} of {runs.size:,} runs"
+    runs = complete(result)
+    planned = present(result)[..., None] & np.ones_like(runs)
+    done = f"{int(runs.sum()):,} of {int(planned.sum()):,} runs"
     overview = facts(
         [
             ("study", attributes["study"]),
@@ -44,7 +54,7 @@ def study_report(result: xarray.Dataset, place: str, record: dict[str, Any] | No
             ("cases", ", ".join(map(str, result["case"].values))),
             ("policies", ", ".join(map(str, result["policy"].values))),
             ("replicates", f"{sizes['replicate']:,}"),
-            ("rounds", f"{sizes['round']:,}"),
+            ("rounds", " and ".join(f"{each:,}" for each in horizons_of(result))),
             ("seed", attributes["seed"]),
             ("unit of regret", attributes["unit"]),
         ]
@@ -54,7 +64,7 @@ def study_report(result: xarray.Dataset, place: str, record: dict[str, Any] | No
         sections += [_curves(result), _tables(result)]
         sections += [Section("Priors", [_panels(result, _priors)])] if "plays" in result else []
         sections += [_times(result)] if "seconds" in result else []
-        sections += _published(result) if runs.all() else []
+        sections += _published(result) if runs[planned].all() else []
     return Report(
         str(attributes["title"]),
         str(attributes["source"]),
@@ -89,38 +99,73 @@ def _curves(result: xarray.Dataset) -> Section:
 
 def _tables(result: xarray.Dataset) -> Section:
     """Tabulate mean regret, paired differences and fitted exponents."""
+    several = len(horizons_of(result)) > 1
+
+    def at(horizon: int) -> tuple[str, ...]:
+        return (f"{horizon:,}",) if several else ()
+
     regrets = [
-        (r.case, r.policy, str(r.runs), number(r.regret), number(r.standard_error, 2),
+        (r.case, r.policy, *at(r.horizon), str(r.runs), number(r.regret), number(r.standard_error, 2),
          interval(r.low, r.high), number(r.average, 3), number(r.last_tenth, 3), number(r.fraction, 3))
         for r in means(result)
     ]  # fmt: skip
-    heads = ("case", "policy", "runs", "regret", "std. error", "95 % interval", "per round", "last tenth", "of uniform")
+    rounds = ("T",) if several else ()
+    heads = (
+        "case",
+        "policy",
+        *rounds,
+        "runs",
+        "regret",
+        "std. error",
+        "95 % interval",
+        "per round",
+        "last tenth",
+        "of uniform",
+    )
     regret_note = (
         "Mean cumulative regret over the runs. Per round: mean regret of one round; last tenth: the same over the last "
         "tenth of the rounds; of uniform: regret as a fraction of uniform play's."
     )
     pairs = [
-        (r.case, r.policy, r.against, str(r.runs), number(r.difference), number(r.standard_error, 2),
+        (r.case, r.policy, *at(r.horizon), r.against, str(r.runs), number(r.difference), number(r.standard_error, 2),
          interval(r.low, r.high), f"{r.wins:.0%}")
         for r in differences(result)
     ]  # fmt: skip
-    pair_heads = ("case", "policy", "against", "pairs", "difference", "std. error", "95 % interval", "wins")
+    pair_heads = ("case", "policy", *rounds, "against", "pairs", "difference", "std. error", "95 % interval", "wins")
     pair_note = (
         "Cumulative regret minus that of the policy with the least mean regret, replicate by replicate; wins: share of "
         "the replicates with less regret than that policy. An interval that excludes 0 is evidence of a difference, "
         "but weaker than 95 %, because the best policy was selected on the same data."
     )
     powers = [
-        (r.case, r.policy, str(r.runs), number(r.exponent, 3), number(r.standard_error, 2)) for r in exponents(result)
-    ]
-    power_heads = ("case", "policy", "runs", "exponent", "std. error")
-    power_note = "Exponent b of a power law t^b fitted to cumulative regret over the last decade of rounds."
+        (r.case, r.policy, r.quantity, "t" if r.over == "round" else r.over, f"{r.first:g} to {r.last:g}", str(r.runs),
+         number(r.exponent, 3), interval(r.low, r.high))
+        for r in _exponents(result) if np.isfinite(r.exponent)
+    ]  # fmt: skip
+    power_heads = ("case", "policy", "quantity", "over", "range", "runs", "exponent", "95 % interval")
+    power_note = (
+        "Exponent b of a power law x^b fitted to the mean over the runs: of cumulative regret over the last decade of "
+        "rounds; over an axis from its first to its last value. The interval is that of the bootstrap over runs, which "
+        "is too narrow for fewer than five."
+    )
     blocks = [
         Block("table", "Cumulative regret", heads, regrets, 7, regret_note),
         Block("table", "Paired differences", pair_heads, pairs, 5, pair_note),
-        Block("table", "Exponents of growth", power_heads, powers, 3, power_note),
+        Block("table", "Exponents of growth", power_heads, powers, 5, power_note),
     ]
     return Section("Tables", [block for block in blocks if block.rows])
+
+
+def _exponents(result: xarray.Dataset) -> list[Exponent]:
+    """Fit regret and time over rounds, and what grows along the axes."""
+    found = exponents(result)
+    if "elapsed" in result:
+        found += exponents(result, "elapsed")
+    for axis in numeric_axes(result):
+        found += exponents(result, over=axis, span="whole")
+        for quantity in ("round_seconds", "peak_memory"):
+            found += exponents(result, quantity, axis, "whole") if quantity in result else []
+    return found
 
 
 def _priors(result: xarray.Dataset, case: str) -> Picture:
@@ -167,7 +212,7 @@ def _specification(result: xarray.Dataset, record: dict[str, Any] | None) -> Sec
 def _commands(result: xarray.Dataset, place: str, record: dict[str, Any] | None) -> Section:
     """List the commands that run the study again, complete it, make the page again and open the data."""
     blocks = _run_again(result)
-    if record is not None and not np.isfinite(result["regret"].isel(round=-1).values).all():
+    if record is not None and (present(result)[..., None] & ~complete(result)).any():
         blocks.append(Block("command", "Run what is missing", text=f"scalable-bandits resume {shlex.quote(place)}"))
     blocks.append(Block("command", "Make this page again", text=f"scalable-bandits report {shlex.quote(place)}"))
     opened = f"import scalable_bandits as sb\n\nresult = sb.Study.open({place!r})"
@@ -195,9 +240,10 @@ def _run_again(result: xarray.Dataset) -> list[Block]:
     A study made of functions has neither.
     """
     named, tables = _named_study(result), _file_tables(result)
-    cases, policies = ([str(label) for label in result[over].values] for over in ("case", "policy"))
+    cases, policies = (_names(result, over) for over in ("case", "policy"))
+    horizons = horizons_of(result)
     if named is not None:
-        sizes = f"--replicates {result.sizes['replicate']}", f"--horizon {result.sizes['round']}"
+        sizes = f"--replicates {result.sizes['replicate']}", *(f"--horizon {each}" for each in horizons)
         words = [f"scalable-bandits run {shlex.quote(named.name)}", *sizes, f"--seed {result.attrs['seed']}"]
         known, labels, needed = list(named.cases), None, ["--data FOLDER"] * named.needs_data
     elif tables is not None:
@@ -211,8 +257,19 @@ def _run_again(result: xarray.Dataset) -> list[Block]:
     if named is not None or tables is None:
         return [again]
     given = {key: result.attrs[key] for key in ("seed", "title", "source") if result.attrs[key] != ""}
-    whole = {**tables, "horizon": result.sizes["round"], "replicates": result.sizes["replicate"], **given}
+    whole = {
+        **tables,
+        "horizon": horizons if "horizons" in result.attrs else horizons[0],
+        "replicates": result.sizes["replicate"],
+        **given,
+    }
     return [Block("command", "Study file: save it as study.toml", text=files.text(whole).rstrip()), again]
+
+
+def _names(result: xarray.Dataset, dimension: str) -> list[str]:
+    """Return the names of the cases or policies, without the values of axes."""
+    names = result.coords.get(f"{dimension}_name", result[dimension]).values
+    return list(dict.fromkeys(str(name) for name in names))
 
 
 def _needed_options(tables: dict[str, Any]) -> list[str]:

@@ -25,7 +25,7 @@ from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run, check_study
 from scalable_bandits.store.locations import COMMITTED
 from scalable_bandits.store.resolve import locate
-from scalable_bandits.store.studies import StudyStore, study_record
+from scalable_bandits.store.studies import StudyStore, all_runs, study_record
 
 _ASIDE = re.compile(r"\.(damaged|earlier|recovering|upgrading)\d*$")  # names of files set aside
 
@@ -127,7 +127,7 @@ def study_progress(place: Any) -> tuple[int, int]:
     record = study_record(place)
     if record is None:
         return 0, 0
-    runs = len(record["cases"]) * len(record["policies"]) * record["replicates"]
+    runs = len(list(all_runs(record)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # `check` and the next `run` say what is damaged
         return runs - len(StudyStore(place, record).missing(record["horizon"])), runs

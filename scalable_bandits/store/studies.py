@@ -27,7 +27,7 @@ from scalable_bandits.store.observations import ObservationStore
 from scalable_bandits.store.record import is_signed, sign
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.study_dataset import DIMENSIONS, KEEP, ROUND, TOTAL, series_of, study_dataset
-from scalable_bandits.store.study_growth import FOLDERS, HORIZON, LISTS, SHOWN, rounds_of, slugs
+from scalable_bandits.store.study_growth import FOLDERS, HORIZON, LISTS, SHOWN, present, rounds_of, slugs
 
 if TYPE_CHECKING:
     import xarray
@@ -138,7 +138,7 @@ class StudyStore:
         """Return the runs that have fewer rounds than `horizon` and than they will have, or no notes."""
         notes, rounds = self._notes, rounds_of(self.record)
         return [
-            run for run in all_runs(self.shape)
+            run for run in all_runs(self.record)
             if notes.lost or np.isnan(notes.seconds[run]) or not self._has_rounds(run, min(horizon, rounds[run[1]]))
         ]  # fmt: skip
 
@@ -173,7 +173,7 @@ class StudyStore:
         import dask.array
 
         places = np.empty(self.shape, dtype=object)
-        for run in all_runs(self.shape):
+        for run in np.ndindex(*self.shape):
             places[run] = self.place_of(run)
         chunks = (*((1,) * size for size in self.shape), (len(rounds),))
         series = {}
@@ -213,7 +213,7 @@ class StudyInMemory:
 
     def missing(self, horizon: int) -> list[RUN]:
         """Return all runs."""
-        return list(all_runs(self.shape))
+        return list(all_runs(self.record))
 
     def keep(
         self, run: RUN, uniform: float, seconds: float, series: Mapping[str, Any], plays: Mapping[str, float],
@@ -243,10 +243,11 @@ def _shape(record: Mapping[str, Any]) -> tuple[int, int, int]:
     return len(record["cases"]), len(record["policies"]), record["replicates"]
 
 
-def all_runs(shape: tuple[int, int, int]) -> Iterable[RUN]:
-    """Iterate over all runs, those of one replicate of a case together."""
-    cases, policies, replicates = (range(size) for size in shape)
-    return ((c, p, r) for c in cases for r in replicates for p in policies)
+def all_runs(record: Mapping[str, Any]) -> Iterable[RUN]:
+    """Iterate over all runs of a study, those of one replicate of a case together."""
+    cases, policies, replicates = (range(size) for size in _shape(record))
+    played = present(record)
+    return ((c, p, r) for c in cases for r in replicates for p in policies if played[c][p])
 
 
 def _read(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.store.notes import ELAPSED, PLAYS, UNIFORM, Notes, marks
-from scalable_bandits.store.study_growth import HORIZON, HORIZONS, LISTS, TABLES, variants
+from scalable_bandits.store.study_growth import ABSENT, HORIZON, HORIZONS, LISTS, TABLES, variants
 
 if TYPE_CHECKING:
     import xarray
@@ -72,6 +72,8 @@ def study_dataset(
     variables[UNIFORM] = (DIMENSIONS[::2], notes.uniform)
     names = ("study", "title", "source", "unit", "seed", "measure", "version", "python", HORIZONS)
     attributes = {name: record[name] for name in names if name in record}
+    if ABSENT in record:
+        attributes[ABSENT] = json.dumps(record[ABSENT])
     if TABLES in record:
         attributes[TABLES] = json.dumps(record[TABLES])  # as text, like the specification of a run's dataset
     return xarray.Dataset(variables, coords=coordinates, attrs=attributes)

@@ -17,10 +17,12 @@ TABLES, FOLDERS, SHOWN = "specification", "folders", "shown"  # keys of a study'
 BUILD = "build"  # name of the function of a study that was made in Python
 HORIZON, HORIZONS = "horizon", "horizons"  # the longest; all, in ascending order, if a study has a list of them
 VARIANTS = "variants"  # names and values of the cases and policies that are played at a value of an axis, by label
+ABSENT = "absent"  # label of a case and name of a policy, of each pair that is not played
 AXES = "axes"  # table of a study file
 # Keys that may differ.
 FREE = (
-    "version", "python", "data", "title", "source", "replicates", HORIZON, HORIZONS, VARIANTS, BUILD, FOLDERS, SHOWN,
+    "version", "python", "data", "title", "source", "replicates", HORIZON, HORIZONS, VARIANTS, ABSENT, BUILD, FOLDERS,
+    SHOWN,
 )  # fmt: skip
 TABLE_OF = {"cases": "environments", "policies": "policies"}  # tables of a study file by list
 
@@ -47,6 +49,19 @@ def variants(record: Mapping[str, Any], name: str) -> list[Variant]:
     """
     known = record.get(VARIANTS, {}).get(name, {})
     return [Variant(label, *known.get(label, (label, {}))) for label in record[name]]
+
+
+def present(record: Mapping[str, Any]) -> list[list[bool]]:
+    """Return whether each policy is played, by case.
+
+    Parameters
+    ----------
+    record
+        Record of the study.
+    """
+    absent = {tuple(pair) for pair in record.get(ABSENT, ())}
+    names = [one.name for one in variants(record, "policies")]
+    return [[(case, name) not in absent for name in names] for case in record["cases"]]
 
 
 def described(found: Mapping[str, Sequence[Variant]], horizons: Sequence[int] | None) -> dict[str, Any]:
@@ -134,6 +149,8 @@ def grown(stored: Mapping[str, Any], given: Mapping[str, Any], order: Mapping[st
     if HORIZONS in stored or HORIZONS in given:
         all_of = (record.get(HORIZONS, [record[HORIZON]]) for record in (stored, given))
         found[HORIZONS] = sorted(set().union(*all_of))
+    if ABSENT in stored or ABSENT in given:
+        found[ABSENT] = sorted({tuple(pair) for record in (stored, given) for pair in record.get(ABSENT, ())})
     known = [record.get(VARIANTS, {}) for record in (stored, given)]
     if any(known):
         found[VARIANTS] = {name: {k: v for each in known for k, v in each.get(name, {}).items()} for name in LISTS}

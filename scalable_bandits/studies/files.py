@@ -21,6 +21,7 @@ from scalable_bandits.studies.layout import checked_axes, checked_horizons
 from scalable_bandits.studies.summary import Published
 from scalable_bandits.studies.tables import (
     COMMON_KEYS,
+    MOST,
     SET_BY_STUDY,
     ProblemsFromTables,
     arguments_of,
@@ -34,10 +35,10 @@ TEXT = (
     "analysis",
 )  # fmt: skip
 NUMBERS = {"replicates": 1, "seed": 0}  # with their smallest values
-TABLES = ("axes", "environments", "policies", "shared", "parameters", "published")
+TABLES = ("axes", "environments", "policies", "shared", "parameters", "published", "expected")
 KEYS = (*TEXT, HORIZON, *NUMBERS, "cases", "timed", KEEP, *TABLES)
 # Keys that `Study.run` can override, or that change no number.
-NOT_DECISIVE = (HORIZON, "replicates", "seed", "on", "store", "data", "duration", "title", "source", KEEP)
+NOT_DECISIVE = (HORIZON, "replicates", "seed", "on", "store", "data", "duration", "title", "source", KEEP, "expected")
 SHARED = ("environments", "policies")
 MEASURES = ("cumulative", "average")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]*")  # also valid as the name of a folder
@@ -104,7 +105,7 @@ def study_arguments(
         If a key or name is unknown or missing, or a value is invalid; the message names the key and the nearest name.
     """
     _check_top(specification)
-    names = {*TEXT, HORIZON, *NUMBERS, "timed", KEEP, AXES} - {"builder", "analysis"}
+    names = {*TEXT, HORIZON, *NUMBERS, "timed", KEEP, AXES, "expected"} - {"builder", "analysis"}
     given = {key: value for key, value in specification.items() if key in names}
     for name in classes:
         Specification.allow(name)
@@ -137,6 +138,7 @@ def _check_top(specification: Mapping[str, Any]) -> None:
             checks.integer(key, value, NUMBERS[key])
         if key in TABLES and key != "policies" and not isinstance(value, Mapping):
             checks.refuse(key, value, f"a table: [{key}]")
+    _check_expected(specification.get("expected", {}), specification.get(AXES, {}))
     if not NAME.fullmatch(specification["name"]):
         checks.refuse("name", specification["name"], "letters, digits, blanks, dots and dashes")
     _check_name("measure", specification.get("measure", "cumulative"), MEASURES)
@@ -144,6 +146,18 @@ def _check_top(specification: Mapping[str, Any]) -> None:
         checks.refuse("timed", specification["timed"], "true or false")
     if not LOCAL.fullmatch(specification.get("on", "local")):
         checks.refuse("on", specification["on"], "local, local:4, threads or threads:4; name a cluster by --on")
+
+
+def _check_expected(table: Mapping[str, Any], axes: Mapping[str, Any]) -> None:
+    """Refuse expected exponents that are not numbers by axis, quantity and policy."""
+    _check_keys("key of expected", table, ("round", *axes))
+    for over, quantities in table.items():
+        _check_table(f"expected.{over}", quantities)
+        for quantity, numbers in quantities.items():
+            _check_table(f"expected.{over}.{quantity}", numbers)
+            for policy, number in numbers.items():
+                if isinstance(number, bool) or not isinstance(number, int | float):
+                    checks.refuse(f"expected.{over}.{quantity}.{policy}", number, "an exponent")
 
 
 def _values_of_axes(specification: Mapping[str, Any]) -> Iterator[dict[str, Value]]:
@@ -195,7 +209,9 @@ def _from_tables(
     for label, table in specification["policies"].items():
         _check_table(f"policies.{label}", table)
         kind = _check_type(f"policies.{label}.type", table.get("type"), policy_kinds())
-        _check_keys(f"key of policies.{label}", table, ["type", *_arguments(kind)])
+        _check_keys(f"key of policies.{label}", table, ["type", MOST, *_arguments(kind)])
+        if MOST in table:
+            checks.integer(f"policies.{label}.{MOST}", table[MOST], 1)
         _check_values(f"policies.{label}", table)
     kinds = {table["type"] for table in specification["policies"].values()}
     common = {argument for kind in kinds for argument in _arguments(kind)}

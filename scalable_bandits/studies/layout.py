@@ -19,7 +19,7 @@ from scalable_bandits.runs.thinning import Keep, Thinning, default
 from scalable_bandits.spaces import Indices
 from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.store.study_dataset import KEEP
-from scalable_bandits.store.study_growth import HORIZON, HORIZONS, Value, Variant, shown_value, variants
+from scalable_bandits.store.study_growth import ABSENT, HORIZON, HORIZONS, Value, Variant, shown_value, variants
 from scalable_bandits.studies.runs import Problem
 
 RESERVED = (
@@ -104,12 +104,22 @@ class Layout:
         Horizons in ascending order.
     start
         First value of each axis, at which is played what does not depend on it.
+    absent
+        Label of the case and name of the policy, of each pair that is not played since the problem lacks the policy.
     """
 
     cases: tuple[Variant, ...]
     policies: tuple[Variant, ...]
     horizons: tuple[int, ...]
     start: Mapping[str, Value]
+    absent: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def without(self) -> dict[str, list[tuple[str, str]]]:
+        """What a record has of the pairs that are not played."""
+        pairs = sorted(itertools.product([one.label for one in self.cases], {one.name for one in self.policies}))
+        found = [pair for pair in pairs if pair in self.absent]
+        return {ABSENT: found} if found else {}
 
     def values(self, case: Variant, policy: Variant) -> dict[str, Value]:
         """Return the values of all axes in a run."""
@@ -192,61 +202,62 @@ def lay_out(
     Raises
     ------
     ValueError
-        If nothing depends on an axis, or the policies have other names at another value.
+        If nothing depends on an axis, or no problem has a policy of one of the names.
     """
     horizons, start = checked_horizons(HORIZON, horizon), {name: values[0] for name, values in axes.items()}
     if not axes and not listed(horizon):
-        for case in reversed([case for case in cases if chosen is None or case in chosen] or cases[:1]):
-            found = problem_at(
-                case, horizons[0], start
-            ).policies  # also so that invalid values are refused before a run
-        names = _named(labels, list(found))
+        wanted = [case for case in cases if chosen is None or case in chosen] or cases[:1]
+        made = {case: list(problem_at(case, horizons[0], start).policies) for case in reversed(wanted)}
+        made = dict(reversed(made.items()))
+        names = _named(labels, made)
         plain, alone = (tuple(Variant(name, name, {}) for name in known) for known in (cases, names))
-        return Layout(plain, alone, horizons, start)
+        return Layout(plain, alone, horizons, start, _absent(made, names))
     first = {case: _described(problem_at(case, horizons[0], start)) for case in cases}
-    names = _named(labels, list(first[cases[0]].policies))
     of_cases: dict[str, dict[str, Sequence[Value]]] = {case: {} for case in cases}
-    of_policies: dict[str, dict[str, Sequence[Value]]] = {name: {} for name in names}
+    of_policies: dict[str, dict[str, Sequence[Value]]] = {}
     for axis, values in axes.items():
         other = {case: _described(problem_at(case, horizons[0], {**start, axis: values[1]})) for case in cases}
-        differing = _differing(first, other, names, axis)
+        differing = _differing(first, other)
         moved = any(first[case].environment != other[case].environment for case in cases)
         for case in cases if moved else ():
             if differing[case] or first[case].environment != other[case].environment:
                 of_cases[case][axis] = values
         for name in () if moved else set().union(*differing.values()):
-            of_policies[name][axis] = values
+            of_policies.setdefault(name, {})[axis] = values
         if not moved and not any(differing.values()):
             checks.refuse(f"axes.{axis}", list(values), "an axis on which an environment or a policy depends")
+    found = tuple(_variants(of_cases))
+    made = {one.label: list(problem_at(one.name, horizons[0], {**start, **one.values}).policies) for one in found}
+    names = _named(labels, made)
     if listed(horizon):
         second = horizons[1] if len(horizons) > 1 else horizons[0] + 1
         other = {case: _described(problem_at(case, second, start)) for case in cases}
-        differing = _differing(first, other, names, HORIZON)
-        if any(first[case].environment != other[case].environment for case in cases):
-            differing = {case: set(names) for case in cases}
-        for name in set().union(*differing.values()):
-            of_policies[name][HORIZON] = horizons
-    return Layout(tuple(_variants(of_cases)), tuple(_variants(of_policies)), tuple(horizons), start)
+        differing = _differing(first, other)
+        moved = any(first[case].environment != other[case].environment for case in cases)
+        for name in names if moved else set().union(*differing.values()):
+            of_policies.setdefault(name, {})[HORIZON] = horizons
+    policies = tuple(_variants({name: of_policies.get(name, {}) for name in names}))
+    return Layout(found, policies, horizons, start, _absent(made, names))
 
 
-def _named(labels: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """Return the policies of some names, in the order of the known ones."""
+def _absent(made: Mapping[str, Sequence[str]], names: Sequence[str]) -> frozenset[tuple[str, str]]:
+    """Return the pairs of a case and a policy that the case lacks."""
+    return frozenset((case, name) for case, found in made.items() for name in names if name not in found)
+
+
+def _named(labels: Sequence[str] | None, made: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the policies of some names, given those of each case; in the order of the case that has the most."""
+    names = list(dict.fromkeys(name for known in sorted(made.values(), key=len, reverse=True) for name in known))
     for label in labels or ():
-        if label not in known:
-            checks.refuse("policies", label, nearest(label, known))
-    return [name for name in known if labels is None or name in labels]
+        if label not in names:
+            checks.refuse("policies", label, nearest(label, names))
+    return [name for name in names if labels is None or name in labels]
 
 
-def _differing(
-    one: Mapping[str, _Described], other: Mapping[str, _Described], names: Sequence[str], axis: str
-) -> dict[str, set[str]]:
-    """Return, by case, which policies differ between two values of an axis."""
-    for case, described in other.items():
-        if list(described.policies) != list(one[case].policies):
-            given = f"policies {', '.join(described.policies)} at the second value"
-            checks.refuse(f"axes.{axis}", given, f"the same names at all values: {', '.join(one[case].policies)}")
+def _differing(one: Mapping[str, _Described], other: Mapping[str, _Described]) -> dict[str, set[str]]:
+    """Return, by case, which policies that both have differ."""
     return {
-        case: {name for name in names if described.policies.get(name) != one[case].policies.get(name)}
+        case: {name for name, policy in described.policies.items() if one[case].policies.get(name, policy) != policy}
         for case, described in other.items()
     }
 

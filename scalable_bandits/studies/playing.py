@@ -89,7 +89,8 @@ def play_missing(
         values = jobs.layout.values(case, policy)
         replicate = jobs.replicate(case.name, run[2], jobs.layout.rounds(policy), values=values)
         tasks.append(Task(run, replicate, policy.name, results.place_of(run), (case.label, policy.label)))
-    total = len(cases) * len(policies) * jobs.replicates
+    pairs = [(case.label, policy.name) for case in jobs.layout.cases for policy in jobs.layout.policies]
+    total = sum(pair not in jobs.layout.absent for pair in pairs) * jobs.replicates
     with (
         blas_threads(),  # set before any thread starts a run: threadpoolctl keeps the limits of the first thread
         executing(on, player, jobs.name) as execution,

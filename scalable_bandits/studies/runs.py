@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalable_bandits.environments import Environment
+from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.blas import blas_threads
+from scalable_bandits.randomness import generator
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.thinning import Keep
 from scalable_bandits.runs.trajectory import Trajectory
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     import xarray
 
 SOBOL_POINTS = 1024  # points of a box over which the regret of uniform play is averaged
+DRAWN = 2**17  # candidates over which it is averaged where there are too many for a table
 LOCKED_SECONDS = 60.0  # time to wait for a run's lock: a worker considered lost may still be writing the run
 
 
@@ -33,7 +36,7 @@ class Problem(NamedTuple):
     """Environment and policies of one replicate of one case."""
 
     environment: Environment
-    policies: Mapping[str, Policy]  # new policies, by label
+    policies: Mapping[str, Policy]  # new policies, by label; those that are not played in the case are missing
 
 
 class Replicate(NamedTuple):
@@ -193,8 +196,11 @@ def _retry_while_locked(play: Callable[[], Trajectory]) -> Trajectory:
 def uniform_regret(environment: Environment, horizon: int) -> float:
     """Compute the mean regret per round of uniform play on the available candidates; on a box, on Sobol points."""
     if not environment.changing and environment.available(1) is None:
-        space = environment.space
-        finite = space.finite is not None
+        space, candidates = environment.space, environment.space.finite
+        if candidates is not None and candidates.size > TABLE_LIMIT:
+            drawn = generator(0, "uniform play").integers(candidates.size, size=DRAWN)
+            return float(environment.optimum() - environment.evaluate(candidates.points(drawn)).mean())
+        finite = candidates is not None
         values = environment.table() if finite else environment.evaluate(space.candidate_set(SOBOL_POINTS, 0).points())
         return float(environment.optimum() - values.mean())
     total = 0.0

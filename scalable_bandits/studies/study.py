@@ -71,6 +71,8 @@ class Study:
         Function that returns the theoretical growth (k,) of series by name, given a case and rounds (k,).
     timed
         Whether the result has what the runs took, the only numbers that are not functions of the seed.
+    expected
+        Exponents of the theory by "round" or axis, quantity and policy, which figures show beside the fitted ones.
     cover
         Label of the partitioned policy whose cover is drawn if points have two coordinates.
     labels
@@ -101,6 +103,7 @@ class Study:
     series: Callable[[Policy], Mapping[str, Floats]] | None = None
     rates: Callable[[str, Floats], Mapping[str, Floats]] | None = None
     timed: bool = False
+    expected: Mapping[str, Mapping[str, Mapping[str, float]]] = attrs.field(factory=dict, kw_only=True)
     cover: str | None = None
     labels: Sequence[str] | None = None
     seed: int = 0
@@ -296,7 +299,7 @@ class Study:
         chosen = whole.chosen(cases, policies, axes or {})
         record = {
             **self._attributes(seed, known), **described(attrs.asdict(chosen, recurse=False), layout.listed(horizon)),
-            "replicates": count, HORIZON: max(map(chosen.rounds, chosen.policies)),
+            "replicates": count, **chosen.without, HORIZON: max(map(chosen.rounds, chosen.policies)),
             "data": None if folder is None else str(folder), **({} if keep == "all" else {KEEP: keep}),
         }  # fmt: skip
         results = self._results(store, stored, record, whole, problem_at)

@@ -59,6 +59,7 @@ WORDS = {  # words by argument of a policy; `DerivedArguments` has a method for 
     "xi": ("noise / 10",),
 }
 POLICY_WORDS = {"rkhs_norm": ("double",), "information_gain": ("realised", "greedy")}  # words that policies accept
+MOST = "most_candidates"  # key of a policy's table: it is not played where there are more
 AXIS = "axis"  # key of a table that stands for the value of an axis
 SET_BY_STUDY = ("space", "seed")  # arguments of a policy that no table may set
 COMMON_KEYS = ("type", "kernel", "arguments")  # keys that the table of every environment may have
@@ -162,6 +163,7 @@ class ProblemsFromTables:
             {
                 label: _prefix_errors(f"policies.{label}", _make_policy, own, common, derived)
                 for label, own in policies.items()
+                if _has_room(own, derived.environment)
             },
         )
 
@@ -230,6 +232,12 @@ class DerivedArguments:
     def xi(self, _: str) -> float:
         """Return R / 10."""
         return 0.1 * self.noise("exact")
+
+
+def _has_room(own: Mapping[str, Any], environment: Environment) -> bool:
+    """Return whether a policy is played in an environment with so many candidates."""
+    finite = environment.space.finite
+    return MOST not in own or finite is None or finite.size <= own[MOST]
 
 
 def _prefix_errors(table: str, make: Callable[..., Any], *arguments: Any) -> Any:

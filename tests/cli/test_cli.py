@@ -53,6 +53,7 @@ class TestRun:
         assert ran.result.exit_code == 0, ran.result.output
         assert ran.result.stderr == ""
         extra = {"published.csv": ran.study.published, "growth.png": ran.study.rates, "partition.png": ran.study.cover}
+        extra["scaling.png"] = ran.study.timed  # also with axes, as every study with axes is timed
         expected = ["regret.png", "result.zarr", "table.csv", *(name for name, has in extra.items() if has)]
         assert sorted(path.name for path in ran.folder.iterdir()) == sorted(expected)
         for path in ran.folder.iterdir():
