@@ -23,7 +23,7 @@ from scalable_bandits.analysis.diagnostics import (
     plays_over_rounds,
     time_rounds,
 )
-from scalable_bandits.analysis.exponents import DECADE, LEVEL, Exponent, Power, exponent, exponents
+from scalable_bandits.analysis.exponents import DECADE, LEVEL, Exponent, Power, all_exponents, exponent, exponents
 from scalable_bandits.analysis.importance import Importance, importance
 from scalable_bandits.analysis.slices import Slice, slices
 from scalable_bandits.analysis.tables import Difference, Mean, Spread, differences, means, spread
@@ -42,6 +42,7 @@ __all__ = [
     "Slice",
     "Spread",
     "Times",
+    "all_exponents",
     "case_of",
     "complete",
     "coverage",

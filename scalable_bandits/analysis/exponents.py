@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.analysis.curves import REGRET, ROUND, curves
+from scalable_bandits.analysis.curves import REGRET, ROUND, curves, numeric_axes
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Indices
@@ -139,7 +139,28 @@ def exponents(
     """
     rows = []
     for one in curves(result, quantity, over):
+        if one.x[0] <= 0.0:  # such as no workers
+            one = one._replace(x=one.x[one.x > 0.0], values=one.values[:, one.x > 0.0])
+        if len(one.x) < 2:
+            continue
         power = exponent(one.x, one.values, span, level)
         numbers = power.exponent, power.standard_error, power.low, power.high, power.first, power.last
         rows.append(Exponent(one.case, one.policy, quantity, over, power.runs, *numbers))
     return rows
+
+
+def all_exponents(result: xarray.Dataset) -> list[Exponent]:
+    """Fit all that can be fitted: regret and time over rounds; regret, time, memory and messages over each axis.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    """
+    found = exponents(result) + (exponents(result, "elapsed") if "elapsed" in result else [])
+    for axis in numeric_axes(result):
+        found += exponents(result, over=axis, span="whole") if (result[axis].values > 0.0).all() else []
+        for quantity in ("round_seconds", "peak_memory", "messages"):
+            known = quantity in result and np.isfinite(result[quantity].values).any()
+            found += exponents(result, quantity, axis, "whole") if known else []
+    return [row for row in found if np.isfinite(row.exponent)]

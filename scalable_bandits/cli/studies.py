@@ -222,7 +222,14 @@ def run_study(
     `function` and `classes` are names of the user's, which the command for resuming repeats. With `json` set nothing is
     printed; with `skips` set `DataMissing` passes.
     """
-    from scalable_bandits.cli.study_output import published_table, record_of, regret_table
+    from scalable_bandits.analysis import all_exponents
+    from scalable_bandits.cli.study_output import (
+        costs_table,
+        exponents_table,
+        published_table,
+        record_of,
+        regret_table,
+    )
     from scalable_bandits.environments import DataMissing
     from scalable_bandits.report.study_files import save
 
@@ -242,6 +249,9 @@ def run_study(
     files = [str(file) for file in save(chosen, result, folder, data=store is None)]
     if not json:
         console.print(regret_table(result))
+        if "seconds" in result:
+            console.print(costs_table(result))
+            console.print(exponents_table(all_exponents(result), chosen.expected))
         if chosen.published is not None:
             console.print(published_table(chosen.published(result)))
         console.print(f"{seconds:.1f} s. Saved: {', '.join(files)}", soft_wrap=True)

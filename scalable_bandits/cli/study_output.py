@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -13,12 +14,13 @@ from scalable_bandits.report.numbers import significant
 if TYPE_CHECKING:
     import xarray
 
+    from scalable_bandits.analysis import Exponent
     from scalable_bandits.studies import Comparison, Study
 
 
 def record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
     """Return what was run, the table of regrets and the comparison with published numbers, as plain data."""
-    from scalable_bandits.analysis import means
+    from scalable_bandits.analysis import all_exponents, means
 
     attributes = {name: result.attrs[name] for name in ("study", "title", "source", "unit", "seed", "version")}
     published = [] if study.published is None else study.published(result)
@@ -26,6 +28,7 @@ def record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
         **attributes, "replicates": result.sizes["replicate"], "horizon": int(result["round"][-1]),
         "planned": {"replicates": study.replicates, "horizon": study.horizons[-1]},
         "table": [row._asdict() for row in means(result)],
+        **({"exponents": [row._asdict() for row in all_exponents(result)]} if "seconds" in result else {}),
         "published": [row._asdict() for row in published],
     }  # fmt: skip
 
@@ -58,6 +61,99 @@ def regret_table(result: xarray.Dataset) -> Table:
         last = row.case, row.horizon
         digits = (row.regret, 4), (row.standard_error, 2), (row.average, 3), (row.last_tenth, 3)
         table.add_row(row.policy, *(significant(*each) for each in digits), f"{row.fraction:.3f}")
+    return table
+
+
+def costs_table(result: xarray.Dataset) -> Table:
+    """Tabulate what the runs of a timed study took: means over the replicates."""
+    import numpy as np
+
+    from scalable_bandits.analysis import present
+
+    known = [name for name in COSTS if name in result and np.isfinite(result[name].values).any()]
+    table = Table(
+        title="\ntime, memory and messages",
+        title_justify="left",
+        caption="means over the replicates; a round: median, and what 90 and 99 of 100 rounds do not exceed; warm-up: "
+        "compiling, loading and the first rounds of a copy; memory: largest, beyond what was there before",
+        caption_justify="left",
+    )
+    table.add_column("policy")
+    for name in known:
+        table.add_column(COSTS[name][0], justify="right", no_wrap=True)
+    cases, policies = ([str(label) for label in result[over].values] for over in ("case", "policy"))
+    played = present(result)
+    for row, case in enumerate(cases):
+        if len(cases) > 1:
+            table.add_section()
+            table.add_row(Text(case, style="bold"))
+        for column, policy in enumerate(policies):
+            if played[row, column]:
+                means = (_mean(result[name].values[row, column]) for name in known)
+                table.add_row(policy, *(COSTS[name][1](mean) for name, mean in zip(known, means, strict=True)))
+    return table
+
+
+def _mean(values: Any) -> float:
+    """Return the mean of the values that are known."""
+    import numpy as np
+
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def _seconds(value: float) -> str:
+    """Write a time with its unit."""
+    if math.isnan(value):
+        return ""
+    unit, factor = next((each for each in (("s", 1.0), ("ms", 1e3)) if value * each[1] >= 0.9995), ("us", 1e6))
+    return f"{significant(value * factor, 3)} {unit}"
+
+
+def _bytes(value: float) -> str:
+    """Write a number of bytes with its unit."""
+    if math.isnan(value):
+        return ""
+    unit, factor = next((each for each in (("GB", 1e-9), ("MB", 1e-6)) if value * each[1] >= 1.0), ("kB", 1e-3))
+    return f"{significant(value * factor, 3)} {unit}"
+
+
+def _count(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:,.0f}"
+
+
+COSTS: dict[str, tuple[str, Callable[[float], str]]] = {  # headings and formats of what a timed study measures
+    "round_seconds": ("a round", _seconds), "round_seconds_90": ("90 %", _seconds),
+    "round_seconds_99": ("99 %", _seconds), "seconds": ("run", _seconds), "warm_up_seconds": ("warm-up", _seconds),
+    "peak_memory": ("memory", _bytes), "peak_memory_of_workers": ("of workers", _bytes),
+    "messages": ("messages", _count), "bytes_sent": ("sent", _bytes),
+}  # fmt: skip
+
+
+def exponents_table(rows: Sequence[Exponent], expected: Mapping[str, Any]) -> Table:
+    """Tabulate fitted exponents beside those of the theory."""
+    table = Table(
+        title="\nexponents of growth",
+        title_justify="left",
+        caption="fitted to the mean over the runs; [95 % interval, bootstrap over runs]",
+        caption_justify="left",
+    )
+    several = len({row.case for row in rows}) > 1
+    for heading in ("quantity", *["case"] * several, "policy"):
+        table.add_column(heading)
+    for heading in ("range", "exponent", "expected"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    last: tuple[str, str] | None = None
+    for row in rows:
+        if last not in (None, (row.quantity, row.over)):
+            table.add_section()
+        last = row.quantity, row.over
+        number = expected.get(row.over, {}).get(row.quantity, {}).get(row.policy)
+        interval = f" [{row.low:.2f}, {row.high:.2f}]" if math.isfinite(row.low) else ""
+        table.add_row(
+            f"{row.quantity} over {row.over}", *[row.case] * several, row.policy, f"{row.first:,.6g} to {row.last:,.6g}",
+            f"{row.exponent:.2f}{interval}", "" if number is None else f"{number:.3g}",
+        )  # fmt: skip
     return table
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import sys
 from pathlib import Path
 
@@ -38,7 +41,13 @@ def resident_memory() -> int:
 
 
 def forget_peak() -> int:
-    """Let `peak_memory` count from now on, where the system can; return the bytes that this process has in memory."""
+    """Let `peak_memory` count from now on, where the system can; return the bytes that this process has in memory.
+
+    What is free already is given back to the system first, so that it is counted when it is used again.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # other C libraries than that of GNU
+        ctypes.CDLL(None).malloc_trim(0)
     if _FORGET.exists():
         _FORGET.write_text("5")
     return resident_memory()

@@ -9,7 +9,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.analysis import Curve, curves, exponent, horizons_of, numeric_axes, policies_of
-from scalable_bandits.plots.style import axes, line, logarithmic, plain, tidy
+from scalable_bandits.plots.style import axes, legend, line, logarithmic, plain, tidy
 
 if TYPE_CHECKING:
     import xarray
@@ -69,6 +69,7 @@ def scaling(
     'log'
     """
     known = curves(result, quantity, over)
+    apart = over != "round" and any(one.x[0] <= 0.0 for one in known)  # side by side, for want of a logarithm
     cases = list(dict.fromkeys(one.case for one in known))
     if (case is None and len(cases) != 1) or (case is not None and case not in cases):
         checks.refuse("case", case, f"one of {', '.join(cases)}")
@@ -77,21 +78,28 @@ def scaling(
     for one in known:
         if one.case == (case or cases[0]):
             number = names.index(one.policy) if one.policy in names else len(ax.lines)
-            _draw(one._replace(values=factor * one.values), number, span, over, ax, (expected or {}).get(one.policy))
-    logarithmic(ax)
+            scaled = one._replace(values=factor * one.values)
+            if apart:
+                shown = dict.fromkeys(f"{x:g}" for x in one.x)
+                ax.set_xticks(range(len(shown)), list(shown))
+                scaled = scaled._replace(x=np.arange(len(one.x), dtype=np.float64))
+            _draw(scaled, number, None if apart else _span(span, over), over, ax, (expected or {}).get(one.policy))
+    logarithmic(ax, "y" if apart else "both")
     ax.set_xlabel(over)
     unit = result.attrs.get("unit", "units of y")
     ax.set_ylabel(f"cumulative regret\n({unit})" if quantity == "regret" else label)
     return tidy(ax)
 
 
+def _span(span: str | None, over: str) -> str:
+    return span or ("last decade" if over == "round" else "whole")
+
+
 def _draw(one: Curve, number: int, span: str | None, over: str, ax: Axes, slope: float | None) -> None:
     """Draw the curve of one policy, its fit and the expected slope."""
     drawn, look = _thinned(one), line(number)
     mean = drawn.values.mean(axis=0)
-    fitted = (
-        exponent(one.x, one.values, span or ("last decade" if over == "round" else "whole")) if one.x[0] > 0 else None
-    )
+    fitted = exponent(one.x, one.values, span) if span is not None else None
     name = plain(one.policy)
     if fitted is not None and np.isfinite(fitted.exponent):
         interval = f" [{fitted.low:.2f}, {fitted.high:.2f}]" if np.isfinite(fitted.low) else ""
@@ -140,7 +148,7 @@ def scaling_figure(result: xarray.Dataset, expected: Expected | None = None) -> 
         for ax, (quantity, over) in zip(row, pairs, strict=False):
             scaling(result, quantity, over, case, ax, expected=(expected or {}).get(over, {}).get(quantity))
             ax.set_title(case if len(rows) > 1 else "", fontsize=10)
-            ax.legend(fontsize=7.5, frameon=False, title="exponent [95 % interval]", title_fontsize=7.5)
+            legend(ax, title="exponent [95 % interval]", title_fontsize=8.5)
         for ax in row[len(pairs) :]:
             ax.set_visible(False)
     count = result.sizes["replicate"]

@@ -11,13 +11,11 @@ import numpy as np
 
 from scalable_bandits import plots
 from scalable_bandits.analysis import (
-    Exponent,
+    all_exponents,
     complete,
     differences,
-    exponents,
     horizons_of,
     means,
-    numeric_axes,
     present,
 )
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
@@ -140,7 +138,7 @@ def _tables(result: xarray.Dataset) -> Section:
     powers = [
         (r.case, r.policy, r.quantity, "t" if r.over == "round" else r.over, f"{r.first:g} to {r.last:g}", str(r.runs),
          number(r.exponent, 3), interval(r.low, r.high))
-        for r in _exponents(result) if np.isfinite(r.exponent)
+        for r in all_exponents(result)
     ]  # fmt: skip
     power_heads = ("case", "policy", "quantity", "over", "range", "runs", "exponent", "95 % interval")
     power_note = (
@@ -154,18 +152,6 @@ def _tables(result: xarray.Dataset) -> Section:
         Block("table", "Exponents of growth", power_heads, powers, 5, power_note),
     ]
     return Section("Tables", [block for block in blocks if block.rows])
-
-
-def _exponents(result: xarray.Dataset) -> list[Exponent]:
-    """Fit regret and time over rounds, and what grows along the axes."""
-    found = exponents(result)
-    if "elapsed" in result:
-        found += exponents(result, "elapsed")
-    for axis in numeric_axes(result):
-        found += exponents(result, over=axis, span="whole")
-        for quantity in ("round_seconds", "peak_memory"):
-            found += exponents(result, quantity, axis, "whole") if quantity in result else []
-    return found
 
 
 def _priors(result: xarray.Dataset, case: str) -> Picture:
