@@ -100,7 +100,7 @@ def section(study: Study, records: list[dict[str, Any]]) -> list[str]:
 
 def page(folder: Path = FOLDER / "results") -> str:
     """The page's text."""
-    studies = (study for _, study in sorted(Study.registry.items()))
+    studies = (study for _, study in sorted(Study.registry.items()) if study.source)  # those of papers
     lines = [line for study in studies for line in section(study, results(study.name, folder))]
     return "\n".join([HEAD, *lines]).rstrip() + "\n"
 

@@ -33,6 +33,7 @@ STUDY = "Name of a study (see `list`), or a study file (.toml)."
 FUNCTION = "Function of a study file's environments of type FunctionEnvironment, as module:name."
 WIDE = 120  # columns of a terminal from which on `list` shows titles
 QUICK = 2, 50  # replicates and rounds with --quick
+QUICK_VALUES = 2  # of each axis with --quick
 MADE = {
     "table.csv",
     "regret.png",
@@ -86,7 +87,10 @@ def run(
         bool, typer.Option("--all", metavar="", help="Run all named studies, except those whose data are missing.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Run a small version: 2 replicates, at most 50 rounds.")
+        bool,
+        typer.Option(
+            "--quick", metavar="", help="Run a small version: 2 replicates, at most 50 rounds, 2 values an axis."
+        ),
     ] = False,
     replicates: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Number of replicates. Default: the study's.")
@@ -186,7 +190,9 @@ def _load(name: str | None, function: str | None, classes: Sequence[str]) -> Stu
 
 def _small(study: Study, options: dict[str, Any], quick: bool) -> dict[str, Any]:
     """Return the options with the sizes of --quick, where it is set and no size was given."""
-    sizes = {"replicates": min(QUICK[0], study.replicates), "horizon": min(QUICK[1], study.horizons[0])}
+    sizes: dict[str, Any] = {"replicates": min(QUICK[0], study.replicates), "horizon": min(QUICK[1], study.horizons[0])}
+    axes = {name: list(values[:QUICK_VALUES]) for name, values in study.axes.items()}
+    sizes |= {"axes": axes} if axes else {}
     return {**options, **{key: size for key, size in sizes.items() if quick and options[key] is None}}
 
 
@@ -224,6 +230,7 @@ def run_study(
     """
     from scalable_bandits.analysis import all_exponents
     from scalable_bandits.cli.study_output import (
+        costs_of,
         costs_table,
         exponents_table,
         published_table,
@@ -250,7 +257,7 @@ def run_study(
     if not json:
         console.print(regret_table(result))
         if "seconds" in result:
-            console.print(costs_table(result))
+            console.print(costs_table(costs_of(result)))
             console.print(exponents_table(all_exponents(result), chosen.expected))
         if chosen.published is not None:
             console.print(published_table(chosen.published(result)))

@@ -23,12 +23,15 @@ def record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
     from scalable_bandits.analysis import all_exponents, means
 
     attributes = {name: result.attrs[name] for name in ("study", "title", "source", "unit", "seed", "version")}
+    timed: dict[str, Any] = {}
+    if "seconds" in result:
+        timed = {"costs": costs_of(result), "exponents": [row._asdict() for row in all_exponents(result)]}
     published = [] if study.published is None else study.published(result)
     return {
         **attributes, "replicates": result.sizes["replicate"], "horizon": int(result["round"][-1]),
         "planned": {"replicates": study.replicates, "horizon": study.horizons[-1]},
         "table": [row._asdict() for row in means(result)],
-        **({"exponents": [row._asdict() for row in all_exponents(result)]} if "seconds" in result else {}),
+        **timed,
         "published": [row._asdict() for row in published],
     }  # fmt: skip
 
@@ -64,13 +67,26 @@ def regret_table(result: xarray.Dataset) -> Table:
     return table
 
 
-def costs_table(result: xarray.Dataset) -> Table:
-    """Tabulate what the runs of a timed study took: means over the replicates."""
+def costs_of(result: xarray.Dataset) -> list[dict[str, Any]]:
+    """Return what the runs of a timed study took, means over the replicates: a row for each case and policy."""
     import numpy as np
 
     from scalable_bandits.analysis import present
 
     known = [name for name in COSTS if name in result and np.isfinite(result[name].values).any()]
+    cases, policies = ([str(label) for label in result[over].values] for over in ("case", "policy"))
+    played = present(result)
+    return [
+        {"case": case, "policy": policy, **{name: _mean(result[name].values[row, column]) for name in known}}
+        for row, case in enumerate(cases)
+        for column, policy in enumerate(policies)
+        if played[row, column]
+    ]
+
+
+def costs_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Tabulate what the runs of a timed study took."""
+    known = [name for name in COSTS if name in rows[0]]
     table = Table(
         title="\ntime, memory and messages",
         title_justify="left",
@@ -81,45 +97,38 @@ def costs_table(result: xarray.Dataset) -> Table:
     table.add_column("policy")
     for name in known:
         table.add_column(COSTS[name][0], justify="right", no_wrap=True)
-    cases, policies = ([str(label) for label in result[over].values] for over in ("case", "policy"))
-    played = present(result)
-    for row, case in enumerate(cases):
-        if len(cases) > 1:
+    last, several = "", len({row["case"] for row in rows}) > 1
+    for row in rows:
+        if row["case"] != last and several:
             table.add_section()
-            table.add_row(Text(case, style="bold"))
-        for column, policy in enumerate(policies):
-            if played[row, column]:
-                means = (_mean(result[name].values[row, column]) for name in known)
-                table.add_row(policy, *(COSTS[name][1](mean) for name, mean in zip(known, means, strict=True)))
+            table.add_row(Text(row["case"], style="bold"))
+        last = row["case"]
+        table.add_row(row["policy"], *("" if row[name] is None else COSTS[name][1](row[name]) for name in known))
     return table
 
 
-def _mean(values: Any) -> float:
-    """Return the mean of the values that are known."""
+def _mean(values: Any) -> float | None:
+    """Return the mean of the values that are known; None without any."""
     import numpy as np
 
     known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else math.nan
+    return float(known.mean()) if len(known) else None
 
 
 def _seconds(value: float) -> str:
     """Write a time with its unit."""
-    if math.isnan(value):
-        return ""
     unit, factor = next((each for each in (("s", 1.0), ("ms", 1e3)) if value * each[1] >= 0.9995), ("us", 1e6))
     return f"{significant(value * factor, 3)} {unit}"
 
 
 def _bytes(value: float) -> str:
     """Write a number of bytes with its unit."""
-    if math.isnan(value):
-        return ""
     unit, factor = next((each for each in (("GB", 1e-9), ("MB", 1e-6)) if value * each[1] >= 1.0), ("kB", 1e-3))
     return f"{significant(value * factor, 3)} {unit}"
 
 
 def _count(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:,.0f}"
+    return f"{value:,.0f}"
 
 
 COSTS: dict[str, tuple[str, Callable[[float], str]]] = {  # headings and formats of what a timed study measures
@@ -148,10 +157,11 @@ def exponents_table(rows: Sequence[Exponent], expected: Mapping[str, Any]) -> Ta
         if last not in (None, (row.quantity, row.over)):
             table.add_section()
         last = row.quantity, row.over
+        span = f"{row.first:,.6g} to {row.last:,.6g}"
         number = expected.get(row.over, {}).get(row.quantity, {}).get(row.policy)
         interval = f" [{row.low:.2f}, {row.high:.2f}]" if math.isfinite(row.low) else ""
         table.add_row(
-            f"{row.quantity} over {row.over}", *[row.case] * several, row.policy, f"{row.first:,.6g} to {row.last:,.6g}",
+            f"{row.quantity} over {row.over}", *[row.case] * several, row.policy, span,
             f"{row.exponent:.2f}{interval}", "" if number is None else f"{number:.3g}",
         )  # fmt: skip
     return table

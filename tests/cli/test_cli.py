@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xarray
 import zarr
-from cases.measured import DATA, NAMES
+from cases.measured import DATA, NAMES, first_values
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
@@ -41,7 +41,9 @@ class Ran(NamedTuple):
 def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """A study, run once by the command."""
     folder = tmp_path_factory.mktemp("runs") / "deep" / request.param
-    result = command("run", request.param, *SMALL, "--seed", 3, "--data", DATA, "--out", folder)
+    axes = [f"{axis}={first},{second}" for axis, (first, second) in (first_values(request.param) or {}).items()]
+    options = [word for axis in axes for word in ("--axis", axis)]
+    result = command("run", request.param, *SMALL, *options, "--seed", 3, "--data", DATA, "--out", folder)
     return Ran(result, folder, Study.load(request.param))
 
 

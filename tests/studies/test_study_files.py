@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray
-from cases.measured import DATA, NAMES
+from cases.measured import DATA, NAMES, first_values
 from cases.paths import ROOT
 from typer.testing import CliRunner
 
@@ -72,14 +72,15 @@ def test_shown_copied_and_run(name: str, tmp_path: Path) -> None:
     file.write_text(shown.stdout)
     named, copy = Study.load(name), Study.load(file)
     assert copy.to_dict() == named.to_dict() == tomllib.loads(shown.stdout)
-    expected = named.run(**SMALL, data=DATA)
-    found = copy.run(**SMALL, data=DATA)
+    axes = first_values(name)
+    expected = named.run(**SMALL, data=DATA, axes=axes)
+    found = copy.run(**SMALL, data=DATA, axes=axes)
     pair = (each.drop_vars([*COSTS, "mark"], errors="ignore") for each in (found, expected))
     xarray.testing.assert_identical(*pair)
     changed = Study.from_dict({**copy.to_dict(), "replicates": 1, "seed": 5})
     file.write_text(changed.to_toml())
     assert Study.load(file).to_dict() == changed.to_dict() != named.to_dict()
-    assert Study.load(file).run(horizon=2, data=DATA).attrs["seed"] == 5
+    assert Study.load(file).run(horizon=2, data=DATA, axes=axes).attrs["seed"] == 5
 
 
 def test_numbers_are_those_of_the_same_objects() -> None:
