@@ -11,7 +11,7 @@ author = copyright = "The scalable_bandits developers"
 release = version = metadata.version("scalable_bandits")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "*.head.md"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 

@@ -1,12 +1,15 @@
-"""Progress bar."""
+"""Progress bar; where there is no terminal, such as in a log file, a line now and then."""
 
 from __future__ import annotations
 
 import math
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+LINE_SECONDS = 30.0  # shortest time between two lines in a log file, and before the first
 UPDATE_SECONDS = 0.1  # time between two updates; the rate is that of the last half minute, of at most 1,000 updates
 
 
@@ -33,6 +36,8 @@ def progress_bar(
 ) -> Iterator[Advance]:
     """Show a bar with the rate of the steps and the remaining time; yield the function that advances it.
 
+    Where standard error is no terminal and this is no notebook, lines say the same.
+
     Parameters
     ----------
     shown
@@ -53,6 +58,11 @@ def progress_bar(
         yield _nothing
         return
     from rich.console import Console
+
+    console = Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        yield _Lines(name, total, done, unit)
+        return
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -71,7 +81,7 @@ def progress_bar(
         TimeRemainingColumn(),
         TextColumn("{task.fields[text]}", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=console) as bar:
         if dashboard:
             bar.console.print(f"dashboard: {dashboard}", highlight=False, soft_wrap=True)
         task = bar.add_task(name, total=total, completed=done, rate="", text="")
@@ -101,3 +111,30 @@ def progress_bar(
 
 def _nothing(count: int, /, text: str = "") -> None:
     """Advance no bar."""
+
+
+class _Lines:
+    """Function that writes a line to standard error now and then: steps done, and the time that is left."""
+
+    def __init__(self, name: str, total: int, done: int, unit: str):
+        self._name, self._total, self._done, self._unit = name, total, done, unit
+        self._first, self._start = done, time.monotonic()
+        self._next = self._start + LINE_SECONDS
+
+    def __call__(self, count: int, /, text: str = "") -> None:
+        self._done += count
+        now = time.monotonic()
+        if now < self._next:
+            return
+        left = (self._total - self._done) * (now - self._start) / max(self._done - self._first, 1)
+        about = f"about {_duration(left)} left" if self._done > self._first else "no step yet"
+        words = [f"{self._name}: {self._done:,} of {self._total:,}{self._unit}", about, *([text] if text else [])]
+        print(", ".join(words), file=sys.stderr, flush=True)
+        self._next = now + max(LINE_SECONDS, (now - self._start) / 20.0)
+
+
+def _duration(seconds: float) -> str:
+    """Write a time in its largest unit."""
+    units = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"))
+    size, unit = next((each for each in units if seconds >= 2.0 * each[0]), (1.0, "s"))
+    return f"{seconds / size:,.0f} {unit}"

@@ -57,6 +57,18 @@ def test_the_glossary_has_no_other_words_twice() -> None:
     assert named <= set(sb.__all__)
 
 
+def test_the_page_of_scalability_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of `python -m docs.scalability`, with a figure for each study of the page."""
+    monkeypatch.syspath_prepend(ROOT)
+    from docs import scalability
+
+    page = scalability.PAGE.read_text()
+    assert page == scalability.page()
+    pictures = re.findall(r"!\[[^]]*\]\(([\w.-]+)\)", page)
+    assert len(pictures) == 5
+    assert [name for name in pictures if not (ROOT / "docs" / name).is_file()] == []
+
+
 def test_the_table_of_the_readme_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of `python -m benchmarks.horizon`."""
     monkeypatch.syspath_prepend(ROOT)

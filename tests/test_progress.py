@@ -8,6 +8,7 @@ import pytest
 import rich.console
 import rich.progress
 
+from scalable_bandits import progress
 from scalable_bandits.progress import Advance, progress_bar
 
 
@@ -40,8 +41,34 @@ def watched(monkeypatch: pytest.MonkeyPatch, total: int, done: int = 0) -> Itera
 
     with monkeypatch.context() as patch:
         patch.setattr(rich.progress.Progress, "add_task", adding)
+        patch.setattr(rich.console.Console, "is_terminal", True)
         with progress_bar(True, "run", total, done) as advance:
             yield advance, lambda: bars[0].tasks[0]
+
+
+def test_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing in the first half minute; then what is done, and what is left, ever more rarely."""
+    clock = Clock()
+    monkeypatch.setattr(progress.time, "monotonic", clock)
+    with progress_bar(True, "study", 110, 10, unit=" runs") as advance:
+        for _ in range(29):
+            clock.now += 1.0
+            advance(0)
+        assert capsys.readouterr().err == ""
+        clock.now += 1.0
+        advance(0)
+        assert capsys.readouterr().err == "study: 10 of 110 runs, no step yet\n"
+        clock.now += 30.0
+        advance(4, "best 3")
+        assert capsys.readouterr().err == "study: 14 of 110 runs, about 24 min left, best 3\n"
+        lines = 0
+        for _ in range(96):
+            clock.now += 60.0
+            advance(1)
+            lines += capsys.readouterr().err.count("\n")
+        assert 20 < lines < 60
+    with progress_bar(print, "study", 10) as advance:
+        assert advance is print
 
 
 @pytest.mark.parametrize("block", [1, 64, 30_000])

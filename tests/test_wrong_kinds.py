@@ -116,7 +116,7 @@ CALLS = {
     "Command": (sb.Command, {"command": "true"}, ()),
     "Trajectory.curve": (RUN.curve, {}, ("log",)),
     "spread": (sb.analysis.spread, {"values": [1.0, 2.0]}, ()),
-    "exponent": (sb.analysis.exponent, {"rounds": np.arange(1, 21), "curves": np.ones((1, 20)).cumsum(1)}, ()),
+    "exponent": (sb.analysis.exponent, {"x": np.arange(1, 21), "values": np.ones((1, 20)).cumsum(1)}, ()),
     "index_of": (sb.analysis.index_of, {"policy": fresh(), "points": GRID.points()}, ("points",)),
     "coverage": (sb.analysis.coverage, {"policy": fresh(), "environment": TABLE, "run": RUN}, ()),
     "plays_over_rounds": (sb.analysis.plays_over_rounds, {"policy": UNSURE, "run": UNSURE_RUN}, ()),

@@ -185,7 +185,7 @@ def resume_run(
     ):
         warnings.simplefilter("always", UserWarning)
         found = resume(
-            path, rounds=rounds, function=function, classes=own, recover=recover, progress=errors.is_terminal, on=on,
+            path, rounds=rounds, function=function, classes=own, recover=recover, progress=True, on=on,
             parallel=parallel,
         )  # fmt: skip
     for repair in repairs:

@@ -18,7 +18,6 @@ from scalable_bandits.cli.messages import (
     JSON,
     ON,
     console,
-    errors,
     print_json,
     refusals,
     resume_command,
@@ -33,6 +32,7 @@ STUDY = "Name of a study (see `list`), or a study file (.toml)."
 FUNCTION = "Function of a study file's environments of type FunctionEnvironment, as module:name."
 WIDE = 120  # columns of a terminal from which on `list` shows titles
 QUICK = 2, 50  # replicates and rounds with --quick
+NOT_WITH_ALL = "--case, --policy, --axis, --store, --environment and --class"
 QUICK_VALUES = 2  # of each axis with --quick
 MADE = {
     "table.csv",
@@ -132,15 +132,14 @@ def run(
     rounds = horizon[0] if horizon and len(horizon) == 1 else horizon or None
     options: dict[str, Any] = {
         "replicates": replicates, "horizon": rounds, "seed": seed, "data": data, "on": on, "cases": case or None,
-        "policies": policy or None,
+        "policies": policy or None, "axes": None,
     }  # fmt: skip
     with refusals():
-        options["axes"] = _axes(axis or ())
         if (study is None) != every:
             raise ValueError("run: give either a study (a name or a file) or --all")
         if every and (case or policy or axis or store or environment or classes):
-            alone = "--case, --policy, --axis, --store, --environment and --class"
-            raise ValueError(f"run: {alone} cannot be combined with --all")
+            raise ValueError(f"run: {NOT_WITH_ALL} cannot be combined with --all")
+        options["axes"] = _axes(axis or ())
         studies = [known for _, known in sorted(Study.registry.items())]
         studies = studies if every else [_load(study, environment, classes or ())]
     if every:
@@ -246,7 +245,7 @@ def run_study(
         made = _make_folder(folder, store)
         started = time.perf_counter()
         try:
-            result = chosen.run(**options, store=store, progress=errors.is_terminal)
+            result = chosen.run(**options, store=store, progress=True)
         except BaseException:
             if made:
                 with suppress(OSError):  # not empty if the store is in it

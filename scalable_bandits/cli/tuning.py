@@ -52,7 +52,7 @@ def tune(
         find = runs.minimize if minimize else runs.maximize
         found = find(
             Command(command, value_from), SearchSpace.from_toml(space), budget, parallel=parallel, retries=retries,
-            timeout=timeout, store=store, seed=seed, progress=errors.is_terminal,
+            timeout=timeout, store=store, seed=seed, progress=True,
         )  # fmt: skip
     if json:
         print_json(plain_result(found))

@@ -50,20 +50,19 @@ def simulate(
         Function from the round t to the availability set X_t (a mask or candidates' numbers). If the environment has
         one too, only candidates in both may be chosen. The regret is then relative to the best of them.
     progress
-        Whether to show a progress bar; or a function that is called with the number of rounds whenever some are played.
+        Whether to show a progress bar; or a function that takes the number of rounds whenever some are played.
     store
         Store of the run: a folder, a URL that zarr can open, a zarr store, or an icechunk repository. A run that is in
         the store already is continued exactly as if it had never stopped.
     durability
         Guarantee of the store: "block" may lose the rounds of about the last second in a crash (they are played again),
         "round" loses none.
-    keep
+    keep, ends
         Rounds in the trajectory and the store: "all"; "log", a thousand for every factor of ten; or k for every k-th
-        round. The last round is always kept, and cumulative regrets are those of all rounds. Default: "all" up to a
-        million rounds, "log" for more; a run that is continued keeps what its store keeps. Between two checkpoints only
-        "all" can be continued if the function is noisy itself, or differs at every call.
-    ends
-        Further rounds that are kept in any case, such as shorter horizons.
+        round. The last round and the `ends`, such as shorter horizons, are always kept, and cumulative regrets are
+        those of all rounds. Default: "all" up to a million rounds, "log" for more; a run that is continued keeps what
+        its store keeps. Between two checkpoints only "all" can be continued if the function is noisy itself, or differs
+        at every call.
 
     Raises
     ------
@@ -71,12 +70,9 @@ def simulate(
         If the spaces differ, the horizon is not positive, points are pending, the policy is recorded, `available` is
         given on a box, `keep` is not one of those or not that of the store, the disk has no room for so many rounds, or
         an observation is not a finite number (earlier rounds are kept).
-    SpecificationDiffers
-        If the store contains a run of another policy or environment; the message lists the differences.
-    StoreLocked
-        If another process is writing to the store.
-    StoreError
-        If the store has some rounds only, and those after the last checkpoint come out otherwise when played again.
+    SpecificationDiffers, StoreLocked, StoreError
+        If the store contains a run of another policy or environment; if another process is writing to it; if it has
+        some rounds only, and those after the last checkpoint come out otherwise when played again.
 
     Examples
     --------
@@ -89,6 +85,7 @@ def simulate(
     """
     horizon, keep = checks.integer("horizon", horizon, 1, checks.LARGEST_INTEGER), checked(keep)
     kept = sorted({checks.integer(f"ends[{i}]", end, 1, horizon) for i, end in enumerate(ends)})
+    progress = progress if callable(progress) else checks.flag("progress", progress)
     _check(policy, environment, available)
     play = Play(policy, environment, available)
     with play.interrupts:

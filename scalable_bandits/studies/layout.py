@@ -92,6 +92,14 @@ def wider(axes: Mapping[str, Sequence[Value]], given: Mapping[str, Sequence[Valu
     return found
 
 
+class Choice(NamedTuple):
+    """What is to be played of a study."""
+
+    cases: Sequence[str] | None  # names, with the value of an axis or without; all if None
+    policies: Sequence[str] | None
+    axes: Mapping[str, Sequence[Value]]  # values by axis; all of an axis that is not named
+
+
 @attrs.frozen
 class Layout:
     """Cases and policies that a study plays.
@@ -130,16 +138,15 @@ class Layout:
         """Return the number of rounds that a policy plays."""
         return int(policy.values.get(HORIZON, self.horizons[-1]))
 
-    def chosen(
-        self, cases: Sequence[str] | None, policies: Sequence[str] | None, axes: Mapping[str, Sequence[Value]]
-    ) -> Layout:
-        """Return the layout with the cases and policies of some names and values only; all if none are given.
+    def chosen(self, choice: Choice) -> Layout:
+        """Return the layout with the cases and policies of some names and values only.
 
         Raises
         ------
         ValueError
             If there is no such case or policy.
         """
+        cases, policies, axes = choice
         found = {
             name: tuple(v for v in each if all(v.values.get(axis, some[0]) in some for axis, some in axes.items()))
             for name, each in (("cases", self.cases), ("policies", self.policies))

@@ -6,7 +6,7 @@ import functools
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import attrs
 
@@ -28,6 +28,15 @@ from scalable_bandits.studies.summary import Comparison
 
 if TYPE_CHECKING:
     import xarray
+
+
+class Asked(NamedTuple):
+    """Sizes that are asked of a study."""
+
+    replicates: int
+    horizon: int | Sequence[int]
+    seed: int
+    data: Path | None  # folder of the measured files
 
 
 @attrs.frozen
@@ -281,24 +290,38 @@ class Study:
             If runs failed twice (all others are complete); if the cluster is lost; if the store has another study.
         """
         known = layout.wider(self.axes, axes or {})
-        count = checks.integer("replicates", _default(replicates, self.replicates), 1)
-        horizon = _default(horizon, self.horizon)
-        layout.checked_horizons("horizon", horizon)
-        seed = checks.integer("seed", _default(seed, self.seed), 0)
-        data, on, store = _default(data, self.data), _default(on, self.on), _default(store, self.store)
-        folder = None if data is None else Path(data).resolve()
+        asked = self._asked(replicates, horizon, seed, data)
+        on, store = _default(on, self.on), _default(store, self.store)
         if on is not None:
             resolve(on)  # refuse an invalid executor or store before anything is made
         StudyStore.check_place(store)
+        return self._run(asked, known, layout.Choice(cases, policies, axes or {}), on, store, progress)
+
+    def _asked(
+        self, replicates: int | None, horizon: int | Sequence[int] | None, seed: int | None, data: str | Path | None
+    ) -> Asked:
+        """Return what is asked of the study, or its own values."""
+        data, horizon = _default(data, self.data), _default(horizon, self.horizon)
+        count = checks.integer("replicates", _default(replicates, self.replicates), 1)
+        layout.checked_horizons("horizon", horizon)
+        seed = checks.integer("seed", _default(seed, self.seed), 0)
+        return Asked(count, horizon, seed, None if data is None else Path(data).resolve())
+
+    def _run(
+        self, asked: Asked, axes: Mapping[str, Sequence[Value]], choice: layout.Choice, on: Any,
+        store: str | Path | None, progress: bool,
+    ) -> xarray.Dataset:  # fmt: skip
+        """Play what the results do not have."""
+        count, horizon, seed, folder = asked
         stored = None if store is None else study_record(store)
         from_all = self.series is not None or self.published is not None  # computed from all rounds
         keep = layout.keep_of("all" if from_all else self.keep, horizon, stored)
         player = Player(self.build, self.series, keep, layout.checked_horizons("horizon", horizon), self.timed)
         problem_at = self._problem_at(player, seed, folder)
-        whole = layout.lay_out(problem_at, self.cases, self.labels, known, horizon, cases)
-        chosen = whole.chosen(cases, policies, axes or {})
+        whole = layout.lay_out(problem_at, self.cases, self.labels, axes, horizon, choice.cases)
+        chosen = whole.chosen(choice)
         record = {
-            **self._attributes(seed, known), **described(attrs.asdict(chosen, recurse=False), layout.listed(horizon)),
+            **self._attributes(seed, axes), **described(attrs.asdict(chosen, recurse=False), layout.listed(horizon)),
             "replicates": count, **chosen.without, HORIZON: max(map(chosen.rounds, chosen.policies)),
             "data": None if folder is None else str(folder), **({} if keep == "all" else {KEEP: keep}),
         }  # fmt: skip
