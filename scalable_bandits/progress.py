@@ -7,7 +7,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 LINE_SECONDS = 30.0  # shortest time between two lines in a log file, and before the first
 UPDATE_SECONDS = 0.1  # time between two updates; the rate is that of the last half minute, of at most 1,000 updates
@@ -63,25 +67,7 @@ def progress_bar(
     if not (console.is_terminal or console.is_jupyter):
         yield _Lines(name, total, done, unit)
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[text]}", markup=False),
-    )
-    with Progress(*columns, console=console) as bar:
+    with _bar(console) as bar:
         if dashboard:
             bar.console.print(f"dashboard: {dashboard}", highlight=False, soft_wrap=True)
         task = bar.add_task(name, total=total, completed=done, rate="", text="")
@@ -107,6 +93,29 @@ def progress_bar(
             yield advance
         finally:
             show()
+
+
+def _bar(console: Console) -> Progress:
+    """Return a bar with the count, the rate, the time and the remaining time."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[text]}", markup=False),
+        console=console,
+    )
 
 
 def _nothing(count: int, /, text: str = "") -> None:

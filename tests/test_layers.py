@@ -39,6 +39,7 @@ LAYERS = (
     "execution",
     "runs",
     "studies",
+    "planning",
     "analysis",
     "plots",
     "report",

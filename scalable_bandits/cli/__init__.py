@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scalable_bandits import __version__
-from scalable_bandits.cli import stored, studies, tuning
+from scalable_bandits.cli import planning, stored, studies, tuning
 
 app = typer.Typer(
     help="Gaussian-process bandits: tune a program, run the papers' experiments and your own.",
@@ -18,6 +18,7 @@ app = typer.Typer(
 app.command("list")(studies.list_studies)
 app.command("show")(studies.show)
 app.command("run")(studies.run)
+app.command("plan")(planning.plan)
 app.command("tune")(tuning.tune)
 app.command("status")(stored.show_status)
 app.command("check")(stored.check_store)

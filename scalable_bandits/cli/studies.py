@@ -139,9 +139,9 @@ def run(
             raise ValueError("run: give either a study (a name or a file) or --all")
         if every and (case or policy or axis or store or environment or classes):
             raise ValueError(f"run: {NOT_WITH_ALL} cannot be combined with --all")
-        options["axes"] = _axes(axis or ())
+        options["axes"] = read_axes(axis or ())
         studies = [known for _, known in sorted(Study.registry.items())]
-        studies = studies if every else [_load(study, environment, classes or ())]
+        studies = studies if every else [load(study, environment, classes or ())]
     if every:
         _run_all(studies, Path("studies") if out is None else out, options, quick, json)
         return
@@ -153,7 +153,7 @@ def run(
         print_json(record)
 
 
-def _axes(given: Sequence[str]) -> dict[str, list[int | float | str]] | None:
+def read_axes(given: Sequence[str]) -> dict[str, list[int | float | str]] | None:
     """Read options of the form NAME=V,V."""
     found: dict[str, list[int | float | str]] = {}
     for text in given:
@@ -172,8 +172,8 @@ def _value(text: str) -> int | float | str:
     return text
 
 
-def _load(name: str | None, function: str | None, classes: Sequence[str]) -> Study:
-    """Load a study. Only what the command names is imported, never what a file names."""
+def load(name: str | None, function: str | None, classes: Sequence[str]) -> Study:
+    """Load a study; import what the command names, and never what a file names alone."""
     from scalable_bandits.runs.status import function_of
     from scalable_bandits.studies import Study
 

@@ -115,16 +115,19 @@ def _mean(values: Any) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def _seconds(value: float) -> str:
-    """Write a time with its unit."""
-    unit, factor = next((each for each in (("s", 1.0), ("ms", 1e3)) if value * each[1] >= 0.9995), ("us", 1e6))
-    return f"{significant(value * factor, 3)} {unit}"
+def duration_in_words(value: float) -> str:
+    """Write seconds in a unit in which they are neither small nor many."""
+    long = ((86_400.0, 172_800.0, "days"), (3600.0, 7200.0, "h"), (60.0, 120.0, "min"), (1.0, 0.9995, "s"))
+    for size, least, unit in (*long, (1e-3, 0.9995e-3, "ms")):
+        if value >= least:
+            return f"{significant(value / size, 3)} {unit}"
+    return f"{significant(value * 1e6, 3)} us"
 
 
-def _bytes(value: float) -> str:
-    """Write a number of bytes with its unit."""
-    unit, factor = next((each for each in (("GB", 1e-9), ("MB", 1e-6)) if value * each[1] >= 1.0), ("kB", 1e-3))
-    return f"{significant(value * factor, 3)} {unit}"
+def bytes_in_words(value: float) -> str:
+    """Write a number of bytes in kB, MB or GB."""
+    unit, size = next((each for each in (("GB", 1e9), ("MB", 1e6)) if value >= each[1]), ("kB", 1e3))
+    return f"{significant(value / size, 3)} {unit}"
 
 
 def _count(value: float) -> str:
@@ -132,10 +135,11 @@ def _count(value: float) -> str:
 
 
 COSTS: dict[str, tuple[str, Callable[[float], str]]] = {  # headings and formats of what a timed study measures
-    "round_seconds": ("a round", _seconds), "round_seconds_90": ("90 %", _seconds),
-    "round_seconds_99": ("99 %", _seconds), "seconds": ("run", _seconds), "warm_up_seconds": ("warm-up", _seconds),
-    "peak_memory": ("memory", _bytes), "peak_memory_of_workers": ("of workers", _bytes),
-    "messages": ("messages", _count), "bytes_sent": ("sent", _bytes),
+    "round_seconds": ("a round", duration_in_words), "round_seconds_90": ("90 %", duration_in_words),
+    "round_seconds_99": ("99 %", duration_in_words), "seconds": ("run", duration_in_words),
+    "warm_up_seconds": ("warm-up", duration_in_words),
+    "peak_memory": ("memory", bytes_in_words), "peak_memory_of_workers": ("of workers", bytes_in_words),
+    "messages": ("messages", _count), "bytes_sent": ("sent", bytes_in_words),
 }  # fmt: skip
 
 

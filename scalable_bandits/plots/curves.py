@@ -95,7 +95,7 @@ def regret_curves(
     log
         Flag for logarithmic axes. Default: set if the final cumulative regrets differ by more than a factor of 8.
     fit
-        Flag to draw the power law t^b fitted to the last decade of rounds, with b and its standard error in the label.
+        Flag to draw the power law t^b fitted to the last decade of rounds, with b [95 % interval] in the label.
 
     Raises
     ------
@@ -158,9 +158,9 @@ def _fit(one: _Curves, mean: Floats, measure: str, ax: Axes) -> None:
     power = exponent(one.rounds, one.values)
     if not np.isfinite(power.exponent):
         return
-    error = f" ± {power.standard_error:.2f}" if np.isfinite(power.standard_error) else ""
+    interval = f" [{power.low:.2f}, {power.high:.2f}]" if np.isfinite(power.low) else ""
     drawn = next(curve for curve in reversed(ax.lines) if curve.get_label() == plain(one.label))
-    drawn.set_label(f"{plain(one.label)}: t^({power.exponent:.2f}{error})")
+    drawn.set_label(f"{plain(one.label)}: t^{power.exponent:.2f}{interval}")
     slope = power.exponent - (measure == "average")
     late = one.rounds[one.rounds >= one.rounds[-1] / DECADE]
     level = np.exp(np.log(np.maximum(mean[-len(late) :], 1e-300)).mean() - slope * np.log(late).mean())

@@ -80,7 +80,7 @@ def _curves(result: xarray.Dataset) -> Section:
     note = (
         "Mean over the finished runs, with a 95 % confidence band (Student's t, round by round). Where a policy has "
         "fewer than four runs, each run is a thin line instead. On the log-log figures a dotted line is a power of t "
-        "fitted to the last decade of rounds; the legend gives its exponent ± standard error over the runs."
+        "fitted to the last decade of rounds; the legend gives its exponent [95 % interval, bootstrap over runs]."
     )
 
     def linear(result: xarray.Dataset, case: str) -> Picture:

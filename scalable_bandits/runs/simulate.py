@@ -85,8 +85,7 @@ def simulate(
     """
     horizon, keep = checks.integer("horizon", horizon, 1, checks.LARGEST_INTEGER), checked(keep)
     kept = sorted({checks.integer(f"ends[{i}]", end, 1, horizon) for i, end in enumerate(ends)})
-    progress = progress if callable(progress) else checks.flag("progress", progress)
-    _check(policy, environment, available)
+    _check(policy, environment, available, progress)
     play = Play(policy, environment, available)
     with play.interrupts:
         if store is None:
@@ -94,7 +93,9 @@ def simulate(
         return _with_store(play, store, horizon, durability, keep, kept, progress)
 
 
-def _check(policy: Policy, environment: Environment, available: Available | None) -> None:
+def _check(policy: Policy, environment: Environment, available: Available | None, progress: bool | Advance) -> None:
+    if not callable(progress):
+        checks.flag("progress", progress)
     checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
     if policy.minimize:
         checks.refuse("policy", "one with minimize=True", "a policy that maximises: regret is defined for these")

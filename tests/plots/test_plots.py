@@ -93,7 +93,7 @@ def test_runs_are_drawn_whole_with_their_exponent():
     np.testing.assert_array_equal(curve.get_xdata(), np.arange(1, 301))
     np.testing.assert_allclose(curve.get_ydata(), run.cumulative_regret)
     power = sb.analysis.exponent(np.arange(1, 301), run.cumulative_regret[None]).exponent
-    assert curve.get_label() == f"a \\$\\none\\$: t^({power:.2f})"
+    assert curve.get_label() == f"a \\$\\none\\$: t^{power:.2f}"
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
 
 
