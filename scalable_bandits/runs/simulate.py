@@ -13,7 +13,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.progress import Advance, progress_bar
 from scalable_bandits.runs.play import LARGEST_BLOCK, Available, Play
 from scalable_bandits.runs.preconditions import check_unrecorded
-from scalable_bandits.runs.thinning import Keep, Thinning, checked, default
+from scalable_bandits.runs.thinning import Keep, Thinning, checked, checked_ends, default
 from scalable_bandits.runs.trajectory import SERIES, Trajectory
 from scalable_bandits.specification import specify
 
@@ -84,7 +84,7 @@ def simulate(
     True
     """
     horizon, keep = checks.integer("horizon", horizon, 1, checks.LARGEST_INTEGER), checked(keep)
-    kept = sorted({checks.integer(f"ends[{i}]", end, 1, horizon) for i, end in enumerate(ends)})
+    kept = checked_ends(ends, horizon)
     _check(policy, environment, available, progress)
     play = Play(policy, environment, available)
     with play.interrupts:

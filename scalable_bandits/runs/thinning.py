@@ -36,6 +36,19 @@ def checked(keep: Any) -> Keep:
     return None if keep is None else str(keep)
 
 
+def checked_ends(ends: Any, horizon: int) -> list[int]:
+    """Return the rounds that are kept in any case, ascending.
+
+    Raises
+    ------
+    ValueError
+        If they are no list of rounds up to the horizon.
+    """
+    if not isinstance(ends, list | tuple | np.ndarray):
+        checks.refuse("ends", ends, "a list of rounds")
+    return sorted({checks.integer(f"ends[{i}]", end, 1, horizon) for i, end in enumerate(ends)})
+
+
 def default(rounds: int) -> Keep:
     """Return which of a run's rounds are kept if the user does not say."""
     return "all" if rounds <= ALL_UP_TO else "log"
