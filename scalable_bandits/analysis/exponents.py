@@ -20,6 +20,7 @@ SPANS = ("whole", "last decade")
 POINTS = 200  # of a curve, evenly spaced on the logarithmic axis
 DRAWS = 2000  # of the bootstrap
 LEVEL = 0.95  # confidence level of the intervals
+MISFIT = 0.3  # of a curve that is called a power law, at most
 
 
 class Power(NamedTuple):
@@ -33,6 +34,7 @@ class Power(NamedTuple):
     first: float  # smallest fitted x
     last: float  # largest fitted x
     runs: int  # number of runs
+    misfit: float  # root mean square of log(mean / fit): about 0.1 where the fit misses the mean by 10 %
 
 
 class Exponent(NamedTuple):
@@ -49,6 +51,7 @@ class Exponent(NamedTuple):
     high: float  # upper end of its confidence interval
     first: float  # smallest fitted round, or value of the axis
     last: float  # largest fitted round, or value of the axis
+    misfit: float  # root mean square of log(mean / fit)
 
 
 def exponent(x: Indices | Floats, values: Floats, span: str = "last decade", level: float = LEVEL) -> Power:
@@ -84,7 +87,7 @@ def exponent(x: Indices | Floats, values: Floats, span: str = "last decade", lev
     if not len(at) or curves_.shape[1] != len(at):
         checks.refuse("values", f"shape {curves_.shape}", f"(n, {len(at)}), one value for each of at least one x")
     if at[0] <= 0.0:
-        checks.refuse("x", at[0], "positive numbers")
+        checks.refuse("x", float(at[0]), "positive numbers")
     if span not in SPANS:
         checks.refuse("span", span, f"one of {', '.join(SPANS)}")
     if not 0.0 < checks.finite("level", level, ndim=0) < 1.0:
@@ -98,7 +101,7 @@ def exponent(x: Indices | Floats, values: Floats, span: str = "last decade", lev
     runs = len(curves_)
     if len(at) < 2 or not runs:
         nan = float("nan")
-        return Power(nan, nan, nan, nan, nan, nan, nan, runs)
+        return Power(nan, nan, nan, nan, nan, nan, nan, runs, nan)
     mean = np.log(curves_.mean(axis=0))
     slope = _slopes(at, mean)
     factor = float(np.exp(mean.mean() - slope * np.log(at).mean()))
@@ -109,7 +112,8 @@ def exponent(x: Indices | Floats, values: Floats, span: str = "last decade", lev
         again = _slopes(at, np.log(weights @ curves_))
         error = float(again.std(ddof=1))
         low, high = (float(each) for each in np.quantile(again, [0.5 - level / 2.0, 0.5 + level / 2.0]))
-    return Power(float(slope), error, low, high, factor, float(at[0]), float(at[-1]), runs)
+    misfit = float(np.sqrt(np.mean((mean - np.log(factor) - slope * np.log(at)) ** 2)))
+    return Power(float(slope), error, low, high, factor, float(at[0]), float(at[-1]), runs, misfit)
 
 
 def _slopes(x: Floats, logarithms: Floats) -> Floats:
@@ -144,13 +148,15 @@ def exponents(
         if len(one.x) < 2:
             continue
         power = exponent(one.x, one.values, span, level)
-        numbers = power.exponent, power.standard_error, power.low, power.high, power.first, power.last
+        numbers = power.exponent, power.standard_error, power.low, power.high, power.first, power.last, power.misfit
         rows.append(Exponent(one.case, one.policy, quantity, over, power.runs, *numbers))
     return rows
 
 
 def all_exponents(result: xarray.Dataset) -> list[Exponent]:
-    """Fit all that can be fitted: regret and time over rounds; regret, time, memory and messages over each axis.
+    """Fit all that follows a power law: regret and time over rounds; regret, time, memory and messages over each axis.
+
+    Fits that miss the mean by more than about 30 % (`MISFIT`) are left out.
 
     Parameters
     ----------
@@ -163,4 +169,4 @@ def all_exponents(result: xarray.Dataset) -> list[Exponent]:
         for quantity in ("round_seconds", "peak_memory", "messages"):
             known = quantity in result and np.isfinite(result[quantity].values).any()
             found += exponents(result, quantity, axis, "whole") if known else []
-    return [row for row in found if np.isfinite(row.exponent)]
+    return [row for row in found if row.misfit <= MISFIT]

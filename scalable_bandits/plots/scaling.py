@@ -9,6 +9,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.analysis import Curve, curves, exponent, horizons_of, numeric_axes, policies_of
+from scalable_bandits.analysis.exponents import MISFIT
 from scalable_bandits.plots.style import axes, legend, line, logarithmic, plain, tidy
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def scaling(
 ) -> Axes:  # fmt: skip
     """Draw a quantity of each policy over rounds or an axis on logarithmic axes, with a fitted power law.
 
-    Solid: mean over the runs; the band has all runs. Dotted: the fit, over the range that it was fitted to; its
-    exponent and 95 % interval (bootstrap over runs) are in the legend. Thin and grey: the expected slope, through the
-    curve's end.
+    Solid: mean over the runs; the band has all runs. Dotted: the fit, over the range that it was fitted to, unless it
+    misses the mean by more than about 30 %; its exponent and 95 % interval (bootstrap over runs) are in the legend.
+    Thin and grey: the expected slope, through the curve's end.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def _draw(one: Curve, number: int, span: str | None, over: str, ax: Axes, slope:
     mean = drawn.values.mean(axis=0)
     fitted = exponent(one.x, one.values, span) if span is not None else None
     name = plain(one.policy)
-    if fitted is not None and np.isfinite(fitted.exponent):
+    if fitted is not None and fitted.misfit <= MISFIT:
         interval = f" [{fitted.low:.2f}, {fitted.high:.2f}]" if np.isfinite(fitted.low) else ""
         name = f"{name}: {fitted.exponent:.2f}{interval}"
         x = np.array([fitted.first, fitted.last])

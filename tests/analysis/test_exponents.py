@@ -69,7 +69,7 @@ def test_what_cannot_be_fitted() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([0.0, 1.0], [[1.0, 1.0]]), "^x: got 0.0; allowed: positive"),
+        (([0.0, 1.0], [[1.0, 1.0]]), r"^x: got 0\.0; allowed: positive"),
         (([1.0, 2.0], [[1.0]]), r"^values: got 'shape \(1, 1\)'"),
         (([1.0, 2.0], [[1.0, np.nan]]), "^values"),
         (([1.0, 2.0], [[1.0, 1.0]], "decade"), "^span: got 'decade'"),
