@@ -18,7 +18,7 @@ from scalable_bandits.spaces import Box, Grid
 from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 
-MOST = {"IGP-UCB": 1_000_000, "MiniGP-UCB": 1_000_000, "GP-TS": 1_000_000, "BBKB": 50_000}  # candidates
+MOST = {"IGP-UCB": 200_000, "MiniGP-UCB": 200_000, "GP-TS": 1_000_000, "BBKB": 50_000}  # candidates
 PRIORS = 8
 
 
