@@ -154,7 +154,8 @@ def exponents(
 
 
 def all_exponents(result: xarray.Dataset) -> list[Exponent]:
-    """Fit all that follows a power law: regret and time over rounds; regret, time, memory and messages over each axis.
+    """Fit what follows a power law: regret, time, memory and messages over each axis; without axes, regret and time
+    over rounds.
 
     Fits that miss the mean by more than about 30 % (`MISFIT`) are left out.
 
@@ -163,8 +164,10 @@ def all_exponents(result: xarray.Dataset) -> list[Exponent]:
     result
         Result of `Study.run` or `Study.open`.
     """
-    found = exponents(result) + (exponents(result, "elapsed") if "elapsed" in result else [])
-    for axis in numeric_axes(result):
+    axes, found = numeric_axes(result), []
+    if not axes:
+        found = exponents(result) + (exponents(result, "elapsed") if "elapsed" in result else [])
+    for axis in axes:
         found += exponents(result, over=axis, span="whole") if (result[axis].values > 0.0).all() else []
         for quantity in ("round_seconds", "peak_memory", "messages"):
             known = quantity in result and np.isfinite(result[quantity].values).any()
