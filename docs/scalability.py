@@ -10,6 +10,7 @@ import argparse
 import json
 import math
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -62,16 +63,21 @@ def costs(record: dict[str, Any]) -> list[str]:
     return table(heads, found)
 
 
+def _wrapped(command: str) -> str:
+    """A command on lines that are not long."""
+    return " \\\n  ".join(textwrap.wrap(command, 100, break_on_hyphens=False))
+
+
 def section(name: str, folder: Path) -> list[str]:
     """One study: its title, command, figure and tables; nothing without a result."""
     file = folder / f"{name}.json"
     if not file.is_file():
         return []
     record, study = json.loads(file.read_text()), Study.load(name)
-    words = record.get("command") or f"scalable-bandits run {name}"
+    words = _wrapped(record["command"])
     size = f"{record['replicates']} replicates"
     lines = [f"## {study.title}", "", "```sh", words, "```", "", f"{size}, version {record['version']}.", ""]
-    lines += [f"![{study.title}]({name}.png)", "", *exponents(record, study), "", *costs(record), ""]
+    lines += [f"![{name}]({name}.png)", "", *exponents(record, study), "", *costs(record), ""]
     return lines
 
 

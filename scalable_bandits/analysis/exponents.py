@@ -20,7 +20,7 @@ SPANS = ("whole", "last decade")
 POINTS = 200  # of a curve, evenly spaced on the logarithmic axis
 DRAWS = 2000  # of the bootstrap
 LEVEL = 0.95  # confidence level of the intervals
-MISFIT = 0.3  # of a curve that is called a power law, at most
+MISFIT = 0.7  # of a curve that is called a power law, at most: a factor of two
 
 
 class Power(NamedTuple):
@@ -157,7 +157,7 @@ def all_exponents(result: xarray.Dataset) -> list[Exponent]:
     """Fit what follows a power law: regret, time, memory and messages over each axis; without axes, regret and time
     over rounds.
 
-    Fits that miss the mean by more than about 30 % (`MISFIT`) are left out.
+    Fits that miss the mean by more than a factor of about two (`MISFIT`) are left out.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def scaling(
     """Draw a quantity of each policy over rounds or an axis on logarithmic axes, with a fitted power law.
 
     Solid: mean over the runs; the band has all runs. Dotted: the fit, over the range that it was fitted to, unless it
-    misses the mean by more than about 30 %; its exponent and 95 % interval (bootstrap over runs) are in the legend.
+    misses the mean by a factor of more than two; its exponent [95 % interval, bootstrap over runs] is in the legend.
     Thin and grey: the expected slope, through the curve's end.
 
     Parameters
