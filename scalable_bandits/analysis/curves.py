@@ -98,7 +98,8 @@ def totals(result: xarray.Dataset, case: str, policy: str, horizon: int | None =
     rounds : ndarray
         Rounds (k,) that were kept.
     regret : ndarray
-        Cumulative regret (replicates, k) in units of y, NaN from the first round on that has not been played.
+        Cumulative regret (replicates, k) in units of y, NaN from the first round on that has not been played; of a
+        study that keeps some rounds those that all finished runs have, or the last alone if none is finished.
     """
     rounds = result[ROUND].values
     if horizon is None:
@@ -111,8 +112,9 @@ def totals(result: xarray.Dataset, case: str, policy: str, horizon: int | None =
     values = series.values[:, here]
     if not whole:
         return rounds[here], values.cumsum(axis=1)
-    kept = np.isfinite(values[:, -1:]) & np.isfinite(values).any(axis=0)  # a run may keep the end of a shorter horizon
-    return rounds[here][kept.any(axis=0)], values[:, kept.any(axis=0)]
+    done = np.isfinite(values[:, -1])
+    kept = np.isfinite(values[done]).all(axis=0) if done.any() else np.arange(values.shape[1]) == values.shape[1] - 1
+    return rounds[here][kept], values[:, kept]
 
 
 def present(result: xarray.Dataset) -> NDArray[np.bool_]:
@@ -157,8 +159,8 @@ def finished(result: xarray.Dataset, case: str, policy: str) -> Floats:
     ndarray
         Regret (runs, rounds) of the rounds that were kept, in units of y.
     """
-    count = totals(result, case, policy)[1].shape[1]
-    regret = result[REGRET].sel(case=case, policy=policy).transpose("replicate", ROUND).values[:, :count]
+    rounds = totals(result, case, policy)[0]
+    regret = result[REGRET].sel(case=case, policy=policy, round=rounds).transpose("replicate", ROUND).values
     return regret[np.isfinite(regret).all(axis=1)]
 
 

@@ -65,7 +65,7 @@ def scaling(
     --------
     >>> import scalable_bandits as sb
     >>> study = sb.Study.load("janz2020-table1")
-    >>> result = study.run(replicates=2, horizon=100, cases=["1d"], policies=["IGP-UCB"])
+    >>> result = study.run(replicates=2, horizon=100, cases=["d = 1"], policies=["IGP-UCB"])
     >>> sb.plots.scaling(result, "elapsed").get_xscale()
     'log'
     """

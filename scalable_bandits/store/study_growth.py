@@ -198,7 +198,7 @@ def shown_value(axis: str, value: Value) -> str:
     value
         Its value.
     """
-    shown = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+    shown = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:.12g}"
     return f"{'T' if axis == HORIZON else axis} = {shown}"
 
 

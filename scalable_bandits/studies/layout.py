@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import attrs
@@ -62,8 +63,8 @@ def checked_axes(given: Any) -> dict[str, tuple[Value, ...]]:
         listed = isinstance(values, list | tuple)
         if not (listed and all(isinstance(v, int | float | str) for v in values) and len(values) >= 2):
             checks.refuse(f"axes.{name}", values, "a list of at least two numbers or words")
-        if len(set(values)) < len(values):
-            checks.refuse(f"axes.{name}", values, "different values")
+        if len({shown_value(name, value) for value in values}) < len(values):
+            checks.refuse(f"axes.{name}", values, "different values, also as twelve digits show them")
     return {name: tuple(values) for name, values in given.items()}
 
 
@@ -90,6 +91,15 @@ def wider(axes: Mapping[str, Sequence[Value]], given: Mapping[str, Sequence[Valu
             checked_axes({name: union})
             found[name] = union if any(isinstance(value, str) for value in union) else tuple(sorted(union))
     return found
+
+
+class Asked(NamedTuple):
+    """Sizes that are asked of a study."""
+
+    replicates: int
+    horizon: int | Sequence[int]
+    seed: int
+    data: Path | None  # folder of the measured files
 
 
 class Choice(NamedTuple):

@@ -6,7 +6,7 @@ import functools
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
@@ -28,15 +28,6 @@ from scalable_bandits.studies.summary import Comparison
 
 if TYPE_CHECKING:
     import xarray
-
-
-class Asked(NamedTuple):
-    """Sizes that are asked of a study."""
-
-    replicates: int
-    horizon: int | Sequence[int]
-    seed: int
-    data: Path | None  # folder of the measured files
 
 
 @attrs.frozen
@@ -90,6 +81,11 @@ class Study:
         Defaults of `run`.
     specification
         Tables of the study file; None if the study was made in Python.
+
+    Raises
+    ------
+    ValueError
+        If an axis has no usable name or not two different values, or `keep` is not one of those of `simulate`.
     """
 
     registry: ClassVar[dict[str, Study]] = {}
@@ -299,16 +295,16 @@ class Study:
 
     def _asked(
         self, replicates: int | None, horizon: int | Sequence[int] | None, seed: int | None, data: str | Path | None
-    ) -> Asked:
+    ) -> layout.Asked:
         """Return what is asked of the study, or its own values."""
         data, horizon = _default(data, self.data), _default(horizon, self.horizon)
         count = checks.integer("replicates", _default(replicates, self.replicates), 1)
         layout.checked_horizons("horizon", horizon)
         seed = checks.integer("seed", _default(seed, self.seed), 0)
-        return Asked(count, horizon, seed, None if data is None else Path(data).resolve())
+        return layout.Asked(count, horizon, seed, None if data is None else Path(data).resolve())
 
     def _run(
-        self, asked: Asked, axes: Mapping[str, Sequence[Value]], choice: layout.Choice, on: Any,
+        self, asked: layout.Asked, axes: Mapping[str, Sequence[Value]], choice: layout.Choice, on: Any,
         store: str | Path | None, progress: bool,
     ) -> xarray.Dataset:  # fmt: skip
         """Play what the results do not have."""

@@ -1,6 +1,7 @@
 """Axes of studies: horizons and parameters in lists, in the dataset, in stores that grow, and on the command line."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,35 @@ def test_some_rounds(keep: Any, whole: xarray.Dataset, tmp_path: Path) -> None:
         study(keep="all").run(store=tmp_path / "runs")
 
 
+@pytest.mark.parametrize("keep", ["all", 7])
+def test_unfinished_studies_can_be_read(keep: Any, tmp_path: Path) -> None:
+    """Runs that are missing: one of two replicates, all of a policy, those of a horizon."""
+    place = tmp_path / "runs"
+    study(keep=keep).run(store=place)
+    for run in (
+        "fixed/random/0001",
+        "fixed/gp-ucb-scale-1/0000",
+        "fixed/gp-ucb-scale-1/0001",
+        "fixed/theory-t-20/0000",
+    ):
+        shutil.rmtree(place / run)
+    result = Study.open(place).load()
+    done = analysis.complete(result)
+    assert (int(done.sum()), done.size) == (32, 36)
+    rows = {(row.policy, row.horizon): row.runs for row in analysis.means(result) if row.case == "fixed"}
+    assert rows["random", 50] == rows["random", 20] == rows["theory", 20] == 1
+    assert rows["GP-UCB, scale = 1", 50] == 0
+    assert rows["theory", 50] == 2
+    assert {one.policy for one in analysis.curves(result) if one.case == "fixed"} == {
+        "GP-UCB, scale = 2", "GP-UCB, scale = 4", "theory", "random",
+    }  # fmt: skip
+    (over,) = (one for one in analysis.curves(result, over="scale") if one.case == "fixed")
+    assert over.x.tolist() == [2.0, 4.0]
+    assert analysis.differences(result, against="random")
+    assert len(analysis.finished(result, "fixed", "random")) == 1
+    assert len(analysis.finished(result, "fixed", "GP-UCB, scale = 1")) == 0
+
+
 def build(replicate: Replicate) -> Problem:
     """On as many arms as the axis says."""
     size = int(replicate.values["arms"])
@@ -236,6 +266,8 @@ def test_what_a_problem_lacks_is_not_played(stored: bool, tmp_path: Path) -> Non
         ({"axes": {**FILE["axes"], "more": [1]}}, r"^axes.more: got \[1\]; allowed: .*at least two"),
         ({"axes": {**FILE["axes"], "more": [1, 1]}}, r"^axes.more: got \[1, 1\]; allowed: different"),
         ({"axes": {**FILE["axes"], "more": [1, [2]]}}, r"^axes.more: got"),
+        ({"axes": {**FILE["axes"], "more": [1, "1"]}}, r"^axes.more: got .*; allowed: different"),
+        ({"axes": {**FILE["axes"], "more": [0.3, 0.1 + 0.2]}}, r"^axes.more: got .*; allowed: different"),
         ({"axes": {"scales": [1, 2], "lengthscale": [1, 2]}}, r"^axis: got 'scale'; allowed: did you mean 'scales'"),
         ({"axes": {"scale": [1, 2], "lengthscale": [0.1, -0.1]}}, r"lengthscale: got -0.1"),
     ],
