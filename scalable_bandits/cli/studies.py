@@ -53,24 +53,18 @@ def list_studies(json: JSON = False) -> None:
         keys = ("name", "title", "source", "replicates", "horizon", "duration", "needs_data", "cases")
         print_json([{key: getattr(study, key) for key in keys} for _, study in known])
         return
-    table = Table(title="scalable-bandits run STUDY", title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title="scalable-bandits run STUDY", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("study", "figure", "size", "takes", "needs"):
         table.add_column(heading, no_wrap=True, min_width=max(map(len, Study.registry)) if heading == "study" else None)
     wide = console.width >= WIDE
     if wide:
         table.add_column("what it shows", overflow="fold")
     for name, study in known:
-        figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {_rounds(study)}"
+        figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {study.horizons[-1]:,}"
         table.add_row(name, figure, size, study.duration, "--data" * study.needs_data, *[study.title] * wide)
-    table.caption = "size: replicates x rounds"
+    table.caption = "size: replicates x rounds, of the longest horizon"
     table.caption_justify = "left"
     console.print(table)
-
-
-def _rounds(study: Study) -> str:
-    """Return the horizon of a study, or the first and the last of several."""
-    ends = dict.fromkeys((study.horizons[0], study.horizons[-1]))
-    return " ... ".join(f"{each:,}" for each in ends)
 
 
 def show(study: Annotated[str, typer.Argument(metavar="STUDY", help=STUDY)]) -> None:

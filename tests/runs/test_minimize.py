@@ -15,6 +15,7 @@ import pytest
 from cases.store import Function, described
 
 import scalable_bandits as sb
+from scalable_bandits import progress
 from scalable_bandits.runs.status import resume, status
 from scalable_bandits.store import ObservationStore
 
@@ -254,13 +255,14 @@ class TestCallbacks:
         assert len(ObservationStore.open(tmp_path / "run")) == 4
         same(sb.minimize(bowl, grid(), 9, store=tmp_path / "run"), sb.minimize(bowl, grid(), 9))
 
-    def test_a_bar(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_lines(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
         sb.minimize(bowl, grid(), 3, progress=True)
         shown = capsys.readouterr()
-        assert "3/3" in shown.err
+        assert "3 of 3" in shown.err
         assert "best " in shown.err
         sb.minimize(bowl, grid(), 3)
-        assert capsys.readouterr().err == "", "no terminal, no bar"
+        assert capsys.readouterr().err == "", "no terminal, no lines unless asked for"
 
 
 class TestRules:
