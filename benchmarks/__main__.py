@@ -31,6 +31,7 @@ from benchmarks.cluster import cluster
 from benchmarks.long import long
 from benchmarks.measure import Line, timed
 from benchmarks.partitions import partition
+from benchmarks.predictions import predictions
 from benchmarks.priors import priors
 from benchmarks.problems import BoTorch, Loop, Naive, ScikitLearn, ours, partitioned, policy, problem
 from benchmarks.repeats import repeats
@@ -244,7 +245,7 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, sharded,
-    sampler, approximate, stopping, long, repeats, boxes, sketched,
+    sampler, approximate, stopping, long, repeats, predictions, boxes, sketched,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}

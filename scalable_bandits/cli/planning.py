@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scalable_bandits.cli.messages import CLASSES, JSON, console, print_json, refusals
-from scalable_bandits.cli.studies import FUNCTION, STUDY, load, read_axes
+from scalable_bandits.cli.studies import FUNCTION, STUDY, load, one_or_all, read_axes
 
 if TYPE_CHECKING:
     from scalable_bandits.planning import Plan
@@ -30,6 +30,9 @@ def plan(
     axis: Annotated[list[str] | None, typer.Option(metavar="NAME=V,V", help="Values of an axis.")] = None,
     data: Annotated[str | None, typer.Option(metavar="FOLDER", help="Folder of the measured data files.")] = None,
     store: Annotated[bool, typer.Option("--store", metavar="", help="Count the time of stored runs.")] = False,
+    on: Annotated[
+        str | None, typer.Option(metavar="CLUSTER", help="Cluster that is measured; else this machine.")
+    ] = None,
     environment: Annotated[str | None, typer.Option(metavar="NAME", help=FUNCTION)] = None,
     classes: CLASSES = None,
     json: JSON = False,
@@ -40,18 +43,22 @@ def plan(
     with refusals():
         counts: list[Any] = [int(part) if part.strip().isdecimal() else part for part in workers.split(",")]
         found = planned(
-            load(study, environment, classes or ()), counts, seconds=seconds, stored=store, replicates=replicates,
-            horizon=horizon[0] if horizon and len(horizon) == 1 else horizon or None, cases=case or None,
-            policies=policy or None, axes=read_axes(axis or ()), data=data,
+            load(study, environment, classes or ()), counts, seconds=seconds, stored=store, on=on,
+            replicates=replicates, horizon=one_or_all(horizon),
+            cases=case or None, policies=policy or None, axes=read_axes(axis or ()), data=data,
         )  # fmt: skip
     if json:
         print_json(_record(found))
         return
     console.print(_runs_table(found))
+    if found.rounds:
+        console.print(_rounds_table(found))
     console.print(_workers_table(found))
     notes = [
-        "busy: share of the time in which workers play; memory: of the most demanding runs at the same time",
-        f"more than {found.enough:,} workers do not pay: the longest run takes nine tenths of the time",
+        "1 worker: this process; busy: share of the time in which workers play; memory: of the most demanding runs at "
+        "the same time",
+        f"more than {found.enough:,} workers do not pay: they save less than a tenth",
+        *_machine(found),
     ]
     if any(each.workers > ON_PAPER for each in found.workers):
         notes.append(f"more than {ON_PAPER:,} workers: a plan on paper, nobody has tried")
@@ -59,11 +66,47 @@ def plan(
 
 
 def _record(found: Plan) -> dict[str, Any]:
-    rows = [{**row._asdict(), "found": row.found._asdict()} for row in found.rows]
-    return {
-        "study": found.study, "runs": rows, "workers": [each._asdict() for each in found.workers],
-        "enough": found.enough,
-    }  # fmt: skip
+    def plain(each: Any) -> Any:
+        if hasattr(each, "_asdict"):
+            return {name: plain(value) for name, value in each._asdict().items()}
+        return [plain(one) for one in each] if isinstance(each, list | tuple) else each
+
+    names = {"rows": "runs"}
+    return {names.get(name, name): plain(value) for name, value in found._asdict().items()}
+
+
+def _machine(found: Plan) -> list[str]:
+    """Say what was measured of the machine."""
+    machine, said = found.machine, []
+    slower = [f"{name} {factor:.2f}" for name, factor in machine.slowdown.items()]
+    if machine.cores > 1 and slower:
+        said.append(
+            f"time of a run while {machine.cores} workers are busy, as a multiple of its own: {', '.join(slower)}"
+        )
+    if machine.messages is not None:
+        task, latency, further, bandwidth = machine.messages
+        said.append(
+            f"messages: {latency * 1e3:.2g} ms to one worker and back, {further * 1e3:.2g} ms for each further one, "
+            f"{bandwidth / 1e6:,.0f} MB/s; a Dask task {task * 1e3:.2g} ms; the workers' start {machine.start:.2g} s"
+        )
+    return said
+
+
+def _rounds_table(found: Plan) -> Table:
+    """Tabulate a round of the policies whose shards are on workers."""
+    from scalable_bandits.cli.study_output import duration_in_words
+
+    counts = list(dict.fromkeys(each.workers for each in found.rounds))
+    table = Table(title="\na round, its shards on so many workers", title_justify="left")
+    table.add_column("policy")
+    for count in counts:
+        table.add_column(f"{count:,}", justify="right", no_wrap=True)
+    table.add_column("more do not pay than", justify="right")
+    for row in dict.fromkeys((each.case, each.policy) for each in found.rounds):
+        mine = {each.workers: each for each in found.rounds if (each.case, each.policy) == row}
+        cells = [duration_in_words(mine[count].seconds) for count in counts]
+        table.add_row(", ".join(row), *cells, f"{mine[counts[0]].enough:,}")
+    return table
 
 
 def _runs_table(found: Plan) -> Table:

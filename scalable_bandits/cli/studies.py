@@ -34,6 +34,7 @@ WIDE = 120  # columns of a terminal from which on `list` shows titles
 QUICK = 2, 50  # replicates and rounds with --quick
 NOT_WITH_ALL = "--case, --policy, --axis, --store, --environment and --class"
 QUICK_VALUES = 2  # of each axis with --quick
+LONG = 3600.0  # seconds from which on a study says how long it will take
 MADE = {
     "table.csv",
     "regret.png",
@@ -123,10 +124,9 @@ def run(
     """Run a study: print its table; save data, tables and figures."""
     from scalable_bandits.studies import Study
 
-    rounds = horizon[0] if horizon and len(horizon) == 1 else horizon or None
     options: dict[str, Any] = {
-        "replicates": replicates, "horizon": rounds, "seed": seed, "data": data, "on": on, "cases": case or None,
-        "policies": policy or None, "axes": None,
+        "replicates": replicates, "horizon": one_or_all(horizon), "seed": seed, "data": data, "on": on,
+        "cases": case or None, "policies": policy or None, "axes": None,
     }  # fmt: skip
     with refusals():
         if (study is None) != every:
@@ -142,6 +142,7 @@ def run(
     chosen = studies[0]
     folder = Path(chosen.name) if out is None else out
     small = _small(chosen, options, quick)
+    _say_if_long(chosen, {} if quick else small, store)
     record = run_study(chosen, folder, store, small, environment, json, classes=classes or ())
     if json:
         print_json(record)
@@ -187,6 +188,30 @@ def _small(study: Study, options: dict[str, Any], quick: bool) -> dict[str, Any]
     axes = {name: list(values[:QUICK_VALUES]) for name, values in study.axes.items()}
     sizes |= {"axes": axes} if axes else {}
     return {**options, **{key: size for key, size in sizes.items() if quick and options[key] is None}}
+
+
+def one_or_all(horizon: list[int] | None) -> int | list[int] | None:
+    """Return the horizon that options give, or all of them if there are several."""
+    return horizon[0] if horizon and len(horizon) == 1 else horizon or None
+
+
+def _say_if_long(study: Study, options: dict[str, Any], store: str | None) -> None:
+    """Say how long a study will take if that is long, unless it is a small one or its store has a part of it."""
+    if not options or (store is not None and Path(store).is_dir()):
+        return
+    from scalable_bandits.cli.study_output import duration_in_words
+    from scalable_bandits.planning import forecast
+
+    sizes = {name: value for name, value in options.items() if name not in ("seed", "on")}
+    with suppress(Exception):  # whatever cannot be played: the run itself says it
+        found = forecast(study, **sizes)
+        if found is not None and found.seconds >= LONG:
+            most = f", most of it {found.slowest}" if found.slowest else ""
+            say(
+                "long",
+                f"{study.name}: about {duration_in_words(found.seconds)} in one process{most}; see `plan`",
+                "yellow",
+            )
 
 
 def _run_all(studies: list[Study], folder: Path, options: dict[str, Any], quick: bool, json: bool) -> None:

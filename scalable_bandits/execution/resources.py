@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import math
 import sys
+import time
 from pathlib import Path
 
 _STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")  # on Linux
@@ -20,17 +22,30 @@ class Traffic:
         Number of messages to workers; each has one answer.
     sent, received : int
         Bytes of the messages and of the answers.
+    waited : float
+        Seconds from sending to the last answer, summed over questions.
+    asked : dict
+        By the number of shards in a question: how many questions, and the seconds that the shards worked on them.
     """
 
     def __init__(self) -> None:
         self.messages = self.sent = self.received = 0
+        self.waited = 0.0
+        self.asked: dict[int, tuple[int, float]] = {}
 
     def add(self, messages: int, sent: int, received: int) -> None:
         """Count messages."""
         self.messages, self.sent, self.received = self.messages + messages, self.sent + sent, self.received + received
 
+    def add_question(self, shards: int, waited: float, worked: float) -> None:
+        """Count a question to some shards."""
+        questions, seconds = self.asked.get(shards, (0, 0.0))
+        self.asked[shards] = questions + 1, seconds + worked
+        self.waited += waited
+
 
 traffic = Traffic()
+_collected, _collecting = -math.inf, 0.0  # when cycles of objects were last looked for, and how long that took
 
 
 def resident_memory() -> int:
@@ -43,9 +58,15 @@ def resident_memory() -> int:
 def forget_peak() -> int:
     """Let `peak_memory` count from now on, where the system can; return the bytes that this process has in memory.
 
-    What is free already is given back to the system first, so that it is counted when it is used again.
+    What is free already is given back to the system first, so that it is counted when it is used again. Cycles of
+    objects are looked for in a tenth of the time at most, as that takes long where there are many objects.
     """
-    gc.collect()
+    global _collected, _collecting
+    began = time.monotonic()
+    if began - _collected > 9.0 * _collecting:
+        gc.collect()
+        _collected = time.monotonic()
+        _collecting = _collected - began
     with contextlib.suppress(OSError, AttributeError):  # other C libraries than that of GNU
         ctypes.CDLL(None).malloc_trim(0)
     if _FORGET.exists():

@@ -223,10 +223,15 @@ class ShardPool(Shards):
             first = min(request.position for request in requests)
             held = {number for number, home in self._worker_of.items() if home == worker}
             messages[worker] = packed(Message(first, log.since(first), requests, call, expected, held))
+        began = time.perf_counter()
         answers = self._actors.perform(messages)
+        waited = time.perf_counter() - began
         received = sum(len(answer) for answer in answers.values() if isinstance(answer, bytes))
         traffic.add(len(messages), sum(map(len, messages.values())), received)
-        return {w: pickle.loads(answer) if isinstance(answer, bytes) else answer for w, answer in answers.items()}
+        found = {w: pickle.loads(answer) if isinstance(answer, bytes) else answer for w, answer in answers.items()}
+        replies = [reply for each in found.values() if isinstance(each, list) for reply in each if reply is not None]
+        traffic.add_question(sum(map(len, groups.values())), waited, sum(reply.worked for reply in replies))
+        return found
 
     # ---- the workers of the shards
 

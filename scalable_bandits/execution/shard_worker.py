@@ -76,6 +76,7 @@ class Reply(NamedTuple):
     changed: bool = False  # whether the call changed the shard
     prefetched: Any = None  # answer to the expected question; None if there is none
     seconds: float = 0.0  # time of the work to repeat if the shard were lost
+    worked: float = 0.0  # time of all work, that for the expected question included
     error: Exception | None = None  # exception raised by the shard
 
 
@@ -97,6 +98,7 @@ class ShardWorker:
         if request.maker is None and position != request.position:
             return None
         missed = message.entries[request.position - message.first :]
+        began = time.perf_counter()
         try:
             if request.maker is not None:
                 shard = request.shard()
@@ -115,7 +117,7 @@ class ShardWorker:
         if number in numbers and expected.method not in shard.changing:
             with suppress(Exception):  # the question may never be asked; if it is, it raises the exception again
                 prefetched = expected.on(shard)
-        return Reply(answer, changed, prefetched, seconds)
+        return Reply(answer, changed, prefetched, seconds, time.perf_counter() - began)
 
 
 def packed(message: Any) -> bytes:

@@ -1,27 +1,60 @@
 """Pilots: the first rounds of a run, played to see what the rest will take.
 
-A round costs c(t) = fixed + growing m(t), where m(t) is the number of rows of the engine's posterior. On the tiled
-engine every distinct point adds a row, so that m(t) = t up to the number of candidates; on the other engines for finite
-spaces a round costs the same however many there were, since they keep arrays of one size. The constants are measured in
-the second half of the pilot.
+A round costs c = fixed + growing w(m) after m distinct points, where w counts the operations of the engine that grow
+with m (`GROWTH`); on the other engines a round costs the same however many there were, since they keep arrays of one
+size. The constants are measured in the second and in the last half of the pilot. The number of distinct points goes on
+as in the last half, as a power of the rounds, up to the number of candidates.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
-from scalable_bandits.execution.resources import forget_peak, peak_memory
+from scalable_bandits.execution.resources import forget_peak, peak_memory, traffic
 from scalable_bandits.policies import Policy
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.engine import Engine
+from scalable_bandits.posteriors.sampling.pathwise import PathwiseEngine
+from scalable_bandits.posteriors.sketched.engine import SketchedEngine
 from scalable_bandits.posteriors.tiled.engine import TiledEngine
 from scalable_bandits.runs.simulate import simulate
-from scalable_bandits.studies.costs import COPIED
+from scalable_bandits.studies.costs import COPIED, WARM
 
 LEAST = 20  # rounds of a pilot
+
+
+class Growth(NamedTuple):
+    """What grows with the m distinct points observed, given n candidates: operations of a round, and bytes."""
+
+    work: Callable[[float, Floats], Floats]
+    memory: Callable[[float, float], float]
+
+
+NONE = Growth(lambda n, m: 0.0 * m, lambda n, m: 0.0)
+GROWTH: dict[type[Engine], Growth] = {
+    TiledEngine: Growth(lambda n, m: n * m, lambda n, m: 8.0 * n * m),  # a row of all candidates for a point
+    SketchedEngine: NONE,  # as many rows as its dictionary, however many points
+    PathwiseEngine: Growth(lambda n, m: m**2, lambda n, m: 8.0 * m * (m + 4096.0)),  # the factor, and the anchors
+    BoxEngine: Growth(lambda n, m: m**2, lambda n, m: 16.0 * m**2),  # the factor and its inverse
+}
+
+
+class Exchanges(NamedTuple):
+    """What a round of a policy exchanges with its shards on workers, and what it takes beside."""
+
+    workers: int  # of the pilot
+    driver: float  # seconds a round in which no answer is waited for
+    waited: float  # seconds a round from sending to the last answer
+    asked: tuple[tuple[int, float, float], ...]  # shards in a question, such questions a round, their work in seconds
+    sent: float  # bytes of a message
+    received: float  # bytes a round
 
 
 class Pilot(NamedTuple):
@@ -32,22 +65,43 @@ class Pilot(NamedTuple):
     seconds: float  # of all rounds of the run
     memory: float  # bytes, the largest number of the whole run, beyond what the process had before
     whole: bool  # whether the pilot was the whole run, so that nothing is extrapolated
+    exchanges: Exchanges | None = None  # with workers that hold the policy's shards; None without
 
 
 class _EnoughError(Exception):
     """Raised to end a pilot."""
 
 
+class _Traffic(NamedTuple):
+    """Messages up to some time."""
+
+    time: float
+    messages: int
+    sent: int
+    received: int
+    waited: float
+    asked: dict[int, tuple[int, float]]
+
+    @classmethod
+    def now(cls) -> _Traffic:
+        t = traffic
+        return cls(time.perf_counter(), t.messages, t.sent, t.received, t.waited, dict(t.asked))
+
+
 class _Watch:
     """Function that counts rounds and ends the pilot when its time is over."""
 
-    def __init__(self, seconds: float):
-        self.times, self.rounds = [time.perf_counter()], [0]
-        self._seconds = seconds
+    def __init__(self, policy: Policy, seconds: float):
+        self._policy, self._seconds = policy, seconds
+        self.times, self.rounds, self.points = [time.perf_counter()], [0], [0]
+        self.warm: tuple[int, _Traffic] | None = None  # rounds and messages when all shards had been made
 
     def __call__(self, count: int, /, text: str = "") -> None:
         self.times.append(time.perf_counter())
         self.rounds.append(self.rounds[-1] + count)
+        self.points.append(distinct(self._policy))
+        if self.warm is None and self.rounds[-1] >= WARM:
+            self.warm = self.rounds[-1], _Traffic.now()
         if self.rounds[-1] >= LEAST and self.times[-1] - self.times[0] > self._seconds:
             raise _EnoughError
 
@@ -72,29 +126,74 @@ def pilot(copy: Policy, policy: Policy, environment: Environment, horizon: int, 
     before = forget_peak()
     watch = _played(policy, environment, horizon, seconds)
     memory = float(max(peak_memory() - before, 0))
-    rounds, measured = watch.rounds[-1], watch.times[-1] - watch.times[0]
+    rounds, measured, exchanges = watch.rounds[-1], watch.times[-1] - watch.times[0], _exchanges(policy, watch)
     if rounds >= horizon:
-        return Pilot(rounds, measured, measured, memory, True)
-    size = _rows_at_most(policy)
-    more = _extrapolated(np.array(watch.rounds), np.array(watch.times) - watch.times[0], horizon, size)
-    grown = 8.0 * size * (min(horizon, size) - min(rounds, size)) if size else 0.0  # a row of all candidates a point
-    return Pilot(rounds, measured, measured + more, memory + grown, False)
+        return Pilot(rounds, measured, measured, memory, True, exchanges)
+    growth, size = _growth(policy), policy.domain.size
+    points = _Points.of(watch, size)
+    times = np.array(watch.times) - watch.times[0]
+    more = _extrapolated(np.array(watch.rounds), times, horizon, lambda t: growth.work(size, points(t)))
+    grown = growth.memory(size, float(points(horizon))) - growth.memory(size, float(points(rounds)))
+    return Pilot(rounds, measured, measured + more, memory + grown, False, exchanges)
+
+
+def distinct(policy: Policy) -> int:
+    """Return the number of distinct points that a policy with one model has observed; 0 for other policies."""
+    return len(getattr(getattr(policy, "model", None), "observations", ()))
 
 
 def _played(policy: Policy, environment: Environment, horizon: int, seconds: float) -> _Watch:
-    watch = _Watch(seconds)
+    watch = _Watch(policy, seconds)
     with contextlib.suppress(_EnoughError):
         simulate(policy, environment, horizon, progress=watch, keep="log")
     return watch
 
 
-def _rows_at_most(policy: Policy) -> int:
-    """Return the largest number of rows of a posterior that grows with the rounds; 0 if it does not grow."""
-    engine = getattr(getattr(policy, "model", None), "engine", None)
-    return policy.domain.size if isinstance(engine, TiledEngine) else 0
+def _growth(policy: Policy) -> Growth:
+    """Return what grows in a policy's engine; nothing where it has none, or several."""
+    kind = type(getattr(getattr(policy, "model", None), "engine", None))
+    return next((GROWTH[each] for each in kind.__mro__ if each in GROWTH), NONE)
 
 
-def _extrapolated(rounds: np.ndarray, times: np.ndarray, horizon: int, most: int) -> float:
+def _exchanges(policy: Policy, watch: _Watch) -> Exchanges | None:
+    """Return what was exchanged a round after the first ones, in which shards are made."""
+    client = getattr(policy._executor, "client", None) if policy._executor.remote else None
+    if client is None or watch.warm is None or watch.rounds[-1] == watch.warm[0]:
+        return None
+    first, before = watch.warm
+    now, rounds = _Traffic.now(), watch.rounds[-1] - first
+    asked = []
+    for shards, (questions, worked) in sorted(now.asked.items()):
+        earlier = before.asked.get(shards, (0, 0.0))
+        if questions > earlier[0]:
+            asked.append((shards, (questions - earlier[0]) / rounds, (worked - earlier[1]) / rounds))
+    waited = (now.waited - before.waited) / rounds
+    return Exchanges(
+        len(client.nthreads()), max((now.time - before.time) / rounds - waited, 0.0), waited, tuple(asked),
+        (now.sent - before.sent) / max(now.messages - before.messages, 1), (now.received - before.received) / rounds,
+    )  # fmt: skip
+
+
+class _Points(NamedTuple):
+    """Number of distinct points after t rounds: a power of t through what was seen, at most as many as candidates."""
+
+    rounds: float
+    points: float
+    power: float
+    most: float
+
+    @classmethod
+    def of(cls, watch: _Watch, most: float) -> _Points:
+        rounds, points = np.array(watch.rounds, dtype=float), np.array(watch.points, dtype=float)
+        last, middle = points[-1], np.interp(rounds[-1] / 2, rounds, points)
+        power = float(np.clip(np.log2(last / middle), 0.0, 1.0)) if middle > 0.0 else 0.0
+        return cls(rounds[-1], float(last), power, most)
+
+    def __call__(self, t: Floats | float) -> Floats:
+        return np.minimum(self.points * (np.asarray(t) / self.rounds) ** self.power, self.most)
+
+
+def _extrapolated(rounds: Floats, times: Floats, horizon: int, work: Callable[[Floats], Floats]) -> float:
     """Return the seconds of the rounds that were not played.
 
     Parameters
@@ -103,19 +202,21 @@ def _extrapolated(rounds: np.ndarray, times: np.ndarray, horizon: int, most: int
         Numbers of rounds (k,) that had been played, and seconds (k,) since the start, ascending.
     horizon
         Number of rounds of the run.
-    most
-        Largest number of rows; 0 if a round costs the same however many there were.
+    work
+        Function that returns the work (j,) that grows, in round t (j,).
     """
-    done, taken = int(rounds[-1]), float(times[-1])
-    half = float(np.interp(done / 2, rounds, times))
-    late = (taken - half) / (done - done / 2)  # seconds a round in the second half, about round 3/4 of those played
-    if not most:
-        return late * (horizon - done)
-    early = (half - float(np.interp(done / 4, rounds, times))) / (done / 4)  # in the second quarter
-    growing = max((late - early) / (0.375 * done), 0.0) if done <= most else 0.0
-    fixed = max(late - growing * 0.75 * done, 0.0)
+    done = float(rounds[-1])
+    quarter, half, last = np.interp([done / 4, done / 2, done], rounds, times).tolist()
+    early, late = (half - quarter) / (done / 4), (last - half) / (done / 2)  # seconds a round
+    lately = _mean(work, done / 2, done)
+    more = lately - _mean(work, done / 4, done / 2)
+    growing = max((late - early) / more, 0.0) if more > 0.0 else 0.0
+    fixed = late - growing * lately
+    if fixed < 0.0:
+        fixed, growing = 0.0, late / lately
+    return (horizon - done) * (fixed + growing * _mean(work, done, float(horizon)))
 
-    def rows(last: float) -> float:  # summed over the rounds up to the last
-        return 0.5 * min(last, most) ** 2 + most * max(last - most, 0.0)
 
-    return fixed * (horizon - done) + growing * (rows(horizon) - rows(done))
+def _mean(work: Callable[[Floats], Floats], first: float, last: float) -> float:
+    """Return the mean work of the rounds between two."""
+    return float(np.mean(work(first + (last - first) * (np.arange(1000) + 0.5) / 1000)))

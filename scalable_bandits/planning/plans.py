@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
-from collections.abc import Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from scalable_bandits import checks
-from scalable_bandits.planning.pilots import Pilot, pilot
+from scalable_bandits.execution import connect, resolve
+from scalable_bandits.execution.calibration import Messages, measure_messages, side_by_side
+from scalable_bandits.planning.pilots import Exchanges, Pilot, pilot
+from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.blas import blas_threads
-from scalable_bandits.studies import Study
+from scalable_bandits.posteriors.placement import cores
+from scalable_bandits.studies import Problem, Study
 from scalable_bandits.studies.layout import Choice, lay_out, wider
+from scalable_bandits.studies.runs import uniform_regret
 
-TASK_SECONDS = 0.012  # of a run as a Dask task: sending it, and its result
 STORED_SECONDS = 0.1  # of a run with a store: fsync
-START_SECONDS = 3.0  # of worker processes
-PAYS = 1.1  # more workers do not pay once the time is so near that of the longest run
+PAYS = 1.1  # more workers do not pay once the time is so near the shortest
 
 
 class Row(NamedTuple):
@@ -27,16 +34,41 @@ class Row(NamedTuple):
     rounds: int  # of a run
     runs: int
     found: Pilot  # of one of them
+    build: float = 0.0  # seconds in which the problem of a replicate is made
+
+
+class Machine(NamedTuple):
+    """What the workers share, and what they take beside the runs."""
+
+    cores: int = 1  # workers that were busy at the same time
+    start: float = 0.0  # seconds in which workers start, and end
+    slowdown: Mapping[str, float] = {}  # factor on the time of a run while they are busy, by policy
+    messages: Messages | None = None  # None if no worker was asked for
+
+    def factor(self, policy: str, workers: int) -> float:
+        """Return by what a run takes longer while so many workers are busy."""
+        share = (min(workers, self.cores) - 1) / (self.cores - 1) if self.cores > 1 else 0.0
+        return 1.0 + share * (self.slowdown.get(policy, 1.0) - 1.0)
 
 
 class Workers(NamedTuple):
-    """A study on so many workers."""
+    """A study on so many workers; on one, it is this process."""
 
     workers: int
     seconds: float  # from the start of the workers to the end of the last run
     busy: float  # share of that time in which workers play
     memory: float  # bytes of the most demanding runs that may run at the same time on one machine
     messages: int  # tasks and results
+
+
+class Round(NamedTuple):
+    """A round of a policy whose shards are on so many workers."""
+
+    case: str
+    policy: str
+    workers: int
+    seconds: float
+    enough: int  # smallest number of workers beyond which more gain less than a tenth
 
 
 class Plan(NamedTuple):
@@ -46,29 +78,37 @@ class Plan(NamedTuple):
     rows: list[Row]
     workers: list[Workers]
     enough: int  # smallest number of workers beyond which more gain less than a tenth
+    rounds: list[Round]  # of the policies whose shards are on workers
+    machine: Machine
 
 
 def plan(
-    study: Study, workers: Sequence[int] = (1,), *, seconds: float = 2.0, stored: bool = False,
+    study: Study, workers: Sequence[int] = (1,), *, seconds: float = 2.0, stored: bool = False, on: Any = None,
     replicates: int | None = None, horizon: int | Sequence[int] | None = None, cases: Sequence[str] | None = None,
     policies: Sequence[str] | None = None, axes: Mapping[str, Sequence[Any]] | None = None,
     data: str | Path | None = None,
 ) -> Plan:  # fmt: skip
     """Predict what a study takes, from the first rounds of one run of each policy in each case.
 
-    The runs are handed to the workers in the order of the study, each to the first that is free. Every worker has a
-    processor of its own; what they share (memory bandwidth, a disk) slows them down more than this says.
+    Where more than one worker is asked for, or policies have shards on workers, it is also measured what messages take,
+    and how much slower each policy is while all workers of this machine play it. More workers than were measured are
+    taken to be like these: on machines that have as many.
+
+    The runs are handed to the workers in the order of the study, each to the first that is free. What is not counted:
+    a disk or a network that more workers share.
 
     Parameters
     ----------
     study
         Study.
     workers
-        Numbers of workers.
+        Numbers of workers; 1 is this process.
     seconds
         Time that each run is played for.
     stored
         Whether runs are stored.
+    on
+        Cluster that is measured, as in `Study.run`; a process for each core of this machine if not given.
     replicates, horizon, cases, policies, axes, data
         As in `Study.run`.
 
@@ -81,51 +121,142 @@ def plan(
     count = checks.integer("replicates", study.replicates if replicates is None else replicates, 1)
     if not checks.finite("seconds", seconds, ndim=0) > 0.0:
         checks.refuse("seconds", seconds, "a positive number")
+    where = f"local:{cores()}" if on is None else on
+    resolve(where)
     given = study.horizon if horizon is None else horizon
     known, folder = wider(study.axes, axes or {}), study.data if data is None else data
 
-    def problem_at(case: str, rounds: int, values: Mapping[str, Any]) -> Any:
+    def problem_at(case: str, rounds: int, values: Mapping[str, Any]) -> Problem:
         with blas_threads():
             return study.build(study.replicate(case, 0, rounds, study.seed, folder, values))
 
     layout = lay_out(problem_at, study.cases, study.labels, known, given, cases)
     layout = layout.chosen(Choice(cases, policies, axes or {}))
-    rows = []
+    rows, last = [], {}
     for case in layout.cases:
         for policy in layout.policies:
             if (case.label, policy.name) in layout.absent:
                 continue
             at = case.name, layout.rounds(policy), layout.values(case, policy)
-            copy, problem = problem_at(*at).policies[policy.name], problem_at(*at)
-            with blas_threads(), copy, problem.policies[policy.name] as played:
-                found = pilot(copy, played, problem.environment, at[1], seconds)
-            rows.append(Row(case.label, policy.label, at[1], count, found))
-    return Plan(study.name, rows, [_on(rows, each, stored) for each in counts], _enough(rows, stored))
+            play = functools.partial(_pilot, functools.partial(problem_at, *at), policy.name, at[1], seconds)
+            last[policy.label] = functools.partial(_seconds, play)
+            found, build = play()
+            rows.append(Row(case.label, policy.label, at[1], count, found, build))
+    alone = max(counts) == 1 and not any(row.found.exchanges for row in rows)
+    machine = Machine() if alone else _measured(where, last)
+    shown = [_on(rows, each, stored, machine) for each in counts]
+    return Plan(study.name, rows, shown, _enough(rows, stored, machine), _rounds(rows, counts, machine), machine)
 
 
-def _on(rows: Sequence[Row], workers: int, stored: bool) -> Workers:
+def _pilot(
+    build: Callable[[], Problem], name: str, horizon: int, seconds: float, here: bool = False
+) -> tuple[Pilot, float]:
+    """Play a pilot, with the policy's shards in this process if asked for; time the making of its problem."""
+    with blas_threads():
+        copy = build().policies[name]
+        began = time.perf_counter()
+        problem = build()
+        uniform_regret(problem.environment, horizon)
+        made = time.perf_counter() - began
+        policy = problem.policies[name]
+        if here and policy._executor.remote:
+            copy, policy = (Policy.from_dict(each.to_dict()) for each in (copy, policy))
+        with copy, policy:
+            return pilot(copy, policy, problem.environment, horizon, seconds), made
+
+
+def _seconds(play: Callable[..., tuple[Pilot, float]]) -> float:
+    """Return the seconds of a run in one process."""
+    return play(here=True)[0].seconds
+
+
+def _measured(where: Any, calls: Mapping[str, Callable[[], float]]) -> Machine:
+    """Measure what messages and busy workers take."""
+    with ExitStack() as stack:
+        began = time.perf_counter()
+        client = stack.enter_context(connect(where))
+        client.run(cores)  # they import the package
+        start = time.perf_counter() - began
+        count, slowdown, messages = len(client.nthreads()), side_by_side(client, calls), measure_messages(client)
+        began = time.perf_counter()
+        stack.close()
+        return Machine(count, start + time.perf_counter() - began, slowdown, messages)
+
+
+def _on(rows: Sequence[Row], workers: int, stored: bool, machine: Machine) -> Workers:
     """Hand out the runs, replicate by replicate of each case, each to the worker that is free first."""
-    extra = TASK_SECONDS + STORED_SECONDS * stored
-    free = [START_SECONDS] * workers
+    extra = STORED_SECONDS * stored
+    free = [0.0]
+    if workers > 1:
+        free = [machine.start] * workers
+        extra += machine.messages.task if machine.messages is not None else 0.0
     work = 0.0
     for case in dict.fromkeys(row.case for row in rows):
         mine = [row for row in rows if row.case == case]
+        share = min(workers, len(mine)) / len(mine)  # each worker makes a problem once for its runs
         for _ in range(mine[0].runs):
             for row in mine:
-                took = row.found.seconds + extra
+                took = row.found.seconds * machine.factor(row.policy, workers) + row.build * share + extra
                 work += took
                 heapq.heapreplace(free, free[0] + took)
     last = max(free)
     demanding = sorted((row.found.memory for row in rows for _ in range(row.runs)), reverse=True)
     runs = sum(row.runs for row in rows)
-    return Workers(workers, last, work / (workers * last), sum(demanding[:workers]), 2 * runs)
+    return Workers(workers, last, work / (workers * last), sum(demanding[:workers]), 2 * runs * (workers > 1))
 
 
-def _enough(rows: Sequence[Row], stored: bool) -> int:
-    """Return the smallest number of workers, a power of two, whose time is near that of the longest run."""
+def _enough(rows: Sequence[Row], stored: bool, machine: Machine) -> int:
+    """Return the smallest number of workers, a power of two, whose time is near that of a worker for each run."""
     runs = sum(row.runs for row in rows)
-    least = START_SECONDS + max(row.found.seconds for row in rows) + TASK_SECONDS + STORED_SECONDS * stored
+    least = _on(rows, runs, stored, machine).seconds
     workers = 1
-    while workers < runs and _on(rows, workers, stored).seconds > PAYS * least:
+    while workers < runs and _on(rows, workers, stored, machine).seconds > PAYS * least:
         workers *= 2
     return workers
+
+
+def _rounds(rows: Sequence[Row], counts: Sequence[int], machine: Machine) -> list[Round]:
+    """Return the rounds of the policies whose shards are on workers."""
+    found = []
+    for row in rows:
+        seen = row.found.exchanges
+        if seen is None or machine.messages is None:
+            continue
+        took = functools.partial(round_on, seen, machine.messages, functools.partial(machine.factor, row.policy))
+        most = max((shards for shards, _, _ in seen.asked), default=1)
+        least = min(took(2**k) for k in range(math.ceil(math.log2(most)) + 1))
+        enough = next(2**k for k in range(math.ceil(math.log2(most)) + 1) if took(2**k) <= PAYS * least)
+        found += [Round(row.case, row.policy, each, took(each), enough) for each in counts]
+    return found
+
+
+def round_on(seen: Exchanges, messages: Messages, factor: Callable[[int], float], workers: int) -> float:
+    """Return the seconds of a round whose shards are on so many workers.
+
+    Each worker has the same number of shards, up to one. What a round waits beyond the work of the shards is that of
+    the pilot, and changes as the exchanges do that were measured.
+
+    Parameters
+    ----------
+    seen
+        What a round of the pilot exchanged.
+    messages
+        What messages take.
+    factor
+        Function that returns by what the work takes longer while so many workers are busy.
+    workers
+        Number of workers.
+    """
+    questions = sum(often for _, often, _ in seen.asked) or 1.0
+
+    def work(count: int) -> float:
+        return factor(count) * sum(math.ceil(k / count) / k * worked for k, _, worked in seen.asked)
+
+    def exchange(count: int) -> float:
+        return sum(
+            often * messages.exchange(min(count, k), seen.sent, seen.received / questions) for k, often, _ in seen.asked
+        )
+
+    scale = 1.0 / factor(seen.workers)  # the work of the pilot was that of so many busy workers
+    beyond = max(seen.waited - scale * work(seen.workers), 0.0)
+    return seen.driver + scale * work(workers) + max(beyond + exchange(workers) - exchange(seen.workers), 0.0)

@@ -12,16 +12,32 @@ from typer.testing import CliRunner
 
 import scalable_bandits as sb
 from scalable_bandits.cli import app
-from scalable_bandits.planning import Pilot, Row, pilot, pilots, plan
-from scalable_bandits.planning.plans import START_SECONDS, STORED_SECONDS, TASK_SECONDS, _enough, _on
+from scalable_bandits.execution import calibration, connect
+from scalable_bandits.planning import (
+    Exchanges,
+    Machine,
+    Messages,
+    Pilot,
+    Row,
+    forecast,
+    forecasts,
+    pilot,
+    pilots,
+    plan,
+)
+from scalable_bandits.planning.plans import STORED_SECONDS, _enough, _on, round_on
 from scalable_bandits.studies import Study
+
+MESSAGES = Messages(0.012, 0.002, 0.001, 1e6)
+IDEAL = Machine(1, 3.0, {}, MESSAGES)
 
 
 def extrapolated(cost: Any, done: int, horizon: int, most: int) -> tuple[float, float]:
     """What is extrapolated from a cost a round, seen at a hundred places, and what the rounds take."""
     rounds = np.unique(np.linspace(0, done, 100).astype(int))
     times = np.concatenate([[0.0], np.cumsum([cost(t) for t in range(1, done + 1)])])[rounds]
-    return pilots._extrapolated(rounds, times, horizon, most), sum(cost(t) for t in range(done + 1, horizon + 1))
+    found = pilots._extrapolated(rounds, times, horizon, lambda t: np.minimum(t, most))
+    return found, sum(cost(t) for t in range(done + 1, horizon + 1))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +57,18 @@ def test_extrapolation(cost: Any, most: int) -> None:
     assert found == pytest.approx(expected, rel=0.02)
 
 
+def test_distinct_points_by_hand() -> None:
+    """As the square root of the rounds: 20 of 400 after 400 rounds, 40 after 1,600, at most 50."""
+    watch = pilots._Watch(sb.RandomSearch(sb.Arms(3)), 1.0)
+    watch.rounds = list(range(401))
+    watch.points = [round(t**0.5) for t in watch.rounds]
+    points = pilots._Points.of(watch, 50)
+    np.testing.assert_allclose(points(np.array([400.0, 1600.0, 90_000.0])), [20.0, 40.0, 50.0], rtol=0.03)
+    watch.points = [0] * 401
+    assert points._replace(power=0.0)(1600.0) == 20.0
+    assert pilots._Points.of(watch, 50)(1600.0) == 0.0
+
+
 def row(case: str, policy: str, runs: int, seconds: float, memory: float = 0.0) -> Row:
     return Row(case, policy, 10, runs, Pilot(5, 1.0, seconds, memory, False))
 
@@ -48,28 +76,99 @@ def row(case: str, policy: str, runs: int, seconds: float, memory: float = 0.0) 
 def test_distribution_by_hand() -> None:
     """Runs of 5, 3 and 1 s, twice, on two workers: 5 + 3 and 3 + 1 + 5 + ... each to the worker that is free first."""
     rows = [row("a", "p", 2, 5.0, 7.0), row("a", "q", 2, 3.0, 2.0), row("a", "r", 2, 1.0, 1.0)]
-    one, two = _on(rows, 1, False), _on(rows, 2, False)
-    assert one.seconds == pytest.approx(START_SECONDS + 18.0 + 6 * TASK_SECONDS)
+    one, two = _on(rows, 1, False, IDEAL), _on(rows, 2, False, IDEAL)
+    assert one.seconds == pytest.approx(18.0)
     # In order: p to the first (5), q to the second (3), r to it (4), p to it (9), q to the first (8), r to it (9).
-    assert two.seconds == pytest.approx(START_SECONDS + 9.0 + 3 * TASK_SECONDS)
+    assert two.seconds == pytest.approx(3.0 + 9.0 + 3 * 0.012)
     assert (one.memory, two.memory) == (7.0, 14.0)
-    assert (one.messages, two.messages) == (12, 12)
-    assert two.busy == pytest.approx((18.0 + 6 * TASK_SECONDS) / (2 * two.seconds))
-    assert _on(rows, 1, True).seconds == pytest.approx(one.seconds + 6 * STORED_SECONDS)
-    assert _enough(rows, False) == 4
+    assert (one.messages, two.messages) == (0, 12)
+    assert two.busy == pytest.approx((18.0 + 6 * 0.012) / (2 * two.seconds))
+    assert _on(rows, 1, True, IDEAL).seconds == pytest.approx(one.seconds + 6 * STORED_SECONDS)
+    assert _enough(rows, False, IDEAL) == 4
+    crowded = Machine(2, 3.0, {"p": 2.0, "q": 2.0, "r": 2.0}, MESSAGES)
+    assert _on(rows, 1, False, crowded).seconds == pytest.approx(18.0)
+    assert _on(rows, 2, False, crowded).seconds == pytest.approx(3.0 + 18.0 + 3 * 0.012)
+
+
+def test_busy_workers_by_hand() -> None:
+    """The factor of four workers on 2 of 4 is a third of the way; more workers are on machines like this one."""
+    machine = Machine(4, 0.0, {"p": 1.6})
+    assert [machine.factor("p", count) for count in (1, 2, 4, 100)] == pytest.approx([1.0, 1.2, 1.6, 1.6])
+    assert machine.factor("q", 4) == Machine().factor("p", 4) == 1.0
 
 
 @given(
-    seconds=st.lists(st.floats(0.1, 100.0), min_size=1, max_size=5), runs=st.integers(1, 6), workers=st.integers(1, 40)
+    seconds=st.lists(st.floats(0.1, 100.0), min_size=1, max_size=5), runs=st.integers(1, 6), workers=st.integers(2, 40)
 )
 @settings(max_examples=100, deadline=None)
 def test_bounds_of_every_distribution(seconds: list[float], runs: int, workers: int) -> None:
     """Between the longest run or the work by the workers, and both together (Graham 1966)."""
     rows = [row("a", str(i), runs, each) for i, each in enumerate(seconds)]
-    found = _on(rows, workers, False).seconds - START_SECONDS
-    work = sum(runs * (each + TASK_SECONDS) for each in seconds)
-    longest = max(seconds) + TASK_SECONDS
+    found = _on(rows, workers, False, IDEAL).seconds - IDEAL.start
+    work = sum(runs * (each + MESSAGES.task) for each in seconds)
+    longest = max(seconds) + MESSAGES.task
     assert max(longest, work / workers) - 1e-9 <= found <= work / workers + longest + 1e-9
+
+
+def test_a_round_with_shards_by_hand() -> None:
+    """Eight shards that are asked once a round and work 80 ms in all; 5 ms elsewhere, 3 ms of waiting beyond."""
+    seen = Exchanges(1, 0.005, 0.083, ((8, 1.0, 0.080),), 1000.0, 500.0)
+
+    def took(workers: int, factor: float = 1.0) -> float:
+        return round_on(seen, MESSAGES, lambda count: 1.0 if count == 1 else factor, workers)
+
+    assert took(1) == pytest.approx(0.088)
+    assert took(2) == pytest.approx(0.005 + 0.040 + 0.003 + 0.001 + 0.001)  # a worker more, 1,000 bytes more
+    assert took(3) == pytest.approx(0.005 + 0.030 + 0.003 + 2 * 0.002)  # three shards on a worker
+    assert took(8) == pytest.approx(0.005 + 0.010 + 0.003 + 7 * 0.002)
+    assert took(100) == took(8)
+    assert took(2, 1.5) == pytest.approx(took(2) + 0.020)
+
+
+def test_messages_and_busy_workers_measured() -> None:
+    """On worker processes of this machine."""
+    with connect("local:2") as client:
+        found = calibration.measure_messages(client)
+        assert 1e-5 < found.task < 1.0
+        assert 1e-5 < found.latency < 1.0
+        assert 0.0 <= found.further < 1.0
+        assert found.bandwidth > 1e6
+        assert found.exchange(3, 10.0, 20.0) == found.latency + 2 * found.further + 50.0 / found.bandwidth
+        factors = calibration.side_by_side(client, {"same": lambda: 2.0, "nothing": lambda: 0.0})
+        assert factors == {"same": 1.0, "nothing": 1.0}
+
+
+def test_a_policy_with_shards_on_workers(quick: None) -> None:
+    """Eight priors, asked once a round; the plan for one worker is what the pilot took."""
+    study = Study.load("scalability-workers")
+    found = plan(study, (1, 2), seconds=0.2, cases=["priors"], axes={"workers": [1]}, horizon=60)
+    (made,) = found.rows
+    seen = made.found.exchanges
+    assert seen is not None
+    assert seen.workers == 1
+    assert max(shards for shards, _, _ in seen.asked) <= 8
+    assert seen.sent > 0
+    assert [each.workers for each in found.rounds] == [1, 2]
+    assert found.rounds[0].seconds == pytest.approx(seen.driver + seen.waited)
+    assert found.rounds[0].enough in (1, 2, 4, 8)
+    assert found.machine.messages is not None
+    assert found.machine.slowdown.keys() == {made.policy}
+
+
+def test_forecasts(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the stated duration by the rounds, from pilots where there is none; none of few rounds."""
+    named = Study.load("srinivas2010-synthetic")  # 15 s for 30 x 1,000
+    assert forecast(named, replicates=60, horizon=[10, 2000]) == (60.0, "")
+    assert forecast(named, seed=None) == (15.0, "")
+    own = Study.from_dict(tables())
+    monkeypatch.setattr(forecasts, "PILOT_SECONDS", 0.02)
+    found = forecast(own, axes={"side": [6]})
+    assert found is not None
+    assert found.slowest in ("IGP-UCB", "pi, T = 300", "pi, T = 20,000", "random")
+    assert found.seconds > 0.0
+    assert forecast(own, replicates=1, horizon=300) is None
+    with pytest.raises(ValueError, match=r"^policies: got 'none'"):
+        forecast(own, policies=["none"])
 
 
 def tables(**changes: Any) -> dict[str, Any]:
@@ -107,7 +206,8 @@ def test_of_a_study(quick: None) -> None:
         assert each.found.memory >= 0.0
     assert not found.rows[0].found.whole
     assert [each.workers for each in found.workers] == [1, 2]
-    assert found.workers[1].seconds < found.workers[0].seconds
+    assert found.rounds == []
+    assert found.machine.slowdown.keys() == {row.policy for row in found.rows}
     assert all(0.0 < each.busy <= 1.0 for each in found.workers)
     one = plan(Study.from_dict(tables()), (1,), seconds=0.02, replicates=1, horizon=300, axes={"side": [6]})
     assert [(r.policy, r.rounds, r.runs) for r in one.rows] == [
@@ -133,8 +233,9 @@ def test_memory_of_tiles_grows_with_the_rounds(quick: None) -> None:
         ({"replicates": 0}, "^replicates: got 0"),
         ({"policies": ["none"]}, "^policies: got 'none'"),
         ({"axes": {"none": [1]}}, "^axes: got 'none'"),
+        ({"on": "nowhere", "workers": [2], "replicates": 1, "horizon": 30}, "^on: got 'nowhere'"),
     ],
-    ids=["workers", "seconds", "replicates", "policies", "axes"],
+    ids=["workers", "seconds", "replicates", "policies", "axes", "on"],
 )
 def test_refusals(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
