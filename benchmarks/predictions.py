@@ -109,7 +109,7 @@ def of_runs(kind: str, quick: bool) -> Iterator[Prediction]:
     study = Study(
         name=f"prediction of {kind}", cases=("one",), build=partial(build, kind), horizon=rounds, replicates=runs
     )
-    found = plan(study, (1, 2), seconds=0.1 if quick else 2.0)
+    found = plan(study, (1, 2), seconds=0.1 if quick else 3.0)
     for each in found.workers:
         began = time.perf_counter()
         study.run(on=None if each.workers == 1 else f"local:{each.workers}", progress=False)
@@ -119,7 +119,7 @@ def of_runs(kind: str, quick: bool) -> Iterator[Prediction]:
 def of_rounds(case: str, quick: bool) -> Iterator[Prediction]:
     """A round of the policies of `scalability-workers`: predicted for one worker and for two from pilots on one."""
     named, sizes = Study.load("scalability-workers"), {"horizon": QUICK if quick else 400, "cases": [case]}
-    found = plan(named, (1, 2), seconds=0.1 if quick else 2.0, axes={"workers": [1]}, **sizes)
+    found = plan(named, (1, 2), seconds=0.1 if quick else 3.0, axes={"workers": [1]}, **sizes)
     replicates = 1 if quick else 2
     result = named.run(**sizes, replicates=replicates, axes={"workers": [1, 2]}, seed=1, progress=False)
     for each in found.rounds:

@@ -26,6 +26,7 @@ import numpy as np
 from distributed import Client, get_task_stream
 
 import scalable_bandits as sb
+from scalable_bandits.planning import plan
 from scalable_bandits.plots import COLOURS
 from scalable_bandits.studies import Problem, Study
 
@@ -170,6 +171,26 @@ plt.show()
 # On a machine with two free processors two workers need about half the time; where something else computes as well,
 # there is less to gain. Runs are never cut in two: the longest of them is the least that any number of workers needs.
 # A task costs some 10 ms to send: it pays when a run takes longer than that.
+#
+# ## The plan for a larger cluster
+#
+# `plan` plays the first moments of one run of each policy in each case, measures how much slower a run is while the
+# other cores are busy and what messages take, and hands the runs out to as many workers as one likes. On paper, that
+# is: it takes the machines to be like this one.
+
+# %%
+found = plan(study, [1, 2, 16, 256], seconds=0.2)
+for each in found.workers:
+    measured = f", measured {wall[each.workers]:.1f} s" if each.workers in wall else ""
+    print(
+        f"{each.workers:>3} workers: {each.seconds:5.1f} s, {each.busy:4.0%} busy, "
+        f"{each.memory / 1e6:,.0f} MB, {each.messages} messages{measured}"
+    )
+print(f"more than {found.enough} workers save less than a tenth")
+
+# %% [markdown]
+# The workers that are planned have to be started, and import the package; those that were measured were there already.
+# `scalable-bandits plan` does the same for a study file or a named study, and tabulates what each policy takes.
 #
 # The same as a study file, with what it costs at ten million rounds and 729 million arms: `docs/scalability.md`.
 #

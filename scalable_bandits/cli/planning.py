@@ -20,7 +20,7 @@ ON_PAPER = 1_000  # workers; nobody has tried more
 def plan(
     study: Annotated[str, typer.Argument(metavar="STUDY", help=STUDY)],
     workers: Annotated[str, typer.Option(metavar="N,N", help="Numbers of workers.")] = "1,16,256",
-    seconds: Annotated[float, typer.Option(metavar="S", help="Time that each run is played for.")] = 2.0,
+    seconds: Annotated[float, typer.Option(metavar="S", help="Time that each run is played for.")] = 3.0,
     replicates: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of replicates.")] = None,
     horizon: Annotated[
         list[int] | None, typer.Option(min=1, metavar="N", help="Number of rounds; may be repeated.")

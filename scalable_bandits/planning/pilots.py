@@ -1,9 +1,10 @@
 """Pilots: the first rounds of a run, played to see what the rest will take.
 
-A round costs c = fixed + growing w(m) after m distinct points, where w counts the operations of the engine that grow
-with m (`GROWTH`); on the other engines a round costs the same however many there were, since they keep arrays of one
-size. The constants are measured in the second and in the last half of the pilot. The number of distinct points goes on
-as in the last half, as a power of the rounds, up to the number of candidates.
+After m distinct points a round costs c = fixed + new m'(t) + growing w(m): m' of the rounds observe a point for the
+first time, and w counts the operations of the engine that grow with m (`GROWTH`; on the other engines a round costs the
+same however many there were, since they keep arrays of one size). The three constants, none of them negative, are
+fitted to the rounds of the pilot by least squares. The number of distinct points goes on as in the last half of them,
+as a power of the rounds, up to the number of candidates.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import nnls
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
@@ -28,6 +30,7 @@ from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.studies.costs import COPIED, WARM
 
 LEAST = 20  # rounds of a pilot
+WINDOWS = 16  # parts of the pilot to which the constants are fitted
 
 
 class Growth(NamedTuple):
@@ -102,11 +105,11 @@ class _Watch:
         self.points.append(distinct(self._policy))
         if self.warm is None and self.rounds[-1] >= WARM:
             self.warm = self.rounds[-1], _Traffic.now()
-        if self.rounds[-1] >= LEAST and self.times[-1] - self.times[0] > self._seconds:
+        if self.rounds[-1] >= LEAST and self.warm and self.times[-1] - self.warm[1].time > self._seconds:
             raise _EnoughError
 
 
-def pilot(copy: Policy, policy: Policy, environment: Environment, horizon: int, seconds: float = 2.0) -> Pilot:
+def pilot(copy: Policy, policy: Policy, environment: Environment, horizon: int, seconds: float = 3.0) -> Pilot:
     """Play the first rounds of a run, for some seconds, and extrapolate.
 
     Parameters
@@ -130,9 +133,9 @@ def pilot(copy: Policy, policy: Policy, environment: Environment, horizon: int, 
     if rounds >= horizon:
         return Pilot(rounds, measured, measured, memory, True, exchanges)
     growth, size = _growth(policy), policy.domain.size
-    points = _Points.of(watch, size)
-    times = np.array(watch.times) - watch.times[0]
-    more = _extrapolated(np.array(watch.rounds), times, horizon, lambda t: growth.work(size, points(t)))
+    seen = np.array([watch.rounds, np.array(watch.times) - watch.times[0], watch.points], dtype=np.float64)
+    points = Points.of(seen[0], seen[2], size)
+    more = extrapolated(seen, horizon, points, lambda m: growth.work(size, m))
     grown = growth.memory(size, float(points(horizon))) - growth.memory(size, float(points(rounds)))
     return Pilot(rounds, measured, measured + more, memory + grown, False, exchanges)
 
@@ -174,7 +177,7 @@ def _exchanges(policy: Policy, watch: _Watch) -> Exchanges | None:
     )  # fmt: skip
 
 
-class _Points(NamedTuple):
+class Points(NamedTuple):
     """Number of distinct points after t rounds: a power of t through what was seen, at most as many as candidates."""
 
     rounds: float
@@ -183,40 +186,42 @@ class _Points(NamedTuple):
     most: float
 
     @classmethod
-    def of(cls, watch: _Watch, most: float) -> _Points:
-        rounds, points = np.array(watch.rounds, dtype=float), np.array(watch.points, dtype=float)
+    def of(cls, rounds: Floats, points: Floats, most: float) -> Points:
+        """Return the power through the last and the middle one of the rounds (k,), given the points (k,) after each."""
         last, middle = points[-1], np.interp(rounds[-1] / 2, rounds, points)
         power = float(np.clip(np.log2(last / middle), 0.0, 1.0)) if middle > 0.0 else 0.0
-        return cls(rounds[-1], float(last), power, most)
+        return cls(float(rounds[-1]), float(last), power, most)
 
     def __call__(self, t: Floats | float) -> Floats:
+        """Return the number of points (j,) after rounds t (j,)."""
         return np.minimum(self.points * (np.asarray(t) / self.rounds) ** self.power, self.most)
 
 
-def _extrapolated(rounds: Floats, times: Floats, horizon: int, work: Callable[[Floats], Floats]) -> float:
+def extrapolated(seen: Floats, horizon: int, points: Points, work: Callable[[Floats], Floats]) -> float:
     """Return the seconds of the rounds that were not played.
 
     Parameters
     ----------
-    rounds, times
-        Numbers of rounds (k,) that had been played, and seconds (k,) since the start, ascending.
+    seen
+        (3, k): numbers of rounds, ascending, the seconds since the start, and the distinct points after each.
     horizon
         Number of rounds of the run.
+    points
+        Function that continues the distinct points.
     work
-        Function that returns the work (j,) that grows, in round t (j,).
+        Function that returns the work (j,) that grows, after m points (j,).
     """
-    done = float(rounds[-1])
-    quarter, half, last = np.interp([done / 4, done / 2, done], rounds, times).tolist()
-    early, late = (half - quarter) / (done / 4), (last - half) / (done / 2)  # seconds a round
-    lately = _mean(work, done / 2, done)
-    more = lately - _mean(work, done / 4, done / 2)
-    growing = max((late - early) / more, 0.0) if more > 0.0 else 0.0
-    fixed = late - growing * lately
-    if fixed < 0.0:
-        fixed, growing = 0.0, late / lately
-    return (horizon - done) * (fixed + growing * _mean(work, done, float(horizon)))
-
-
-def _mean(work: Callable[[Floats], Floats], first: float, last: float) -> float:
-    """Return the mean work of the rounds between two."""
-    return float(np.mean(work(first + (last - first) * (np.arange(1000) + 0.5) / 1000)))
+    done = float(seen[0, -1])
+    edges = np.linspace(done / 8 if points.points else done / 2, done, WINDOWS + 1)
+    times, seen_points = (np.interp(edges, seen[0], each) for each in seen[1:])
+    terms = np.stack(
+        [np.diff(edges), np.diff(seen_points), work((seen_points[1:] + seen_points[:-1]) / 2) * np.diff(edges)]
+    )
+    later = np.linspace(done, float(horizon), 1001)
+    middles = points((later[1:] + later[:-1]) / 2)
+    more = np.array(
+        [horizon - done, float(points(horizon)) - points.points, float(np.mean(work(middles))) * (horizon - done)]
+    )
+    sizes = np.maximum(terms.max(axis=1), np.finfo(float).tiny)
+    constants, _ = nnls((terms / sizes[:, None]).T, np.diff(times))
+    return float(constants @ (more / sizes))

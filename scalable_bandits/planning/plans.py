@@ -83,7 +83,7 @@ class Plan(NamedTuple):
 
 
 def plan(
-    study: Study, workers: Sequence[int] = (1,), *, seconds: float = 2.0, stored: bool = False, on: Any = None,
+    study: Study, workers: Sequence[int] = (1,), *, seconds: float = 3.0, stored: bool = False, on: Any = None,
     replicates: int | None = None, horizon: int | Sequence[int] | None = None, cases: Sequence[str] | None = None,
     policies: Sequence[str] | None = None, axes: Mapping[str, Sequence[Any]] | None = None,
     data: str | Path | None = None,
@@ -139,8 +139,8 @@ def plan(
                 continue
             at = case.name, layout.rounds(policy), layout.values(case, policy)
             play = functools.partial(_pilot, functools.partial(problem_at, *at), policy.name, at[1], seconds)
-            last[policy.label] = functools.partial(_seconds, play)
             found, build = play()
+            last[policy.label] = functools.partial(_measured_seconds, play, found.rounds)
             rows.append(Row(case.label, policy.label, at[1], count, found, build))
     alone = max(counts) == 1 and not any(row.found.exchanges for row in rows)
     machine = Machine() if alone else _measured(where, last)
@@ -149,9 +149,9 @@ def plan(
 
 
 def _pilot(
-    build: Callable[[], Problem], name: str, horizon: int, seconds: float, here: bool = False
+    build: Callable[[], Problem], name: str, horizon: int, seconds: float, rounds: int = 0
 ) -> tuple[Pilot, float]:
-    """Play a pilot, with the policy's shards in this process if asked for; time the making of its problem."""
+    """Play a pilot, and time the making of its problem; so many rounds, without other workers, if they are given."""
     with blas_threads():
         copy = build().policies[name]
         began = time.perf_counter()
@@ -159,15 +159,16 @@ def _pilot(
         uniform_regret(problem.environment, horizon)
         made = time.perf_counter() - began
         policy = problem.policies[name]
-        if here and policy._executor.remote:
+        if rounds and policy._executor.remote:
             copy, policy = (Policy.from_dict(each.to_dict()) for each in (copy, policy))
         with copy, policy:
-            return pilot(copy, policy, problem.environment, horizon, seconds), made
+            found = pilot(copy, policy, problem.environment, rounds or horizon, math.inf if rounds else seconds)
+            return found, made
 
 
-def _seconds(play: Callable[..., tuple[Pilot, float]]) -> float:
-    """Return the seconds of a run in one process."""
-    return play(here=True)[0].seconds
+def _measured_seconds(play: Callable[..., tuple[Pilot, float]], rounds: int) -> float:
+    """Return the seconds of the first rounds of a run in one process."""
+    return play(rounds=rounds)[0].measured
 
 
 def _measured(where: Any, calls: Mapping[str, Callable[[], float]]) -> Machine:

@@ -36,7 +36,9 @@ def extrapolated(cost: Any, done: int, horizon: int, most: int) -> tuple[float, 
     """What is extrapolated from a cost a round, seen at a hundred places, and what the rounds take."""
     rounds = np.unique(np.linspace(0, done, 100).astype(int))
     times = np.concatenate([[0.0], np.cumsum([cost(t) for t in range(1, done + 1)])])[rounds]
-    found = pilots._extrapolated(rounds, times, horizon, lambda t: np.minimum(t, most))
+    seen = np.array([rounds, times, np.minimum(rounds, most)], dtype=float)
+    points = pilots.Points.of(seen[0], seen[2], most)
+    found = pilots.extrapolated(seen, horizon, points, lambda m: 1.0 * m)
     return found, sum(cost(t) for t in range(done + 1, horizon + 1))
 
 
@@ -57,16 +59,21 @@ def test_extrapolation(cost: Any, most: int) -> None:
     assert found == pytest.approx(expected, rel=0.02)
 
 
+def test_new_points_cost() -> None:
+    """A round costs 1 and each new point 50; the points are 10 sqrt(t), of which nine tenths come later."""
+    rounds = np.arange(401.0)
+    points = 10.0 * np.sqrt(rounds)
+    seen = np.array([rounds, rounds + 50.0 * points, points])
+    found = pilots.extrapolated(seen, 40_000, pilots.Points.of(rounds, points, 1e9), lambda m: 0.0 * m)
+    assert found == pytest.approx(39_600 + 50.0 * 1800, rel=1e-6)
+
+
 def test_distinct_points_by_hand() -> None:
-    """As the square root of the rounds: 20 of 400 after 400 rounds, 40 after 1,600, at most 50."""
-    watch = pilots._Watch(sb.RandomSearch(sb.Arms(3)), 1.0)
-    watch.rounds = list(range(401))
-    watch.points = [round(t**0.5) for t in watch.rounds]
-    points = pilots._Points.of(watch, 50)
-    np.testing.assert_allclose(points(np.array([400.0, 1600.0, 90_000.0])), [20.0, 40.0, 50.0], rtol=0.03)
-    watch.points = [0] * 401
-    assert points._replace(power=0.0)(1600.0) == 20.0
-    assert pilots._Points.of(watch, 50)(1600.0) == 0.0
+    """As the square root of the rounds: 20 after 400 rounds, 40 after 1,600, at most 50."""
+    rounds = np.arange(401.0)
+    points = pilots.Points.of(rounds, np.sqrt(rounds), 50)
+    np.testing.assert_allclose(points(np.array([400.0, 1600.0, 90_000.0])), [20.0, 40.0, 50.0], rtol=1e-9)
+    assert pilots.Points.of(rounds, 0.0 * rounds, 50)(1600.0) == 0.0
 
 
 def row(case: str, policy: str, runs: int, seconds: float, memory: float = 0.0) -> Row:
