@@ -144,6 +144,26 @@ for row in sb.analysis.exponents(alone, "round_seconds", over="side", span="whol
 # Folding the latest points into the posterior of n = side^2 candidates takes n^2 = side^4 operations: the grey line. On
 # small grids the rest of a round costs more than that, so that the exponent is smaller.
 #
+# ## The plan for a larger cluster
+#
+# `plan` plays the first moments of one run of each policy in each case, measures how much slower a run is while the
+# other cores are busy and what messages take, and hands the runs out to as many workers as one likes. On paper, that
+# is: it takes the machines to be like this one.
+
+# %%
+found = plan(study, [1, 2, 16, 256], seconds=0.2)
+for each in found.workers:
+    measured = f", measured {wall[each.workers]:.1f} s" if each.workers in wall else ""
+    print(
+        f"{each.workers:>3} workers: {each.seconds:5.1f} s, {each.busy:4.0%} busy, "
+        f"{each.memory / 1e6:,.0f} MB, {each.messages} messages{measured}"
+    )
+print(f"more than {found.enough} workers save less than a tenth")
+
+# %% [markdown]
+# The workers that are planned have to be started, and import the package; those that were measured were there already.
+# `scalable-bandits plan` does the same for a study file or a named study, and tabulates what each policy takes.
+#
 # ## Who played when
 
 # %%
@@ -172,26 +192,6 @@ plt.show()
 # there is less to gain. Runs are never cut in two: the longest of them is the least that any number of workers needs.
 # A task costs some 10 ms to send: it pays when a run takes longer than that.
 #
-# ## The plan for a larger cluster
-#
-# `plan` plays the first moments of one run of each policy in each case, measures how much slower a run is while the
-# other cores are busy and what messages take, and hands the runs out to as many workers as one likes. On paper, that
-# is: it takes the machines to be like this one.
-
-# %%
-found = plan(study, [1, 2, 16, 256], seconds=0.2)
-for each in found.workers:
-    measured = f", measured {wall[each.workers]:.1f} s" if each.workers in wall else ""
-    print(
-        f"{each.workers:>3} workers: {each.seconds:5.1f} s, {each.busy:4.0%} busy, "
-        f"{each.memory / 1e6:,.0f} MB, {each.messages} messages{measured}"
-    )
-print(f"more than {found.enough} workers save less than a tenth")
-
-# %% [markdown]
-# The workers that are planned have to be started, and import the package; those that were measured were there already.
-# `scalable-bandits plan` does the same for a study file or a named study, and tabulates what each policy takes.
-#
-# The same as a study file, with what it costs at ten million rounds and 729 million arms: `docs/scalability.md`.
+# The same as a study file, with longer horizons and larger spaces: `docs/scalability.md`.
 #
 # Next: reading a study with xarray, in `6_reading_a_study.py`.

@@ -145,6 +145,7 @@ def test_messages_and_busy_workers_measured() -> None:
         assert factors == {"same": 1.0, "nothing": 1.0}
 
 
+@pytest.mark.slow
 def test_a_policy_with_shards_on_workers(quick: None) -> None:
     """Eight priors, asked once a round; the plan for one worker is what the pilot took."""
     study = Study.load("scalability-workers")
