@@ -148,20 +148,19 @@ for row in sb.analysis.exponents(alone, "round_seconds", over="side", span="whol
 #
 # `plan` plays the first moments of one run of each policy in each case, measures how much slower a run is while the
 # other cores are busy and what messages take, and hands the runs out to as many workers as one likes. On paper, that
-# is: it takes the machines to be like this one.
+# is: it takes the machines to be like this one. Here for a longer study: up to 100,000 rounds, 30 replicates.
 
 # %%
-found = plan(study, [1, 2, 16, 256], seconds=0.2)
+found = plan(study, [1, 2, 16, 256], seconds=0.2, horizon=[1000, 100_000], replicates=30)
 for each in found.workers:
-    measured = f", measured {wall[each.workers]:.1f} s" if each.workers in wall else ""
     print(
-        f"{each.workers:>3} workers: {each.seconds:5.1f} s, {each.busy:4.0%} busy, "
-        f"{each.memory / 1e6:,.0f} MB, {each.messages} messages{measured}"
+        f"{each.workers:>3} workers: {each.seconds:6.1f} s, {each.busy:4.0%} busy, "
+        f"{each.memory / 1e6:5,.0f} MB, {each.messages:,} messages"
     )
-print(f"more than {found.enough} workers save less than a tenth")
+print(f"beyond {found.enough} workers more save less than a tenth")
 
 # %% [markdown]
-# The workers that are planned have to be started, and import the package; those that were measured were there already.
+# One worker is this process. More have to be started, and import the package; then they are limited by the longest run.
 # `scalable-bandits plan` does the same for a study file or a named study, and tabulates what each policy takes.
 #
 # ## Who played when
