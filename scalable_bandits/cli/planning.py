@@ -14,7 +14,7 @@ from scalable_bandits.cli.studies import FUNCTION, STUDY, load, one_or_all, read
 if TYPE_CHECKING:
     from scalable_bandits.planning import Plan
 
-ON_PAPER = 1_000  # workers; nobody has tried more
+ON_PAPER = 1_000  # workers; more have not been tried
 
 
 def plan(
@@ -61,7 +61,7 @@ def plan(
         *_machine(found),
     ]
     if any(each.workers > ON_PAPER for each in found.workers):
-        notes.append(f"more than {ON_PAPER:,} workers: a plan on paper, nobody has tried")
+        notes.append(f"more than {ON_PAPER:,} workers: a plan on paper, untested")
     console.print("\n".join(notes))
 
 
@@ -71,8 +71,8 @@ def _record(found: Plan) -> dict[str, Any]:
             return {name: plain(value) for name, value in each._asdict().items()}
         return [plain(one) for one in each] if isinstance(each, list | tuple) else each
 
-    names = {"rows": "runs"}
-    return {names.get(name, name): plain(value) for name, value in found._asdict().items()}
+    record: dict[str, Any] = plain(found)
+    return record
 
 
 def _machine(found: Plan) -> list[str]:

@@ -142,7 +142,7 @@ def run(
     chosen = studies[0]
     folder = Path(chosen.name) if out is None else out
     small = _small(chosen, options, quick)
-    _say_if_long(chosen, {} if quick else small, store)
+    _say_if_long(chosen, {} if quick else small, chosen.store if store is None else store)
     record = run_study(chosen, folder, store, small, environment, json, classes=classes or ())
     if json:
         print_json(record)
@@ -195,7 +195,7 @@ def one_or_all(horizon: list[int] | None) -> int | list[int] | None:
     return horizon[0] if horizon and len(horizon) == 1 else horizon or None
 
 
-def _say_if_long(study: Study, options: dict[str, Any], store: str | None) -> None:
+def _say_if_long(study: Study, options: dict[str, Any], store: str | Path | None) -> None:
     """Say how long a study will take if that is long, unless it is a small one or its store has a part of it."""
     if not options or (store is not None and Path(store).is_dir()):
         return

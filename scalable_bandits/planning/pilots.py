@@ -10,6 +10,7 @@ as a power of the rounds, up to the number of candidates.
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from scipy.optimize import nnls
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
-from scalable_bandits.execution.resources import forget_peak, peak_memory, traffic
+from scalable_bandits.execution.resources import Traffic, forget_peak, peak_memory, traffic
 from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.engine import Engine
@@ -27,7 +28,7 @@ from scalable_bandits.posteriors.sampling.pathwise import PathwiseEngine
 from scalable_bandits.posteriors.sketched.engine import SketchedEngine
 from scalable_bandits.posteriors.tiled.engine import TiledEngine
 from scalable_bandits.runs.simulate import simulate
-from scalable_bandits.studies.costs import COPIED, WARM
+from scalable_bandits.studies.costs import COPIED, WARM, client_of
 
 LEAST = 20  # rounds of a pilot
 WINDOWS = 16  # parts of the pilot to which the constants are fitted
@@ -75,46 +76,30 @@ class _EnoughError(Exception):
     """Raised to end a pilot."""
 
 
-class _Traffic(NamedTuple):
-    """Messages up to some time."""
-
-    time: float
-    messages: int
-    sent: int
-    received: int
-    waited: float
-    asked: dict[int, tuple[int, float]]
-
-    @classmethod
-    def now(cls) -> _Traffic:
-        t = traffic
-        return cls(time.perf_counter(), t.messages, t.sent, t.received, t.waited, dict(t.asked))
-
-
 class _Watch:
     """Function that counts rounds and ends the pilot when its time is over."""
 
     def __init__(self, policy: Policy, seconds: float):
         self._policy, self._seconds = policy, seconds
         self.times, self.rounds, self.points = [time.perf_counter()], [0], [0]
-        self.warm: tuple[int, _Traffic] | None = None  # rounds and messages when all shards had been made
+        self.warm: tuple[int, float, Traffic] | None = None  # rounds, time and messages when all shards had been made
 
     def __call__(self, count: int, /, text: str = "") -> None:
         self.times.append(time.perf_counter())
         self.rounds.append(self.rounds[-1] + count)
         self.points.append(distinct(self._policy))
         if self.warm is None and self.rounds[-1] >= WARM:
-            self.warm = self.rounds[-1], _Traffic.now()
-        if self.rounds[-1] >= LEAST and self.warm and self.times[-1] - self.warm[1].time > self._seconds:
+            self.warm = self.rounds[-1], self.times[-1], copy.deepcopy(traffic)
+        if self.rounds[-1] >= LEAST and self.warm and self.times[-1] - self.warm[1] > self._seconds:
             raise _EnoughError
 
 
-def pilot(copy: Policy, policy: Policy, environment: Environment, horizon: int, seconds: float = 3.0) -> Pilot:
+def pilot(twin: Policy, policy: Policy, environment: Environment, horizon: int, seconds: float = 3.0) -> Pilot:
     """Play the first rounds of a run, for some seconds, and extrapolate.
 
     Parameters
     ----------
-    copy
+    twin
         Policy like the other one, which plays some rounds first so that all is compiled.
     policy
         Policy of the run, without observations; it is of no further use.
@@ -125,7 +110,7 @@ def pilot(copy: Policy, policy: Policy, environment: Environment, horizon: int, 
     seconds
         Time after which the pilot ends.
     """
-    _played(copy, environment, min(horizon, COPIED), seconds)
+    _played(twin, environment, min(horizon, COPIED), seconds)
     before = forget_peak()
     watch = _played(policy, environment, horizon, seconds)
     memory = float(max(peak_memory() - before, 0))
@@ -160,20 +145,21 @@ def _growth(policy: Policy) -> Growth:
 
 def _exchanges(policy: Policy, watch: _Watch) -> Exchanges | None:
     """Return what was exchanged a round after the first ones, in which shards are made."""
-    client = getattr(policy._executor, "client", None) if policy._executor.remote else None
+    client = client_of(policy)
     if client is None or watch.warm is None or watch.rounds[-1] == watch.warm[0]:
         return None
-    first, before = watch.warm
-    now, rounds = _Traffic.now(), watch.rounds[-1] - first
+    first, began, before = watch.warm
+    took, rounds = time.perf_counter() - began, watch.rounds[-1] - first
     asked = []
-    for shards, (questions, worked) in sorted(now.asked.items()):
+    for shards, (questions, worked) in sorted(traffic.asked.items()):
         earlier = before.asked.get(shards, (0, 0.0))
         if questions > earlier[0]:
             asked.append((shards, (questions - earlier[0]) / rounds, (worked - earlier[1]) / rounds))
-    waited = (now.waited - before.waited) / rounds
+    waited = (traffic.waited - before.waited) / rounds
     return Exchanges(
-        len(client.nthreads()), max((now.time - before.time) / rounds - waited, 0.0), waited, tuple(asked),
-        (now.sent - before.sent) / max(now.messages - before.messages, 1), (now.received - before.received) / rounds,
+        len(client.nthreads()), max(took / rounds - waited, 0.0), waited, tuple(asked),
+        (traffic.sent - before.sent) / max(traffic.messages - before.messages, 1),
+        (traffic.received - before.received) / rounds,
     )  # fmt: skip
 
 

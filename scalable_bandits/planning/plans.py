@@ -19,7 +19,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.posteriors.placement import cores
 from scalable_bandits.studies import Problem, Study
-from scalable_bandits.studies.layout import Choice, lay_out, wider
+from scalable_bandits.studies.layout import Choice, Layout, lay_out, wider
 from scalable_bandits.studies.runs import uniform_regret
 
 STORED_SECONDS = 0.1  # of a run with a store: fsync
@@ -109,8 +109,12 @@ def plan(
         Whether runs are stored.
     on
         Cluster that is measured, as in `Study.run`; a process for each core of this machine if not given.
-    replicates, horizon, cases, policies, axes, data
-        As in `Study.run`.
+    replicates, horizon
+        Number of replicates and rounds of each run; the study's if not given.
+    cases, policies, axes
+        Names of the cases and of the policies, and values of axes by name; all of the study's if not given.
+    data
+        Folder of the measured files, for a study that reads them.
 
     Raises
     ------
@@ -132,43 +136,70 @@ def plan(
 
     layout = lay_out(problem_at, study.cases, study.labels, known, given, cases)
     layout = layout.chosen(Choice(cases, policies, axes or {}))
-    rows, last = [], {}
-    for case in layout.cases:
-        for policy in layout.policies:
-            if (case.label, policy.name) in layout.absent:
-                continue
-            at = case.name, layout.rounds(policy), layout.values(case, policy)
-            play = functools.partial(_pilot, functools.partial(problem_at, *at), policy.name, at[1], seconds)
-            found, build = play()
-            last[policy.label] = functools.partial(_measured_seconds, play, found.rounds)
-            rows.append(Row(case.label, policy.label, at[1], count, found, build))
+    rows, repeats = _pilots(layout, problem_at, count, seconds)
     alone = max(counts) == 1 and not any(row.found.exchanges for row in rows)
-    machine = Machine() if alone else _measured(where, last)
+    machine = Machine() if alone else _measured(where, repeats)
     shown = [_on(rows, each, stored, machine) for each in counts]
     return Plan(study.name, rows, shown, _enough(rows, stored, machine), _rounds(rows, counts, machine), machine)
 
 
-def _pilot(
-    build: Callable[[], Problem], name: str, horizon: int, seconds: float, rounds: int = 0
-) -> tuple[Pilot, float]:
-    """Play a pilot, and time the making of its problem; so many rounds, without other workers, if they are given."""
-    with blas_threads():
-        copy = build().policies[name]
+def _pilots(
+    layout: Layout, problem_at: Callable[..., Problem], runs: int, seconds: float
+) -> tuple[list[Row], dict[str, Callable[[], float]]]:
+    """Play a pilot of each policy in each case.
+
+    Returns
+    -------
+    list of Row
+        What the runs will take.
+    dict of str to function
+        By policy, what plays its last pilot once more, anywhere in one process, and returns its seconds.
+    """
+    rows: list[Row] = []
+    repeats: dict[str, Callable[[], float]] = {}
+    for case in layout.cases:
+        made: dict[Any, _Twins] = {}
+        for policy in layout.policies:
+            if (case.label, policy.name) in layout.absent:
+                continue
+            rounds, values = layout.rounds(policy), layout.values(case, policy)
+            build, key = functools.partial(problem_at, case.name, rounds, values), (rounds, tuple(values.items()))
+            twins = made[key] = made.get(key) or _Twins.of(build, rounds)
+            found = _played(twins, policy.name, rounds, seconds)
+            repeats[policy.label] = functools.partial(_seconds_again, build, policy.name, found.rounds)
+            rows.append(Row(case.label, policy.label, rounds, runs, found, twins.seconds))
+    return rows, repeats
+
+
+class _Twins(NamedTuple):
+    """A problem, made twice: the policies of the first play some rounds before, so that all is compiled."""
+
+    first: Problem
+    second: Problem
+    seconds: float  # in which the second was made
+
+    @classmethod
+    def of(cls, build: Callable[[], Problem], horizon: int) -> _Twins:
+        first = build()
         began = time.perf_counter()
-        problem = build()
-        uniform_regret(problem.environment, horizon)
-        made = time.perf_counter() - began
-        policy = problem.policies[name]
-        if rounds and policy._executor.remote:
-            copy, policy = (Policy.from_dict(each.to_dict()) for each in (copy, policy))
-        with copy, policy:
-            found = pilot(copy, policy, problem.environment, rounds or horizon, math.inf if rounds else seconds)
-            return found, made
+        second = build()
+        uniform_regret(second.environment, horizon)
+        return cls(first, second, time.perf_counter() - began)
 
 
-def _measured_seconds(play: Callable[..., tuple[Pilot, float]], rounds: int) -> float:
+def _played(twins: _Twins, name: str, horizon: int, seconds: float, alone: bool = False) -> Pilot:
+    """Play a pilot; alone: without other workers."""
+    policies = [each.policies[name] for each in twins[:2]]
+    if alone and policies[0]._executor.remote:
+        policies = [Policy.from_dict(each.to_dict()) for each in policies]
+    twin, policy = policies
+    with blas_threads(), twin, policy:
+        return pilot(twin, policy, twins.second.environment, horizon, seconds)
+
+
+def _seconds_again(build: Callable[[], Problem], name: str, rounds: int) -> float:
     """Return the seconds of the first rounds of a run in one process."""
-    return play(rounds=rounds)[0].measured
+    return _played(_Twins.of(build, rounds), name, rounds, math.inf, alone=True).measured
 
 
 def _measured(where: Any, calls: Mapping[str, Callable[[], float]]) -> Machine:

@@ -46,7 +46,7 @@ class Meter:
 
     def start(self, policy: Policy) -> None:
         """Begin the first round."""
-        client = _client(policy)
+        client = client_of(policy)
         if client is not None:
             self._of_workers = client.run(forget_peak)
         self._traffic = traffic.messages, traffic.sent, traffic.received
@@ -83,7 +83,7 @@ class Meter:
             middles = 10.0 ** (SMALLEST + (np.arange(BINS) + 0.5) / PER_DECADE)
             found = {name: float(middles[np.searchsorted(share, q)]) for name, q in QUANTILES.items()}
         found["peak_memory"] = float(max(peak_memory() - self._memory, 0))
-        client = _client(policy)
+        client = client_of(policy)
         if client is not None:
             now = client.run(peak_memory)
             workers = sum(now[worker] - self._of_workers.get(worker, now[worker]) for worker in now)
@@ -94,7 +94,7 @@ class Meter:
         return found
 
 
-def _client(policy: Policy) -> Any:
+def client_of(policy: Policy) -> Any:
     """Return the client of the workers that have a policy's shards; None if it has none."""
     executor = policy._executor
     return getattr(executor, "client", None) if executor.remote else None

@@ -18,6 +18,7 @@ from scalable_bandits.planning import (
     Machine,
     Messages,
     Pilot,
+    Plan,
     Row,
     forecast,
     forecasts,
@@ -164,19 +165,32 @@ def test_a_policy_with_shards_on_workers(quick: None) -> None:
 
 
 def test_forecasts(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the stated duration by the rounds, from pilots where there is none; none of few rounds."""
+    """From the stated duration by the rounds; none of few rounds."""
     named = Study.load("srinivas2010-synthetic")  # 15 s for 30 x 1,000
     assert forecast(named, replicates=60, horizon=[10, 2000]) == (60.0, "")
-    assert forecast(named, seed=None) == (15.0, "")
+    assert forecast(named) == (15.0, "")
     own = Study.from_dict(tables())
-    monkeypatch.setattr(forecasts, "PILOT_SECONDS", 0.02)
-    found = forecast(own, axes={"side": [6]})
-    assert found is not None
-    assert found.slowest in ("IGP-UCB", "pi, T = 300", "pi, T = 20,000", "random")
-    assert found.seconds > 0.0
     assert forecast(own, replicates=1, horizon=300) is None
     with pytest.raises(ValueError, match=r"^policies: got 'none'"):
         forecast(own, policies=["none"])
+
+
+def test_a_forecast_from_pilots_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first case stands for both, the runs of a policy at two horizons are summed: 2 x (6 + 20), 2 x 15, 2 x 9."""
+    asked: list[dict[str, Any]] = []
+
+    def made(study: Study, **options: Any) -> Plan:
+        asked.append(options)
+        rows = [row("one", "p", 3, 2.0), row("one", "q", 3, 5.0), row("one", "p", 2, 10.0), row("one", "r", 9, 1.0)]
+        return Plan(study.name, rows, [], 1, [], Machine())
+
+    monkeypatch.setattr(forecasts, "plan", made)
+    own = Study.from_dict(tables() | {"duration": "1 s", "axes": {"side": [6, 12]}})
+    assert forecast(own, cases=["grid, side = 6", "grid, side = 12"], replicates=2) == (100.0, "p")
+    assert (asked[0]["cases"], asked[0]["replicates"]) == (["grid, side = 6"], 2)
+    for part in ({"policies": ["random"]}, {"axes": {"side": [6]}}):  # the stated second is not of a part
+        assert forecast(own, **part) == (50.0, "p")
+    assert forecast(own) == (1.0, "")
 
 
 def tables(**changes: Any) -> dict[str, Any]:
@@ -254,11 +268,11 @@ def test_command(quick: None, tmp_path: Path) -> None:
     words = ["plan", "scalability-horizon", "--horizon", "1000", "--seconds", "0.05", "--workers", "1,2,2000"]
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0, found.output
-    for text in ("what a run takes", "the study", "IGP-UCB", "2,000", "nobody has tried", "workers do not pay"):
+    for text in ("what a run takes", "the study", "IGP-UCB", "2,000", "untested", "workers do not pay"):
         assert text in " ".join(found.stdout.split())
     record = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert [each["workers"] for each in record["workers"]] == [1, 2, 2000]
-    assert {each["policy"] for each in record["runs"]} == {"IGP-UCB", "MiniGP-UCB", "pi-GP-UCB", "random"}
+    assert {each["policy"] for each in record["rows"]} == {"IGP-UCB", "MiniGP-UCB", "pi-GP-UCB", "random"}
     refused = CliRunner().invoke(app, [*words[:2], "--workers", "1,many"])
     assert refused.exit_code == 2
     assert "workers[1]: got 'many'" in refused.stderr
