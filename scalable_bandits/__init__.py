@@ -94,6 +94,7 @@ from scalable_bandits.spaces import (
     Points,
     Real,
     SearchSpace,
+    Settings,
 )
 from scalable_bandits.warmup import warmup
 
@@ -190,6 +191,7 @@ __all__ = [
     "RunView",
     "SearchSpace",
     "SensorPanel",
+    "Settings",
     "SpecificationDiffers",
     "StoreDamaged",
     "StoreError",

@@ -57,7 +57,14 @@ def _fields(value: Any) -> dict[str, Any]:
     return {field.alias: getattr(value, field.name) for field in attrs.fields(type(value)) if field.init}
 
 
-def plain(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) -> Any:
+def _listed(array: np.ndarray) -> Any:
+    """Return an array as nested lists, in which None, which JSON has, stands for NaN."""
+    if array.dtype.kind != "f" or not np.isnan(array).any():
+        return array.tolist()
+    return np.where(np.isnan(array), None, array).tolist()  # type: ignore[call-overload]
+
+
+def plain(value: Any, array: Callable[[np.ndarray], Any] = _listed) -> Any:
     """Convert a specification, or a value inside one, to JSON-ready data.
 
     Parameters
@@ -146,7 +153,7 @@ def function_name(function: Any) -> str:
     return f"{module}:{named.__qualname__}"
 
 
-def describe(value: Any, array: Callable[[np.ndarray], Any] = np.ndarray.tolist) -> Any:
+def describe(value: Any, array: Callable[[np.ndarray], Any] = _listed) -> Any:
     """Convert like `plain`, but replace functions and unknown objects by ``{"function": "module:name"}``.
 
     Parameters
@@ -189,7 +196,7 @@ def specify(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndar
 
     def shorten(array: np.ndarray) -> Any:
         if array.size <= LARGE:
-            return array.tolist()
+            return _listed(array)
         whole = np.ascontiguousarray(array)
         digest = array_digest(whole)
         inputs[digest] = whole
@@ -236,11 +243,8 @@ def differences(stored: Any, given: Any, name: str = "") -> list[str]:
                 else differences(old, new, f"{inside}{key}")
             )
         ]
-    return (
-        []
-        if stored == given or _may_be_one(name, stored, given)
-        else [f"{name}: stored {_shown(stored)}, given {_shown(given)}"]
-    )
+    same = stored == given or _may_be_one(name, stored, given)
+    return [] if same else [f"{name}: stored {_shown(stored)}, given {_shown(given)}"]
 
 
 def _may_be_one(name: str, stored: Any, given: Any) -> bool:

@@ -18,7 +18,8 @@ from scalable_bandits.environments.sensors import (
     load_temperature,
     load_traffic,
 )
-from scalable_bandits.environments.synthetic import FunctionEnvironment, GPSample, RKHSFunction, TableEnvironment
+from scalable_bandits.environments.synthetic import FunctionEnvironment, GPSample, RKHSFunction
+from scalable_bandits.environments.tables import TableEnvironment
 
 __all__ = [
     "AutoregressiveProcess",

@@ -36,6 +36,8 @@ class Environment(Specification):
         Whether f may be evaluated once for each candidate and looked up afterwards.
     changing : bool
         Whether f may differ from round to round.
+    same_noise_everywhere : bool
+        Whether the noise of a round is the same at all points.
 
     Raises
     ------
@@ -45,6 +47,7 @@ class Environment(Specification):
 
     tabulated = True
     changing = False
+    same_noise_everywhere = True
 
     def __init__(self, space: Space, noise: Noise | None = None, seed: int = 0):
         checks.kind("space", space, Space, "a Box, a Grid, Points or Arms")
@@ -90,6 +93,15 @@ class Environment(Specification):
         """Return the noise of round t, in units of y."""
         return self._stream[t]
 
+    @property
+    def sub_gaussian(self) -> float:
+        """Sub-Gaussian constant R of the noise, in units of y; infinite if there is none."""
+        return self.noise.sub_gaussian
+
+    def measured(self, point: Floats, value: float, t: int) -> float:
+        """Return what is observed in round t at a point (d,) with this value of f: f plus noise, in units of y."""
+        return value + self.noise_at(t)
+
     def noise_of(self, first: int, count: int) -> Floats:
         """Return the noise (count,) of the rounds from `first` on, in units of y; each as `noise_at` returns it."""
         if type(self).noise_at is not Environment.noise_at:
@@ -107,8 +119,8 @@ class Environment(Specification):
             values = np.concatenate([self.evaluate_at(points[[i]], t + i) for i in range(len(points))])
         else:
             values = self.evaluate(points)
-        values = values + np.array([self._stream[t + i] for i in range(len(points))])
-        return float(values[0]) if single else values
+        observed = np.array([self.measured(points[i], float(values[i]), t + i) for i in range(len(points))])
+        return float(observed[0]) if single else observed
 
     def table(self, t: int = 1) -> Floats:
         """Return f at every candidate of a finite space, (size,), in units of y; ValueError on a box."""

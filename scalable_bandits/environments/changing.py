@@ -320,6 +320,7 @@ class MovingSearchSpace(Environment):
             for mask in self._masks:
                 availability(mask, size)
         self.changing, self.tabulated = environment.changing, environment.tabulated
+        self.same_noise_everywhere = environment.same_noise_everywhere
         super().__init__(environment.space, environment.noise, environment.seed)
 
     def parameters(self) -> dict[str, Any]:
@@ -347,3 +348,10 @@ class MovingSearchSpace(Environment):
 
     def table(self, t: int = 1) -> Floats:
         return self.environment.table(t)
+
+    def measured(self, point: Floats, value: float, t: int) -> float:
+        return self.environment.measured(point, value, t)
+
+    @property
+    def sub_gaussian(self) -> float:
+        return self.environment.sub_gaussian

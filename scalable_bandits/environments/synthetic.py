@@ -1,4 +1,4 @@
-"""Synthetic functions: of known RKHS norm, drawn from a Gaussian process, given as a table, or given by the user."""
+"""Synthetic functions: of known RKHS norm, drawn from a Gaussian process, or given by the user."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments.base import TABLE_LIMIT, Environment
 from scalable_bandits.environments.grid_maximum import grid_maximum
 from scalable_bandits.environments.noise import GaussianNoise, Noise
+from scalable_bandits.environments.tables import TableEnvironment
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.stationary import Stationary
 from scalable_bandits.randomness import generator
@@ -57,43 +58,6 @@ def _drawn(space: FiniteSpace, kernel: Kernel, seed: int) -> tuple[Floats, Float
     points = space.points()
     covariance = kernel.block(points)
     return points, covariance, gaussian_draw(covariance, generator(checks.integer("seed", seed, 0), "function"))
-
-
-class TableEnvironment(Environment):
-    """Function given by its value at each candidate.
-
-    Parameters
-    ----------
-    space
-        Finite domain.
-    values
-        Values (size,) of f at the candidates, in units of y.
-    noise, seed
-        Noise distribution and its seed; see `Environment`.
-
-    Raises
-    ------
-    ValueError
-        If there is not one finite value for each candidate, or equal points have different values.
-    """
-
-    def __init__(self, space: FiniteSpace, values: ArrayLike, noise: Noise | None = None, seed: int = 0):
-        super().__init__(space, noise, seed)
-        checks.kind("space", space, FiniteSpace, "a finite space: a box has no table of candidates")
-        self._table = checks.frozen(checks.finite("values", values, ndim=1))
-        if self._table.shape != (space.size,):
-            checks.refuse("values", f"shape {self._table.shape}", f"({space.size},), one a candidate")
-        if space.has_coordinates and space.box is None:  # a space of points, which may be equal
-            same = self._table[space.index(space.points())] == self._table
-            if not same.all():
-                checks.refuse("values", self._table[~same][0], "one value for equal points of the space")
-
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters(), "values": self._table}
-
-    def evaluate(self, points: Floats) -> Floats:
-        assert self.space.finite is not None
-        return self.table()[self.space.finite.index(points)]
 
 
 class RKHSFunction(Environment):

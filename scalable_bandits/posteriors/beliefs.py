@@ -9,7 +9,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.spaces import SearchSpace, Space
+from scalable_bandits.spaces import SearchSpace, Settings, Space
 
 
 class Influence(NamedTuple):
@@ -84,6 +84,7 @@ def _correlation(kernel: Kernel, base: Floats, k: int, side: float) -> float:
 def _influence(space: Space, k: int, length: float, correlation: float) -> Influence:
     """Return the influence of one coordinate, given its lengthscale in units of the coordinate."""
     influence = math.sqrt(max(1.0 - correlation, 0.0))
+    space = space.space if isinstance(space, Settings) else space
     if not isinstance(space, SearchSpace):
         return Influence(f"x{k}", length, f"{length:.3g}", influence)
     column = space.coordinates.columns[k]

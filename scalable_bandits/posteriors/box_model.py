@@ -20,7 +20,7 @@ from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterS
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
 from scalable_bandits.posteriors.model import MEAN, MakeEngine, Model, ModelPrior
 from scalable_bandits.spaces import Domain, Indices, Mask
-from scalable_bandits.spaces.domain import Settings, WholeBox
+from scalable_bandits.spaces.domain import WholeBox, WholeSearchSpace
 
 MOST_NEAR = 16  # number of the best points of a learned prior among which the searches choose those to look around
 MANY_OBSERVATIONS = 200  # of a learned prior, from which its searches begin with fewer settings
@@ -94,7 +94,7 @@ class BoxModel(Model):
 class SettingsModel(BoxModel):
     """Model of a space of named parameters, which maximises indices over all settings."""
 
-    domain: Settings
+    domain: WholeSearchSpace
 
     @property
     def _settings_scan(self) -> int:
@@ -112,7 +112,7 @@ class SettingsModel(BoxModel):
 
 
 # Domains that are not listed have a `Model`.
-MODELS: dict[type[Domain], type[Model]] = {WholeBox: BoxModel, Settings: SettingsModel}
+MODELS: dict[type[Domain], type[Model]] = {WholeBox: BoxModel, WholeSearchSpace: SettingsModel}
 
 
 def make_model(

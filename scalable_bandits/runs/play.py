@@ -100,7 +100,8 @@ class Play:
             interrupted half-way, by the second Ctrl-C.
         """
         series, stop = Series(count), time.perf_counter() + seconds
-        compiled = self._table is not None and self._unrestricted and self.policy.allowed(None) is None
+        alike = self._table is not None and self.environment.same_noise_everywhere
+        compiled = alike and self._unrestricted and self.policy.allowed(None) is None
         try:
             while series.done < count:
                 before = series.done
@@ -125,7 +126,10 @@ class Play:
         candidate = policy.propose(policy.allowed(given))
         width, gain = policy.width, policy.information_gain
         value = self._value_of(candidate, t)
-        y = value + environment.noise_at(t)
+        if environment.same_noise_everywhere:
+            y = value + environment.noise_at(t)
+        else:
+            y = environment.measured(policy.finite_space.points([candidate])[0], value, t)
         if not abs(y) <= LARGEST:  # also for NaN
             checks.refuse("environment", f"y = {y} in round {t}", f"finite numbers, up to {LARGEST:.0e} in size")
         moving = environment.changing or not self._unrestricted

@@ -11,6 +11,7 @@ from scalable_bandits.spaces.numbers import Integer, Real
 from scalable_bandits.spaces.parameters import Parameter
 from scalable_bandits.spaces.points import Points
 from scalable_bandits.spaces.search_space import SearchSpace
+from scalable_bandits.spaces.settings import Settings
 
 __all__ = [
     "Arms",
@@ -29,6 +30,7 @@ __all__ = [
     "Points",
     "Real",
     "SearchSpace",
+    "Settings",
     "Space",
     "availability",
     "make_domain",

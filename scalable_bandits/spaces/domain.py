@@ -287,7 +287,7 @@ class WholeBox(Domain):
         return np.asarray(low + (high - low) * rng.random(self.space.dimension))
 
 
-class Settings(WholeBox):
+class WholeSearchSpace(WholeBox):
     """Domain of a named space of which every setting may be chosen; numbered points are those visited."""
 
     space: SearchSpace
@@ -316,6 +316,6 @@ def make_domain(space: Space, candidates: int | None, seed: int) -> Domain:
     if space.finite is not None:
         return FiniteDomain(space, space.finite, space.finite.size)
     if candidates is None:
-        kind = Settings if isinstance(space, SearchSpace) else WholeBox
+        kind = WholeSearchSpace if isinstance(space, SearchSpace) else WholeBox
         return kind(space, VisitedPoints(np.empty((0, space.dimension))), 0)
     return CandidateSet(space, space.candidate_set(candidates, seed), candidates)

@@ -193,7 +193,7 @@ class DerivedArguments:
 
     def noise(self, _: str) -> float:
         """Return R."""
-        return self.environment.noise.sub_gaussian
+        return self.environment.sub_gaussian
 
     def regularization(self, _: str) -> float:
         """Return the noise variance if the table states it, else R^2."""
@@ -209,7 +209,8 @@ class DerivedArguments:
             return float(environment.rkhs_norm)
         if self.kernel is None or space.finite is None:
             checks.refuse("rkhs_norm", word, "a number: an interpolant requires a kernel and a finite space")
-        return interpolant_norm(self.kernel, space.finite.points(), environment.table(), self.regularization(""))
+        points = space.encode(space.finite.points())
+        return interpolant_norm(self.kernel, points, environment.table(), self.regularization(""))
 
     def variation_budget(self, word: str) -> float:
         """Return P_T."""

@@ -1,0 +1,221 @@
+"""Finite spaces of named, typed parameters, such as the rows of a table."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.spaces.axes import Axis
+from scalable_bandits.spaces.base import FiniteSpace, Indices
+from scalable_bandits.spaces.points import Points
+from scalable_bandits.spaces.search_space import SearchSpace
+
+MOST = 10_000_000  # combinations of values that are listed
+
+
+def _search_space(given: Any) -> SearchSpace:
+    made = SearchSpace(given) if isinstance(given, Mapping) else given
+    if not isinstance(made, SearchSpace):
+        checks.refuse("parameters", given, "a SearchSpace, or a dict of parameters by name")
+    return made
+
+
+@attrs.frozen(eq=False, slots=False, repr=False)
+class Settings(FiniteSpace):
+    """Finite space of listed settings of named, typed parameters; x is a dict of their values.
+
+    Models see a setting as a point of the unit cube, as in its search space.
+
+    Parameters
+    ----------
+    parameters
+        `SearchSpace` that all settings belong to, or a dict of parameters by name.
+    settings
+        Candidates: a list of n settings (dicts), or their points (n, p) in the search space. If not given, every
+        combination of values that the search space allows, the last parameter changing first. Equal settings are the
+        same point.
+
+    Raises
+    ------
+    ValueError
+        If a setting does not belong to the search space, there is none, or all are asked for where they are more than
+        ten million.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> settings = sb.Settings({"width": [16, 32, 64], "activation": ["relu", "tanh"]})
+    >>> settings.size, settings.value(3)
+    (6, {'width': 32, 'activation': 'tanh'})
+    """
+
+    named: ClassVar[bool] = True
+
+    space: SearchSpace = attrs.field(alias="parameters", converter=_search_space)
+    _given: Any = attrs.field(alias="settings", default=None)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_given", None if self._given is None else self._listed())
+        _ = self._rows  # raises ValueError if there is no setting
+
+    def _listed(self) -> Floats:
+        """Return the points (n, p) of the settings that were given."""
+        many = isinstance(self._given, np.ndarray | list | tuple)
+        if isinstance(self._given, Mapping) or not many or not len(self._given):
+            checks.refuse("settings", self._given, "a list of settings (dicts), or points (n, p), at least one")
+        rows = list(self._given)
+        points = rows if isinstance(rows[0], Mapping) else checks.finite("settings", rows, ndim=2)
+        return checks.frozen(self.space.check(points))
+
+    @functools.cached_property
+    def _rows(self) -> Points:
+        """Points (n, p) of all candidates."""
+        return Points(self._combinations() if self._given is None else self._given)
+
+    def _combinations(self) -> Floats:
+        """Return the points (n, p) of all combinations of values that exist and are allowed."""
+        space, size = self.space, self.space.size
+        if size is None or size > MOST:
+            found = "a continuous parameter" if size is None else f"{size:,} combinations"
+            checks.refuse("settings", f"none, and {found}", f"a list of settings, or at most {MOST:,} combinations")
+        counts = [kind.count or 1 for kind in space.kinds]
+        places = np.stack(np.unravel_index(np.arange(size), counts), axis=1)
+        points = np.asarray(places + np.array([kind.first for kind in space.kinds]), dtype=np.float64)
+        exist = space.active(points)
+        points = points[(exist | (places == 0)).all(axis=1)]  # a parameter that does not exist has its first number
+        return points[space.fulfilled(points)]
+
+    def __repr__(self) -> str:
+        return f"Settings(size={self.size}, parameters={', '.join(self.names)})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Settings) and self.space == other.space and self._rows == other._rows
+
+    def __hash__(self) -> int:
+        return hash((self.space, self._rows))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.space, self._given)  # since unpickled arrays would be writable
+
+    # ---- candidates
+
+    @property
+    def size(self) -> int:
+        return self._rows.size
+
+    @property
+    def dimension(self) -> int:
+        return self.space.dimension
+
+    def points(self, candidates: ArrayLike | None = None) -> Floats:
+        return self._rows.points(candidates)
+
+    def parse(self, x: Any) -> tuple[Floats, bool]:
+        return self.space.parse(x)
+
+    def index(self, x: Any) -> Indices:
+        points, _ = self.parse(x)
+        found = self._rows.find(points)
+        if (found < 0).any():
+            checks.refuse("x", self.argument(points[found < 0][0]), f"one of the {self.size:,} settings of the space")
+        return found
+
+    def value(self, candidate: int) -> dict[str, Any]:
+        return self.argument(self._rows.array[candidate])
+
+    @property
+    def distinct(self) -> bool:
+        return self._given is None or self._rows.distinct
+
+    def canonical(self, candidate: int) -> int:
+        return self._rows.canonical(candidate)
+
+    def equal_to(self, candidate: int) -> Indices:
+        return self._rows.equal_to(candidate)
+
+    def matching(self, context: Mapping[Any, Any]) -> NDArray[np.bool_]:
+        """Return the mask of the candidates that have given values of some parameters.
+
+        Parameters
+        ----------
+        context
+            Values by the name of the parameter.
+
+        Returns
+        -------
+        ndarray
+            Mask (size,) of the matching candidates.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or a value does not exist, or no candidate has these values.
+
+        Examples
+        --------
+        >>> import scalable_bandits as sb
+        >>> settings = sb.Settings({"width": [16, 32], "activation": ["relu", "tanh"]})
+        >>> settings.matching({"activation": "tanh"}).tolist()
+        [False, True, False, True]
+        """
+        if not isinstance(context, Mapping) or not context:
+            checks.refuse("context", context, "values by the name of the parameter, such as {'width': 16}")
+        mask = np.ones(self.size, dtype=np.bool_)
+        for name, value in context.items():
+            if name not in self.names:
+                checks.refuse("context", name, f"names of parameters: {', '.join(self.names)}")
+            place = self.names.index(name)
+            number = self.space.kinds[place].number(f"context[{name!r}]", value)
+            mask &= (self.points()[:, place] == number) & self.active(self.points())[:, place]
+        if not mask.any():
+            checks.refuse("context", dict(context), "values that a candidate of the space has")
+        return mask
+
+    # ---- as in the search space
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return self.space.names
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return self.space.axes
+
+    @property
+    def cube(self) -> Floats:
+        return self.space.cube
+
+    @property
+    def side_lengths(self) -> Floats:
+        return self.space.side_lengths
+
+    @property
+    def model_dimension(self) -> int:
+        return self.space.model_dimension
+
+    @property
+    def unordered(self) -> tuple[int, ...]:
+        return self.space.unordered
+
+    def encode(self, points: Floats) -> Floats:
+        return self.space.encode(points)
+
+    def active(self, points: Floats) -> NDArray[np.bool_]:
+        return self.space.active(points)
+
+    def argument(self, point: Floats) -> dict[str, Any]:
+        return self.space.setting(point)
+
+    def arguments(self, points: NDArray[Any]) -> list[dict[str, Any]]:
+        return self.space.arguments(points)
+
+    def gather(self, values: list[Any]) -> list[dict[str, Any]]:
+        return values
