@@ -30,6 +30,7 @@ from scalable_bandits.formulas.information_gain import growth_rate, improved_mat
 from scalable_bandits.formulas.rates import cell_gain_rate, cells_rate, partition_exponents, partition_regret_exponent
 from scalable_bandits.kernels import (
     RBF,
+    Constant,
     Covariance,
     Hamming,
     Kernel,
@@ -53,10 +54,12 @@ from scalable_bandits.policies import (
     RGPUCB,
     SWGPUCB,
     TVGPUCB,
+    UCB1,
     WGPUCB,
     Best,
     CoverElement,
     FullyBayesianGPUCB,
+    IndependentTS,
     MeanOnly,
     MiniGPEI,
     MiniGPUCB,
@@ -66,6 +69,7 @@ from scalable_bandits.policies import (
     RandomSearch,
     RegretBalancing,
     Rejection,
+    SuccessiveRejects,
     SupKernelUCB,
     VarianceOnly,
 )
@@ -82,6 +86,7 @@ from scalable_bandits.runs.result import Measured, TuningResult
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.stopping import Deadline, NoImprovement, RegretBelow
 from scalable_bandits.runs.trajectory import Trajectory
+from scalable_bandits.runs.transfer import EarlierTasks, priors_from_tables
 from scalable_bandits.runs.view import RunView
 from scalable_bandits.spaces import (
     Arms,
@@ -134,6 +139,7 @@ __all__ = [
     "RGPUCB",
     "SWGPUCB",
     "TVGPUCB",
+    "UCB1",
     "WGPUCB",
     "ApproximateModel",
     "Arms",
@@ -146,12 +152,14 @@ __all__ = [
     "ClusterError",
     "Command",
     "CommandFailed",
+    "Constant",
     "ContradictedModel",
     "Covariance",
     "CoverElement",
     "DataMissing",
     "Deadline",
     "DriftingFunction",
+    "EarlierTasks",
     "Environment",
     "FullyBayesianGPUCB",
     "FunctionEnvironment",
@@ -160,6 +168,7 @@ __all__ = [
     "GreedyInformationGain",
     "Grid",
     "Hamming",
+    "IndependentTS",
     "Integer",
     "Kernel",
     "Linear",
@@ -199,6 +208,7 @@ __all__ = [
     "StudentTNoise",
     "Study",
     "StudyIncomplete",
+    "SuccessiveRejects",
     "SupKernelUCB",
     "TableEnvironment",
     "TemporalDecay",
@@ -220,6 +230,7 @@ __all__ = [
     "partition_regret_exponent",
     "plots",
     "prior_from_panel",
+    "priors_from_tables",
     "record",
     "simulate",
     "warmup",

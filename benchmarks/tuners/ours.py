@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import scalable_bandits as sb
-from benchmarks.tuners.problems import Parameters, Setting
+from benchmarks.tuners.spaces import Parameters
+from scalable_bandits.spaces import Space
 
 
-def space_of(parameters: Parameters) -> sb.SearchSpace:
-    """Make the space: intervals are `Real`, lists are taken as they are."""
+def space_of(parameters: Parameters | Space) -> Space:
+    """Make the space: intervals are `Real`, lists are taken as they are. A space is returned as it is."""
+    if isinstance(parameters, Space):
+        return parameters
     return sb.SearchSpace({n: sb.Real(*each) if isinstance(each, tuple) else each for n, each in parameters.items()})
 
 
@@ -19,7 +22,7 @@ class Ours:
     Parameters
     ----------
     parameters
-        Parameters of the problem.
+        Parameters of the problem, or a space of the package.
     seed
         Seed of the policy.
     policy
@@ -30,15 +33,15 @@ class Ours:
 
     package = "scalable_bandits"
 
-    def __init__(self, parameters: Parameters, seed: int, policy: str = "GPEI", **keywords: Any) -> None:
+    def __init__(self, parameters: Parameters | Space, seed: int, policy: str = "GPEI", **keywords: Any) -> None:
         self.policy = getattr(sb, policy)(space_of(parameters), seed=seed, **keywords)
 
-    def ask(self) -> Setting:
+    def ask(self) -> Any:
         return self.policy.ask()
 
-    def tell(self, x: Setting, y: float) -> None:
+    def tell(self, x: Any, y: float) -> None:
         self.policy.tell(x, -y)
 
-    def recommend(self) -> Setting:
+    def recommend(self) -> Any:
         """Return the recommended setting."""
         return self.policy.best().x

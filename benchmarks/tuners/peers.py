@@ -1,7 +1,7 @@
 """Other packages' tuners with their recommended settings, and random search.
 
 A tuner has `ask`, `tell` (values are minimised) and `recommend`. Lists of numbers are given to all peers as integers,
-the positions in the list; lists of strings as categories.
+the positions in the list; whole numbers of an interval as integers, lists of strings as categories.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from benchmarks.tuners.ours import Ours
-from benchmarks.tuners.problems import Parameters, Setting
+from benchmarks.tuners.spaces import Interval, Parameter, Parameters, Setting, is_ordered
 
 FIRST = 10  # Sobol points of BoTorch, as many as Optuna's GPSampler has random ones
+SHORT = 20  # values of a range that BoTorch is given one by one
 
 
 class Tuner(Protocol):
@@ -29,11 +30,6 @@ class Tuner(Protocol):
     def recommend(self) -> Setting: ...
 
 
-def is_ordered(values: Any) -> bool:
-    """Whether the values of a list are numbers, whose order means something."""
-    return not isinstance(values[0], str)
-
-
 class Random:
     """Independent uniform settings."""
 
@@ -45,7 +41,9 @@ class Random:
 
     def ask(self) -> Setting:
         return {
-            name: float(self.rng.uniform(*each)) if isinstance(each, tuple) else each[self.rng.integers(len(each))]
+            name: Interval(*each).spread(float(self.rng.random()))
+            if isinstance(each, tuple)
+            else each[self.rng.integers(len(each))]
             for name, each in self.parameters.items()
         }
 
@@ -65,17 +63,23 @@ class _Optuna:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        make = optuna.distributions
         self.parameters = parameters
-        self.distributions: dict[str, Any] = {
-            name: make.FloatDistribution(*each)
-            if isinstance(each, tuple)
-            else make.IntDistribution(0, len(each) - 1)
-            if is_ordered(each)
-            else make.CategoricalDistribution(each)
-            for name, each in parameters.items()
-        }
-        self.study = optuna.create_study(direction="minimize", sampler=self.sampler(seed))
+        self.distributions = {name: self._distribution(each) for name, each in parameters.items()}
+        self.study = optuna.create_study(
+            direction="minimize", sampler=self.sampler(seed % 2**32)
+        )  # numpy allows no more
+
+    @staticmethod
+    def _distribution(each: Parameter) -> Any:
+        from optuna import distributions
+
+        if isinstance(each, tuple):
+            low, high, log, whole = Interval(*each)
+            kind = distributions.IntDistribution if whole else distributions.FloatDistribution
+            return kind(low, high, log=log)
+        if is_ordered(each):
+            return distributions.IntDistribution(0, len(each) - 1)
+        return distributions.CategoricalDistribution(each)
 
     def sampler(self, seed: int) -> Any:
         raise NotImplementedError
@@ -119,9 +123,10 @@ class TPE(_Optuna):
 class BoTorch:
     """`SingleTaskGP` on standardised values and the unit cube, refitted each time; log noisy expected improvement.
 
-    10 scrambled Sobol points; `optimize_acqf` with 10 restarts of 512 raw samples; where there are lists,
-    `optimize_acqf_mixed_alternating` with as many (all categories of the problems here are two, as 0 and 1). The
-    recommended setting is the measured one of smallest posterior mean.
+    10 scrambled Sobol points; `optimize_acqf` with 10 restarts of 512 raw samples; where there are lists or short
+    ranges of whole numbers, `optimize_acqf_mixed_alternating` with as many. Two categories are 0 and 1; more are
+    `cat_dims`, and the model is `MixedSingleTaskGP`. The recommended setting is the measured one of smallest posterior
+    mean.
     """
 
     package = "botorch"
@@ -133,8 +138,11 @@ class BoTorch:
         torch.set_num_threads(1)
         torch.manual_seed(seed)
         self.parameters = parameters
-        self.first = list(qmc.Sobol(len(parameters), rng=seed).random(16)[:FIRST])
-        self.x: list[list[float]] = []  # in the unit cube
+        given = list(enumerate(parameters.values()))
+        self.categories = {i: len(each) for i, each in given if _has_many_categories(each)}
+        self.levels = {i: _levels(each) for i, each in given if i not in self.categories and _is_short(each)}
+        self.first = [self._start(u) for u in qmc.Sobol(len(parameters), rng=seed).random(16)[:FIRST]]
+        self.x: list[list[float]] = []  # in the unit cube; of more than two categories the position
         self.y: list[float] = []  # larger is better
 
     def ask(self) -> Setting:
@@ -148,20 +156,24 @@ class BoTorch:
     def recommend(self) -> Setting:
         import torch
 
-        model = self._model()
-        with torch.no_grad():
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            with torch.enable_grad():
+                model = self._model()
             mean = model.posterior(torch.tensor(self.x, dtype=torch.double)).mean
         return self._setting(self.x[int(mean.argmax())])
 
     def _model(self) -> Any:
         import torch
         from botorch.fit import fit_gpytorch_mll
-        from botorch.models import SingleTaskGP
+        from botorch.models import MixedSingleTaskGP, SingleTaskGP
         from botorch.models.transforms import Standardize
         from gpytorch.mlls import ExactMarginalLogLikelihood
 
-        y = torch.tensor(self.y, dtype=torch.double)[:, None]
-        model = SingleTaskGP(torch.tensor(self.x, dtype=torch.double), y, outcome_transform=Standardize(m=1))
+        x, y = torch.tensor(self.x, dtype=torch.double), torch.tensor(self.y, dtype=torch.double)[:, None]
+        if self.categories:
+            model = MixedSingleTaskGP(x, y, cat_dims=list(self.categories), outcome_transform=Standardize(m=1))
+        else:
+            model = SingleTaskGP(x, y, outcome_transform=Standardize(m=1))
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         return model
 
@@ -173,30 +185,62 @@ class BoTorch:
 
         known = torch.tensor(self.x, dtype=torch.double)
         index = qLogNoisyExpectedImprovement(self._model(), X_baseline=known, prune_baseline=True)
-        bounds = torch.tensor([[0.0] * known.shape[1], [1.0] * known.shape[1]], dtype=torch.double)
+        highest = [self.levels.get(i, [self.categories.get(i, 2) - 1.0])[-1] for i in range(known.shape[1])]
+        bounds = torch.tensor([[0.0] * known.shape[1], highest], dtype=torch.double)
         effort: dict[str, Any] = {"q": 1, "num_restarts": 10, "raw_samples": 512}
-        levels = {i: self._levels(each) for i, each in enumerate(self.parameters.values()) if isinstance(each, list)}
-        if levels:
-            found, _ = optimize_acqf_mixed_alternating(index, bounds, discrete_dims=levels, **effort)
+        if self.levels or self.categories:
+            places = {i: [float(k) for k in range(count)] for i, count in self.categories.items()}
+            found, _ = optimize_acqf_mixed_alternating(
+                index, bounds, discrete_dims=self.levels, cat_dims=places, **effort
+            )
         else:
             found, _ = optimize_acqf(index, bounds, **effort)
         return found[0].numpy()
 
-    def _levels(self, values: list[Any]) -> list[float]:
-        return [float(level) for level in np.linspace(0, 1, len(values))]
+    def _start(self, u: np.ndarray) -> np.ndarray:
+        """Return a point of the unit cube with the positions of categories in the place of their coordinates."""
+        return np.array([int(x * self.categories[i]) if i in self.categories else x for i, x in enumerate(u)])
 
     def _allowed(self, point: np.ndarray) -> list[float]:
-        """Return the point with every list's coordinate at the nearest of its levels."""
-        return [
-            float(x) if isinstance(each, tuple) else round(float(x) * (len(each) - 1)) / (len(each) - 1)
-            for x, each in zip(point, self.parameters.values(), strict=True)
-        ]
+        """Return the point with every coordinate at the nearest allowed one."""
+        found = []
+        for i, (x, each) in enumerate(zip(map(float, point), self.parameters.values(), strict=True)):
+            if isinstance(each, tuple):
+                interval = Interval(*each)
+                found.append(interval.place(interval.at(x)) if interval.whole else x)
+            else:
+                last = 1 if i in self.categories else max(len(each) - 1, 1)
+                found.append(round(x * last) / last)
+        return found
 
     def _setting(self, point: list[float]) -> Setting:
-        return {
-            name: each[0] + x * (each[1] - each[0]) if isinstance(each, tuple) else each[round(x * (len(each) - 1))]
-            for x, (name, each) in zip(point, self.parameters.items(), strict=True)
-        }
+        found: Setting = {}
+        for i, (x, (name, each)) in enumerate(zip(point, self.parameters.items(), strict=True)):
+            if isinstance(each, tuple):
+                found[name] = Interval(*each).at(x)
+            else:
+                found[name] = each[round(x if i in self.categories else x * (len(each) - 1))]
+        return found
+
+
+def _has_many_categories(each: Parameter) -> bool:
+    return isinstance(each, list) and not is_ordered(each) and len(each) > 2
+
+
+def _is_short(each: Parameter) -> bool:
+    """Whether BoTorch is given the values one by one."""
+    if isinstance(each, list):
+        return True
+    low, high, _, whole = Interval(*each)
+    return whole and high - low < SHORT
+
+
+def _levels(each: Parameter) -> list[float]:
+    """Return the coordinates of the values of a list or a short range."""
+    if isinstance(each, list):
+        return [float(level) for level in np.linspace(0, 1, len(each))]
+    interval = Interval(*each)
+    return [interval.place(value) for value in range(int(interval.low), int(interval.high) + 1)]
 
 
 TUNERS: dict[str, Any] = {

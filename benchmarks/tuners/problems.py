@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.tuners import tables
+from benchmarks.tuners.spaces import Parameters, Setting
+from scalable_bandits.environments import Environment
+from scalable_bandits.environments.published.bbob import BBOB
+from scalable_bandits.environments.published.hpo import HPOLib
 
-Setting = dict[str, Any]
-Parameters = Mapping[str, tuple[float, float] | list[Any]]  # interval; or ordered numbers, categories
-
+TABLES = HPOLib.TABLES[:2]
 TUNED_ON = (2, 6, 10, 14, 17, 21)  # bbob functions that decisions about the default tuner may look at
 REPORTED_ON = (3, 7, 9, 13, 16, 18, 22, 24)
 GROUPS = {
@@ -38,7 +39,7 @@ class Task(NamedTuple):
 
     @property
     def kind(self) -> str:
-        return "table" if self.problem in tables.NAMES else self.problem
+        return "table" if self.problem in TABLES else self.problem
 
     @property
     def group(self) -> str:
@@ -76,8 +77,7 @@ def missing(task: Task) -> str:
 def problem(task: Task) -> Problem:
     """Make the problem of a task."""
     if task.kind == "table":
-        table = tables.load(task.problem)
-        return Problem(tables.PARAMETERS, table.value, table.optimum, 0.0)
+        return _minimised(HPOLib(task.problem, repeats=False), HPOLib.PARAMETERS)
     made = _bbob(task) if task.kind == "bbob" else BRANIN
     return made._replace(noise=noise_of(made)) if task.noisy else made
 
@@ -103,15 +103,13 @@ def noise_at(task: Task, evaluation: int) -> float:
 
 
 def _bbob(task: Task) -> Problem:
-    import cocoex
-
-    function = cocoex.BareProblem("bbob", task.function, task.dimension, task.instance)
     parameters = {f"x{i}": (-5.0, 5.0) for i in range(task.dimension)}
+    return _minimised(BBOB(task.function, task.dimension, task.instance), parameters)
 
-    def value(x: Setting) -> float:
-        return float(function(np.array([x[name] for name in parameters])))
 
-    return Problem(parameters, value, float(function.best_value()), 0.0)
+def _minimised(environment: Environment, parameters: Parameters) -> Problem:
+    """Return the problem of an environment, whose larger values are better, without its noise."""
+    return Problem(parameters, lambda x: -environment.mean(x), -environment.optimum(), 0.0)
 
 
 def _branin(x: Setting) -> float:

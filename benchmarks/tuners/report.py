@@ -161,16 +161,28 @@ def markdown(sheet: Sheet) -> str:
                       *map(line, sheet.rows)])  # fmt: skip
 
 
-def inserted(page: str, text: str) -> str:
+def marks_of(study: str) -> tuple[str, str]:
+    """Return the marks of a page between which the tables of a study are."""
+    return f"<!-- results {study} -->", f"<!-- end of results {study} -->"
+
+
+def inserted(page: str, text: str, marks: tuple[str, str] = MARKS) -> str:
     """Return the page with the text in the place of what stands between its marks.
+
+    Parameters
+    ----------
+    page, text
+        Page, and text that is inserted.
+    marks
+        First and last mark.
 
     Raises
     ------
     ValueError
         If the page does not have the two marks, each once, in their order.
     """
-    before, begin, rest = page.partition(MARKS[0])
-    _, end, after = rest.partition(MARKS[1])
-    if not end or any(page.count(mark) != 1 for mark in MARKS):
-        raise ValueError(f"page: got one without the marks; allowed: one with {MARKS[0]} and then {MARKS[1]}")
+    before, begin, rest = page.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
+    if not end or any(page.count(mark) != 1 for mark in marks):
+        raise ValueError(f"page: got one without the marks; allowed: one with {marks[0]} and then {marks[1]}")
     return f"{before}{begin}\n\n{text}\n\n{end}{after}"

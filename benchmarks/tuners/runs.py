@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.tuners import peers
-from benchmarks.tuners.problems import EVALUATIONS, Problem, Setting, Task, noise_at, problem
+from benchmarks.tuners.problems import EVALUATIONS, Problem, Task, noise_at, problem
+from benchmarks.tuners.spaces import Setting
 
 Run = dict[str, Any]
 Make = Callable[..., Any]  # a tuner of parameters and seed

@@ -1,12 +1,15 @@
-"""Numbers from runs and studies: means, differences, exponents, coverage, importance of parameters, time per round."""
+"""Numbers from runs and studies: means, differences, ranks, exponents, coverage, importance, time per round."""
 
 from scalable_bandits.analysis.curves import (
+    BEST,
     Curve,
+    bests,
     case_of,
     complete,
     curves,
     finished,
     horizons_of,
+    measure_of,
     numeric_axes,
     policies_of,
     present,
@@ -25,10 +28,12 @@ from scalable_bandits.analysis.diagnostics import (
 )
 from scalable_bandits.analysis.exponents import DECADE, LEVEL, Exponent, Power, all_exponents, exponent, exponents
 from scalable_bandits.analysis.importance import Importance, importance
+from scalable_bandits.analysis.ranks import Rank, Wins, case_ranks, ranks, wins
 from scalable_bandits.analysis.slices import Slice, slices
 from scalable_bandits.analysis.tables import Difference, Mean, Spread, differences, means, spread
 
 __all__ = [
+    "BEST",
     "DECADE",
     "LEVEL",
     "NORMAL",
@@ -39,11 +44,15 @@ __all__ = [
     "Importance",
     "Mean",
     "Power",
+    "Rank",
     "Slice",
     "Spread",
     "Times",
+    "Wins",
     "all_exponents",
+    "bests",
     "case_of",
+    "case_ranks",
     "complete",
     "coverage",
     "curves",
@@ -57,12 +66,15 @@ __all__ = [
     "indexed",
     "lattice",
     "means",
+    "measure_of",
     "numeric_axes",
     "plays_over_rounds",
     "policies_of",
     "present",
+    "ranks",
     "slices",
     "spread",
     "time_rounds",
     "totals",
+    "wins",
 ]

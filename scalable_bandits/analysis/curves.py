@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ROUND = "round"
 REGRET = "regret"
+BEST = "best"  # measure of a study, and quantity: regret of the best point played so far
 
 
 class Curve(NamedTuple):
@@ -26,7 +27,7 @@ class Curve(NamedTuple):
     case: str  # without the axis that the curve is over
     policy: str  # without its horizon, if it is played at several
     x: Floats  # (k,) rounds, or values of the axis, ascending
-    values: Floats  # (runs, k) cumulative regret in units of y, seconds, or bytes
+    values: Floats  # (runs, k) cumulative regret or regret of the best point in units of y, seconds, or bytes
 
 
 def case_of(result: xarray.Dataset, case: str | None) -> str:
@@ -81,6 +82,11 @@ def policies_of(result: xarray.Dataset) -> dict[str, dict[int, str]]:
     return found
 
 
+def _horizon(result: xarray.Dataset, label: str) -> int:
+    """Return the horizon of a label."""
+    return next(at for known in policies_of(result).values() for at, each in known.items() if each == label)
+
+
 def totals(result: xarray.Dataset, case: str, policy: str, horizon: int | None = None) -> tuple[Indices, Floats]:
     """Return the cumulative regret of all runs of one label, up to a horizon.
 
@@ -103,7 +109,7 @@ def totals(result: xarray.Dataset, case: str, policy: str, horizon: int | None =
     """
     rounds = result[ROUND].values
     if horizon is None:
-        horizon = next(at for known in policies_of(result).values() for at, label in known.items() if label == policy)
+        horizon = _horizon(result, policy)
     here = slice(0, int(np.searchsorted(rounds, horizon, "right")))
     whole = "cumulative_regret" in result
     series = (
@@ -115,6 +121,87 @@ def totals(result: xarray.Dataset, case: str, policy: str, horizon: int | None =
     done = np.isfinite(values[:, -1])
     kept = np.isfinite(values[done]).all(axis=0) if done.any() else np.arange(values.shape[1]) == values.shape[1] - 1
     return rounds[here][kept], values[:, kept]
+
+
+def bests(result: xarray.Dataset, case: str, policy: str, horizon: int | None = None) -> tuple[Indices, Floats]:
+    """Return the regret of the best point played so far in all runs of one label, up to a horizon.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    case, policy
+        Labels of the case and the policy.
+    horizon
+        Last round; that of the policy if not given.
+
+    Returns
+    -------
+    rounds : ndarray
+        Rounds (k,) in the result.
+    regret : ndarray
+        Smallest regret (replicates, k) of a point played up to each round, without noise, in units of y; NaN from the
+        first round on that was not played or not kept.
+    """
+    rounds = result[ROUND].values
+    if horizon is None:
+        horizon = _horizon(result, policy)
+    rounds = rounds[: int(np.searchsorted(rounds, horizon, "right"))]
+    regret = result[REGRET].sel(case=case, policy=policy).transpose("replicate", ROUND).values[:, : len(rounds)]
+    whole = rounds == np.arange(1, len(rounds) + 1)
+    return rounds, np.minimum.accumulate(np.where(whole, regret, np.nan), axis=1)  # NaN stays NaN
+
+
+def outcomes(result: xarray.Dataset, case: str, policy: str, horizon: int) -> Floats:
+    """Return the regrets (replicates,) of one label at a horizon, by which the study compares policies.
+
+    These are the regrets of the best points if the study's measure is "best", and else the cumulative regrets, in units
+    of y; NaN where a run is not finished or the number is not known.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    case, policy
+        Labels of the case and the policy.
+    horizon
+        Last round.
+    """
+    found: Floats = (bests if measure_of(result) == BEST else totals)(result, case, policy, horizon)[1][:, -1]
+    return found
+
+
+def measure_of(result: xarray.Dataset) -> str:
+    """Return the measure of a study: "cumulative", "average" or "best".
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    """
+    return str(result.attrs.get("measure", "cumulative"))
+
+
+def labels_of(result: xarray.Dataset, case: str, horizon: int) -> dict[str, str]:
+    """Return the label of each policy that plays a case up to a horizon: that of the horizon, or one that goes on.
+
+    Parameters
+    ----------
+    result
+        Result of `Study.run` or `Study.open`.
+    case
+        Name of the case.
+    horizon
+        Number of rounds.
+    """
+    found, known = {}, [str(label) for label in result["policy"].values]
+    here = present(result)[[str(each) for each in result["case"].values].index(case)]
+    for policy, labels in policies_of(result).items():
+        if not all(here[known.index(label)] for label in labels.values()):
+            continue
+        if horizon in labels or (len(labels) == 1 and horizon <= max(labels)):
+            found[policy] = labels.get(horizon) or labels[max(labels)]
+    return found
 
 
 def present(result: xarray.Dataset) -> NDArray[np.bool_]:
@@ -172,8 +259,9 @@ def curves(result: xarray.Dataset, quantity: str = REGRET, over: str = ROUND) ->
     result
         Result of `Study.run` or `Study.open`.
     quantity
-        "regret", the cumulative regret; over an axis that of all rounds. Over an axis also any variable over cases,
-        policies and replicates, such as "seconds"; over rounds also "elapsed", the seconds since the start of a run.
+        "regret", the cumulative regret, or "best", the regret of the best point; over an axis that of all rounds. Over
+        an axis also any variable over cases, policies and replicates, such as "seconds"; over rounds also "elapsed",
+        the seconds since the start of a run.
     over
         "round", or an axis of numbers. Over rounds, a policy that is played at several horizons has its last regret at
         each.
@@ -189,22 +277,31 @@ def curves(result: xarray.Dataset, quantity: str = REGRET, over: str = ROUND) ->
 
 
 def _over_rounds(result: xarray.Dataset, quantity: str) -> list[Curve]:
-    if quantity not in (REGRET, "elapsed") or (quantity != REGRET and quantity not in result):
+    if quantity not in (REGRET, BEST, "elapsed") or (quantity == "elapsed" and quantity not in result):
         measured = ", or 'elapsed'" if "elapsed" in result else "; 'elapsed' is measured by timed studies"
-        checks.refuse("quantity", quantity, f"'regret'{measured}")
-    found = []
+        checks.refuse("quantity", quantity, f"'regret', 'best'{measured}")
+    found, series = [], _bests_of_finished if quantity == BEST else totals
     for case in map(str, result["case"].values):
         for name, labels in policies_of(result).items():
             if quantity == "elapsed":
                 label = labels[max(labels)]
                 x, values = result["mark"].values, result["elapsed"].sel(case=case, policy=label).values
             elif len(labels) == 1:
-                x, values = totals(result, case, labels[max(labels)])
+                x, values = series(result, case, labels[max(labels)])
             else:
                 x = np.array(sorted(labels))
-                values = np.stack([totals(result, case, labels[at])[1][:, -1] for at in x], axis=1)
+                last = bests if quantity == BEST else totals
+                values = np.stack([last(result, case, labels[at])[1][:, -1] for at in x], axis=1)
             found += _curve(case, name, x, values)
     return found
+
+
+def _bests_of_finished(result: xarray.Dataset, case: str, policy: str) -> tuple[Indices, Floats]:
+    """Return `bests`; of a study that keeps some rounds, those of the finished runs."""
+    rounds, values = bests(result, case, policy)
+    if "cumulative_regret" in result:
+        values = values[np.isfinite(totals(result, case, policy)[1][:, -1])]
+    return rounds, values
 
 
 def _curve(case: str, policy: str, x: Any, values: Floats) -> list[Curve]:
@@ -232,7 +329,8 @@ def _over_axis(result: xarray.Dataset, quantity: str, over: str) -> list[Curve]:
     numbers = numeric_axes(result)
     if over not in numbers:
         checks.refuse("over", over, f"'round', or an axis of numbers: {', '.join(numbers) or 'this study has none'}")
-    known = [REGRET, *(str(n) for n, each in result.data_vars.items() if each.dims == ("case", "policy", "replicate"))]
+    of_runs = [str(n) for n, each in result.data_vars.items() if each.dims == ("case", "policy", "replicate")]
+    known = [REGRET, BEST, *of_runs]
     if quantity not in known:
         checks.refuse("quantity", quantity, f"one of {', '.join(known)}")
     cases = _groups(result, "case", over)
@@ -268,6 +366,6 @@ def _groups(result: Any, dimension: str, over: str) -> dict[str, list[tuple[floa
 
 def _of_runs(result: Any, quantity: str, case: str, policy: str) -> NDArray[Any]:
     """Return a quantity (replicates,) of the runs of one label, NaN of those that are not finished."""
-    if quantity == REGRET:
-        return totals(result, case, policy)[1][:, -1]
+    if quantity in (REGRET, BEST):
+        return (bests if quantity == BEST else totals)(result, case, policy)[1][:, -1]
     return np.asarray(result[quantity].sel(case=case, policy=policy).values)

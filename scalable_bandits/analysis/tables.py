@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.analysis.curves import horizons_of, policies_of, present, totals
+from scalable_bandits.analysis.curves import (
+    BEST,
+    bests,
+    horizons_of,
+    labels_of,
+    measure_of,
+    outcomes,
+    policies_of,
+    totals,
+)
 from scalable_bandits.analysis.exponents import LEVEL
 from scalable_bandits.checks import Floats
 
@@ -29,10 +38,15 @@ class Mean(NamedTuple):
     average: float  # regret per round
     last_tenth: float  # regret per round over the last tenth of the rounds
     fraction: float  # regret as a fraction of uniform play's; NaN if uniform play has no regret
+    best: float  # mean regret of the best point played; NaN if rounds were not kept
+    best_standard_error: float  # of that mean; NaN for one run
 
 
 class Difference(NamedTuple):
-    """Cumulative regret of a policy minus that of another policy in the same replicates, in units of y."""
+    """Regret of a policy minus that of another policy in the same replicates, in units of y.
+
+    The regret is that of the best point if the study's measure is "best", and else the cumulative one.
+    """
 
     case: str
     policy: str
@@ -53,6 +67,9 @@ class Spread(NamedTuple):
     standard_error: Any  # of that mean
     low: Any  # lower end of the confidence interval
     high: Any  # its upper end
+
+
+UNKNOWN = Spread(*[float("nan")] * 4)
 
 
 def spread(values: Floats, level: float = LEVEL) -> Spread:
@@ -99,6 +116,9 @@ def _numbers(found: Spread) -> tuple[float, float, float, float]:
 def means(result: xarray.Dataset, level: float = LEVEL) -> list[Mean]:
     """Return the mean regrets of a study at each horizon, best policy first, policies without finished runs last.
 
+    The best policy is that of the least regret of the best point if the study's measure is "best", and else that of the
+    least cumulative regret.
+
     Parameters
     ----------
     result
@@ -125,38 +145,33 @@ def _means(result: xarray.Dataset, case: str, horizon: int, level: float) -> lis
     uniform = uniform[np.isfinite(uniform)]
     of_uniform = float(uniform.mean()) if len(uniform) else 0.0
     found = []
-    for policy, label in _played(result, case, horizon).items():
+    for policy, label in labels_of(result, case, horizon).items():
         rounds, regret = totals(result, case, label, horizon)
-        regret = regret[np.isfinite(regret).all(axis=1)] if rounds[-1:] == horizon else regret[:0]
+        done = np.isfinite(regret).all(axis=1) if rounds[-1:] == horizon else np.zeros(len(regret), np.bool_)
+        regret = regret[done]
         if not len(regret):
-            found.append(Mean(case, policy, horizon, 0, *_numbers(Spread(*[np.nan] * 4)), *(np.nan,) * 3))
+            found.append(Mean(case, policy, horizon, 0, *(np.nan,) * 9))
             continue
+        best = bests(result, case, label, horizon)[1][done, -1]
+        of_best = spread(best, level) if np.isfinite(best).all() else UNKNOWN
         total = spread(regret[:, -1], level)
         average = float(total.mean) / horizon
         before = int(np.searchsorted(rounds, horizon - max(1, horizon // 10), "right"))  # rounds before the last tenth
         start, earlier = (int(rounds[before - 1]), regret[:, before - 1]) if before else (0, np.zeros(len(regret)))
         tail = float((regret[:, -1] - earlier).mean()) / (horizon - start)
         fraction = average / of_uniform if of_uniform else float("nan")
-        found.append(Mean(case, policy, horizon, len(regret), *_numbers(total), average, tail, fraction))
+        rates = average, tail, fraction
+        found.append(Mean(case, policy, horizon, len(regret), *_numbers(total), *rates, *_numbers(of_best)[:2]))
+    if measure_of(result) == BEST:
+        return sorted(found, key=lambda row: (not row.runs, np.isnan(row.best), np.nan_to_num(row.best), row.regret))
     return sorted(found, key=lambda row: (np.isnan(row.regret), row.regret))
 
 
-def _played(result: xarray.Dataset, case: str, horizon: int) -> dict[str, str]:
-    """Return the label of each policy that plays a case up to a horizon: that of the horizon, or one that goes on."""
-    found, known = {}, [str(label) for label in result["policy"].values]
-    here = present(result)[[str(each) for each in result["case"].values].index(case)]
-    for policy, labels in policies_of(result).items():
-        if not all(here[known.index(label)] for label in labels.values()):
-            continue
-        if horizon in labels or (len(labels) == 1 and horizon <= max(labels)):
-            found[policy] = labels.get(horizon) or labels[max(labels)]
-    return found
-
-
 def differences(result: xarray.Dataset, against: str | None = None, level: float = LEVEL) -> list[Difference]:
-    """Compare the cumulative regret of each policy with that of another policy, replicate by replicate.
+    """Compare the regret of each policy with that of another policy, replicate by replicate.
 
-    In a replicate all policies have the same function and the same noise, so that differences vary less than regrets.
+    The regret is that of the best point if the study's measure is "best", and else the cumulative one. In a replicate
+    all policies have the same function and the same noise, so that differences vary less than regrets.
 
     Parameters
     ----------
@@ -180,11 +195,11 @@ def differences(result: xarray.Dataset, against: str | None = None, level: float
     for case in map(str, result["case"].values):
         for horizon in horizons_of(result):
             ranked = [row.policy for row in order if row.case == case and row.horizon == horizon]
-            labels = _played(result, case, horizon)
+            labels = labels_of(result, case, horizon)
             other = ranked[0] if against is None else against
             if other not in labels:
                 continue
-            last = {policy: totals(result, case, label, horizon)[1][:, -1] for policy, label in labels.items()}
+            last = {policy: outcomes(result, case, label, horizon) for policy, label in labels.items()}
             for policy in (policy for policy in ranked if policy != other):
                 pairs = last[policy] - last[other]
                 pairs = pairs[np.isfinite(pairs)]

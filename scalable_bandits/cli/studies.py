@@ -51,7 +51,7 @@ def list_studies(json: JSON = False) -> None:
 
     known = sorted(Study.registry.items())
     if json:
-        keys = ("name", "title", "source", "replicates", "horizon", "duration", "needs_data", "cases")
+        keys = ("name", "title", "source", "replicates", "horizon", "duration", "needs_data", "packages", "cases")
         print_json([{key: getattr(study, key) for key in keys} for _, study in known])
         return
     table = Table(title="scalable-bandits run STUDY", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
@@ -62,10 +62,17 @@ def list_studies(json: JSON = False) -> None:
         table.add_column("what it shows", overflow="fold")
     for name, study in known:
         figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {study.horizons[-1]:,}"
-        table.add_row(name, figure, size, study.duration, "--data" * study.needs_data, *[study.title] * wide)
-    table.caption = "size: replicates x rounds, of the longest horizon"
+        table.add_row(name, figure, size, study.duration, _needs(study), *[study.title] * wide)
+    table.caption = (
+        "size: replicates x rounds, of the longest horizon. Packages: pip install 'scalable_bandits\\[data]'"
+    )
     table.caption_justify = "left"
     console.print(table)
+
+
+def _needs(study: Study) -> str:
+    """Return what a study needs beside this package: files, or packages that have data."""
+    return "--data" if study.needs_data else "packages" if study.packages else ""
 
 
 def show(study: Annotated[str, typer.Argument(metavar="STUDY", help=STUDY)]) -> None:

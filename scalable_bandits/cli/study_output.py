@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from scalable_bandits.report.numbers import significant
+from scalable_bandits.report.numbers import number, significant
 
 if TYPE_CHECKING:
     import xarray
 
-    from scalable_bandits.analysis import Exponent
+    from scalable_bandits.analysis import Exponent, Mean
     from scalable_bandits.studies import Comparison, Study
 
 
@@ -37,34 +37,77 @@ def record_of(study: Study, result: xarray.Dataset) -> dict[str, Any]:
 
 
 def regret_table(result: xarray.Dataset) -> Table:
-    """Tabulate mean regret and its standard error by case and policy, best policy first."""
-    from scalable_bandits.analysis import horizons_of, means
+    """Tabulate mean regret and its standard error by case and policy, best policy first.
 
-    sizes = result.sizes
+    Of a study whose measure is "best", the regret of the best point and the mean rank come first.
+    """
+    from scalable_bandits.analysis import BEST, case_ranks, horizons_of, means, measure_of
+
+    sizes, tuning = result.sizes, measure_of(result) == BEST
     horizons = horizons_of(result)
     rounds = " and ".join(f"{each:,}" for each in horizons)
     count = f"{sizes['replicate']} replicate{'s' * (sizes['replicate'] > 1)} x {rounds} rounds"
     title = f"{result.attrs['title']}\n{'; '.join(filter(None, [result.attrs['source'], count]))}"
-    table = Table(
-        title=title,
-        title_justify="left",
-        caption=f"regret: cumulative, in {result.attrs['unit']}; per round, last tenth: mean regret of one round, over "
-        "all rounds and over the last tenth of them; of uniform: regret as a fraction of uniform play's",
-        caption_justify="left",
-    )
+    caption = (TUNING_CAPTION if tuning else CAPTION).format(unit=result.attrs["unit"])
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     table.add_column("policy", no_wrap=True)
-    for heading in ("regret", "std. error", "per round", "last tenth", "of uniform"):
+    for heading in TUNING_HEADINGS if tuning else HEADINGS:
         table.add_column(heading, justify="right")
+    ranked = case_ranks(result) if tuning else {}
     last: tuple[str, int] | None = None
     for row in means(result):
-        parts = [row.case] * (sizes["case"] > 1) + [f"T = {row.horizon:,}"] * (len(horizons) > 1)
-        if (row.case, row.horizon) != last and parts:
-            table.add_section()
-            table.add_row(Text(", ".join(parts), style="bold"))
+        if (row.case, row.horizon) != last:
+            _add_heading(table, result, row.case, row.horizon)
         last = row.case, row.horizon
+        if tuning:
+            _add_tuning_row(table, row, ranked.get((row.case, row.policy, row.horizon), math.nan))
+            continue
         digits = (row.regret, 4), (row.standard_error, 2), (row.average, 3), (row.last_tenth, 3)
         table.add_row(row.policy, *(significant(*each) for each in digits), f"{row.fraction:.3f}")
+    if tuning and sizes["case"] > 1:
+        _add_ranks(table, result)
     return table
+
+
+HEADINGS = ("regret", "std. error", "per round", "last tenth", "of uniform")
+CAPTION = (
+    "regret: cumulative, in {unit}; per round, last tenth: mean regret of one round, over "
+    "all rounds and over the last tenth of them; of uniform: regret as a fraction of uniform play's"
+)
+TUNING_HEADINGS = ("best\nregret", "std.\nerror", "mean\nrank", "cumulative\nregret", "std.\nerror", "of\nuniform")
+TUNING_CAPTION = (
+    "best regret: that of the best point played, in {unit}; mean rank: by best regret, over the replicates; "
+    "of uniform: cumulative regret as a fraction of uniform play's"
+)
+
+
+def _add_heading(table: Table, result: xarray.Dataset, case: str, horizon: int) -> None:
+    """Add a line that names the case and the horizon, where there are several."""
+    from scalable_bandits.analysis import horizons_of
+
+    several = len(horizons_of(result)) > 1
+    parts = [case] * (result.sizes["case"] > 1) + [f"T = {horizon:,}"] * several
+    if parts:
+        table.add_section()
+        table.add_row(Text(", ".join(parts), style="bold"))
+
+
+def _add_tuning_row(table: Table, row: Mean, rank: float) -> None:
+    """Add the row of a policy in a study whose measure is the regret of the best point."""
+    digits = (row.best, 3), (row.best_standard_error, 2), (rank, 3), (row.regret, 4), (row.standard_error, 2)
+    table.add_row(row.policy, *(number(*each) for each in (*digits, (row.fraction, 3))))
+
+
+def _add_ranks(table: Table, result: xarray.Dataset) -> None:
+    """Add the mean ranks over all cases."""
+    from scalable_bandits.analysis import ranks
+
+    last: int | None = None
+    for row in ranks(result):
+        if row.horizon != last:
+            _add_heading(table, result, "all cases", row.horizon)
+        last = row.horizon
+        table.add_row(row.policy, "", "", number(row.rank, 3))
 
 
 def costs_of(result: xarray.Dataset) -> list[dict[str, Any]]:

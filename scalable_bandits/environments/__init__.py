@@ -17,6 +17,7 @@ from scalable_bandits.environments.sensors import (
     load_light,
     load_temperature,
     load_traffic,
+    load_traffic_days,
 )
 from scalable_bandits.environments.synthetic import FunctionEnvironment, GPSample, RKHSFunction
 from scalable_bandits.environments.tables import TableEnvironment
@@ -44,4 +45,5 @@ __all__ = [
     "load_light",
     "load_temperature",
     "load_traffic",
+    "load_traffic_days",
 ]

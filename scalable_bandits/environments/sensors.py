@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 INTEL = "http://db.csail.mit.edu/labdata/labdata.html"
 LIGHT = "http://www.cs.cmu.edu/~guestrin/Class/10708-F08/projects/lightsensor.zip"
+TRAFFIC_DAY = 288  # rows of a day
 TRAFFIC = "https://github.com/liyaguang/DCRNN (METR-LA; Li et al. 2018)"
 
 
@@ -141,13 +142,40 @@ def load_traffic(folder: str | os.PathLike[str] | None = None) -> SensorData:
         If the file is missing.
     """
     speeds = _read(find("traffic_speed_la.csv.gz", TRAFFIC, folder), header=1)
-    day, slot = np.divmod(np.arange(len(speeds)), 288)
-    kept = speeds[~np.isin(day, (2, 3)) & (slot >= 72) & (slot < 132)]
-    # 0 means that a detector reported nothing: replaced by its mean over the other rows.
-    means = kept.sum(axis=0) / np.maximum((kept > 0).sum(axis=0), 1)
-    kept = np.where(kept > 0, kept, means)
+    day, slot = np.divmod(np.arange(len(speeds)), TRAFFIC_DAY)
+    kept = _without_gaps(speeds[~np.isin(day, (2, 3)) & (slot >= 72) & (slot < 132)])
     split = 2 * len(kept) // 3
     return SensorData(kept[:split], kept[split:], "miles per hour", None)
+
+
+def load_traffic_days(folder: str | os.PathLike[str] | None = None) -> SensorData:
+    """Load speeds at 207 loop detectors on Los Angeles highways, every five minutes of whole days.
+
+    `train` has 1 to 4 March 2012, of which the last two days are a weekend, `test` 5 to 7 March; 288 rows a day.
+
+    Parameters
+    ----------
+    folder
+        Folder of the file; if not given, the folder named by SCALABLE_BANDITS_DATA, or ../shared/data.
+
+    Returns
+    -------
+    SensorData
+        `train` (times, n) and `test` (times, n) in miles per hour.
+
+    Raises
+    ------
+    DataMissing
+        If the file is missing.
+    """
+    speeds = _without_gaps(_read(find("traffic_speed_la.csv.gz", TRAFFIC, folder), header=1))
+    return SensorData(speeds[: 4 * TRAFFIC_DAY], speeds[4 * TRAFFIC_DAY :], "miles per hour", None)
+
+
+def _without_gaps(speeds: Floats) -> Floats:
+    """Replace 0, which means that a detector reported nothing, by the detector's mean over the other rows."""
+    means = speeds.sum(axis=0) / np.maximum((speeds > 0).sum(axis=0), 1)
+    return np.where(speeds > 0, speeds, means)
 
 
 def load_intel_raw(

@@ -66,7 +66,7 @@ class TableEnvironment(Environment):
             # Measurements of a row first, missing ones last, so that the k-th is the one at place k.
             self._present = np.take_along_axis(given, np.argsort(np.isnan(given), axis=1, kind="stable"), axis=1)
             self._counts = (~np.isnan(given)).sum(axis=1)
-            self._shares = RoundStream(self.seed, "measurements", lambda rng, count: rng.random(count))
+            self._shares = RoundStream(self.seed, "measurements", _uniform)
         self._check_equal_points()
 
     def _check_equal_points(self) -> None:
@@ -168,6 +168,10 @@ class TableEnvironment(Environment):
 
     def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
         return float(self._table.max()) if available is None else super().optimum(t, available)
+
+
+def _uniform(rng: np.random.Generator, count: int) -> Floats:
+    return rng.random(count)
 
 
 def _averages(values: ArrayLike, size: int) -> tuple[Floats | None, Floats]:

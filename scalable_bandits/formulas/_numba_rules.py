@@ -16,7 +16,7 @@ IMPROVED = 4  # delta, B, R
 REGULARISED = 5  # delta, B, R, lambda
 MIXTURE = 6  # delta, B, R, lambda
 SLIDING = 7  # delta, B, R, lambda, T
-UNKNOWN_PRIOR = 8  # |D|, delta
+UNKNOWN_PRIOR = 8  # |D|, delta, scale
 
 
 @njit(cache=True, nogil=True)
@@ -42,7 +42,7 @@ def width(rule, p, t, gain):
     if rule == SLIDING:
         return p[1] + p[2] / math.sqrt(p[3]) * math.sqrt(2.0 * gain + 2.0 * math.log(p[4] / p[0]))
     if rule == UNKNOWN_PRIOR:
-        return math.sqrt(2.0 * math.log(2.0 * p[0] * math.pi**2 * t**2 / p[1]))
+        return math.sqrt(2.0 * math.log(2.0 * p[0] * math.pi**2 * t**2 / p[1])) / math.sqrt(p[2])
     return p[0]
 
 

@@ -1,4 +1,4 @@
-"""Kernels that are not functions of the scaled distance: periodic, linear, and a covariance of arms."""
+"""Kernels that are not functions of the scaled distance: periodic, linear, constant, and a covariance of arms."""
 
 from __future__ import annotations
 
@@ -105,6 +105,33 @@ class Linear(Lengthscaled):
         sums = np.zeros(X.shape[1])
         numba_gradients.inner_products_by_dimension(X, self.inverse(X.shape[1]), weights, sums)
         return np.append(self.by_lengthscale(-2.0 * sums), [self.bias * weights.sum()] if self.bias else [])
+
+
+@attrs.frozen
+class Constant(Kernel):
+    """Kernel that is 1 everywhere: ``2.0 * Constant()`` is the prior of an unknown level of variance 2.
+
+    As a part of a sum it lets the level of a function be far from its prior mean.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> (2.0 * sb.Constant() + sb.RBF(0.1)).block([0.0, 1.0]).round(3).tolist()
+    [[3.0, 2.0], [2.0, 3.0]]
+    """
+
+    @property
+    def stationary(self) -> bool:
+        return True
+
+    def fill(self, X: Floats, Z: Floats, out: Floats) -> None:
+        out[:] = 1.0
+
+    def diagonal(self, X: Floats) -> Floats:
+        return np.ones(len(X))
+
+    def slope(self, X: Floats, Z: Floats, weights: Floats, out: Floats) -> None:
+        pass  # the gradient is 0
 
 
 def _frozen_covariance(value: ArrayLike) -> Floats:

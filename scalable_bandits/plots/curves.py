@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.analysis import DECADE, Coverage, Times, case_of, exponent, policies_of, spread, totals
+from scalable_bandits.analysis import BEST, DECADE, Coverage, Times, case_of, exponent, policies_of, spread, totals
 from scalable_bandits.analysis import curves as study_curves
+from scalable_bandits.analysis.curves import REGRET
 from scalable_bandits.checks import Floats
 from scalable_bandits.plots import style
 from scalable_bandits.plots.style import COLOURS, POINTS, axes, line, plain, tidy
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FEW = 4  # runs; fewer are drawn one by one, without a band
+APART = 8.0  # factor between regrets from which on their axis is logarithmic
+LABELS = {"cumulative": "cumulative regret", "average": "average regret", BEST: "regret of the best point"}
 
 T = TypeVar("T")
 
 
 class _Curves(NamedTuple):
-    """Cumulative regret of one policy."""
+    """Regret of one policy: cumulative, or that of the best point so far."""
 
     number: int  # of its colour and line style
     label: str
@@ -58,10 +61,22 @@ def _of_runs(runs: Mapping[str, Trajectory]) -> list[_Curves]:
     return found
 
 
-def _of_study(result: Any, case: str | None) -> list[_Curves]:
+def _bests_of_runs(runs: Mapping[str, Trajectory]) -> list[_Curves]:
+    """Return the regret of the best point of each run, by label, up to the first round that was not kept."""
+    found = []
+    for number, (label, run) in enumerate(runs.items()):
+        rounds = run.round
+        whole = len(rounds) if run.complete else int((rounds == run.first_round + np.arange(len(rounds))).sum())
+        drawn = _rounds(whole) - 1 if whole else np.arange(0)
+        best = np.minimum.accumulate(run.regret[:whole])
+        found += [_Curves(number, label, rounds[drawn], best[drawn][None])] if whole else []
+    return found
+
+
+def _of_study(result: Any, case: str | None, quantity: str) -> list[_Curves]:
     """Return the regret curves of each policy that has finished runs of a case."""
     case, found, names = case_of(result, case), [], list(policies_of(result))
-    for one in study_curves(result.sel(case=[case])):
+    for one in study_curves(result.sel(case=[case]), quantity):
         drawn = np.unique(np.searchsorted(one.x, _rounds(int(one.x[-1]))))
         found.append(_Curves(names.index(one.policy), one.policy, one.x[drawn].astype(np.int64), one.values[:, drawn]))
     return found
@@ -91,9 +106,11 @@ def regret_curves(
     ax
         Axes to draw on. Default: those of a new figure.
     measure
-        Regret to draw, "cumulative" or "average". Default: the study's measure; "cumulative" for trajectories.
+        Regret to draw: "cumulative", "average" (per round), or "best", that of the best point played so far, which is
+        drawn up to the first round that was not kept. Default: the study's measure; "cumulative" for trajectories.
     log
-        Flag for logarithmic axes. Default: set if the final cumulative regrets differ by more than a factor of 8.
+        Flag for logarithmic axes. Default: set if the final cumulative regrets differ by more than a factor of 8. For
+        "best" the regret alone has a logarithmic axis by default, if all means are positive and span such a factor.
     fit
         Flag to draw the power law t^b fitted to the last decade of rounds, with b [95 % interval] in the label.
 
@@ -113,30 +130,50 @@ def regret_curves(
     """
     if isinstance(result, Trajectory):
         result = {str(result.specification.get("policy", {}).get("type", "run")): result}
-    attributes = getattr(result, "attrs", {})
-    curves = _of_study(result, case) if hasattr(result, "attrs") else _of_runs(_named("result", result, Trajectory))
+    of_study, attributes = hasattr(result, "attrs"), getattr(result, "attrs", {})
     measure = str(attributes.get("measure", "cumulative")) if measure is None else measure
-    if measure not in ("cumulative", "average"):
-        checks.refuse("measure", measure, "'cumulative' or 'average'")
+    if measure not in LABELS:
+        checks.refuse("measure", measure, "'cumulative', 'average' or 'best'")
+    if of_study:
+        curves = _of_study(result, case, BEST if measure == BEST else REGRET)
+    else:
+        curves = (_bests_of_runs if measure == BEST else _of_runs)(_named("result", result, Trajectory))
     ax = axes(ax)
     scaled = [one.values / (one.rounds if measure == "average" else 1.0) for one in curves]
-    ends = [float(values[:, -1].mean()) for values in scaled]
-    apart = measure == "cumulative" and len(ends) > 0 and max(ends) > 8.0 * min(ends) > 0.0
-    logarithmic = (apart if log is None else log) and any(end > 0.0 for end in ends)
+    which = _logarithmic(measure, [values.mean(axis=0) for values in scaled], log)
     for one, values in zip(curves, scaled, strict=True):
-        _draw(one, values, ax, logarithmic)
+        _draw(one, values, ax, which is not None)
         if fit:
             _fit(one, values.mean(axis=0), measure, ax)
     ax.set_xlabel("round")
-    ax.set_ylabel(f"{measure} regret\n({attributes.get('unit', 'units of y')})")
+    ax.set_ylabel(f"{LABELS[measure]}\n({attributes.get('unit', 'units of y')})")
     last = max((int(one.rounds[-1]) for one in curves), default=2)
     ax.set_xlim(*((1, last) if last > 1 else (0.5, 1.5)))
-    if logarithmic:
-        style.logarithmic(ax)
-        ax.set_ylim(bottom=0.03 * min(end for end in ends if end > 0.0))
-    elif not any(end < 0.0 for end in ends):
-        ax.set_ylim(bottom=0.0)
+    _regret_axis(measure, [values.mean(axis=0) for values in scaled], which, ax)
     return tidy(ax)
+
+
+def _logarithmic(measure: str, means: list[Floats], log: bool | None) -> Literal["both", "y"] | None:
+    """Return which axes are logarithmic for the means (k,) of some curves; None if none is."""
+    if measure == BEST:
+        values = np.concatenate(means) if means else np.zeros(0)
+        values = values[values > 0.0]  # the best point of all has none
+        apart = values.size > 0 and bool(values.max() > APART * values.min())
+        return ("y" if apart else None) if log is None else ("both" if log and values.size else None)
+    ends = [float(mean[-1]) for mean in means]
+    apart = measure == "cumulative" and len(ends) > 0 and max(ends) > APART * min(ends) > 0.0
+    return "both" if (apart if log is None else log) and any(end > 0.0 for end in ends) else None
+
+
+def _regret_axis(measure: str, means: list[Floats], which: Literal["both", "y"] | None, ax: Axes) -> None:
+    """Make axes logarithmic where asked, and let that of the regret begin a little below the means, or at 0."""
+    seen = [mean if measure == BEST else mean[-1:] for mean in means]
+    if which is not None:
+        style.logarithmic(ax, which)
+        lowest = min(float(values[values > 0.0].min()) for values in seen if (values > 0.0).any())
+        ax.set_ylim(bottom=(0.3 if measure == BEST else 0.03) * lowest)
+    elif not any((values < 0.0).any() for values in seen):
+        ax.set_ylim(bottom=0.0)
 
 
 def _draw(one: _Curves, values: Floats, ax: Axes, logarithmic: bool) -> None:

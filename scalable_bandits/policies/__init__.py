@@ -10,6 +10,7 @@ from scalable_bandits.policies.gppi import GPPI
 from scalable_bandits.policies.gpts import GPTS
 from scalable_bandits.policies.gpucb import GPUCB
 from scalable_bandits.policies.igpucb import IGPUCB
+from scalable_bandits.policies.independent_ts import IndependentTS
 from scalable_bandits.policies.mean_only import MeanOnly
 from scalable_bandits.policies.minigpei import MiniGPEI
 from scalable_bandits.policies.minigpucb import MiniGPUCB
@@ -19,10 +20,12 @@ from scalable_bandits.policies.pigpucb import CoverElement, PiGPUCB
 from scalable_bandits.policies.random_search import RandomSearch
 from scalable_bandits.policies.regret_balancing import RegretBalancing
 from scalable_bandits.policies.rgpucb import RGPUCB
+from scalable_bandits.policies.successive_rejects import SuccessiveRejects
 from scalable_bandits.policies.supkernelucb import SupKernelUCB
 from scalable_bandits.policies.swgpucb import SWGPUCB
 from scalable_bandits.policies.tally import Rejection
 from scalable_bandits.policies.tvgpucb import TVGPUCB
+from scalable_bandits.policies.ucb1 import UCB1
 from scalable_bandits.policies.variance_only import VarianceOnly
 from scalable_bandits.policies.wgpucb import WGPUCB
 
@@ -39,11 +42,13 @@ __all__ = [
     "RGPUCB",
     "SWGPUCB",
     "TVGPUCB",
+    "UCB1",
     "WGPUCB",
     "Best",
     "CoverElement",
     "FullyBayesianGPUCB",
     "GaussianProcessPolicy",
+    "IndependentTS",
     "MeanOnly",
     "MiniGPEI",
     "MiniGPUCB",
@@ -53,6 +58,7 @@ __all__ = [
     "RandomSearch",
     "RegretBalancing",
     "Rejection",
+    "SuccessiveRejects",
     "SupKernelUCB",
     "VarianceOnly",
 ]

@@ -236,7 +236,7 @@ def play(rule, constants, tally, stack, slots, rank, numbers, game, columns, fir
     count = mean.shape[0]
     index, total = np.empty(mean.shape[1]), np.empty(mean.shape[1])
     means, variances, stds = np.empty(count), np.empty(count), np.empty(count)
-    known = np.array([constants.size, constants.delta])
+    known = np.array([constants.size, constants.delta, constants.scale])
     exhausted = tally.sizes[1] == count
     for i in range(first, noise.shape[0]):
         t = game.first + i

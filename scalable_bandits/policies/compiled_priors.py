@@ -21,6 +21,7 @@ class Constants(NamedTuple):
 
     size: float  # number of candidates to choose from
     delta: float  # failure probability
+    scale: float  # by which the squared width is divided
     noise: float  # standard deviation R of the noise, in units of y
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -52,6 +53,8 @@ class UnknownPriorPolicy(Policy):
         Candidate priors U.
     engine
         Name of the priors' engine, one of `GaussianProcessPolicy` except "sketched".
+    scale
+        Number by which beta_t^2 is divided. The guarantees hold for 1; larger values explore less.
 
     Other parameters are those of `Policy` (`on`: executor of the priors' models).
 
@@ -99,6 +102,7 @@ class UnknownPriorPolicy(Policy):
 
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
     engine: str = attrs.field(default="auto", converter=current_name)
+    scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     _shards: Shards = attrs.field(init=False, repr=False)
     tally: Tally = attrs.field(init=False, repr=False)
 
@@ -165,7 +169,7 @@ class UnknownPriorPolicy(Policy):
 
     def width_of(self, t: int) -> float:
         """Return the confidence width beta_t of a round, which is the same for all priors."""
-        return unknown_prior_finite(t, self.domain.choosable, self.delta)
+        return unknown_prior_finite(t, self.domain.choosable, self.delta) / math.sqrt(self.scale)
 
     def allowance(self, t: int) -> float:
         """Return xi_t of a round, in squared units of y; see `confidence.error_allowance`."""
@@ -335,7 +339,7 @@ class UnknownPriorPolicy(Policy):
         steps, models = vars(type(self)).get("steps"), self._shards.here()
         if steps is None or models is None or self._moving() or self._pending.numbers or self._pending.excluded:
             return None
-        constants = Constants(float(self.domain.choosable), self.delta, self.noise)
+        constants = Constants(float(self.domain.choosable), self.delta, self.scale, self.noise)
         game = Game(self.rounds + 1, table, noise, self.regularization, self._salt)
         played = play_priors(steps, constants, self.tally, models, game)
         if played is not None:

@@ -11,16 +11,19 @@ import numpy as np
 
 from scalable_bandits import plots
 from scalable_bandits.analysis import (
+    BEST,
     all_exponents,
     complete,
     differences,
     horizons_of,
     means,
+    measure_of,
     present,
 )
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
 from scalable_bandits.report.machine import machine
 from scalable_bandits.report.numbers import interval, number
+from scalable_bandits.report.tuning_tables import at, tuning_blocks
 from scalable_bandits.studies import Study, builders, files
 
 if TYPE_CHECKING:
@@ -76,14 +79,20 @@ def _panels(result: xarray.Dataset, draw: Callable[[xarray.Dataset, str], Pictur
 
 
 def _curves(result: xarray.Dataset) -> Section:
-    """Draw regret over rounds, twice per case: on linear and on logarithmic axes."""
+    """Draw regret over rounds, twice per case: the study's measure, and cumulative regret on logarithmic axes."""
+    tuning = measure_of(result) == BEST
+    first = "The first figure of a case shows the smallest regret of a point played so far. " if tuning else ""
     note = (
-        "Mean over the finished runs, with a 95 % confidence band (Student's t, round by round). Where a policy has "
-        "fewer than four runs, each run is a thin line instead. On the log-log figures a dotted line is a power of t "
-        "fitted to the last decade of rounds; the legend gives its exponent [95 % interval, bootstrap over runs]."
+        f"{first}Mean over the finished runs, with a 95 % confidence band (Student's t, round by round). Where a "
+        "policy has fewer than four runs, each run is a thin line instead. On the log-log figures a dotted line is a "
+        "power of t fitted to the last decade of rounds; the legend gives its exponent [95 % interval, bootstrap over "
+        "runs]."
     )
 
     def linear(result: xarray.Dataset, case: str) -> Picture:
+        if tuning:
+            ax = plots.regret_curves(result, case, new_axes())
+            return picture(ax, f"Regret of the best point in {case}", f"{case}, best point", legend=True)
         ax = plots.regret_curves(result, case, new_axes(), log=False)
         return picture(ax, f"Regret curves of {case}", case, legend=True)
 
@@ -97,44 +106,6 @@ def _curves(result: xarray.Dataset) -> Section:
 
 def _tables(result: xarray.Dataset) -> Section:
     """Tabulate mean regret, paired differences and fitted exponents."""
-    several = len(horizons_of(result)) > 1
-
-    def at(horizon: int) -> tuple[str, ...]:
-        return (f"{horizon:,}",) if several else ()
-
-    regrets = [
-        (r.case, r.policy, *at(r.horizon), str(r.runs), number(r.regret), number(r.standard_error, 2),
-         interval(r.low, r.high), number(r.average, 3), number(r.last_tenth, 3), number(r.fraction, 3))
-        for r in means(result)
-    ]  # fmt: skip
-    rounds = ("T",) if several else ()
-    heads = (
-        "case",
-        "policy",
-        *rounds,
-        "runs",
-        "regret",
-        "std. error",
-        "95 % interval",
-        "per round",
-        "last tenth",
-        "of uniform",
-    )
-    regret_note = (
-        "Mean cumulative regret over the runs. Per round: mean regret of one round; last tenth: the same over the last "
-        "tenth of the rounds; of uniform: regret as a fraction of uniform play's."
-    )
-    pairs = [
-        (r.case, r.policy, *at(r.horizon), r.against, str(r.runs), number(r.difference), number(r.standard_error, 2),
-         interval(r.low, r.high), f"{r.wins:.0%}")
-        for r in differences(result)
-    ]  # fmt: skip
-    pair_heads = ("case", "policy", *rounds, "against", "pairs", "difference", "std. error", "95 % interval", "wins")
-    pair_note = (
-        "Cumulative regret minus that of the policy with the least mean regret, replicate by replicate; wins: share of "
-        "the replicates with less regret than that policy. An interval that excludes 0 is evidence of a difference, "
-        "but weaker than 95 %, because the best policy was selected on the same data."
-    )
     powers = [
         (r.case, r.policy, r.quantity, "t" if r.over == "round" else r.over, f"{r.first:g} to {r.last:g}", str(r.runs),
          number(r.exponent, 3), interval(r.low, r.high))
@@ -147,11 +118,45 @@ def _tables(result: xarray.Dataset) -> Section:
         "is too narrow for fewer than five."
     )
     blocks = [
-        Block("table", "Cumulative regret", heads, regrets, 7, regret_note),
-        Block("table", "Paired differences", pair_heads, pairs, 5, pair_note),
+        *(tuning_blocks(result) if measure_of(result) == BEST else [_regrets(result)]),
+        _differences(result),
         Block("table", "Exponents of growth", power_heads, powers, 5, power_note),
     ]
     return Section("Tables", [block for block in blocks if block.rows])
+
+
+def _regrets(result: xarray.Dataset) -> Block:
+    """Tabulate mean cumulative regrets."""
+    several = len(horizons_of(result)) > 1
+    regrets = [
+        (r.case, r.policy, *at(r.horizon, several), str(r.runs), number(r.regret), number(r.standard_error, 2),
+         interval(r.low, r.high), number(r.average, 3), number(r.last_tenth, 3), number(r.fraction, 3))
+        for r in means(result)
+    ]  # fmt: skip
+    numbers = "runs", "regret", "std. error", "95 % interval", "per round", "last tenth", "of uniform"
+    note = (
+        "Mean cumulative regret over the runs. Per round: mean regret of one round; last tenth: the same over the last "
+        "tenth of the rounds; of uniform: regret as a fraction of uniform play's."
+    )
+    return Block("table", "Cumulative regret", ("case", "policy", *("T",) * several, *numbers), regrets, 7, note)
+
+
+def _differences(result: xarray.Dataset) -> Block:
+    """Tabulate paired differences from the best policy."""
+    several, tuning = len(horizons_of(result)) > 1, measure_of(result) == BEST
+    pairs = [
+        (r.case, r.policy, *at(r.horizon, several), r.against, str(r.runs), number(r.difference),
+         number(r.standard_error, 2), interval(r.low, r.high), f"{r.wins:.0%}")
+        for r in differences(result)
+    ]  # fmt: skip
+    numbers = "against", "pairs", "difference", "std. error", "95 % interval", "wins"
+    note = (
+        f"{'Regret of the best point' if tuning else 'Cumulative regret'} minus that of the policy with the least mean "
+        "regret, replicate by replicate; wins: share of the replicates "
+        "with less regret than that policy. An interval that excludes 0 is evidence of a difference, but weaker "
+        "than 95 %, because the best policy was selected on the same data."
+    )
+    return Block("table", "Paired differences", ("case", "policy", *("T",) * several, *numbers), pairs, 5, note)
 
 
 def _priors(result: xarray.Dataset, case: str) -> Picture:

@@ -32,8 +32,8 @@ class Earlier(NamedTuple):
     points: Floats  # (k, d) of x
 
 
-def earlier_observations(given: Any, space: Space) -> Earlier:
-    """Convert what `warm_start` was given.
+def earlier_observations(given: Any, space: Space, argument: str = "warm_start") -> Earlier:
+    """Convert observations of another run to points and values.
 
     Parameters
     ----------
@@ -41,6 +41,8 @@ def earlier_observations(given: Any, space: Space) -> Earlier:
         Pair of points and values, table with a column a parameter and one of values, or earlier result.
     space
         Space of the policy.
+    argument
+        Name of the argument in messages.
 
     Raises
     ------
@@ -53,18 +55,18 @@ def earlier_observations(given: Any, space: Space) -> Earlier:
     elif isinstance(given, tuple | list) and len(given) == 2:
         x, y = given
     elif _columns(given) is not None:
-        x, y = _rows(given, space)
+        x, y = _rows(given, space, argument)
     else:
-        checks.refuse("warm_start", given, ALLOWED)
+        checks.refuse(argument, given, ALLOWED)
     try:
         points = space.check(space.parse(list(x) if space.named and not isinstance(x, Mapping) else x)[0])
         values = np.atleast_1d(checks.finite("y", y))
     except ValueError as error:
-        raise ValueError(f"warm_start: {error}") from None
+        raise ValueError(f"{argument}: {error}") from None
     if values.shape != (len(points),):
-        checks.refuse("warm_start", f"values of shape {values.shape}", f"one for each of the {len(points)} points")
+        checks.refuse(argument, f"values of shape {values.shape}", f"one for each of the {len(points)} points")
     if np.abs(values).max() > LARGEST:
-        checks.refuse("warm_start", f"values up to {np.abs(values).max()}", f"values up to {LARGEST:.0e} in size")
+        checks.refuse(argument, f"values up to {np.abs(values).max()}", f"values up to {LARGEST:.0e} in size")
     return Earlier(x, values, points)
 
 
@@ -77,25 +79,25 @@ def _columns(table: Any) -> list[str] | None:
     return None
 
 
-def _rows(table: Any, space: Space) -> tuple[list[dict[str, Any]], Any]:
+def _rows(table: Any, space: Space, argument: str) -> tuple[list[dict[str, Any]], Any]:
     """Return the settings in a table's rows that have a value, and the values."""
     columns = _columns(table) or []
     if not space.named:
-        checks.refuse("warm_start", f"a table with columns {columns}", "points and values: the space has no names")
+        checks.refuse(argument, f"a table with columns {columns}", "points and values: the space has no names")
     names: Sequence[str] = space.names  # type: ignore[attr-defined]
     for name in names:
         if name not in columns:
-            checks.refuse("warm_start", f"a table without the column {name!r}", f"one; {nearest(name, columns)}")
+            checks.refuse(argument, f"a table without the column {name!r}", f"one; {nearest(name, columns)}")
     others = [name for name in columns if name not in names]
     value = others if len(others) == 1 else [name for name in VALUE_NAMES if name in others]
     if not value:
         allowed = f"one column besides the parameters, or one named {' or '.join(map(repr, VALUE_NAMES))}"
-        checks.refuse("warm_start", f"a table with other columns {others}", allowed)
+        checks.refuse(argument, f"a table with other columns {others}", allowed)
     kinds: Sequence[Parameter] = space.kinds  # type: ignore[attr-defined]
     y = np.asarray(table[value[0]])
     measured = [each == each for each in y.tolist()]  # an evaluation that failed has NaN
     if not any(measured):
-        checks.refuse("warm_start", "a table without a value", "one with at least one evaluation that did not fail")
+        checks.refuse(argument, "a table without a value", "one with at least one evaluation that did not fail")
     rows = zip(*(_values(table[name], kind) for name, kind in zip(names, kinds, strict=True)), strict=True)
     return [dict(zip(names, row, strict=True)) for row in itertools.compress(rows, measured)], y[measured]
 

@@ -3,12 +3,16 @@
 from pathlib import Path
 
 from scalable_bandits.studies import (
+    bbob,
     bogunovic2016,
     chowdhury2017,
+    drift,
     flynn2024,
     janz2020,
+    movielens,
     scalability,
     srinivas2010,
+    transfer,
     zhou2021,
     ziomek2025,
 )
@@ -22,12 +26,16 @@ __all__ = [
     "Replicate",
     "Study",
     "StudyIncomplete",
+    "bbob",
     "bogunovic2016",
     "chowdhury2017",
+    "drift",
     "flynn2024",
     "janz2020",
+    "movielens",
     "scalability",
     "srinivas2010",
+    "transfer",
     "zhou2021",
     "ziomek2025",
 ]

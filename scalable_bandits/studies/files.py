@@ -40,7 +40,7 @@ KEYS = (*TEXT, HORIZON, *NUMBERS, "cases", "timed", KEEP, *TABLES)
 # Keys that `Study.run` can override, or that change no number.
 NOT_DECISIVE = (HORIZON, "replicates", "seed", "on", "store", "data", "duration", "title", "source", KEEP, "expected")
 SHARED = ("environments", "policies")
-MEASURES = ("cumulative", "average")
+MEASURES = ("cumulative", "average", "best")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]*")  # also valid as the name of a folder
 LOCAL = re.compile(r"(local|threads)(:[1-9][0-9]*)?")
 
@@ -180,14 +180,16 @@ def _from_builder(specification: Mapping[str, Any]) -> dict[str, Any]:
     _check_keys("key of parameters", parameters, builder.parameters)
     for key, value in parameters.items():
         default = builder.parameters[key]
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            checks.refuse(f"parameters.{key}", value, f"a number, by default {default}")
+        word = isinstance(default, str)
+        if isinstance(value, bool) or not isinstance(value, str if word else int | float):
+            checks.refuse(f"parameters.{key}", value, f"{'a word' if word else 'a number'}, by default {default}")
     cases = _check_names("cases", specification.get("cases", list(builder.cases)))
     for case in cases:
         _check_name("cases", case, builder.cases)
     labels = _check_names("policies", specification["policies"]) if "policies" in specification else None
     build = ProblemsFromBuilder(specification["builder"], parameters)
-    return {"cases": tuple(cases), "build": build, "labels": labels, "needs_data": builder.needs_data}
+    return {"cases": tuple(cases), "build": build, "labels": labels, "needs_data": builder.needs_data,
+            "packages": builder.packages}  # fmt: skip
 
 
 def _from_tables(
@@ -220,7 +222,20 @@ def _from_tables(
         _check_keys(f"key of environments.{case}.arguments", table.get("arguments", {}), common)
     _check_values("shared.policies", shared["policies"])
     build = ProblemsFromTables(environments, dict(specification["policies"]), shared["policies"], function, classes)
-    return {"cases": tuple(environments), "build": build, "labels": list(specification["policies"])}
+    used = {*_kinds(list(environments.values()))}
+    packages = tuple(sorted({kind.SOURCE.package for kind in used if hasattr(kind, "SOURCE")}))
+    labels = list(specification["policies"])
+    return {"cases": tuple(environments), "build": build, "labels": labels, "packages": packages}
+
+
+def _kinds(value: Any) -> Iterator[Any]:
+    """Yield the environments that are named in tables."""
+    if isinstance(value, Mapping):
+        yield from [environment_kinds()[value["type"]]] if value.get("type") in environment_kinds() else []
+        yield from _kinds(list(value.values()))
+    elif isinstance(value, list):
+        for part in value:
+            yield from _kinds(part)
 
 
 def _arguments(kind: str) -> list[str]:

@@ -53,7 +53,8 @@ class Study:
     keep
         Rounds in the result and the stores, as in `simulate`.
     measure
-        Regret shown in the figure: "cumulative" or "average".
+        Regret shown in the figure: "cumulative", "average", or that of the "best" point played so far. With "best",
+        policies are also compared by it.
     unit
         Unit of y.
     duration
@@ -63,6 +64,8 @@ class Study:
         name if None.
     needs_data
         Whether the study reads measured files.
+    packages
+        Names of the packages that have the data or functions of the study; see `environments.published.SOURCES`.
     published
         Function that compares a result with published numbers.
     series
@@ -104,6 +107,7 @@ class Study:
     measure: str = "cumulative"
     unit: str = "units of y"
     needs_data: bool = False
+    packages: tuple[str, ...] = ()
     published: Callable[[xarray.Dataset], list[Comparison]] | None = None
     series: Callable[[Policy], Mapping[str, Floats]] | None = None
     rates: Callable[[str, Floats], Mapping[str, Floats]] | None = None

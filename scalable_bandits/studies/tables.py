@@ -28,6 +28,17 @@ from scalable_bandits.environments import (
     SensorPanel,
     TableEnvironment,
 )
+from scalable_bandits.environments.published import (
+    BBOB,
+    HPOB,
+    Chemistry,
+    HPOBench,
+    HPOLib,
+    LCBench,
+    NASBench201,
+    SilverNanoparticles,
+    Volcano,
+)
 from scalable_bandits.formulas.information_gain import growth_rate
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies import Policy
@@ -46,11 +57,12 @@ ENVIRONMENTS: dict[str, Callable[..., Environment]] = {
         for kind in (
             AutoregressiveProcess, Benchmark, DriftingFunction, FunctionEnvironment, GPSample, MovingSearchSpace,
             RKHSFunction, SensorPanel, TableEnvironment,
+            BBOB, HPOB, Chemistry, HPOBench, HPOLib, LCBench, NASBench201, SilverNanoparticles, Volcano,
         )
     },
 }  # fmt: skip
 WORDS = {  # words by argument of a policy; `DerivedArguments` has a method for each argument
-    "noise": ("exact",),
+    "noise": ("exact", "deviation"),
     "regularization": ("noise variance",),
     "rkhs_norm": ("exact", "interpolant"),
     "variation_budget": ("exact",),
@@ -191,13 +203,24 @@ class DerivedArguments:
     variance: float | None  # noise variance, if the table states it
     replicate: Replicate
 
-    def noise(self, _: str) -> float:
-        """Return R."""
-        return self.environment.sub_gaussian
+    def noise(self, word: str) -> float:
+        """Return R; or the standard deviation of measurements from their averages."""
+        if word == "exact":
+            return self.environment.sub_gaussian
+        if not self.deviation > 0.0:
+            checks.refuse("noise", word, "a number, or 'exact': no arm has several measurements that differ")
+        return self.deviation
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the environment's measurements from their averages, NaN if it has none."""
+        return float(getattr(self.environment, "deviation", np.nan))
 
     def regularization(self, _: str) -> float:
-        """Return the noise variance if the table states it, else R^2."""
-        return self.noise("exact") ** 2 if self.variance is None else self.variance
+        """Return the noise variance if the table states it or the measurements have one, else R^2."""
+        if self.variance is not None:
+            return self.variance
+        return (self.deviation if self.deviation > 0.0 else self.noise("exact")) ** 2
 
     def rkhs_norm(self, word: str) -> float:
         """Return the RKHS norm of the function, or of its ridge interpolant at all candidates."""

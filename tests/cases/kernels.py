@@ -49,6 +49,9 @@ KERNEL_CASES = {
     ),
     "periodic": KernelCase(sb.Periodic([0.8, 1.3], period=0.9), naive.periodic((0.8, 1.3), 0.9), 2),
     "linear": KernelCase(sb.Linear([0.7, 2.0], bias=0.3), naive.linear((0.7, 2.0), 0.3), 2),
+    "constant": KernelCase(
+        1.7 * sb.Constant() + 0.5 * sb.RBF(0.6), naive.total(naive.constant(1.7), naive.scaled(0.5, naive.rbf(0.6))), 2
+    ),
     "covariance": KernelCase(sb.Covariance(_table()), naive.covariance(_table()), 1),
     "hamming": KernelCase(sb.Hamming([0.5, 2.0, 1.0]), naive.hamming((0.5, 2.0, 1.0)), 3, (0, 1, 2)),
     "mixed": KernelCase(

@@ -69,6 +69,7 @@ class Case(NamedTuple):
     oracle: Callable = GP  # posterior from kernel, points and prior mean
     epsilon: float = 0.0  # that the kernel forgets
     priors: Callable | None = None  # from the kernel to several priors, for a policy that takes them
+    finite: bool = False  # whether the policy takes finite spaces only
 
     def make(self, problem, **arguments):
         candidates = {"candidates": problem.candidates} if isinstance(problem.space, sb.Box) else {}
@@ -142,6 +143,13 @@ CASES = {
 DRAWN = {
     "ts": Case(sb.GPTS, {"rkhs_norm": NORM}),
     "random": Case(sb.RandomSearch, {}),
+    "arms-ts": Case(sb.IndependentTS, {"prior_std": 1.5}, finite=True),
+}
+
+# Policies that learn each arm by itself, and do not draw.
+ARMS = {
+    "ucb1": Case(sb.UCB1, {}, finite=True),
+    "rejects": Case(sb.SuccessiveRejects, {"horizon": 250}, finite=True),
 }
 
 PHASED = {"supkernel": Case(sb.SupKernelUCB, {"rkhs_norm": NORM, "horizon": 200})}
@@ -213,19 +221,20 @@ REPEATING = {
 
 EVERY_POLICY = {
     **{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN, **PHASED, **FORGETTING,
-    **UNSURE, **REPEATING,
+    **UNSURE, **REPEATING, **ARMS,
 }  # fmt: skip
 
 every_policy = pytest.mark.parametrize("name", EVERY_POLICY)
 
 
 def on(spaces, cases):
-    """Parametrise by policy and space, without Theorem 2 where a space has no sides."""
+    """Parametrise by policy and space, without Theorem 2 where a space has no sides, or boxes of a finite policy."""
     fitting = [
         (name, space)
         for name in cases
         for space in spaces
         if cases[name].arguments.get("theorem") != 2 or PROBLEMS[space].side is not None
         if cases[name].arguments.get("theorem") != 1 or PROBLEMS[space].candidates is not None
+        if not (cases[name].finite and isinstance(PROBLEMS[space].space, sb.Box))
     ]
     return pytest.mark.parametrize(("name", "space"), fitting)

@@ -56,7 +56,9 @@ def test_widths_by_gain(gain, delta, norm, noise, regularization, horizon):
 
 @given(rounds, sizes, deltas, st.integers(1, 100), positive)
 def test_several_priors(t, size, delta, priors, noise):
-    assert compiled(rules.UNKNOWN_PRIOR, (size, delta), t) == confidence.unknown_prior_finite(t, size, delta)
+    width = confidence.unknown_prior_finite(t, size, delta)
+    assert compiled(rules.UNKNOWN_PRIOR, (size, delta, 1.0), t) == width
+    assert compiled(rules.UNKNOWN_PRIOR, (size, delta, noise), t) == width / math.sqrt(noise)
     expected = confidence.error_allowance(t, priors, delta, noise)
     assert rules.error_allowance(float(t), float(priors), delta, noise) == expected
 

@@ -108,6 +108,11 @@ def linear(lengthscale=1.0, bias=0.0):
     return k
 
 
+def constant(variance):
+    """The same everywhere."""
+    return lambda x, z: variance
+
+
 def covariance(table):
     """table[i, j] at arm numbers i and j."""
     return lambda x, z: float(table[int(x[0]), int(z[0])])

@@ -69,14 +69,15 @@ def sets():
 class Duel:
     """A policy and the oracle, told the same."""
 
-    def __init__(self, kind, name, batch=None, uninvited=False, available=True, engine="auto", seed=5):
+    def __init__(self, kind, name, batch=None, uninvited=False, available=True, engine="auto", seed=5, scale=1.0):
         self.space, priors, self.gps = sets()[name]
         options = {"on_exhaustion": "warn"} if kind is sb.PEGPUCB else {}
         self.policy = kind(
             self.space, priors, noise=NOISE, regularization=REGULARIZATION, delta=DELTA, seed=seed, engine=engine,
-            **options,
+            scale=scale, **options,
         )  # fmt: skip
         self.kind, self.batch, self.uninvited, self.limited = kind, batch, uninvited, available
+        self.scale = scale
         self.rng = np.random.default_rng(17)
         truth = self.gps[1]
         self.f = truth.mean(1) + self.rng.multivariate_normal(np.zeros(SIZE), truth.gram)
@@ -86,9 +87,12 @@ class Duel:
         self.credits = np.zeros(len(priors))
         self.rejected = {}
 
+    def width(self, t):
+        return naive.width(t, SIZE, DELTA) / self.scale**0.5
+
     def upper(self, p, t, pending):
         mean, variance = self.gps[p].posterior(self.told, len(self.told) + 1, pending, REGULARIZATION)
-        return mean + naive.width(t, SIZE, DELTA) * np.sqrt(variance)
+        return mean + self.width(t) * np.sqrt(variance)
 
     def eligible(self, pending):
         """Index functions (n,) of which the choice must maximise one."""
@@ -117,9 +121,7 @@ class Duel:
         allowed = np.arange(SIZE)
         if self.limited:
             allowed = self.rng.permutation(SIZE)[: self.rng.integers(1, SIZE + 1)]
-        assert self.policy.width == pytest.approx(
-            naive.width(len(self.told) + len(self.pending) + 1, SIZE, DELTA), rel=1e-12
-        )
+        assert self.policy.width == pytest.approx(self.width(len(self.told) + len(self.pending) + 1), rel=1e-12)
         asked = self.policy.ask(self.batch, available=allowed)
         for x in [asked] if self.batch is None else asked:
             chosen = self.number(x)
@@ -143,7 +145,7 @@ class Duel:
             return
         (p,) = np.flatnonzero(gained)
         assert gained[p] == 1.0
-        uppers = {q: before[q][0][x] + naive.width(t, SIZE, DELTA) * np.sqrt(before[q][1][x]) for q in had}
+        uppers = {q: before[q][0][x] + self.width(t) * np.sqrt(before[q][1][x]) for q in had}
         if self.kind is sb.PEGPUCB:
             assert uppers[p] >= max(uppers.values()) - 1e-8
         elif self.kind is sb.MLEGPUCB:
@@ -214,6 +216,16 @@ class Duel:
         best = self.policy.best()
         assert mean[self.number(best.x)] >= mean[queried].max() - 1e-8
         assert best.mean == pytest.approx(mean[self.number(best.x)], abs=1e-8)
+
+
+@every_kind
+def test_a_narrower_width(kind):
+    """Its square divided by `scale`, in the index, the rejections and the report."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of exhaustion
+        duel = Duel(kind, "still", scale=20.0)
+        duel.play(40)
+        duel.check_report()
 
 
 @every_kind

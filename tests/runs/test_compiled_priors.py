@@ -30,6 +30,15 @@ def make(kind: type, space: str = "grid", **given: Any) -> UnknownPriorPolicy:
 
 
 @every_kind
+def test_a_narrower_width(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, alone = make(kind, scale=5.0), make(kind, scale=5.0)
+    counted, environment = Counted(monkeypatch, policy), environment_of(PROBLEMS["grid"])
+    run = sb.simulate(policy, environment, 60)
+    assert sum(counted.blocks) == 60
+    assert_same(run, one_by_one(alone, environment, 60))
+
+
+@every_kind
 @pytest.mark.parametrize("space", ["grid", "arms"])
 def test_loops(kind: type, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More points than a window has, rejections on the way; what follows is the same, too."""

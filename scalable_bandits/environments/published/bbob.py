@@ -1,0 +1,178 @@
+"""Functions of the bbob suite, optionally with the noise models of the bbob-noisy suite.
+
+The functions are computed by the package coco-experiment. Its noise comes from a generator that cannot be set to a
+round. The noise models (Hansen, Finck, Ros & Auger 2009) are therefore computed here, as functions of seed and round.
+
+    f is the function minus its minimum, U uniform on [0, 1], N and N' standard normal; all independent
+    gauss:    f exp(beta N)
+    uniform:  f U^beta max(1, (10^9 / (f + 10^-99))^(alpha U'))
+    cauchy:   f + alpha max(0, 1000 + 1{U < p} N / (|N'| + 10^-199))
+    observed is the result + 1.01 10^-8, or f itself where f < 10^-8
+
+Differs from the source in: no penalty outside the box, since no policy leaves it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.environments.base import Environment
+from scalable_bandits.environments.noise import GaussianNoise, Noise
+from scalable_bandits.environments.published.sources import COCO, Source, check_name
+from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Real, SearchSpace
+
+FUNCTIONS = 24
+SIDE = 5.0  # each coordinate is from -5 to 5
+DIMENSIONS = (2, 3, 5, 10, 20, 40)
+
+
+class NoiseModel(NamedTuple):
+    """Noise model of the bbob-noisy suite."""
+
+    kind: str  # gauss, uniform or cauchy
+    alpha: float  # for uniform times 0.49 + 1 / d
+    beta: float  # for cauchy p
+
+
+MODELS = {
+    "gauss": NoiseModel("gauss", 0.0, 0.01),
+    "severe gauss": NoiseModel("gauss", 0.0, 1.0),
+    "uniform": NoiseModel("uniform", 0.01, 0.01),
+    "severe uniform": NoiseModel("uniform", 1.0, 1.0),
+    "cauchy": NoiseModel("cauchy", 0.01, 0.05),
+    "severe cauchy": NoiseModel("cauchy", 1.0, 0.2),
+}
+TARGET = 1e-8  # no noise where f is nearer to the minimum
+SHIFT = 1.01 * TARGET
+
+
+class BBOB(Environment):
+    """Function of the bbob suite, negated: f is minus the published function, on [-5, 5]^d.
+
+    Source: Hansen et al. 2021. The space is a `SearchSpace` with parameters x0, x1, ....
+
+    Parameters
+    ----------
+    function
+        Number of the function, 1 to 24.
+    dimension
+        Number of coordinates: 2, 3, 5, 10, 20 or 40.
+    instance
+        Number of the instance, from 1. An instance is a shift and a rotation of the function.
+    model
+        Noise model of the bbob-noisy suite: "gauss", "uniform" or "cauchy" of moderate strength, or "severe gauss",
+        "severe uniform" or "severe cauchy". Without one, observations are f plus `noise`. With one, the average of
+        observations is not f, and no sub-Gaussian constant exists.
+    share
+        Standard deviation of Gaussian noise, as a share of the interquartile range of f over the box; not together
+        with `noise`.
+    noise, seed
+        Noise that is added, none if not given; seed of all noise.
+
+    Raises
+    ------
+    ValueError
+        If the function, dimension, instance or model is unknown, or both `share` and `noise` are given.
+    DataMissing
+        If the package that has the functions is not installed.
+    """
+
+    SOURCE: ClassVar[Source] = COCO
+
+    def __init__(
+        self, function: int, dimension: int, instance: int = 1, *, model: str | None = None, share: float = 0.0,
+        noise: Noise | None = None, seed: int = 0,
+    ):  # fmt: skip
+        self.function = checks.integer("function", function, 1, FUNCTIONS)
+        self.instance = checks.integer("instance", instance, 1)
+        self.dimension = checks.integer("dimension", dimension, 2)
+        if dimension not in DIMENSIONS:
+            checks.refuse("dimension", dimension, f"one of {', '.join(map(str, DIMENSIONS))}")
+        self.model = None if model is None else check_name("model", model, MODELS)
+        share = float(checks.finite("share", share, ndim=0))
+        if share < 0.0 or (share and noise is not None):
+            checks.refuse("share", share, "a number >= 0, and 0 if a noise is given")
+        self._problem = None
+        space = SearchSpace({f"x{i}": Real(-SIDE, SIDE) for i in range(self.dimension)})
+        super().__init__(space, GaussianNoise(0.0) if noise is None else noise, seed)
+        self.same_noise_everywhere = model is None
+        self._best = -float(self._published.best_value())
+        self._share, self._share_noise = share, GaussianNoise(0.0)
+        if share:
+            self._share_noise = GaussianNoise(share * interquartile_range(self))
+            self.set_noise(self._share_noise)
+
+    @property
+    def share(self) -> float:
+        """Standard deviation of the noise as a share of the interquartile range of f; 0 for a noise that was given."""
+        return self._share if self.noise == self._share_noise else 0.0
+
+    @property
+    def _published(self) -> Any:
+        """Function of the package; made again in another process, since it cannot be pickled."""
+        if self._problem is None:
+            COCO.require()
+            import cocoex  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+            self._problem = cocoex.BareProblem("bbob", self.function, self.dimension, self.instance)
+        return self._problem
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_problem": None}
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "function": self.function, "dimension": self.dimension, "instance": self.instance, "model": self.model,
+            "share": self.share, "noise": None if self.share else self.noise, "seed": self.seed,
+        }  # fmt: skip
+
+    def evaluate(self, points: Floats) -> Floats:
+        return -np.array([float(self._published(np.array(point))) for point in points])
+
+    def optimum(self, t: int = 1, available: ArrayLike | None = None) -> float:
+        if available is not None:
+            checks.refuse("available", available, "None on a space that is not finite")
+        return self._best
+
+    def measured(self, point: Floats, value: float, t: int) -> float:
+        if self.model is None:
+            return super().measured(point, value, t)
+        above = max(self._best - value, 0.0)
+        rng = generator(self.seed, "bbob noise", t)
+        return self._best - observed_above(MODELS[self.model], above, self.dimension, rng) + self.noise_at(t)
+
+    @property
+    def sub_gaussian(self) -> float:
+        return super().sub_gaussian if self.model is None else float("inf")
+
+
+def observed_above(model: NoiseModel, above: float, dimension: int, rng: np.random.Generator) -> float:
+    """Return what is observed, by a noise model, of a function value above the minimum; see the head of the file."""
+    alpha, beta = model.alpha, model.beta
+    if above < TARGET:
+        return above
+    if model.kind == "gauss":
+        noisy = above * np.exp(beta * rng.standard_normal())
+    elif model.kind == "uniform":
+        first, second = rng.random(2)
+        power = alpha * (0.49 + 1.0 / dimension) * second
+        noisy = first**beta * above * max(1.0, (1e9 / (above + 1e-99)) ** power)
+    else:
+        outlier, (first, second) = rng.random(), rng.standard_normal(2)
+        noisy = above + alpha * max(0.0, 1000.0 + (outlier < beta) * first / (abs(second) + 1e-199))
+    return float(noisy + SHIFT)
+
+
+def interquartile_range(environment: Environment, count: int = 1024) -> float:
+    """Return the interquartile range of f over its space, at Sobol points, in units of y."""
+    from scipy.stats import qmc
+
+    uniform = qmc.Sobol(environment.space.dimension, scramble=False).random(count)
+    low, high = np.quantile(environment.evaluate(environment.space.spread(uniform)), [0.25, 0.75])
+    return float(high - low)

@@ -1,0 +1,141 @@
+"""Pools of hyperparameters of the benchmark HPO-B. Source: Pineda-Arango, Jomaa, Wistuba & Grabocka 2021.
+
+Read from a file of the package bocode. Its authors took logarithms of columns that HPO-B has on a linear scale, and
+scaled all columns to [0, 1], as FixedHPO-B does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.environments.noise import GaussianNoise, Noise
+from scalable_bandits.environments.published.sources import BOCODE, Source, by_arguments, cached, check_name
+from scalable_bandits.environments.tables import TableEnvironment
+from scalable_bandits.spaces import Points
+
+_RPART = "minsplit minsplit.na minbucket cp maxdepth maxdepth.na"
+_SVM = "cost gamma gamma.na degree degree.na kernel.ohe._INVALID kernel.ohe._linear kernel.ohe._polynomial"
+_GLMNET = "alpha lambda"
+_REPLACE = "replace.ohe._FALSE replace.ohe._INVALID"
+_RESPECT = "respect.unordered.factors.ohe._INVALID respect.unordered.factors.ohe._TRUE"
+_RANGER = f"num.trees num.trees.na mtry sample.fraction min.node.size min.node.size.na {_REPLACE} {_RESPECT}"
+_RANGER_2 = f"num.trees num.trees.na mtry min.node.size sample.fraction {_RESPECT} {_REPLACE}"
+_DEPTH = "max_depth max_depth.na min_child_weight min_child_weight.na"
+_COLUMNS = "colsample_bytree colsample_bytree.na colsample_bylevel colsample_bylevel.na"
+_BOOSTER = "booster.ohe._INVALID booster.ohe._gblinear"
+_XGBOOST = f"eta {_DEPTH} subsample {_COLUMNS} lambda alpha nrounds nrounds.na {_BOOSTER}"
+_XGBOOST_2 = f"eta subsample lambda alpha nthread nthread.na nrounds nrounds.na {_DEPTH} {_COLUMNS} {_BOOSTER}"
+NAMES = {  # columns by space
+    "4796": "minsplit minbucket cp", "5527": _SVM, "5636": _RPART, "5859": _RPART,
+    "5889": f"num.trees num.trees.na mtry sample.fraction {_REPLACE}", "5891": _SVM, "5906": _XGBOOST, "5965": _RANGER,
+    "5970": _GLMNET, "5971": _XGBOOST, "6766": _GLMNET, "6767": _XGBOOST_2, "6794": _RANGER, "7607": _RANGER_2,
+    "7609": _RANGER_2,
+}  # fmt: skip
+
+
+class HPOB(TableEnvironment):
+    """Accuracy, in [0, 1], of a learner at the hyperparameters that were tried on an OpenML data set.
+
+    The arms are points of the unit cube: each hyperparameter is scaled to [0, 1]. A column whose name ends in ".na" is
+    1 where that hyperparameter was not set, and one with ".ohe." is 1 where its value was chosen. Equal rows (at most
+    16 pairs, in pools of space 5527) are repeats of one arm, and a pull returns one of them. The file has all numbers
+    in 32 bits.
+
+    Parameters
+    ----------
+    space
+        Identifier of the search space, a key of `TASKS`, such as "5970".
+    dataset
+        Identifier of the OpenML task, one of `TASKS[space]`, such as "37".
+    noise, seed
+        Noise that is added, none if not given; seed of the choice of repeats and of the noise.
+
+    Attributes
+    ----------
+    TASKS : dict of str to tuple of str
+        Identifiers of the data sets by search space; 92 pools of 100 to 102,306 rows.
+    names : tuple of str
+        Names of the columns.
+
+    Raises
+    ------
+    ValueError
+        If the space is unknown, or has no such data set.
+    DataMissing
+        If the package bocode is not installed.
+    """
+
+    SOURCE: ClassVar[Source] = BOCODE
+    TASKS: ClassVar[dict[str, tuple[str, ...]]] = {space: tuple(ids.split()) for space, ids in {
+        "4796": "23 3549 3918 9903 9906 9946",
+        "5527": "31 9914 10101 145804 146064 146065",
+        "5636": "31 9914 10101 145804 146064 146065",
+        "5859": "31 37 3902 9977 9983 125923",
+        "5889": "31 49 3493 3918 3950 9971",
+        "5891": "3492 3891 3899 6566 9889 9980",
+        "5906": "3889 3896 3918 9970 9971 9977",
+        "5965": "49 3903 9889 9914 9946 10101 145836",
+        "5970": "37 49 3492 9952 14951 34536",
+        "5971": "43 3954 6566 9970 10093 34536",
+        "6766": "31 3903 10101 145804 145953 146064",
+        "6767": "31 9914 9967 145804 146064 146065",
+        "6794": "3 31 9914 10101 145804 146065",
+        "7607": "3896 3903 3913 9946 9967 145976",
+        "7609": "3903 9967 34537 125923 145853 145854 145878",
+    }.items()}  # fmt: skip
+
+    def __init__(self, space: str, dataset: str, *, noise: Noise | None = None, seed: int = 0):
+        self.task = check_name("space", space, self.TASKS), check_name("dataset", dataset, self.TASKS[space])
+        self.names = tuple(NAMES[space].split())
+        path = BOCODE.file("opt_problems", "hpo", "data", "hpob_data.npz")
+        points, measured = _pool(path, f"{space}_{dataset}")
+        super().__init__(points, measured, GaussianNoise(0.0) if noise is None else noise, seed)
+
+    def parameters(self) -> dict[str, Any]:
+        space, dataset = self.task
+        return {"space": space, "dataset": dataset, "noise": self.noise, "seed": self.seed}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return by_arguments(self)
+
+
+@cached
+def _pool(path: Path, key: str) -> tuple[Points, Floats]:
+    """Read the distinct rows of a pool, and their accuracies (n, r), or (n,) if no row is repeated."""
+    with np.load(path, allow_pickle=False) as file:
+        table = np.asarray(file[key], dtype=np.float64)
+    rows, measured = distinct(table[:, :-1], table[:, -1])
+    return Points(rows), checks.frozen(measured[:, 0] if measured.shape[1] == 1 else measured)
+
+
+def distinct(rows: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Gather the values of equal rows.
+
+    Parameters
+    ----------
+    rows
+        Rows (k, d).
+    values
+        Values (k,) of the rows.
+
+    Returns
+    -------
+    rows : ndarray
+        Distinct rows (n, d), in the order in which they come first.
+    measured : ndarray
+        Values (n, r) of the distinct rows, NaN where one has fewer than r.
+    """
+    _, first, sorted_place = np.unique(rows + 0.0, axis=0, return_index=True, return_inverse=True)  # -0.0 becomes 0.0
+    order = np.argsort(first)
+    place = np.argsort(order)[sorted_place.ravel()]  # number of each row among the distinct ones
+    by_place = np.argsort(place, kind="stable")
+    counts = np.bincount(place)
+    repeat = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    measured = np.full((len(counts), int(counts.max())), np.nan)
+    measured[place[by_place], repeat] = values[by_place]
+    return rows[first[order]], measured

@@ -1,0 +1,26 @@
+"""Functions of the bbob suite with one published instance for each replicate: 5, 6, 7, ....
+
+Source: Hansen et al. 2021, and for the noise Hansen, Finck, Ros & Auger 2009. Differs from the suite in: spaces are the
+box in which the optimum is, and numbers of evaluations are small. The noisy study has noise of the suite's models in
+their severe form, on functions of the noiseless suite that the noisy one has, too.
+"""
+
+from __future__ import annotations
+
+from scalable_bandits.environments.published import BBOB
+from scalable_bandits.policies import GPEI, GPUCB, RandomSearch
+from scalable_bandits.studies.builders import BUILDERS, Builder
+from scalable_bandits.studies.runs import Problem, Replicate
+
+FIRST = 5  # instance of the first replicate
+
+
+def function(replicate: Replicate, *, function: int = 1, dimension: int = 2, model: str = "") -> Problem:
+    """Make an instance of a function, without noise or with noise of a model by name."""
+    environment = BBOB(function, dimension, FIRST + replicate.number, model=model or None, seed=replicate.seed)
+    space, seed = environment.space, replicate.seed
+    policies = {"GP-EI": GPEI(space, seed=seed), "GP-UCB": GPUCB(space, seed=seed)}
+    return Problem(environment, {**policies, "random": RandomSearch(space, seed=seed)})
+
+
+BUILDERS["bbob"] = Builder(function, ("bbob",), needs_data=False, packages=(BBOB.SOURCE.package,))
