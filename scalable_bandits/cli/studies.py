@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 STUDY = "Name of a study (see `list`), or a study file (.toml)."
 FUNCTION = "Function of a study file's environments of type FunctionEnvironment, as module:name."
+EXTRA = "[data]: packages with published data, pip install 'scalable_bandits[data]'"
 WIDE = 120  # columns of a terminal from which on `list` shows titles
-QUICK = 2, 50  # replicates and rounds with --quick
+QUICK = 2, 50  # replicates (of a timed study one) and rounds with --quick
 NOT_WITH_ALL = "--case, --policy, --axis, --store, --environment and --class"
 QUICK_VALUES = 2  # of each axis with --quick
 LONG = 3600.0  # seconds from which on a study says how long it will take
@@ -63,16 +64,14 @@ def list_studies(json: JSON = False) -> None:
     for name, study in known:
         figure, size = study.source.rpartition(", ")[2], f"{study.replicates} x {study.horizons[-1]:,}"
         table.add_row(name, figure, size, study.duration, _needs(study), *[study.title] * wide)
-    table.caption = (
-        "size: replicates x rounds, of the longest horizon. Packages: pip install 'scalable_bandits\\[data]'"
-    )
+    table.caption = "size: replicates x rounds, of the longest horizon\n" + EXTRA
     table.caption_justify = "left"
     console.print(table)
 
 
 def _needs(study: Study) -> str:
     """Return what a study needs beside this package: files, or packages that have data."""
-    return "--data" if study.needs_data else "packages" if study.packages else ""
+    return "--data" if study.needs_data else "[data]" if study.packages else ""
 
 
 def show(study: Annotated[str, typer.Argument(metavar="STUDY", help=STUDY)]) -> None:
@@ -91,7 +90,9 @@ def run(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", metavar="", help="Run a small version: 2 replicates, at most 50 rounds, 2 values an axis."
+            "--quick",
+            metavar="",
+            help="Run a small version: 2 replicates (1 if timed), at most 50 rounds, 2 values an axis.",
         ),
     ] = False,
     replicates: Annotated[
@@ -191,7 +192,10 @@ def load(name: str | None, function: str | None, classes: Sequence[str]) -> Stud
 
 def _small(study: Study, options: dict[str, Any], quick: bool) -> dict[str, Any]:
     """Return the options with the sizes of --quick, where it is set and no size was given."""
-    sizes: dict[str, Any] = {"replicates": min(QUICK[0], study.replicates), "horizon": min(QUICK[1], study.horizons[0])}
+    sizes: dict[str, Any] = {
+        "replicates": min(1 if study.timed else QUICK[0], study.replicates),
+        "horizon": min(QUICK[1], study.horizons[0]),
+    }
     axes = {name: list(values[:QUICK_VALUES]) for name, values in study.axes.items()}
     sizes |= {"axes": axes} if axes else {}
     return {**options, **{key: size for key, size in sizes.items() if quick and options[key] is None}}
@@ -227,6 +231,10 @@ def _run_all(studies: list[Study], folder: Path, options: dict[str, Any], quick:
 
     records, skipped, failed = [], [], []
     for study in studies:
+        if quick and study.starts_clusters:
+            skipped.append(study.name)
+            say("skipped", f"{study.name}: each of its runs starts a cluster; run it by its name", "yellow")
+            continue
         try:
             small = _small(study, options, quick)
             records.append(run_study(study, folder / study.name, None, small, json=json, skips=True))

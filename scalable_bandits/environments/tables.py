@@ -14,7 +14,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.environments.base import Environment
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.randomness import RoundStream
-from scalable_bandits.spaces import FiniteSpace, SearchSpace, Settings
+from scalable_bandits.spaces import FiniteSpace, SearchSpace, every_setting
 
 if TYPE_CHECKING:
     import pandas
@@ -56,7 +56,7 @@ class TableEnvironment(Environment):
         checks.kind(
             "space", space, (FiniteSpace, SearchSpace), "a finite space, or a search space: a box has no candidates"
         )
-        self._arms: FiniteSpace = Settings(space) if isinstance(space, SearchSpace) else space
+        self._arms: FiniteSpace = every_setting(space) if isinstance(space, SearchSpace) else space
         given, table = _averages(values, self._arms.size)
         super().__init__(space, GaussianNoise(0.0) if noise is None and given is not None else noise, seed)
         self._table: Floats = table

@@ -134,8 +134,8 @@ def plan(
         with blas_threads():
             return study.build(study.replicate(case, 0, rounds, study.seed, folder, values))
 
-    layout = lay_out(problem_at, study.cases, study.labels, known, given, cases)
-    layout = layout.chosen(Choice(cases, policies, axes or {}))
+    choice = Choice(cases, policies, axes or {})
+    layout = lay_out(problem_at, study.cases, study.labels, known, given, choice).chosen(choice)
     rows, repeats = _pilots(layout, problem_at, count, seconds)
     alone = max(counts) == 1 and not any(row.found.exchanges for row in rows)
     machine = Machine() if alone else _measured(where, repeats)

@@ -68,6 +68,12 @@ class Regression:
         self._factor, self.jitter = positive_factor(matrix, noise_variance)
         self._alpha = cho_solve((self._factor, True), residuals)
 
+    def mean(self, x: Floats) -> Floats:
+        """Return posterior mean minus prior mean at points x (k, d), shape (k,)."""
+        if not len(self._points):
+            return np.zeros(len(x))
+        return np.asarray(self._kernel.block(self._points, x).T @ self._alpha)
+
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean minus prior mean, and variance, at points x (k, d): two (k,) arrays."""
         variance = self._kernel.diagonal(x)

@@ -27,6 +27,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Constant, Kernel, Scaled, Sum
+from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, climb
 from scalable_bandits.posteriors.learned.prior import (
     NOISE,
@@ -41,7 +42,7 @@ from scalable_bandits.randomness import generator
 from scalable_bandits.runs.warm_start import earlier_observations
 from scalable_bandits.spaces import Space
 
-FITTED = 200  # largest number of points of a table from which kernels are learned
+FITTED = 100  # largest number of points of a table from which kernels are learned
 KNOWN = 1000  # largest number of points of a table that its mean function knows
 BLOCK = 4096  # points at which a mean is computed at a time
 PRECISION = 1e-6  # relative gain of the log density below which a climb ends
@@ -100,7 +101,7 @@ class TaskMean:
         found = np.empty(len(points))
         for start in range(0, len(points), BLOCK):
             block = points[start : start + BLOCK]
-            each = [mean + posterior.predict(block)[0] for mean, posterior in self.posteriors]
+            each = [mean + posterior.mean(block) for mean, posterior in self.posteriors]
             found[start : start + BLOCK] = np.mean(each, axis=0)
         return found
 
@@ -126,11 +127,11 @@ def priors_from_tables(
         Tables by name, or a list of them: earlier results of `minimize` or `maximize`, tables with a column for each
         parameter and one of values (structured arrays or DataFrames), or pairs of points (n, d) and values (n,).
     space
-        Space of the new task, to which all points of the tables belong.
+        Space of the new task. Points of the tables have its coordinates; they need not be among its candidates.
     variances
         Variances of the new task over those of the earlier ones, each tried: every prior has a copy for each.
     seed
-        Seed of the choice of points, where a table has more than 1000 (its mean function) or 200 (the kernels).
+        Seed of the choice of points, where a table has more than 1000 (its mean function) or 100 (the kernels).
 
     Returns
     -------
@@ -163,6 +164,12 @@ def priors_from_tables(
     factors = checks.finite("variances", variances, ndim=1)
     if not factors.size or (factors <= 0.0).any() or len(set(factors.tolist())) < len(factors):
         checks.refuse("variances", variances, "different positive numbers, at least one")
+    with blas_threads():  # small matrices, in two libraries in turn, whose threads would wait for each other
+        return _learned(named, space, factors, seed)
+
+
+def _learned(named: Mapping[str, Any], space: Space, factors: Floats, seed: int) -> EarlierTasks:
+    """Learn the priors from the tables, at each of some variances (k,)."""
     tasks = [_task(f"tables[{name!r}]", table, space) for name, table in named.items()]
     few = [task.some(FITTED, seed, i) for i, task in enumerate(tasks)]
     own = [_learn(standard_kernel(space), [(task, task.y)], space, None) for task in few]
@@ -203,7 +210,7 @@ def _named(tables: Any) -> dict[str, Any]:
 
 def _task(argument: str, table: Any, space: Space) -> _Task:
     """Return a table's distinct points, in the coordinates of a model, and the averages of y there."""
-    given = earlier_observations(table, space, argument)
+    given = earlier_observations(table, space, argument, anywhere=True)
     points, where = np.unique(space.encode(given.points), axis=0, return_inverse=True)
     counts = np.bincount(where.ravel()).astype(np.float64)
     return _Task(points, np.bincount(where.ravel(), given.y) / counts, counts)
@@ -267,7 +274,7 @@ def _posterior(task: _Task, fit: _Fit) -> tuple[float, Regression]:
 
 def _from_differences(tasks: Sequence[_Task], means: Sequence[tuple[float, Regression]], space: Space) -> list[_Fit]:
     """Learn from the differences between tasks how far a new one may be from each of them, and from their average."""
-    predicted = [[mean + posterior.predict(task.points)[0] for mean, posterior in means] for task in tasks]
+    predicted = [[mean + posterior.mean(task.points) for mean, posterior in means] for task in tasks]
     found = []
     for p in range(len(tasks)):  # (2)
         others = [(tasks[q], tasks[q].y - predicted[q][p]) for q in range(len(tasks)) if q != p]

@@ -32,7 +32,7 @@ class Earlier(NamedTuple):
     points: Floats  # (k, d) of x
 
 
-def earlier_observations(given: Any, space: Space, argument: str = "warm_start") -> Earlier:
+def earlier_observations(given: Any, space: Space, argument: str = "warm_start", anywhere: bool = False) -> Earlier:
     """Convert observations of another run to points and values.
 
     Parameters
@@ -43,6 +43,8 @@ def earlier_observations(given: Any, space: Space, argument: str = "warm_start")
         Space of the policy.
     argument
         Name of the argument in messages.
+    anywhere
+        Whether points with the coordinates of the space need not be in it.
 
     Raises
     ------
@@ -59,7 +61,8 @@ def earlier_observations(given: Any, space: Space, argument: str = "warm_start")
     else:
         checks.refuse(argument, given, ALLOWED)
     try:
-        points = space.check(space.parse(list(x) if space.named and not isinstance(x, Mapping) else x)[0])
+        points, _ = space.parse(list(x) if space.named and not isinstance(x, Mapping) else x)
+        points = points if anywhere else space.check(points)
         values = np.atleast_1d(checks.finite("y", y))
     except ValueError as error:
         raise ValueError(f"{argument}: {error}") from None

@@ -11,7 +11,7 @@ from scalable_bandits.spaces.numbers import Integer, Real
 from scalable_bandits.spaces.parameters import Parameter
 from scalable_bandits.spaces.points import Points
 from scalable_bandits.spaces.search_space import SearchSpace
-from scalable_bandits.spaces.settings import Settings
+from scalable_bandits.spaces.settings import Settings, every_setting
 
 __all__ = [
     "Arms",
@@ -33,5 +33,6 @@ __all__ = [
     "Settings",
     "Space",
     "availability",
+    "every_setting",
     "make_domain",
 ]

@@ -27,6 +27,12 @@ def _search_space(given: Any) -> SearchSpace:
     return made
 
 
+@functools.lru_cache(maxsize=4)
+def every_setting(space: SearchSpace) -> Settings:
+    """Return the finite space of all settings of a search space; the same object, as long as it is in use."""
+    return Settings(space)
+
+
 @attrs.frozen(eq=False, slots=False, repr=False)
 class Settings(FiniteSpace):
     """Finite space of listed settings of named, typed parameters; x is a dict of their values.

@@ -8,7 +8,7 @@ their severe form, on functions of the noiseless suite that the noisy one has, t
 from __future__ import annotations
 
 from scalable_bandits.environments.published import BBOB
-from scalable_bandits.policies import GPEI, GPUCB, RandomSearch
+from scalable_bandits.policies import GPEI, RandomSearch
 from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 
@@ -19,8 +19,7 @@ def function(replicate: Replicate, *, function: int = 1, dimension: int = 2, mod
     """Make an instance of a function, without noise or with noise of a model by name."""
     environment = BBOB(function, dimension, FIRST + replicate.number, model=model or None, seed=replicate.seed)
     space, seed = environment.space, replicate.seed
-    policies = {"GP-EI": GPEI(space, seed=seed), "GP-UCB": GPUCB(space, seed=seed)}
-    return Problem(environment, {**policies, "random": RandomSearch(space, seed=seed)})
+    return Problem(environment, {"GP-EI": GPEI(space, seed=seed), "random": RandomSearch(space, seed=seed)})
 
 
 BUILDERS["bbob"] = Builder(function, ("bbob",), needs_data=False, packages=(BBOB.SOURCE.package,))

@@ -28,6 +28,7 @@ class Builder(NamedTuple):
     build: Callable[..., Problem]  # takes a replicate, and parameters by keyword
     cases: tuple[str, ...]
     needs_data: bool  # whether it reads measured files
+    starts_clusters: bool = False  # whether each run starts a cluster of its own
     packages: tuple[str, ...] = ()  # names on the package index of those that have its data
 
     @property

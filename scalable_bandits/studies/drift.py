@@ -5,14 +5,18 @@ the next three played, night and day (Li et al. 2018); temperatures of 50 motes 
 hour, three days to learn the prior, two played. A round is a row. Readings are standardised by one mean and one
 deviation of the days before. What is sought is the slowest detector, and the warmest mote.
 
-The prior of all policies is the mean and covariance of the days before; the rate at which it is forgotten is the
-likeliest one there (`prior_from_panel`), and memories are one over this rate.
+The prior of most policies is the mean and covariance of the days before; the rate at which it is forgotten is the
+likeliest one there (`prior_from_panel`), and memories are one over this rate. Those of PE-GP-UCB forget too: one has
+this mean, the mean of the other goes with the time of day.
 """
 
 from __future__ import annotations
 
 import math
 from typing import Any
+
+import attrs
+import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import GaussianNoise, SensorPanel, load_temperature
@@ -21,6 +25,7 @@ from scalable_bandits.kernels import Covariance
 from scalable_bandits.policies import (
     GPEI,
     GPUCB,
+    PEGPUCB,
     RGPUCB,
     SWGPUCB,
     TVGPUCB,
@@ -29,11 +34,22 @@ from scalable_bandits.policies import (
     Policy,
     RandomSearch,
 )
-from scalable_bandits.priors import prior_from_panel
+from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.spaces import FiniteSpace
+from scalable_bandits.specification import Specification
 from scalable_bandits.studies.baselines import GivenScores
 from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
+
+
+@attrs.frozen(eq=False)
+class TimeOfDay(Specification):
+    """Prior mean that goes with the time of day: a row of a profile (times, n) for each round, in turn."""
+
+    profile: Floats
+
+    def __call__(self, points: Floats, t: int) -> Floats:
+        return np.asarray(self.profile[(t - 1) % len(self.profile)][points[:, 0].astype(np.int64)])
 
 
 def policies(space: FiniteSpace, train: Floats, day: int, **options: Any) -> dict[str, Policy]:
@@ -55,8 +71,12 @@ def policies(space: FiniteSpace, train: Floats, day: int, **options: Any) -> dic
     memory = max(2, round(1.0 / forgetting.epsilon))
     given = {"prior_mean": train.mean(axis=0), **options}
     profile = train.reshape(-1, day, train.shape[1]).mean(axis=0)
+    about = train - np.tile(profile, (len(train) // day, 1))
+    timed = prior_from_panel(about, "time of day", zero_mean=True, noise_variance=options["regularization"])
+    priors = [Prior("average", forgetting, given["prior_mean"]), attrs.evolve(timed, mean=TimeOfDay(profile))]
     seed = options["seed"]
     return {
+        "PE-GP-UCB": PEGPUCB(space, priors, on_exhaustion="warn", scale=20.0, **options),
         "TV-GP-UCB": TVGPUCB(space, forgetting, theorem=1, scale=5.0, **given),
         "SW-GP-UCB": SWGPUCB(space, static, memory=memory, **given),
         "R-GP-UCB": RGPUCB(space, static, memory=memory, **given),

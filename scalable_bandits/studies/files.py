@@ -189,7 +189,7 @@ def _from_builder(specification: Mapping[str, Any]) -> dict[str, Any]:
     labels = _check_names("policies", specification["policies"]) if "policies" in specification else None
     build = ProblemsFromBuilder(specification["builder"], parameters)
     return {"cases": tuple(cases), "build": build, "labels": labels, "needs_data": builder.needs_data,
-            "packages": builder.packages}  # fmt: skip
+            "packages": builder.packages, "starts_clusters": builder.starts_clusters}  # fmt: skip
 
 
 def _from_tables(

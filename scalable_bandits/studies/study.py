@@ -64,6 +64,8 @@ class Study:
         name if None.
     needs_data
         Whether the study reads measured files.
+    starts_clusters
+        Whether each run starts a cluster of its own.
     packages
         Names of the packages that have the data or functions of the study; see `environments.published.SOURCES`.
     published
@@ -107,6 +109,7 @@ class Study:
     measure: str = "cumulative"
     unit: str = "units of y"
     needs_data: bool = False
+    starts_clusters: bool = False
     packages: tuple[str, ...] = ()
     published: Callable[[xarray.Dataset], list[Comparison]] | None = None
     series: Callable[[Policy], Mapping[str, Floats]] | None = None
@@ -318,7 +321,7 @@ class Study:
         keep = layout.keep_of("all" if from_all else self.keep, horizon, stored)
         player = Player(self.build, self.series, keep, layout.checked_horizons("horizon", horizon), self.timed)
         problem_at = self._problem_at(player, seed, folder)
-        whole = layout.lay_out(problem_at, self.cases, self.labels, axes, horizon, choice.cases)
+        whole = layout.lay_out(problem_at, self.cases, self.labels, axes, horizon, choice)
         chosen = whole.chosen(choice)
         record = {
             **self._attributes(seed, axes), **described(attrs.asdict(chosen, recurse=False), layout.listed(horizon)),

@@ -32,6 +32,7 @@ from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
 
 MOST = 5000  # rows of a pool that are played
+DENSE = 1000  # candidates up to which a prior has a covariance matrix
 SCALE = 20.0  # of the widths
 LEAST_NOISE = 1e-3  # smallest standard deviation of the noise that is assumed, in units of accuracy
 
@@ -57,7 +58,8 @@ def policies(space: Points, known: EarlierTasks, seed: int) -> dict[str, Policy]
     """Make policies that know the other tables, and policies that know nothing."""
     noise = max(known.noise, LEAST_NOISE)
     options: dict[str, Any] = {
-        "noise": noise, "regularization": noise**2, "scale": SCALE, "engine": "tiled", "seed": seed,
+        "noise": noise, "regularization": noise**2, "scale": SCALE, "seed": seed,
+        "engine": "auto" if space.size <= DENSE else "tiled",  # 21 priors, each with a covariance matrix
     }  # fmt: skip
     return {
         "PE-GP-UCB": PEGPUCB(space, known.priors, on_exhaustion="warn", **options),

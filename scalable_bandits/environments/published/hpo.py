@@ -16,7 +16,7 @@ from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.environments.published.pickles import read_plain
 from scalable_bandits.environments.published.sources import HPO_TABLES, Source, by_arguments, cached, check_name
 from scalable_bandits.environments.tables import TableEnvironment
-from scalable_bandits.spaces import SearchSpace, Settings
+from scalable_bandits.spaces import SearchSpace, every_setting
 
 
 class HPOTable(TableEnvironment):
@@ -74,7 +74,7 @@ class HPOTable(TableEnvironment):
         values = -values if self.LOSS else values
         space = SearchSpace(dict(self.PARAMETERS))
         super().__init__(
-            Settings(space) if arms else space,
+            every_setting(space) if arms else space,
             values if repeats else np.nanmean(values, axis=1),
             GaussianNoise(0.0) if noise is None else noise,
             seed,
