@@ -1,5 +1,7 @@
 """Write `docs/figures.md` from the results in `docs/results/`: what the papers publish, and what comes out here.
 
+Its second part, on data and functions that others published, is made by `docs/measured.py`.
+
 A result is what ``scalable-bandits run NAME --json`` prints; several of one study (``NAME.json``, ``NAME.more.json``)
 stand below each other. ``python -m docs.figures`` writes the page; ``--check`` says whether it is as it should be.
 """
@@ -12,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docs import measured
 from scalable_bandits.report.numbers import significant
 from scalable_bandits.studies import Study
 
@@ -42,6 +45,7 @@ scalable-bandits run NAME --json > docs/results/NAME.json  # then: python -m doc
 
 Regret is the sum over all rounds, mean over replicates ± standard error of the mean; *of uniform* is its share of
 uniform play's. Where a result is smaller than the study, it says so: its numbers are not to be set beside the paper's.
+[The second part](#on-measured-data) is on measured data, with other packages beside.
 """
 
 
@@ -100,9 +104,14 @@ def section(study: Study, records: list[dict[str, Any]]) -> list[str]:
 
 def page(folder: Path = FOLDER / "results") -> str:
     """The page's text."""
-    studies = (study for _, study in sorted(Study.registry.items()) if study.source)  # those of papers
-    lines = [line for study in studies for line in section(study, results(study.name, folder))]
-    return "\n".join([HEAD, *lines]).rstrip() + "\n"
+    lines = [line for study in of_papers() for line in section(study, results(study.name, folder))]
+    return "\n".join([HEAD, *lines, *measured.part(folder)]).rstrip() + "\n"
+
+
+def of_papers() -> list[Study]:
+    """Studies that are a table or figure of a paper."""
+    others = (*measured.TUNERS, *measured.POLICIES, *measured.TASKS)
+    return [study for name, study in sorted(Study.registry.items()) if study.source and name not in others]
 
 
 def main() -> None:

@@ -129,6 +129,8 @@ class Prior(Specification):
         ValueError
             If the mean's function returns values that are not finite or of the wrong shape.
         """
+        if not len(points):
+            return np.empty(0)
         if callable(self.mean):
             means = self._finite(self.mean(points, t))
         else:

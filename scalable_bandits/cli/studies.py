@@ -35,6 +35,7 @@ WIDE = 120  # columns of a terminal from which on `list` shows titles
 QUICK = 2, 50  # replicates (of a timed study one) and rounds with --quick
 NOT_WITH_ALL = "--case, --policy, --axis, --store, --environment and --class"
 QUICK_VALUES = 2  # of each axis with --quick
+QUICK_HELP = "Run a small version: 2 replicates (1 if timed), at most 50 rounds, 2 values an axis."
 LONG = 3600.0  # seconds from which on a study says how long it will take
 MADE = {
     "table.csv",
@@ -87,14 +88,7 @@ def run(
     every: Annotated[
         bool, typer.Option("--all", metavar="", help="Run all named studies, except those whose data are missing.")
     ] = False,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            metavar="",
-            help="Run a small version: 2 replicates (1 if timed), at most 50 rounds, 2 values an axis.",
-        ),
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", metavar="", help=QUICK_HELP)] = False,
     replicates: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Number of replicates. Default: the study's.")
     ] = None,

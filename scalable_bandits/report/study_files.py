@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def save(study: Study, result: xarray.Dataset, folder: Path, data: bool = True) -> list[Path]:
     """Write a study's tables and figures and, if `data` is set, its result into a folder; return the files."""
     from scalable_bandits import plots, store
-    from scalable_bandits.analysis import Mean, means
+    from scalable_bandits.analysis import BEST, Mean, means
     from scalable_bandits.studies import Comparison
 
     files = [folder / "table.csv", folder / "regret.png"]
@@ -25,7 +25,7 @@ def save(study: Study, result: xarray.Dataset, folder: Path, data: bool = True) 
     if data:
         files.insert(0, folder / "result.zarr")
         store.save(result, files[0])
-    if plots.scaling_panels(result):
+    if study.measure != BEST and plots.scaling_panels(result):
         files.append(folder / "scaling.png")
         plots.scaling_figure(result, study.expected).savefig(files[-1])
     if study.published is not None:

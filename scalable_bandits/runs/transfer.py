@@ -159,11 +159,11 @@ def priors_from_tables(
     checks.kind("space", space, Space, "a space with coordinates")
     if not space.has_coordinates:
         checks.refuse("space", space, "a space with coordinates: arms have `prior_from_panel`")
-    named = _named(tables)
     checks.integer("seed", seed, 0)
     factors = checks.finite("variances", variances, ndim=1)
     if not factors.size or (factors <= 0.0).any() or len(set(factors.tolist())) < len(factors):
         checks.refuse("variances", variances, "different positive numbers, at least one")
+    named = _named(tables, factors)
     with blas_threads():  # small matrices, in two libraries in turn, whose threads would wait for each other
         return _learned(named, space, factors, seed)
 
@@ -192,8 +192,8 @@ def _learned(named: Mapping[str, Any], space: Space, factors: Floats, seed: int)
     return EarlierTasks(priors, math.sqrt(float(np.median([fit.noise for fit in own]))))
 
 
-def _named(tables: Any) -> dict[str, Any]:
-    """Return the tables by name."""
+def _named(tables: Any, factors: Floats) -> dict[str, Any]:
+    """Return the tables by name; each of them gives names to priors at some variances (k,)."""
     if isinstance(tables, Mapping):
         found = {str(name): table for name, table in tables.items()}
     elif isinstance(tables, Sequence) and not isinstance(tables, str):
@@ -205,7 +205,15 @@ def _named(tables: Any) -> dict[str, Any]:
     for name in (AVERAGE, NO_TABLE):
         if name in found:
             checks.refuse("tables", name, f"other names than {AVERAGE!r} and {NO_TABLE!r}")
+    labels = [_label(name, variance) for name in (*found, AVERAGE, NO_TABLE) for variance in factors.tolist()]
+    if len(found) < len(tables) or len(set(labels)) < len(labels):
+        checks.refuse("tables", list(tables), "names that differ, also from those of copies of smaller variance")
     return found
+
+
+def _label(name: str, variance: float) -> str:
+    """Return the name of a prior's copy of some variance."""
+    return name if variance == 1.0 else f"{name}, variance x {variance:g}"
 
 
 def _task(argument: str, table: Any, space: Space) -> _Task:
@@ -293,12 +301,11 @@ def _copies(name: str, kernel: Kernel, mean: TaskMean | float, variances: Floats
     )
     found = []
     for variance in variances.tolist():
-        label = name if variance == 1.0 else f"{name}, variance x {variance:g}"
         own: Any = mean
         if isinstance(mean, TaskMean):
             own = attrs.evolve(mean, variance=variance)
             own = own if whole is None else mean.level + math.sqrt(variance) * (whole - mean.level)
-        found.append(Prior(label, _narrower(kernel, variance), own))
+        found.append(Prior(_label(name, variance), _narrower(kernel, variance), own))
     return found
 
 

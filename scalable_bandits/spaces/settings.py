@@ -14,6 +14,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.axes import Axis
 from scalable_bandits.spaces.base import FiniteSpace, Indices
+from scalable_bandits.spaces.parameters import Parameter
 from scalable_bandits.spaces.points import Points
 from scalable_bandits.spaces.search_space import SearchSpace
 
@@ -190,6 +191,11 @@ class Settings(FiniteSpace):
     def names(self) -> tuple[str, ...]:
         """Names of the parameters."""
         return self.space.names
+
+    @property
+    def kinds(self) -> tuple[Parameter, ...]:
+        """Parameters, in the order of `names`."""
+        return self.space.kinds
 
     @property
     def axes(self) -> tuple[Axis, ...]:

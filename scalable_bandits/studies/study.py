@@ -53,8 +53,7 @@ class Study:
     keep
         Rounds in the result and the stores, as in `simulate`.
     measure
-        Regret shown in the figure: "cumulative", "average", or that of the "best" point played so far. With "best",
-        policies are also compared by it.
+        Regret by which policies are compared: "cumulative", "average", or that of the "best" point played so far.
     unit
         Unit of y.
     duration
@@ -64,10 +63,8 @@ class Study:
         name if None.
     needs_data
         Whether the study reads measured files.
-    starts_clusters
-        Whether each run starts a cluster of its own.
-    packages
-        Names of the packages that have the data or functions of the study; see `environments.published.SOURCES`.
+    starts_clusters, packages
+        Whether each run starts a cluster; names of the packages with the study's data (`published.SOURCES`).
     published
         Function that compares a result with published numbers.
     series

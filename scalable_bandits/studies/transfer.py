@@ -17,7 +17,6 @@ from scalable_bandits.environments import GaussianNoise, TableEnvironment
 from scalable_bandits.environments.published import HPOB
 from scalable_bandits.policies import (
     GPEI,
-    GPUCB,
     MLEGPUCB,
     PEGPUCB,
     FullyBayesianGPUCB,
@@ -67,15 +66,14 @@ def policies(space: Points, known: EarlierTasks, seed: int) -> dict[str, Policy]
         "MLE": MLEGPUCB(space, known.priors, **options),
         "regret balancing": RegretBalancing(space, known.priors, **options),
         "GP-EI, cold": GPEI(space, seed=seed),
-        "GP-UCB, cold": GPUCB(space, seed=seed),
         "random": RandomSearch(space, seed=seed),
     }
 
 
-def transfer(replicate: Replicate, *, space: int = 4796) -> Problem:
-    """Make a task of a search space."""
-    name = str(space)
-    points, values, known = task(name, replicate.number % len(HPOB.TASKS.get(name, ("",))))
+def transfer(replicate: Replicate, *, space: str = "rpart 4796") -> Problem:
+    """Make a task of a search space, named by its learner and its number in HPO-B."""
+    number = space.rpartition(" ")[2]
+    points, values, known = task(number, replicate.number % len(HPOB.TASKS.get(number, ("",))))
     environment = TableEnvironment(points, values, GaussianNoise(0.0), replicate.seed)
     return Problem(environment, policies(points, known, replicate.seed))
 

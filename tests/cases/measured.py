@@ -1,6 +1,7 @@
 """Where the measured data are, and the named studies, those without their data skipped."""
 
 import os
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,32 @@ def first_values(name: str) -> dict[str, list[Any]] | None:
     return {axis: list(values[:2]) for axis, values in Study.registry[name].axes.items()} or None
 
 
+def installed(package: str) -> bool:
+    """Whether a package of the index is installed."""
+    try:
+        return bool(distribution(package))
+    except PackageNotFoundError:
+        return False
+
+
+def missing(name: str) -> list[str]:
+    """The packages with data of a named study that are not installed."""
+    return [package for package in Study.registry[name].packages if not installed(package)]
+
+
+# Not in `NAMES`: starts a cluster for each run; those that are large, or differ from another one by their data alone.
+OWN_TESTS = ("scalability-workers", "hpolib-long", "hpob-transfer", "bbob-noisy", "nasbench201", "chemistry")
+
 NAMES = [
     pytest.param(
         name,
-        marks=pytest.mark.skipif(
-            study.needs_data and not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}"
-        ),
+        marks=[
+            pytest.mark.skipif(
+                study.needs_data and not HAS_DATA, reason=f"the measured data files are not in {DATA.resolve()}"
+            ),
+            pytest.mark.skipif(bool(missing(name)), reason=f"not installed: {', '.join(missing(name))}"),
+        ],
     )
     for name, study in sorted(Study.registry.items())
-    if name != "scalability-workers"  # which starts a cluster for each run: a test of its own
+    if name not in OWN_TESTS
 ]

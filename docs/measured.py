@@ -1,0 +1,167 @@
+"""The second part of `docs/figures.md`: what comes out on data and functions that others published.
+
+Results of policies are what ``scalable-bandits run NAME --json`` prints (``docs/results/NAME.json``). Results of
+tuners, this package's and others', are lines of ``docs/results/measured/NAME/TUNER.jsonl``, written by ``python -m
+benchmarks tuners --study NAME``. Results of tasks (``docs/results/NAME.tasks.json``) are written by ``python -m
+docs.measured STORE`` from the store of a study whose replicates are different tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.tuners import lines as tuner_lines
+from benchmarks.tuners import peers, standings
+from benchmarks.tuners.report import markdown
+from scalable_bandits.report.numbers import significant
+from scalable_bandits.studies import Study
+
+RESULTS = Path(__file__).parent / "results"
+TUNERS = ("hpolib-short", "nasbench201", "chemistry", "bbob", "bbob-noisy")
+POLICIES = ("hpolib-long", "movielens-new-user", "traffic-drift", "intel-drift")
+TASKS = ("hpob-transfer",)
+COLD = "GP-EI, cold"  # policy with which those that know other tasks are compared
+TUNED_ON = ("rpart 4796", "glmnet 5970")  # search spaces that were looked at when widths and variances were chosen
+VERDICTS = {
+    "hpolib-short": "An evaluation returns one of four measured losses; compared are averages of the four.",
+    "nasbench201": "An evaluation returns one of two or three measured accuracies; compared are their averages.",
+    "chemistry": "The settings are those that were measured. Peers choose in the box around them and are given the "
+    "nearest one, since they have no spaces of listed settings.",
+    "bbob": "Without noise, instances from 5 on of each function. On functions 2, 6, 10, 14, 17 and 21 decisions about "
+    "this package's tuner were made.",
+    "bbob-noisy": "Severe noise that grows with the distance from the optimum, or has outliers.",
+    "hpolib-long": "Policies that know how alike settings are against policies that learn each arm by itself. UCB1 and "
+    "successive rejects play each arm once before anything else, which takes more rounds than there are. The prior of "
+    "Thompson sampling decides how many arms it looks at.",
+    "movielens-new-user": "Learning what a user likes from the films they were shown is better than the films' average "
+    "ratings by a few per cent: there are twenty films to learn from, and tastes differ less than films.",
+    "traffic-drift": "Forgetting does not pay here: which detectors are slow is much the same on every day, and the one "
+    "that was slowest on average before is as good as any policy that learns on the way.",
+    "intel-drift": "The time of day, as the days before have it, says most: no policy that learns on the way is ahead "
+    "of it. Policies that do not forget do little better than uniform play, since they stay with what they learned in "
+    "the night.",
+    "hpob-transfer": "Warm starts from the tables of other data sets, each policy on every task once. A ratio is the "
+    "cumulative regret over that of this package's tuner that knows nothing beforehand.",
+}
+HEAD = """## On measured data
+
+Data and functions that others published (`pip install '.[data]'`, and `pip install --no-deps bocode` for HPO-B), this
+package's policies and tuners beside others', wins and losses alike. Made by the commands that stand with each table,
+then `python -m docs.figures`. CPU times of tuners were measured beside other work on the same two cores.
+"""
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Lines of a table in Markdown."""
+    return [f"| {' | '.join(map(str, row))} |" for row in (header, ["---"] * len(header), *rows)] + [""]
+
+
+def command(text: str) -> list[str]:
+    return ["```sh", text, "```", ""]
+
+
+def of_tuners(name: str, folder: Path) -> list[str]:
+    """Lines about a study that tuners play."""
+    found = {tuner: tuner_lines.load(folder / "measured", name, tuner) for tuner in ("ours", *peers.PEERS)}
+    kept = {tuner: each for tuner, each in found.items() if each}
+    words = command(f"python -m benchmarks tuners --study {name}")
+    for sheet in standings.sheets(name, kept, "ours") if kept else []:
+        words += [markdown(sheet), ""]
+    return words
+
+
+def of_policies(name: str, folder: Path) -> list[str]:
+    """Lines about a study that policies play."""
+    path = folder / f"{name}.json"
+    words = command(f"scalable-bandits run {name} --json > docs/results/{name}.json")
+    if not path.is_file():
+        return [*words, "Not kept here.", ""]
+    record = json.loads(path.read_text())
+    planned, costs = record["planned"]["replicates"], record.get("costs", [])
+    size = f"{record['replicates']} replicates of {record['horizon']:,} rounds, seed {record['seed']}"
+    words += [size + (f" (the study has {planned} replicates)." if planned != record["replicates"] else "."), ""]
+    of_run = {(row["case"], row["policy"]): row for row in costs}
+    rows = []
+    for row in record["table"]:
+        error = "" if row["standard_error"] is None else f" ± {significant(row['standard_error'], 2)}"
+        cost = of_run.get((row["case"], row["policy"]))
+        more = [f"{cost['seconds']:.0f}", f"{cost['peak_memory'] / 1e6:.0f}"] if cost else []
+        regret = f"{significant(row['regret'], 4)}{error}"
+        rows.append([row["case"], row["policy"], regret, significant(row["fraction"], 3), *more])
+    header = ["case", "policy", f"cumulative regret ({record['unit']})", "of uniform play's"]
+    return words + table(header + (["seconds a run", "MB"] if costs else []), rows)
+
+
+def of_tasks(name: str, folder: Path) -> list[str]:
+    """Lines about a study whose replicates are different tasks."""
+    path = folder / f"{name}.tasks.json"
+    words = command(f"scalable-bandits run {name} --store tasks && python -m docs.measured tasks")
+    if not path.is_file():
+        return [*words, "Not kept here.", ""]
+    record = json.loads(path.read_text())
+    for title, chosen in (("reported on", False), ("looked at before", True)):
+        cases = [case for case in record["regret"] if any(case.endswith(space) for space in TUNED_ON) is chosen]
+        cold = _of_tasks(record, cases, COLD)
+        rows = []
+        for policy in record["policies"]:
+            ratios = _of_tasks(record, cases, policy) / cold
+            counts = int((ratios < 1.0).sum()), int((ratios > 1.0).sum()), int((ratios > 1.1).sum())
+            middle = [f"{ratios.mean():.2f}", f"{np.median(ratios):.2f}", f"{ratios.max():.2f}"]
+            total = f"{_of_tasks(record, cases, policy).sum() / cold.sum():.2f}"
+            rows.append([policy, total, *middle, *counts])
+        rows.sort(key=lambda row: float(row[1]))
+        what = f"*{len(cold)} tasks of {len(cases)} search spaces, {title}; {record['rounds']} rounds*"
+        header = ["policy", "sum of regrets, ratio", "mean ratio", "median", "largest", "better", "worse", "above 1.1"]
+        words += [what, "", *table(header, rows)]
+    rows = []
+    for case in record["regret"]:
+        cold = _of_tasks(record, [case], COLD)
+        ratios = [f"{(_of_tasks(record, [case], policy) / cold).mean():.2f}" for policy in record["policies"]]
+        rows.append([case.rpartition("= ")[2], len(cold), *ratios])
+    return [*words, "*Mean ratio by search space*", "", *table(["space", "tasks", *record["policies"]], rows)]
+
+
+def _of_tasks(record: dict[str, Any], cases: Sequence[str], policy: str) -> np.ndarray:
+    """Return the cumulative regrets of a policy in the tasks of some cases."""
+    return np.array([regret for case in cases for regret in record["regret"][case][policy]])
+
+
+def keep_tasks(store: Path, folder: Path = RESULTS) -> Path:
+    """Write the cumulative regret of each policy in each task, from the store of a study; return the file."""
+    result = Study.open(store).load()
+    total = result["regret"].sum("round")
+    cases, policies = (result[name].values.tolist() for name in ("case", "policy"))
+    record = {
+        "study": result.attrs["study"], "version": result.attrs["version"], "rounds": result.sizes["round"],
+        "policies": policies,
+        "regret": {
+            case: {policy: total.sel(case=case, policy=policy).values.tolist() for policy in policies} for case in cases
+        },
+    }  # fmt: skip
+    path = folder / f"{record['study']}.tasks.json"
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    return path
+
+
+def part(folder: Path = RESULTS) -> list[str]:
+    """Lines of the second part of the page."""
+    found = [HEAD]
+    for make, names in ((of_tuners, TUNERS), (of_policies, POLICIES), (of_tasks, TASKS)):
+        for name in names:
+            study = Study.load(name)
+            words = f"{study.title} ({study.source}). {VERDICTS[name]}"
+            found += [f"### {name}", "", *textwrap.wrap(words, 120), "", *make(name, folder)]
+    return found
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m docs.measured", description=keep_tasks.__doc__)
+    parser.add_argument("store", type=Path)
+    print(keep_tasks(parser.parse_args().store))

@@ -1,0 +1,26 @@
+"""Named studies that are too large, or too much alike, for the tests that go through all of them: a few rounds."""
+
+import numpy as np
+import pytest
+from cases.measured import OWN_TESTS, first_values, missing
+
+from scalable_bandits.studies import Study
+
+SMALL = [name for name in OWN_TESTS if name != "scalability-workers"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.skipif(bool(missing(name)), reason=f"not installed: {missing(name)}"))
+        for name in SMALL
+    ],
+)
+def test_some_rounds(name: str) -> None:
+    """All policies at the first value of each axis; twice the same."""
+    axes = {axis: values[:1] for axis, values in (first_values(name) or {}).items()}
+    first, again = (Study.load(name).run(replicates=1, horizon=3, axes=axes) for _ in range(2))
+    assert first.sizes["policy"] == len(Study.load(name).labels or ())
+    assert np.isfinite(first["regret"]).all()
+    assert (first["regret"] >= 0.0).all()
+    np.testing.assert_array_equal(first["regret"], again["regret"])
