@@ -50,7 +50,8 @@ def regret_table(result: xarray.Dataset) -> Table:
     title = f"{result.attrs['title']}\n{'; '.join(filter(None, [result.attrs['source'], count]))}"
     caption = (TUNING_CAPTION if tuning else CAPTION).format(unit=result.attrs["unit"])
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
-    table.add_column("policy", no_wrap=True)
+    widest = max(LEAST_WIDTH, *(len(str(label)) for label in result["policy"].values))
+    table.add_column("policy", max_width=widest)  # a long name of a case, which stands in it too, is wrapped
     for heading in TUNING_HEADINGS if tuning else HEADINGS:
         table.add_column(heading, justify="right")
     ranked = case_ranks(result) if tuning else {}
@@ -69,6 +70,7 @@ def regret_table(result: xarray.Dataset) -> Table:
     return table
 
 
+LEAST_WIDTH = 24  # of the column of policies, whose names are never wrapped
 HEADINGS = ("regret", "std. error", "per round", "last tenth", "of uniform")
 CAPTION = (
     "regret: cumulative, in {unit}; per round, last tenth: mean regret of one round, over "
