@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from docs import measured
+from docs.measured import replicates
 from scalable_bandits.report.numbers import significant
 from scalable_bandits.studies import Study
 
@@ -68,7 +69,7 @@ def with_error(value: float | None, error: float | None) -> str:
 def size(record: dict[str, Any], study: Study) -> str:
     """How much was run, and whether that is all."""
     ran, planned = (record["replicates"], record["horizon"]), (study.replicates, study.horizons[-1])
-    words = f"{ran[0]} replicates of {ran[1]:,} rounds, seed {record['seed']}, version {record['version']}"
+    words = f"{replicates(ran[0])} of {ran[1]:,} rounds, seed {record['seed']}, version {record['version']}"
     if record.get("seconds") is not None:
         words += f", {record['seconds']:.0f} s"
     if ran == planned:

@@ -65,6 +65,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
     return [f"| {' | '.join(map(str, row))} |" for row in (header, ["---"] * len(header), *rows)] + [""]
 
 
+def replicates(count: int) -> str:
+    return f"{count} replicate{'s' * (count != 1)}"
+
+
 def command(text: str) -> list[str]:
     return ["```sh", text, "```", ""]
 
@@ -87,7 +91,7 @@ def of_policies(name: str, folder: Path) -> list[str]:
         return [*words, "Not kept here.", ""]
     record = json.loads(path.read_text())
     planned, costs = record["planned"]["replicates"], record.get("costs", [])
-    size = f"{record['replicates']} replicates of {record['horizon']:,} rounds, seed {record['seed']}"
+    size = f"{replicates(record['replicates'])} of {record['horizon']:,} rounds, seed {record['seed']}"
     words += [size + (f" (the study has {planned} replicates)." if planned != record["replicates"] else "."), ""]
     of_run = {(row["case"], row["policy"]): row for row in costs}
     rows = []

@@ -351,7 +351,7 @@ class TestFigures:
         small = ("--quick", "--case", "d = 1", "--json", "--out", tmp_path / "out")
         (tmp_path / "janz2020-table1.json").write_text(command("run", "janz2020-table1", *small).stdout)
         text = figures.page(tmp_path)
-        assert text.count("**Small scale** (the study has 12 replicates of 10,000 rounds): 2 replicates of 50") == 1
+        assert text.count("**Small scale** (the study has 12 replicates of 10,000 rounds): 1 replicate of 50") == 1
         assert "| d = 1 | pi-GP-UCB | fraction of uniform play's regret | " in text
         assert "| 0.09 |" in text
 
