@@ -39,7 +39,7 @@ VERDICTS = {
     "bbob-noisy": "Severe noise that grows with the distance from the optimum, or has outliers.",
     "hpolib-long": "Policies that know how alike settings are against policies that learn each arm by itself. UCB1 and "
     "successive rejects play each arm once before anything else, which takes more rounds than there are. The prior of "
-    "Thompson sampling decides how many arms it looks at.",
+    "Thompson sampling decides how many arms it looks at. Seconds and memory are of a worker process, two at once.",
     "movielens-new-user": "Learning what a user likes from the films they were shown is better than the films' average "
     "ratings by a few per cent: there are twenty films to learn from, and tastes differ less than films.",
     "traffic-drift": "Forgetting does not pay here: which detectors are slow is much the same on every day, and the "
