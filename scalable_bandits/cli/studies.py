@@ -34,8 +34,8 @@ EXTRA = "[data]: packages with published data, pip install 'scalable_bandits[dat
 WIDE = 120  # columns of a terminal from which on `list` shows titles
 QUICK = 2, 50  # replicates (of a timed study one) and rounds with --quick
 NOT_WITH_ALL = "--case, --policy, --axis, --store, --environment and --class"
-QUICK_VALUES = 2  # of each axis with --quick
-QUICK_HELP = "Run a small version: 2 replicates (1 if timed), at most 50 rounds, 2 values an axis."
+QUICK_VALUES = 2  # of each axis with --quick, and cases of a timed study
+QUICK_HELP = "Run a small version: 2 replicates (if timed 1, of 2 cases), at most 50 rounds, 2 values an axis."
 LONG = 3600.0  # seconds from which on a study says how long it will take
 MADE = {
     "table.csv",
@@ -192,6 +192,7 @@ def _small(study: Study, options: dict[str, Any], quick: bool) -> dict[str, Any]
     }
     axes = {name: list(values[:QUICK_VALUES]) for name, values in study.axes.items()}
     sizes |= {"axes": axes} if axes else {}
+    sizes |= {"cases": list(study.cases[:QUICK_VALUES])} if study.timed else {}
     return {**options, **{key: size for key, size in sizes.items() if quick and options[key] is None}}
 
 
