@@ -297,9 +297,9 @@ def _from_differences(tasks: Sequence[_Task], means: Sequence[tuple[float, Regre
 
 def _copies(name: str, kernel: Kernel, mean: TaskMean | float, variances: Floats, space: Space) -> list[Prior]:
     """Return a prior at each of some variances (k,); on a finite space its mean is an array (size,)."""
-    whole = (
-        mean(space.encode(space.finite.points())) if isinstance(mean, TaskMean) and space.finite is not None else None
-    )
+    whole = None  # at all candidates, evaluated once for all copies
+    if isinstance(mean, TaskMean) and space.finite is not None:
+        whole = mean(space.encode(space.finite.points()))
     found = []
     for variance in variances.tolist():
         own: Any = mean

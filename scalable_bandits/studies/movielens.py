@@ -2,7 +2,7 @@
 
 Ratings: MovieLens latest-small (Harper & Konstan 2015). A replicate is a user who rated at least 200 of the films that
 ten or more people rated. 200 of them are offered, ten in each of 20 rounds, so that no film comes twice; f is the
-user's own rating, which nobody but the environment knows. The prior of all policies is learned from the other users
+user's own rating, which the environment alone knows. The prior of all policies is learned from the other users
 that are never played: mean, the average rating of a film; covariance, that of the ratings of two films by one user,
 from a factor model (ratings = user's level + film's level + factors, fitted by alternating ridge regressions).
 """
