@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +51,7 @@ def regret_table(result: xarray.Dataset) -> Table:
     title = f"{result.attrs['title']}\n{'; '.join(filter(None, [result.attrs['source'], count]))}"
     caption = (TUNING_CAPTION if tuning else CAPTION).format(unit=result.attrs["unit"])
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
-    widest = max(LEAST_WIDTH, *(len(str(label)) for label in result["policy"].values))
-    table.add_column("policy", max_width=widest)  # a long name of a case, which stands in it too, is wrapped
+    table.add_column("policy", no_wrap=True)
     for heading in TUNING_HEADINGS if tuning else HEADINGS:
         table.add_column(heading, justify="right")
     ranked = case_ranks(result) if tuning else {}
@@ -70,7 +70,7 @@ def regret_table(result: xarray.Dataset) -> Table:
     return table
 
 
-LEAST_WIDTH = 24  # of the column of policies, whose names are never wrapped
+LEAST_WIDTH = 24  # at which the headings are wrapped; names of policies never are
 HEADINGS = ("regret", "std. error", "per round", "last tenth", "of uniform")
 CAPTION = (
     "regret: cumulative, in {unit}; per round, last tenth: mean regret of one round, over "
@@ -91,7 +91,8 @@ def _add_heading(table: Table, result: xarray.Dataset, case: str, horizon: int) 
     parts = [case] * (result.sizes["case"] > 1) + [f"T = {horizon:,}"] * several
     if parts:
         table.add_section()
-        table.add_row(Text(", ".join(parts), style="bold"))
+        width = max(LEAST_WIDTH, *(len(str(label)) for label in result["policy"].values))
+        table.add_row(Text(textwrap.fill(", ".join(parts), width), style="bold"))
 
 
 def _add_tuning_row(table: Table, row: Mean, rank: float) -> None:
