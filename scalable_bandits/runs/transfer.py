@@ -9,8 +9,9 @@
 that of the rest. (4) is for a new task that is like none of the earlier ones. A prior that claims more than it knows
 is refuted by the observations (Ziomek, Adachi & Osborne 2025).
 
-Each prior comes with copies of smaller variance c: mean = level of m + sqrt(c) (m - its level), k = v + c s k. They are
-for a task that varies less than the earlier ones, as no rejection shows that a prior is too wide.
+Each prior comes with copies of another variance c: mean = level of m + sqrt(c) (m - its level), k = v + c s k. They are
+for a task that varies less, or more, than the earlier ones. No rejection shows that a prior is too wide: policies that
+are optimistic over all priors do better without the wider copies.
 
 Learned are the values of largest posterior density, under the priors of `LearnedPrior`, of standardised differences.
 """
@@ -110,7 +111,7 @@ def priors_from_tables(
     tables: Mapping[str, Any] | Sequence[Any],
     space: Space,
     *,
-    variances: Sequence[float] = (1.0, 0.1, 0.01),
+    variances: Sequence[float] = (1.0, 10.0, 0.1, 0.01, 0.001),
     seed: int = 0,
 ) -> EarlierTasks:
     """Make priors for a new task from the tables of earlier ones, such as the logs of earlier tuning.
@@ -154,8 +155,8 @@ def priors_from_tables(
     >>> tasks = sb.priors_from_tables(earlier, space)
     >>> options = {"noise": tasks.noise, "regularization": tasks.noise**2, "scale": 20}
     >>> policy = sb.FullyBayesianGPUCB(space, tasks.priors, **options)
-    >>> len(tasks.priors), round(float(policy.ask()[0]), 1)  # three weeks, their average, no table; three variances
-    (15, 0.3)
+    >>> len(tasks.priors), round(float(policy.ask()[0]), 1)  # three weeks, their average, no table; five variances
+    (25, 0.3)
     """
     checks.kind("space", space, Space, "a space with coordinates")
     if not space.has_coordinates:
@@ -208,7 +209,7 @@ def _named(tables: Any, factors: Floats) -> dict[str, Any]:
             checks.refuse("tables", name, f"other names than {AVERAGE!r} and {NO_TABLE!r}")
     labels = [_label(name, variance) for name in (*found, AVERAGE, NO_TABLE) for variance in factors.tolist()]
     if len(found) < len(tables) or len(set(labels)) < len(labels):
-        checks.refuse("tables", list(tables), "names that differ, also from those of copies of smaller variance")
+        checks.refuse("tables", list(tables), "names that differ, also from those of copies of another variance")
     return found
 
 
@@ -306,11 +307,11 @@ def _copies(name: str, kernel: Kernel, mean: TaskMean | float, variances: Floats
         if isinstance(mean, TaskMean):
             own = attrs.evolve(mean, variance=variance)
             own = own if whole is None else mean.level + math.sqrt(variance) * (whole - mean.level)
-        found.append(Prior(_label(name, variance), _narrower(kernel, variance), own))
+        found.append(Prior(_label(name, variance), _with_variance(kernel, variance), own))
     return found
 
 
-def _narrower(kernel: Kernel, variance: float) -> Kernel:
+def _with_variance(kernel: Kernel, variance: float) -> Kernel:
     """Return a kernel whose parts, but for the level, are multiplied."""
     parts = kernel.kernels if isinstance(kernel, Sum) else (kernel,)
     level = [part for part in parts if isinstance(part, Scaled) and isinstance(part.kernel, Constant)]

@@ -37,12 +37,12 @@ def level(tasks):
     return sum(y.mean() for _, y, _ in tasks) / len(tasks)
 
 
-def narrower_mean(mean, center, variance):
-    """Mean of the copy for a task that varies less."""
+def copied_mean(mean, center, variance):
+    """Mean of the copy at another variance."""
     return center + math.sqrt(variance) * (np.asarray(mean) - center)
 
 
-def narrower_kernel(level_variance, rest, variance):
+def copied_kernel(level_variance, rest, variance):
     """Kernel of that copy: v + c s k."""
     return lambda x, z: level_variance + variance * rest(x, z)
 

@@ -18,7 +18,7 @@ import scalable_bandits as sb
 from scalable_bandits.kernels import Constant, Sum
 from scalable_bandits.runs import transfer
 
-VARIANCES = (1.0, 0.1, 0.01)
+VARIANCES = (1.0, 10.0, 0.1, 0.01, 0.001)
 GRID = sb.Grid([[0, 2], [0, 1]], (5, 4))
 BOX = sb.Box([[0, 2], [-1, 1]])
 MIXED = sb.SearchSpace({"rate": sb.Real(0.001, 1, log=True), "kind": ["a", "b", "c"], "layers": sb.Integer(1, 5)})
@@ -128,7 +128,7 @@ def split(name: str) -> tuple[str, float]:
 class TestOracle:
     def test_names_and_order(self, made: Made) -> None:
         names = ["task 0", "task 1", "task 2", "average of the tables", "no table"]
-        copies = ["", ", variance x 0.1", ", variance x 0.01"]
+        copies = ["", *(f", variance x {variance:g}" for variance in VARIANCES[1:])]
         assert [prior.name for prior in made.priors] == [name + copy for name in names for copy in copies]
 
     def test_means(self, made: Made) -> None:
@@ -141,7 +141,7 @@ class TestOracle:
             if name == "no table":
                 assert prior.mean == pytest.approx(oracle.level(made.tasks), rel=1e-12)
                 continue
-            expected = oracle.narrower_mean(*naive_mean(made, name, at), variance)
+            expected = oracle.copied_mean(*naive_mean(made, name, at), variance)
             assert callable(prior.mean) == (finite is None)
             found = prior.mean if finite is not None else prior.mean(at, 3)
             np.testing.assert_allclose(found, expected, rtol=1e-7, err_msg=prior.name)
@@ -160,12 +160,12 @@ class TestOracle:
     def test_kernels_of_copies(self, made: Made) -> None:
         """v + c s k; the level's part is the same object's value in all copies, and categories stay categories."""
         at = made.space.encode(points_of(made.space, 6, 3))
-        for k in range(0, len(made.priors), 3):
+        for k in range(0, len(made.priors), len(VARIANCES)):
             whole = made.priors[k].kernel
             values = [p.value for p in whole.hyperparameters]
             rest = made.function(values[1:], False)
-            for prior, variance in zip(made.priors[k : k + 3], VARIANCES, strict=True):
-                expected = naive.matrix(oracle.narrower_kernel(values[0], rest, variance), at)
+            for prior, variance in zip(made.priors[k : k + len(VARIANCES)], VARIANCES, strict=True):
+                expected = naive.matrix(oracle.copied_kernel(values[0], rest, variance), at)
                 np.testing.assert_allclose(prior.kernel.block(at), expected, rtol=1e-9)
                 level, other = prior.kernel.kernels
                 assert level == whole.kernels[0]
@@ -176,7 +176,7 @@ class TestOracle:
     def test_kernels_are_the_learned_ones(self, made: Made) -> None:
         """Of three tables: the own fits first, then those of (2), (3) and (4)."""
         assert len(made.learned) == 8
-        for fit, prior in zip(made.learned[3:], made.priors[::3], strict=True):
+        for fit, prior in zip(made.learned[3:], made.priors[:: len(VARIANCES)], strict=True):
             assert fit.kernel == prior.kernel
 
     def test_noise(self, made: Made) -> None:
@@ -234,11 +234,13 @@ def test_constant_mean_of_a_table() -> None:
 def test_one_table() -> None:
     """Its own kernel, and the prior without a table."""
     made = Made(tables_of(GRID, 1), GRID)
-    assert [prior.name for prior in made.priors[::3]] == ["task 0", "no table"]
+    assert [prior.name for prior in made.priors[:: len(VARIANCES)]] == ["task 0", "no table"]
     assert len(made.learned) == 2
     at = GRID.points()
     np.testing.assert_allclose(made.priors[0].kernel.block(at), made.learned[0].kernel.block(at), rtol=1e-12)
-    np.testing.assert_allclose(made.priors[2].kernel.block(at), 0.01 * made.learned[0].kernel.block(at), rtol=1e-12)
+    np.testing.assert_allclose(
+        made.priors[2].kernel.block(at), VARIANCES[2] * made.learned[0].kernel.block(at), rtol=1e-12
+    )
     np.testing.assert_allclose(made.priors[0].mean, naive_mean(made, "task 0", at)[0], rtol=1e-7)
 
 
@@ -278,7 +280,7 @@ class TestManyPoints:
             order = np.sort(task[1])
             assert set(order[:5]) | set(order[-5:]) <= set(known.y)
             expected = oracle.posterior_mean(known, made.fits[i], GRID.points())
-            np.testing.assert_allclose(made.priors[3 * i].mean, expected, rtol=1e-6)
+            np.testing.assert_allclose(made.priors[len(VARIANCES) * i].mean, expected, rtol=1e-6)
 
     def test_seed(self) -> None:
         tables = tables_of(GRID, 2, 40)
@@ -310,7 +312,10 @@ class TestForms:
         whole = sb.priors_from_tables(tables, GRID)
         for given in (list(tables.values()), [list(table) for table in tables.values()], tuple(tables.values())):
             found = sb.priors_from_tables(given, GRID)
-            assert [prior.name for prior in found.priors[:6:3]] == ["table 1", "table 2"]
+            assert [prior.name for prior in found.priors[: 2 * len(VARIANCES) : len(VARIANCES)]] == [
+                "table 1",
+                "table 2",
+            ]
             self.same(found, whole, names=False)
 
     def test_tables_with_names(self) -> None:
@@ -375,7 +380,7 @@ def applied(mean: Any, points: np.ndarray) -> Any:
 @pytest.fixture(scope="module")
 def mean() -> Any:
     """Mean of a prior on a box, at a smaller variance."""
-    return sb.priors_from_tables(tables_of(BOX, 2), BOX).priors[7].mean
+    return sb.priors_from_tables(tables_of(BOX, 2), BOX, variances=[1.0, 0.1, 0.01]).priors[7].mean
 
 
 class TestPickles:
