@@ -3,7 +3,7 @@
 Results of policies are what ``scalable-bandits run NAME --json`` prints (``docs/results/NAME.json``). Results of
 tuners, this package's and others', are lines of ``docs/results/measured/NAME/TUNER.jsonl``, written by ``python -m
 benchmarks tuners --study NAME``. Results of tasks (``docs/results/NAME.tasks.json``) are written by ``python -m
-docs.measured STORE`` from the store of a study whose replicates are different tasks.
+docs.measured STORE ...`` from stores of a study whose replicates are different tasks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.tuners import lines as tuner_lines
 from benchmarks.tuners import peers, standings
 from benchmarks.tuners.report import markdown
 from scalable_bandits.report.numbers import significant
-from scalable_bandits.studies import Study
+from scalable_bandits.studies import Study, transfer
 
 RESULTS = Path(__file__).parent / "results"
 TUNERS = ("hpolib-short", "nasbench201", "chemistry", "bbob", "bbob-noisy")
@@ -108,7 +108,11 @@ def of_policies(name: str, folder: Path) -> list[str]:
 def of_tasks(name: str, folder: Path) -> list[str]:
     """Lines about a study whose replicates are different tasks."""
     path = folder / f"{name}.tasks.json"
-    words = command(f"scalable-bandits run {name} --store tasks && python -m docs.measured tasks")
+    words = command(
+        f"scalable-bandits run {name} --store tasks\n"
+        f"scalable-bandits run {name} --store cold --policy '{COLD}' --policy random --replicates 70\n"
+        "python -m docs.measured tasks cold"
+    )
     if not path.is_file():
         return [*words, "Not kept here.", ""]
     record = json.loads(path.read_text())
@@ -139,17 +143,25 @@ def _of_tasks(record: dict[str, Any], cases: Sequence[str], policy: str) -> np.n
     return np.array([regret for case in cases for regret in record["regret"][case][policy]])
 
 
-def keep_tasks(store: Path, folder: Path = RESULTS) -> Path:
-    """Write the cumulative regret of each policy in each task, from the store of a study; return the file."""
-    result = Study.open(store).load()
-    total = result["regret"].sum("round")
-    cases, policies = (result[name].values.tolist() for name in ("case", "policy"))
+def keep_tasks(stores: Sequence[Path], folder: Path = RESULTS) -> Path:
+    """Write the cumulative regret of each policy in each task, a mean over its replicates, from stores of a study.
+
+    A policy's results are those of the last store that has it. Returns the file.
+    """
+    results = [Study.open(store).load() for store in stores]
+    first = results[0]
+    source = {policy: result for result in results for policy in result["policy"].values.tolist()}
+    regret: dict[str, dict[str, list[float]]] = {}
+    for case in first["case"].values.tolist():
+        count = transfer.tasks(case.rpartition("= ")[2])
+        regret[case] = {}
+        for policy, result in source.items():
+            total = result["regret"].sel(case=case, policy=policy).sum("round").values
+            regret[case][policy] = [float(total[task::count].mean()) for task in range(count)]
     record = {
-        "study": result.attrs["study"], "version": result.attrs["version"], "rounds": result.sizes["round"],
-        "policies": policies,
-        "regret": {
-            case: {policy: total.sel(case=case, policy=policy).values.tolist() for policy in policies} for case in cases
-        },
+        "study": first.attrs["study"], "version": first.attrs["version"], "rounds": first.sizes["round"],
+        "replicates": {policy: result.sizes["replicate"] for policy, result in source.items()},
+        "policies": list(source), "regret": regret,
     }  # fmt: skip
     path = folder / f"{record['study']}.tasks.json"
     path.write_text(json.dumps(record, indent=1) + "\n")
@@ -169,5 +181,5 @@ def part(folder: Path = RESULTS) -> list[str]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m docs.measured", description=keep_tasks.__doc__)
-    parser.add_argument("store", type=Path)
-    print(keep_tasks(parser.parse_args().store))
+    parser.add_argument("stores", type=Path, nargs="+", metavar="STORE")
+    print(keep_tasks(parser.parse_args().stores))

@@ -73,10 +73,14 @@ def policies(space: Points, known: EarlierTasks, seed: int) -> dict[str, Policy]
     }
 
 
+def tasks(space: str) -> int:
+    """Return the number of data sets of a search space, named as above, which replicates play in turn."""
+    return len(HPOB.TASKS.get(space.rpartition(" ")[2], ("",)))
+
+
 def transfer(replicate: Replicate, *, space: str = "rpart 4796") -> Problem:
     """Make a task of a search space, named by its learner and its number in HPO-B."""
-    number = space.rpartition(" ")[2]
-    points, values, known = task(number, replicate.number % len(HPOB.TASKS.get(number, ("",))))
+    points, values, known = task(space.rpartition(" ")[2], replicate.number % tasks(space))
     environment = TableEnvironment(points, values, GaussianNoise(0.0), replicate.seed)
     return Problem(environment, policies(points, known, replicate.seed))
 
