@@ -16,6 +16,7 @@ from scalable_bandits.policies.minigpei import MiniGPEI
 from scalable_bandits.policies.minigpucb import MiniGPUCB
 from scalable_bandits.policies.mlegpucb import MLEGPUCB
 from scalable_bandits.policies.pegpucb import PEGPUCB, PriorsExhausted
+from scalable_bandits.policies.phased_elimination import PhasedElimination
 from scalable_bandits.policies.pigpucb import CoverElement, PiGPUCB
 from scalable_bandits.policies.random_search import RandomSearch
 from scalable_bandits.policies.regret_balancing import RegretBalancing
@@ -52,6 +53,7 @@ __all__ = [
     "MeanOnly",
     "MiniGPEI",
     "MiniGPUCB",
+    "PhasedElimination",
     "PiGPUCB",
     "Policy",
     "PriorsExhausted",

@@ -152,7 +152,10 @@ ARMS = {
     "rejects": Case(sb.SuccessiveRejects, {"horizon": 250}, finite=True),
 }
 
-PHASED = {"supkernel": Case(sb.SupKernelUCB, {"rkhs_norm": NORM, "horizon": 200})}
+PHASED = {
+    "supkernel": Case(sb.SupKernelUCB, {"rkhs_norm": NORM, "horizon": 200}),
+    "elimination": Case(sb.PhasedElimination, {"rkhs_norm": 0.1, "horizon": 100}),
+}
 
 
 def _forgetting(oracle, how):

@@ -28,6 +28,7 @@ KINDS = {
     "GPEI": sb.GPEI,
     "RGPUCB": functools.partial(sb.RGPUCB, memory=60, rkhs_norm=1.0),
     "SupKernelUCB": functools.partial(sb.SupKernelUCB, horizon=HORIZON),
+    "PhasedElimination": functools.partial(sb.PhasedElimination, horizon=HORIZON, rkhs_norm=0.2),
 }
 
 

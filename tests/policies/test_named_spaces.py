@@ -37,6 +37,7 @@ POLICIES = {
     "sketched": lambda space: sb.BKB(space, KERNEL, **NUMBERS),
     "priors": lambda space: sb.PEGPUCB(space, [sb.Prior("a", KERNEL), sb.Prior("b", sb.RBF(1.0))], **NUMBERS),
     "stages": lambda space: sb.SupKernelUCB(space, KERNEL, horizon=50, **NUMBERS),
+    "batches": lambda space: sb.PhasedElimination(space, KERNEL, horizon=50, **NUMBERS),
     "mean": lambda space: sb.MeanOnly(space, KERNEL, **NUMBERS),
 }
 

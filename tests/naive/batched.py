@@ -1,0 +1,70 @@
+"""Batched pure exploration from the formulas, refitted from scratch for every choice.
+
+Li & Scarlett 2022, Algorithm 1, with late values as in Vakili, Ahmed, Bernacchia & Pike-Burke 2023.
+"""
+
+from math import ceil, log, sqrt
+
+import numpy as np
+
+from naive.gp import GP
+
+
+def lengths(horizon, count=None):
+    """Rounds of every batch; `count` batches if given."""
+    found, total = [], 0
+    while total < horizon:
+        i = len(found) + 1
+        if count is None:
+            n = ceil(sqrt(horizon * (found[-1] if found else 1)))
+        elif i == count:
+            n = horizon
+        else:  # a round is left for each of the later batches
+            n = min(ceil(horizon ** ((1 - 2.0**-i) / (1 - 2.0**-count))), horizon - total - (count - i))
+        found.append(min(n, horizon - total))
+        total += found[-1]
+    return found
+
+
+class Batched:
+    """What a batch has seen, what is still in the race, and what is late."""
+
+    def __init__(self, kernel, points, *, horizon, norm, noise, regularization, delta, count=None, delay=0.0):
+        self.empty = GP(kernel, points)
+        self.lengths, self.regularization, self.delay = lengths(horizon, count), regularization, delay
+        intervals = len(points) * len(self.lengths)
+        self.beta = norm + noise / sqrt(regularization) * sqrt(2 * log(2 * intervals / delta))
+        self.left, self.batch, self.told, self.seen, self.late = list(range(len(points))), 1, 0, [], []
+
+    def posterior(self, pending=()):
+        """Mean and standard deviation of all points, from the batch alone."""
+        gp = GP(self.empty.kernel, self.empty.points, 0.0, self.empty.gram)
+        gp.observations = list(self.seen)
+        if pending:
+            gp = gp.with_fantasies(list(pending), self.regularization)
+        mean, variance = gp.mean_variance()
+        return mean, np.sqrt(np.maximum(variance, 0))
+
+    def choices(self, allowed, pending=()):
+        """Points that may be chosen, and their standard deviations."""
+        chosen = [i for i in self.left if i in set(allowed)] or list(allowed)
+        return chosen, self.posterior(pending)[1][chosen]
+
+    def tell(self, i, y, pending, noise_variance=None):
+        """A value; `pending` are the points that are still waited for."""
+        self.seen.append((i, y, self.regularization if noise_variance is None else noise_variance))
+        if i in self.late:
+            self.late.remove(i)
+        else:
+            self.told += 1
+        n, waiting = self.lengths[self.batch - 1], list(pending)
+        for each in self.late:
+            if each in waiting:
+                waiting.remove(each)
+        last = self.batch == len(self.lengths)
+        if last or self.told < n - int(self.delay * n) or self.told + len(waiting) < n:
+            return
+        mean, std = self.posterior()
+        lowest = max((mean - self.beta * std)[self.left])
+        self.left = [i for i in self.left if mean[i] + self.beta * std[i] >= lowest]
+        self.batch, self.told, self.seen, self.late = self.batch + 1, 0, [], list(pending)

@@ -1,0 +1,237 @@
+"""PhasedElimination against batches that are refitted from scratch for every choice."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive import batched
+from naive import kernels as naive_kernels
+
+import scalable_bandits as sb
+from scalable_bandits.policies.phased_elimination import batch_lengths
+
+SETTINGS = {"noise": 0.05, "regularization": 0.05, "delta": 0.2}
+SPACE, LENGTHSCALE, NORM = sb.Grid([[0, 1], [0, 1]], 5), 0.8, 0.1
+
+
+def both(horizon, space=SPACE, batches=None, delay=0.0, **options):
+    kernel = sb.Matern(LENGTHSCALE, nu=1.5)
+    policy = sb.PhasedElimination(
+        space, kernel, horizon=horizon, rkhs_norm=NORM, batches=batches, delay=delay, seed=2, **SETTINGS, **options
+    )
+    size = policy.domain.choosable
+    oracle = batched.Batched(
+        naive_kernels.matern32(LENGTHSCALE), policy.finite_space.points()[:size], horizon=horizon, norm=NORM,
+        count=batches, delay=delay, **SETTINGS,
+    )  # fmt: skip
+    return policy, oracle
+
+
+def value(x):
+    return float(0.5 * np.sin(4.0 * x[0]) - 0.4 * x[-1] ** 2)
+
+
+def number(x):
+    return int(SPACE.index(x)[0])
+
+
+def waiting(policy):
+    return list(policy.pending_points.numbers)
+
+
+def assert_chosen(oracle, candidate, allowed, pending=()):
+    """The chosen point may be chosen, and none of the others has a larger deviation."""
+    chosen, std = oracle.choices(allowed, pending)
+    assert candidate in chosen
+    assert std[chosen.index(candidate)] >= std.max() - 1e-8
+
+
+def assert_same(policy, oracle):
+    assert policy.surviving.tolist() == oracle.left
+    assert (policy.batch, policy.lengths) == (oracle.batch, tuple(oracle.lengths))
+
+
+class TestLengths:
+    @given(st.integers(1, 10**7), st.none() | st.integers(1, 8))
+    def test_formula(self, horizon, count):
+        if count is not None and count > horizon:
+            return
+        found = batch_lengths(horizon, count)
+        assert found == tuple(batched.lengths(horizon, count))
+        assert sum(found) == horizon
+        assert min(found) >= 1
+        assert count in (None, len(found))
+
+    def test_few(self):
+        """Values are waited for five times in a million rounds, and in ten million."""
+        assert (len(batch_lengths(10**6)), len(batch_lengths(10**7))) == (5, 5)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("engine", ["dense", "tiled"])
+@pytest.mark.parametrize("batches", [None, 3])
+def test_plays_what_the_paper_plays(engine, batches):
+    """Points, ends of batches and eliminations, and on after the horizon."""
+    policy, oracle = both(150, engine=engine, batches=batches)
+    rng, left = np.random.default_rng(0), []
+    for t in range(1, 171):
+        x = policy.ask()
+        assert_chosen(oracle, number(x), range(25))
+        assert policy.width == pytest.approx(oracle.beta, rel=1e-12)
+        y = value(x) + 0.05 * rng.standard_normal()
+        policy.tell(x, y)
+        oracle.tell(number(x), y, [])
+        assert_same(policy, oracle)
+        assert policy.rounds == t
+        left.append(len(oracle.left))
+    assert (left[0], sorted(left, reverse=True)) == (25, left)
+    assert left[-1] < 10
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.34])
+def test_several_in_flight(delay):
+    """Six points are pending, and told in any order; what is pending at the end of a batch is late."""
+    policy, oracle = both(120, delay=delay)
+    rng, late = np.random.default_rng(1), 0
+    asked = [number(x) for x in policy.ask(6)]
+    for i in range(6):
+        assert_chosen(oracle, asked[i], range(25), asked[:i])
+    for _ in range(140):
+        chosen = int(rng.choice(asked[: -2 or None]))
+        asked.remove(chosen)
+        y = value(SPACE.value(chosen)) + 0.05 * rng.standard_normal()
+        policy.tell(SPACE.value(chosen), y)
+        oracle.tell(chosen, y, waiting(policy))
+        assert_same(policy, oracle)
+        late += bool(oracle.late)
+        before = waiting(policy)
+        x = policy.ask()
+        assert_chosen(oracle, number(x), range(25), before)
+        asked.append(number(x))
+    assert late > 0
+    assert policy.batch > 2
+
+
+def test_a_batch_at_once():
+    """`missing` points are a batch: none of them depends on its values."""
+    policy, oracle = both(100)
+    for length in oracle.lengths[:3]:
+        assert policy.missing == length
+        points = policy.ask(policy.missing)
+        assert policy.missing == 0
+        for x in points[::-1]:
+            policy.tell(x, value(x))
+            oracle.tell(number(x), value(x), waiting(policy))
+        assert_same(policy, oracle)
+
+
+def test_available_candidates_and_uninvited_values():
+    policy, oracle = both(120)
+    rng = np.random.default_rng(1)
+    for _ in range(120):
+        allowed = sorted(rng.choice(25, size=4, replace=False).tolist())
+        x = policy.ask(available=allowed)
+        assert_chosen(oracle, number(x), allowed)
+        policy.tell(x, value(x), noise=0.04)
+        oracle.tell(number(x), value(x), [], 0.05 * 0.8**2)
+        if rng.random() < 0.2:  # nobody asked for it
+            other = int(rng.integers(25))
+            policy.tell(SPACE.value(other), 0.1)
+            oracle.tell(other, 0.1, [])
+        assert_same(policy, oracle)
+    assert policy.batch > 2
+
+
+def test_failures():
+    """A point that failed is replaced within the batch, and does not end it."""
+    policy, _ = both(60)
+    x = policy.ask()
+    policy.tell_failure(x)
+    assert policy.missing == policy.lengths[0]
+    for _ in range(policy.lengths[0]):
+        other = policy.ask()
+        assert not np.array_equal(other, x)
+        policy.tell(other, value(other))
+    assert policy.batch == 2
+
+
+def test_a_box_takes_the_points_of_others():
+    """They are learnt from, and never chosen."""
+    box = sb.Box([[0, 1], [0, 1]])
+    policy, oracle = both(40, space=box, candidates=16)
+    x = np.array([0.21, 0.34])
+    other = oracle.empty.add_point(x, 0.0)
+    for _ in range(4):
+        policy.tell(x, value(x))
+        oracle.tell(other, value(x), [])
+    for _ in range(30):
+        x = policy.ask()
+        candidate = int(policy.finite_space.index(x)[0])
+        assert_chosen(oracle, candidate, range(16))
+        policy.tell(x, value(x))
+        oracle.tell(candidate, value(x), [])
+        assert_same(policy, oracle)
+
+
+@pytest.mark.parametrize("rounds", [5, 10, 11, 47])
+def test_goes_on_in_the_middle_of_a_batch(rounds, tmp_path):
+    environment = sb.TableEnvironment(SPACE, [value(x) for x in SPACE.points()], sb.GaussianNoise(0.05), seed=1)
+    whole = sb.simulate(both(100)[0], environment, 80)
+    sb.simulate(both(100)[0], environment, rounds, store=tmp_path / "run")
+    policy, _ = both(100)
+    run = sb.simulate(policy, environment, 80, store=tmp_path / "run")
+    np.testing.assert_array_equal(run.candidate, whole.candidate)
+    assert policy.batch > 2
+
+
+def test_state_with_late_points():
+    """A copy from a state has the same late points, which come back as pending ones."""
+    policy, _ = both(100, delay=0.3)
+    for x in policy.ask(10)[:7]:
+        policy.tell(x, value(x))
+    assert policy.batch == 2
+    copy, _ = both(100, delay=0.3)
+    copy.restore(policy.state())
+    for x in policy.pending:
+        policy.tell(x, value(x))
+        copy.tell(x, value(x))
+    for _ in range(40):
+        x = policy.ask()
+        np.testing.assert_array_equal(copy.ask(), x)
+        policy.tell(x, value(x))
+        copy.tell(x, value(x))
+    assert (policy.batch, policy.missing) == (copy.batch, copy.missing)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0.0, 0.34])
+def test_the_best_arm_survives(delay):
+    """In 200 functions of known norm it is dropped in at most a share delta, and most other arms are dropped."""
+    space, kernel, dropped, left = sb.Grid([[0, 1]], 60), sb.Matern(0.2, nu=2.5), 0, []
+    for seed in range(200):
+        function = sb.RKHSFunction.sparse(space, kernel, sb.GaussianNoise(0.05), seed=seed)
+        policy = sb.PhasedElimination(
+            space, kernel, horizon=200, rkhs_norm=function.rkhs_norm, noise=0.05, regularization=0.0025, delay=delay
+        )
+        sb.simulate(policy, function, 200)
+        best = int(np.argmax([function.mean(x) for x in space.points()]))
+        dropped += best not in policy.surviving
+        left.append(len(policy.surviving))
+    assert dropped <= 0.1 * 200
+    assert np.mean(left) < 15
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "^horizon"),
+        ({"horizon": 5, "batches": 6}, "^batches: got 6; allowed: at most the number of rounds, 5"),
+        ({"horizon": 5, "batches": 0}, "^batches"),
+        ({"horizon": 5, "delay": 1.0}, "^delay: got 1.0; allowed: a number from 0 to below 1"),
+        ({"horizon": 5, "delay": -0.1}, "^delay"),
+        ({"horizon": 5, "rkhs_norm": -1}, "^rkhs_norm"),
+    ],
+)
+def test_refusals(options, message):
+    with pytest.raises(ValueError, match=message):
+        sb.PhasedElimination(sb.Arms(2), sb.Covariance(np.eye(2)), **options)
