@@ -17,7 +17,7 @@ Late values (after Vakili, Ahmed, Bernacchia & Pike-Burke 2023): a batch ends al
 What comes later belongs to the next batch, whose candidates do not depend on it.                       (5)
 
 Differs from the paper in: the width is for both sides; N_i of (4) is that of smooth kernels for all kernels, without
-its factors of log T. Points told that nobody asked for belong to the batch and count as its rounds. A point asked for
+its factors of log T. Points told that were not asked for belong to the batch and count as its rounds. A point asked for
 after the N_i-th of a batch that still waits for values makes the batch longer by one, and what is pending at its end is
 late. Of an availability set without a point of C_i all are candidates. After T rounds the last batch goes on.
 """

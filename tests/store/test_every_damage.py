@@ -54,11 +54,9 @@ def test_a_few(store):
 
 @pytest.mark.slow
 def test_a_sample(store):
-    if store.within == "icechunk":  # whose files have other names in each run, and so the sample is another one
-        counts = sample(store, 10)
-        assert counts["read: harmless"] + counts["read: reported"] > 0
-        return
-    counts = sample(store, 40)
+    counts = sample(store, 40 if store.within == "folder" else 10)
+    if not (counts["read: harmless"] and counts["read: reported"]):
+        counts = sample(store, 40)  # files of icechunk have other names in each run: ten may be all of one kind
     assert counts["read: harmless"] > 0
     assert counts["read: reported"] > 0
 
