@@ -143,6 +143,7 @@ positive_or_infinite = _between(0.0, math.inf, "a positive number, or infinity",
 nonnegative = _between(0.0, math.inf, "zero or a positive number", also=(0.0,))
 fraction = _between(0.0, 1.0, "a number from 0 to 1", also=(0.0, 1.0))
 below_one = _between(0.0, 1.0, "a number from 0 to below 1", also=(0.0,))
+at_least_one = _between(1.0, math.inf, "a number of at least 1", also=(1.0,))
 above_one = _between(1.0, math.inf, "a number above 1")
 probability = _between(0.0, 1.0, "a number between 0 and 1, both excluded")
 

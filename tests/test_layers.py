@@ -50,7 +50,7 @@ LAYERS = (
 )
 # Inside `posteriors/`: the files directly in it, then its folders in this order, then the files that choose among them.
 FAMILIES = ("exact", "tiled", "forgetting", "sketched", "sampling", "box", "partition", "hyperparameters", "learned")
-ABOVE_FAMILIES = ("registry", "greedy_gain", "model", "box_model", "repeated", "__init__")
+ABOVE_FAMILIES = ("registry", "greedy_gain", "model", "box_model", "lazy", "repeated", "__init__")
 BY_NAME = {  # files that import modules by name, and why
     "__init__.py": "public names are imported when they are first used",
     "_renamed.py": "names of version 0.1 are looked up where they are now",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats, finite, integer, refuse, to_float
-from scalable_bandits.kernels import RBF, Kernel, Linear, Matern
+from scalable_bandits.kernels import RBF, Kernel, Linear, Matern, OnDimensions, Product, Scaled, Sum
 
 
 def growth_rate(kernel: Kernel, t: int | NDArray[Any], dimension: int) -> float | Floats:
@@ -81,3 +81,30 @@ def improved_matern_rate(nu: float, t: int | NDArray[Any], dimension: int) -> fl
         refuse("nu", nu, "a number above 1")
     rate = np.maximum(finite("t", t), 1) ** (d * (d + 1) / (d * (d + 2) + 2 * nu))
     return float(rate) if np.ndim(rate) == 0 else rate
+
+
+def gain_exponent(kernel: Kernel, dimension: int) -> float:
+    """Return the exponent c of the growth t^c of the maximal information gain, up to logarithms.
+
+    d / (2 nu + d) for the Matern kernel, 0 for smooth ones; of a sum or a product the largest of its parts.
+    Source: Vakili, Khezeli & Picheny 2021, Corollary 1.
+
+    Parameters
+    ----------
+    kernel
+        Kernel.
+    dimension
+        Dimension d of the space.
+
+    Examples
+    --------
+    >>> gain_exponent(Matern(0.2, nu=1.5) + RBF(0.1), dimension=2)
+    0.4
+    """
+    if isinstance(kernel, Sum | Product):
+        return max(gain_exponent(part, dimension) for part in kernel.kernels)
+    if isinstance(kernel, OnDimensions):
+        return gain_exponent(kernel.kernel, len(kernel.dimensions))
+    if isinstance(kernel, Scaled):
+        return gain_exponent(kernel.kernel, dimension)
+    return dimension / (2.0 * kernel.nu + dimension) if isinstance(kernel, Matern) else 0.0

@@ -32,9 +32,15 @@ class PendingPoints:
         self.numbers = list(numbers)
         self._reissue = list(reissue)  # pending since an earlier process; `ask` returns these first
         self.excluded = list(excluded)
+        self._asked: list[int] | None = None  # while the excluded ones are treated as pending
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+    @property
+    def asked(self) -> list[int]:
+        """Pending candidates, without excluded ones that are treated as pending."""
+        return self.numbers if self._asked is None else self._asked
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -59,12 +65,12 @@ class PendingPoints:
     @contextmanager
     def choosing(self) -> Iterator[None]:
         """Treat the excluded candidates as pending while the next point is chosen."""
-        pending = self.numbers
+        self._asked = pending = self.numbers
         self.numbers = pending + self.excluded if self.excluded else pending
         try:
             yield
         finally:
-            self.numbers = pending
+            self.numbers, self._asked = pending, None
 
     def add(self, number: int) -> None:
         """Add a candidate that was asked for."""

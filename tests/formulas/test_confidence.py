@@ -11,6 +11,7 @@ from naive import policies as naive
 
 import scalable_bandits as sb
 from scalable_bandits.formulas import confidence
+from scalable_bandits.formulas.fixed_design import fixed_points
 
 rounds = st.integers(1, 10**7)
 deltas = st.floats(1e-6, 0.999)
@@ -52,6 +53,28 @@ def test_chowdhury_gopalan_theorems_2_and_4(gain, delta, norm, noise):
     assert confidence.improved(gain, delta / 2, norm, noise) == pytest.approx(
         naive.gpts_width(gain, norm, noise, delta), rel=1e-12
     )
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    norm=st.floats(0.01, 10),
+    noise=st.floats(0.01, 10),
+    delta=deltas,
+    lam=st.floats(0.01, 10),
+)
+def test_fixed_points(seed, norm, noise, delta, lam):
+    """Bias and noise that the estimate's own weights allow lie within the width, which is no larger than their sum."""
+    rng = np.random.default_rng(seed)
+    points, kernel = rng.random((6, 2)), naive_kernels.matern32(0.5)
+    gram = np.array([[kernel(p, q) for q in points] for p in points])
+    inside, cross, prior = gram[1:, 1:], gram[1:, 0], gram[0, 0]
+    weights = np.linalg.solve(inside + lam * np.eye(5), cross)
+    bias = math.sqrt(max(prior - 2 * weights @ cross + weights @ inside @ weights, 0))
+    std = math.sqrt(prior - weights @ cross)
+    largest = norm * bias + noise * math.sqrt(2 * math.log(2 * 7 / delta)) * np.linalg.norm(weights)
+    width = fixed_points(7, delta, norm, noise, lam)
+    assert largest <= width * std * (1 + 1e-9)
+    assert width <= confidence.independent(7, delta, norm, noise, lam)
 
 
 def test_widths_worked_by_hand():

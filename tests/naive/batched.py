@@ -10,8 +10,8 @@ import numpy as np
 from naive.gp import GP
 
 
-def lengths(horizon, count=None):
-    """Rounds of every batch; `count` batches if given."""
+def lengths(horizon, count=None, growth=0.0):
+    """Rounds of every batch; `count` batches if given, for an information gain of T^growth."""
     found, total = [], 0
     while total < horizon:
         i = len(found) + 1
@@ -20,7 +20,8 @@ def lengths(horizon, count=None):
         elif i == count:
             n = horizon
         else:  # a round is left for each of the later batches
-            n = min(ceil(horizon ** ((1 - 2.0**-i) / (1 - 2.0**-count))), horizon - total - (count - i))
+            ratio = (1 - growth) / 2
+            n = min(ceil(horizon ** ((1 - ratio**i) / (1 - ratio**count))), horizon - total - (count - i))
         found.append(min(n, horizon - total))
         total += found[-1]
     return found
@@ -29,11 +30,13 @@ def lengths(horizon, count=None):
 class Batched:
     """What a batch has seen, what is still in the race, and what is late."""
 
-    def __init__(self, kernel, points, *, horizon, norm, noise, regularization, delta, count=None, delay=0.0):
+    def __init__(
+        self, kernel, points, *, horizon, norm, noise, regularization, delta, count=None, delay=0.0, growth=0.0
+    ):  # fmt: skip
         self.empty = GP(kernel, points)
-        self.lengths, self.regularization, self.delay = lengths(horizon, count), regularization, delay
+        self.lengths, self.regularization, self.delay = lengths(horizon, count, growth), regularization, delay
         intervals = len(points) * len(self.lengths)
-        self.beta = norm + noise / sqrt(regularization) * sqrt(2 * log(2 * intervals / delta))
+        self.beta = sqrt(norm**2 + noise**2 / regularization * 2 * log(2 * intervals / delta))
         self.left, self.batch, self.told, self.seen, self.late = list(range(len(points))), 1, 0, [], []
 
     def posterior(self, pending=()):

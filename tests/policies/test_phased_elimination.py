@@ -9,6 +9,8 @@ from naive import kernels as naive_kernels
 
 import scalable_bandits as sb
 from scalable_bandits.policies.phased_elimination import batch_lengths
+from scalable_bandits.posteriors import regression
+from scalable_bandits.posteriors.exact import dense
 
 SETTINGS = {"noise": 0.05, "regularization": 0.05, "delta": 0.2}
 SPACE, LENGTHSCALE, NORM = sb.Grid([[0, 1], [0, 1]], 5), 0.8, 0.1
@@ -22,7 +24,7 @@ def both(horizon, space=SPACE, batches=None, delay=0.0, **options):
     size = policy.domain.choosable
     oracle = batched.Batched(
         naive_kernels.matern32(LENGTHSCALE), policy.finite_space.points()[:size], horizon=horizon, norm=NORM,
-        count=batches, delay=delay, **SETTINGS,
+        count=batches, delay=delay, growth=2 / (2 * 1.5 + 2), **SETTINGS,
     )  # fmt: skip
     return policy, oracle
 
@@ -52,12 +54,12 @@ def assert_same(policy, oracle):
 
 
 class TestLengths:
-    @given(st.integers(1, 10**7), st.none() | st.integers(1, 8))
-    def test_formula(self, horizon, count):
+    @given(st.integers(1, 10**7), st.none() | st.integers(1, 8), st.floats(0.0, 0.9))
+    def test_formula(self, horizon, count, growth):
         if count is not None and count > horizon:
             return
-        found = batch_lengths(horizon, count)
-        assert found == tuple(batched.lengths(horizon, count))
+        found = batch_lengths(horizon, count, growth)
+        assert found == tuple(batched.lengths(horizon, count, growth))
         assert sum(found) == horizon
         assert min(found) >= 1
         assert count in (None, len(found))
@@ -123,6 +125,79 @@ def test_a_batch_at_once():
             policy.tell(x, value(x))
             oracle.tell(number(x), value(x), waiting(policy))
         assert_same(policy, oracle)
+
+
+@pytest.mark.parametrize("flight", [1, 7])
+def test_repetitions(flight):
+    """A point is played until no deviation has shrunk by more than C, or the batch has no rounds left."""
+    policy, oracle = both(600, shrinkage=1.5)
+    asked, runs = [], []
+    for _ in range(560):
+        while len(asked) < flight and policy.missing:
+            before = waiting(policy)
+            left, candidate = policy.missing, number(policy.ask())
+            if runs and runs[-1][1] > 0:  # of the present run
+                assert candidate == runs[-1][0]
+                runs[-1][1] -= 1
+            else:
+                assert_chosen(oracle, candidate, range(25), before)
+                variance = oracle.posterior(before)[1][candidate] ** 2
+                plays = max(1, min(left, int((1.5**2 - 1.0) * 0.05 / variance)))
+                runs.append([candidate, plays - 1, plays])
+            asked.append(candidate)
+        candidate = asked.pop(0)
+        policy.tell(SPACE.value(candidate), value(SPACE.value(candidate)))
+        oracle.tell(candidate, value(SPACE.value(candidate)), waiting(policy))
+        assert_same(policy, oracle)
+    assert (policy.batch, max(plays for _, _, plays in runs) > 5) == (4, True)
+    assert len(runs) < 300
+
+
+def test_points_given_up():
+    """Abandoned points, and points of a failed `ask`, are not among those of the batch."""
+    policy, oracle = both(120)
+    first = policy.ask(5)
+    policy.abandon(first[1:4])
+    kept = [number(x) for x in first[[0, 4]]]
+    assert_chosen(oracle, number(policy.ask()), range(25), kept)
+    policy.abandon()
+    assert policy.missing == policy.lengths[0]
+    assert_chosen(oracle, number(policy.ask()), range(25), [])
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_ask(monkeypatch):
+    """It can be repeated."""
+    policy, oracle = both(60)
+    with monkeypatch.context() as patched:
+        patched.setattr(dense.DenseEngine, "observe", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            policy.ask(3)
+    assert not policy.pending
+    asked = [number(x) for x in policy.ask(policy.missing)]
+    for i, candidate in enumerate(asked):
+        assert_chosen(oracle, candidate, range(25), asked[:i])
+
+
+def test_an_interrupted_end_of_a_batch(monkeypatch):
+    """The last value is told again, and the batch ends as if nothing had happened."""
+    policy, oracle = both(60)
+    *points, last = policy.ask(policy.missing)
+    for x in points:
+        policy.tell(x, value(x))
+    with monkeypatch.context() as patched:
+        patched.setattr(regression.Regression, "mean", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            policy.tell(last, value(last))
+    assert (policy.batch, waiting(policy)) == (1, [number(last)])
+    policy.tell(last, value(last))
+    for x in (*points, last):
+        oracle.tell(number(x), value(x), [])
+    assert_same(policy, oracle)
+    assert policy.batch == 2
 
 
 def test_available_candidates_and_uninvited_values():
@@ -230,6 +305,7 @@ def test_the_best_arm_survives(delay):
         ({"horizon": 5, "delay": 1.0}, "^delay: got 1.0; allowed: a number from 0 to below 1"),
         ({"horizon": 5, "delay": -0.1}, "^delay"),
         ({"horizon": 5, "rkhs_norm": -1}, "^rkhs_norm"),
+        ({"horizon": 5, "shrinkage": 0.9}, "^shrinkage: got 0.9; allowed: a number of at least 1"),
     ],
 )
 def test_refusals(options, message):
