@@ -8,7 +8,7 @@ from naive import batched
 from naive import kernels as naive_kernels
 
 import scalable_bandits as sb
-from scalable_bandits.policies.phased_elimination import batch_lengths
+from scalable_bandits.policies.batched_elimination import batch_lengths
 from scalable_bandits.posteriors import regression
 from scalable_bandits.posteriors.exact import dense
 
