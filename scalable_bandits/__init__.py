@@ -44,6 +44,7 @@ from scalable_bandits.kernels import (
 from scalable_bandits.policies import (
     BBKB,
     BKB,
+    DUETS,
     GPEI,
     GPPI,
     GPTS,
@@ -129,6 +130,7 @@ __version__ = metadata.version("scalable_bandits")
 __all__ = [
     "BBKB",
     "BKB",
+    "DUETS",
     "GPEI",
     "GPPI",
     "GPTS",

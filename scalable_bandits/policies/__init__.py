@@ -3,6 +3,7 @@
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.bbkb import BBKB
 from scalable_bandits.policies.bkb import BKB
+from scalable_bandits.policies.duets import DUETS
 from scalable_bandits.policies.fully_bayesian import FullyBayesianGPUCB
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.gpei import GPEI
@@ -33,6 +34,7 @@ from scalable_bandits.policies.wgpucb import WGPUCB
 __all__ = [
     "BBKB",
     "BKB",
+    "DUETS",
     "GPEI",
     "GPPI",
     "GPTS",

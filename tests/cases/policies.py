@@ -155,6 +155,7 @@ ARMS = {
 PHASED = {
     "supkernel": Case(sb.SupKernelUCB, {"rkhs_norm": NORM, "horizon": 200}),
     "elimination": Case(sb.PhasedElimination, {"rkhs_norm": 0.1, "horizon": 100}),
+    "duets": Case(sb.DUETS, {"rkhs_norm": 0.1, "horizon": 100}),
 }
 
 

@@ -1,0 +1,74 @@
+"""An agent of `DUETS`: it has its observations of a batch, and sends summaries of them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import ClassVar, NamedTuple
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.collapsed import CollapsedObservations
+from scalable_bandits.posteriors.sketched.estimate import summary
+from scalable_bandits.posteriors.state import Field, Stateful, member
+from scalable_bandits.spaces import FiniteSpace, Indices, make_domain
+
+
+class Value(NamedTuple):
+    """A value that an agent observed."""
+
+    agent: int
+    candidate: int
+    residual: float  # y minus the prior mean, in units of y
+    noise_variance: float  # in squared units of y
+
+
+class Summary(NamedTuple):
+    """What an agent sends."""
+
+    values: Floats  # (z,) of `posteriors.sketched.estimate`
+    model: str  # hash of the kernel and the inducing points
+
+
+def model_hash(kernel: Kernel, inducing: Floats) -> str:
+    """Return a hash of a kernel and points (z, d), which agents and coordinator compare."""
+    return hashlib.blake2b(repr(kernel).encode() + inducing.tobytes(), digest_size=8).hexdigest()
+
+
+class Agent(Stateful):
+    """Observations of a batch, a shard of `DUETS`.
+
+    Parameters
+    ----------
+    number
+        Number of the agent.
+    kernel
+        Prior covariance, in squared units of y.
+    space
+        Space of the candidates.
+    """
+
+    STATE: ClassVar[tuple[Field, ...]] = (member("_observed"),)
+    changing = frozenset({"observe", "begin"})
+
+    def __init__(self, number: int, kernel: Kernel, space: FiniteSpace):
+        self._number, self._kernel, self._domain = number, kernel, make_domain(space, None, 0)
+        self._observed = CollapsedObservations()
+
+    def begin(self) -> None:
+        """Begin a batch, without observations."""
+        self._observed = CollapsedObservations()
+
+    def observe(self, value: Value) -> None:
+        """Add an observation of this agent."""
+        self._observed.add(value.candidate, value.residual, value.noise_variance)
+
+    def summary(self, inducing: Indices, last: Value) -> Summary:
+        """Return the summary at inducing points (z,); `last` is an observation, of any agent, that is not yet added."""
+        points, averages, noise_variances = self._observed.collapsed()
+        z, x = self._domain.coordinates(inducing), self._domain.coordinates(points)
+        values = summary(self._kernel, z, x, averages, noise_variances)
+        if last.agent == self._number:
+            values += self._kernel.block(z, self._domain.coordinates([last.candidate]))[:, 0] * (
+                last.residual / last.noise_variance
+            )
+        return Summary(values, model_hash(self._kernel, z))

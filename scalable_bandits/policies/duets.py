@@ -1,0 +1,200 @@
+"""DUETS, distributed uniform exploration of trimmed sets. Source: Pavlovic, Salgia & Zhao 2024 (arXiv 2402.13182).
+
+    input: agents 1, ..., N, candidates D, prior GP(m, k), T rounds in all, parameters B, R, lambda, delta;   C_1 = D
+    for batch i = 1, 2, ...:
+        the agents observe N_i points drawn uniformly from C_i. The draws follow from the seed: all know all points  (1)
+        inducing points Z: each distinct point x, with probability min(1, qbar s^2(x) / noise variance there)        (2)
+        agent n sends v_n = K(Z, X_n) y_n / lambda, of its own points X_n and values y_n                             (3)
+        mu(x) = k_Z(x)' (K_ZZ + K_ZX K_XZ / lambda)^-1 (v_1 + ... + v_N)                                             (4)
+        C_{i+1} = {x in C_i: mu(x) + h(x) >= max over C_i of mu - h}, sent to the agents                             (5)
+
+An agent's values stay with it; what is sent grows neither with T nor with the number of observations.
+
+Differs from the paper in: h(x) is the largest error of mu(x) itself, computed from the points
+(`posteriors.sketched.estimate`), where the paper bounds it by the largest deviation; N_i is that of
+`PhasedElimination`. The text could not be read, only its abstract and a summary: (2) is that of BKB. Observations
+belong to the agents in turn. After a point was given up, a draw may come twice.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import ClassVar
+
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.formulas.fixed_design import noise_factor
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.policies.agent import Agent, Value, model_hash
+from scalable_bandits.policies.batched_elimination import BatchedElimination
+from scalable_bandits.posteriors import Engine, EngineOptions, State, make_engine
+from scalable_bandits.posteriors.collapsed import CollapsedObservations
+from scalable_bandits.posteriors.placement import Shards
+from scalable_bandits.posteriors.sketched.estimate import SparseEstimate, leverages
+from scalable_bandits.posteriors.state import Field, group, member, nested, number, part
+from scalable_bandits.randomness import derived_seed, generator, integers
+from scalable_bandits.spaces import Domain, FiniteSpace, Indices, Mask
+
+DRAWS = 4096  # points drawn at a time
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class DUETS(BatchedElimination):
+    """Uniform exploration by several agents, which send summaries of their values once a batch; for a known horizon.
+
+    Parameters
+    ----------
+    agents
+        Number N of agents.
+    oversampling
+        Factor qbar of (2): the larger it is, the more numbers are sent, and the closer mu comes to the posterior mean.
+    on
+        Executor of the agents: None, "threads:4", "local:4", an address, a client or a recipe.
+
+    Attributes
+    ----------
+    sent : int
+        Numbers sent so far: by the agents v_n, to each agent the numbers of the inducing points and of the eliminated
+        candidates; read only.
+
+    Other parameters are those of `BatchedElimination`, `GaussianProcessPolicy` and `Policy`. The observation of round t
+    is of agent t mod N. `posterior` and `best` use all observations told to this policy, the elimination what agents
+    send. `information_gain` is 0: no width uses it.
+
+    Examples
+    --------
+    >>> import scalable_bandits as sb
+    >>> options = {"noise": 0.1, "regularization": 0.01, "rkhs_norm": 1.0, "horizon": 10_000}
+    >>> space = sb.Grid([[0, 1]], 30)
+    >>> function = sb.RKHSFunction.sparse(space, sb.RBF(0.2), sb.GaussianNoise(0.1), seed=1)
+    >>> policy = sb.DUETS(space, sb.RBF(0.2), agents=4, **options)
+    >>> run = sb.simulate(policy, function, 10_000)
+    >>> policy.sent < 1_000, len(policy.surviving) < 10
+    (True, True)
+    """
+
+    STATE: ClassVar[tuple[Field, ...]] = (
+        number("sent", int),
+        member("_points"),
+        group("agents", lambda self: self._agent_states(), lambda self, states: self._restore_agents(states)),
+    )
+
+    agents: int = attrs.field(default=4, converter=checks.to_int, validator=checks.whole(1))
+    sent: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
+    _points: CollapsedObservations = attrs.field(
+        init=False, factory=CollapsedObservations, repr=False
+    )  # without values
+    _draws: tuple[tuple[int, int], Indices] | None = attrs.field(default=None, init=False, repr=False)
+    _inducing_sent: int = attrs.field(default=0, init=False, repr=False)  # number of the inducing points of a batch
+    _shards: Shards = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._shards = self._make_agents(self._domain.model_space)
+
+    def _make_agents(self, space: FiniteSpace) -> Shards:
+        makers = [functools.partial(Agent, number, self.prior_kernel, space) for number in range(self.agents)]
+        return self._executor.shards(makers, "agents of DUETS")
+
+    # ---- the algorithm
+
+    def choose(self, allowed: Mask | None = None) -> int:
+        place = self.asked_of_batch
+        drawn = self._drawn(place)
+        if allowed is None or allowed[drawn]:
+            return drawn
+        mask = self._choosable(allowed)
+        assert mask is not None
+        numbers = np.flatnonzero(mask)
+        return int(numbers[generator(self._seed_of_batch, "available", place).integers(len(numbers))])
+
+    def _drawn(self, place: int) -> int:
+        """Return the candidate of a place in the batch, counted from 0."""
+        block = place // DRAWS
+        if self._draws is None or self._draws[0] != (self.batch, block):
+            found = integers(self._seed_of_batch, "draws", block * DRAWS, DRAWS, len(self._surviving))
+            self._draws = (self.batch, block), found
+        return int(self._surviving[self._draws[1][place - block * DRAWS]])  # (1)
+
+    @property
+    def _seed_of_batch(self) -> int:
+        return derived_seed(self.seed, "batch", self.batch)
+
+    def survivors(self, candidate: int, y: float, noise_variance: float) -> Indices:
+        numbers, noise_variances, chosen = self._inducing((candidate, noise_variance))
+        inducing, kernel = numbers[chosen], self._model.kernel
+        answers = self._shards.ask(
+            range(self.agents), "summary", inducing, self._value_of(candidate, y, noise_variance)
+        )  # (3)
+        self._refuse_others([answer.model for answer in answers], inducing)
+        estimate = SparseEstimate(kernel, self.domain.coordinates(numbers), noise_variances, chosen)
+        x = self.domain.coordinates(self._surviving)
+        found = estimate.at(x, np.sum([answer.values for answer in answers], axis=0))  # (4)
+        noise = self.noise / np.sqrt(self.regularization) * noise_factor(self.intervals, self.delta)
+        mean, half = found.mean + self._model.prior_mean(x), self.rkhs_norm * found.bias + noise * found.spread
+        self._inducing_sent = len(inducing)
+        return self._surviving[mean + half >= np.max(mean - half)]  # (5)
+
+    def _refuse_others(self, models: list[str], inducing: Indices) -> None:
+        own = model_hash(self._model.kernel, self.domain.coordinates(inducing))
+        for agent, model in enumerate(models):
+            if model != own:
+                checks.refuse("agents", f"agent {agent} with another kernel or space", "the same for all agents")
+
+    def _inducing(self, last: tuple[int, float]) -> tuple[Indices, Floats, Indices]:
+        """Return the distinct points of the batch (m,), their noise variances (m,), and the places of Z (z,)."""
+        points = CollapsedObservations()
+        points.restore(self._points.state())
+        points.add(last[0], 0.0, last[1])
+        numbers, _, noise_variances = points.collapsed()
+        probability = self.oversampling * leverages(
+            self._model.kernel, self.domain.coordinates(numbers), noise_variances
+        )
+        drawn = generator(self._seed_of_batch, "inducing points").random(len(numbers)) < probability  # (2)
+        if not drawn.any():
+            drawn[np.argmax(probability)] = True
+        return numbers, noise_variances, np.flatnonzero(drawn)
+
+    def _value_of(self, candidate: int, y: float, noise_variance: float) -> Value:
+        mean = self._model.prior_mean(self.domain.coordinates(np.array([candidate])))
+        return Value(self.rounds % self.agents, candidate, y - float(mean[0]), noise_variance)
+
+    def add_value(self, candidate: int, y: float, noise_variance: float) -> None:
+        value = self._value_of(candidate, y, noise_variance)
+        self._shards.tell([value.agent], "observe", value)
+        self._points.add(candidate, 0.0, noise_variance)
+
+    def begin(self, eliminated: Indices) -> None:
+        self._shards.tell(None, "begin")
+        self._points = CollapsedObservations()
+        self.sent += self.agents * (2 * self._inducing_sent + len(eliminated))
+
+    # ---- results and state
+
+    @property
+    def information_gain(self) -> float:
+        """0: no posterior of the present batch is kept up to date."""
+        return 0.0
+
+    def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
+        return make_engine(self.engine, kernel, points, prior_mean, EngineOptions())
+
+    def _engine_is_sharded(self) -> bool:
+        return True
+
+    def extend(self, grown: Domain) -> None:
+        states = self._agent_states()
+        super().extend(grown)
+        self._shards = self._make_agents(grown.model_space)
+        self._shards.restore({number: part(states, str(number)) for number in range(self.agents)})
+
+    def _agent_states(self) -> State:
+        states = self._shards.ask(range(self.agents), "state")
+        return nested(**{str(number): state for number, state in enumerate(states)})
+
+    def _restore_agents(self, states: State) -> None:
+        self._shards = self._make_agents(self._domain.model_space)
+        self._shards.restore({number: part(states, str(number)) for number in range(self.agents)})
