@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +14,9 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.lazy import LazyModel
+from scalable_bandits.posteriors.model import DEVIATION
 from scalable_bandits.posteriors.state import Field, Stateful, group, member, number
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import Indices, Mask
 
 
 class BatchPoints(Stateful):
@@ -49,6 +51,20 @@ class BatchPoints(Stateful):
         """Engine of the model."""
         return self.model.engine
 
+    def largest(self, salt: int, allowed: Mask | None) -> int:
+        """Return the candidate of largest deviation among those of a mask (n,); ties are broken by a seeded hash."""
+        with self._complete_or_dropped():
+            return self.engine.maximize(DEVIATION, salt, allowed)[0]
+
+    @contextmanager
+    def _complete_or_dropped(self) -> Iterator[None]:
+        """Drop the engine on lost workers or Ctrl-C: it may have half of a point."""
+        try:
+            yield
+        except BaseException:
+            self.model.drop_engine()
+            raise
+
     def unfinished(self) -> int | None:
         """Return the point that was chosen to be played again next; None without one."""
         return self._present if self._more else None
@@ -67,13 +83,10 @@ class BatchPoints(Stateful):
         rounds
             Number of rounds of the batch that are left to points not yet added.
         """
-        try:
+        with self._complete_or_dropped():
             for candidate in pending[self.pending :]:
                 self.add(candidate, self.model.regularization, rounds)
                 self.pending, rounds = self.pending + 1, rounds - 1
-        except BaseException:  # lost workers or Ctrl-C: the engine may have half of a point
-            self.model.drop_engine()
-            raise
 
     def add(self, candidate: int, noise_variance: float, rounds: int = 1) -> None:
         """Add a point, with its repetitions in the rounds (at least 1) that are left."""

@@ -188,6 +188,8 @@ class BatchedElimination(GaussianProcessPolicy):
 
     def _choosable(self, allowed: Mask | None) -> Mask | None:
         """Return the mask (n,) of the surviving candidates that are allowed; of all allowed ones if none survives."""
+        if len(self._surviving) == self.domain.size:
+            return allowed
         mask = self._mask if allowed is None else self._mask & allowed
         return mask if mask.any() else allowed
 

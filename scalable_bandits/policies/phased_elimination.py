@@ -27,13 +27,15 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.batch_points import BatchPoints
 from scalable_bandits.policies.batched_elimination import BatchedElimination
 from scalable_bandits.posteriors import State
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
-from scalable_bandits.posteriors.model import DEVIATION
+from scalable_bandits.posteriors.lazy import LazyModel
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.state import Field, group, member
+from scalable_bandits.posteriors.tiled.design import DesignEngine
 from scalable_bandits.spaces import Domain, Indices, Mask
 
 BLOCK = 4096  # candidates whose posterior is computed at a time, at the end of a batch
@@ -87,7 +89,7 @@ class PhasedElimination(BatchedElimination):
         again = points.unfinished()
         if again is not None and (allowed is None or allowed[again]):
             return again  # (4)
-        return points.engine.maximize(DEVIATION, self._salt, self._choosable(allowed))[0]  # (2)
+        return points.largest(self._salt, self._choosable(allowed))  # (2)
 
     def survivors(self, candidate: int, y: float, noise_variance: float) -> Indices:
         seen = copy.deepcopy(self._seen)
@@ -136,7 +138,15 @@ class PhasedElimination(BatchedElimination):
         self._seen, self._points = CollapsedObservations(), self._no_points()
 
     def _no_points(self) -> BatchPoints:
-        return BatchPoints(self.make_model(), self.shrinkage)
+        model = self.make_model()
+        if self.engine == "tiled":
+            model = LazyModel(model.prior, self._domain, self._design_engine, self.regularization)
+        return BatchPoints(model, self.shrinkage)
+
+    def _design_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> DesignEngine:
+        executor = None if self.on is None else self._executor
+        space = self._domain.model_space if self._domain.size == len(points) else None
+        return DesignEngine(kernel, points, prior_mean, executor, space)
 
     def _points_so_far(self) -> BatchPoints:
         """Return the points of the batch, with all that were asked for and without those given up."""

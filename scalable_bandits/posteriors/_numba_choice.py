@@ -23,6 +23,15 @@ def tie_hash(candidate, salt):
 
 
 @njit(cache=True, nogil=True)
+def tie_hashes(candidates, salt):
+    """Return the hashes of some candidates' numbers."""
+    found = np.empty(candidates.shape[0], dtype=np.uint64)
+    for i in range(candidates.shape[0]):
+        found[i] = tie_hash(candidates[i], salt)
+    return found
+
+
+@njit(cache=True, nogil=True)
 def largest(index, allowed):
     """Return the largest allowed index, -inf if nothing is allowed; an empty `allowed` allows all."""
     best = -np.inf

@@ -270,6 +270,11 @@ def choose(
     return numba_choice.choose(index, _ALL if allowed is None else allowed, numbers, np.uint64(salt))
 
 
+def first_of_ties(numbers: NDArray[np.int64], salt: int, most: int) -> NDArray[np.int64]:
+    """Return the first (most,) of some candidates, in the order in which `choose` breaks ties."""
+    return numbers[np.lexsort((numbers, numba_choice.tie_hashes(numbers, np.uint64(salt))))[:most]]
+
+
 def finalists(index: Floats, salt: int, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the positions (k,) of the candidates that `choose` could return if more candidates were added."""
     return numba_choice.finalists(index, _floor(float(index.max(initial=-np.inf))), numbers, np.uint64(salt))

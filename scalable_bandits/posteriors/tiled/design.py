@@ -1,0 +1,374 @@
+"""Posterior variances of many candidates, for choosing points by variance alone: several points between two updates.
+
+A pool has the candidates of largest variance, with their covariances. Variances only fall. So, as long as one in the
+pool is above what all others had when it was made, it is the largest of all, and the points chosen from the pool are
+those that would be chosen one by one. When no candidate of the pool is above the others, the rows W = L^-1 K of all
+points chosen since are added at once, tile by tile (BLAS 3), and another pool is made:
+
+    K_l(p, x) = k(p, x) - W(p)'W(x),    new rows F = chol(S)^-1 K_l(X, .),    S = K_l(X, X) + noise variances
+
+Shards on workers hold the tiles; they are asked twice a pool. Every number follows from a tile and the points.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors import blas
+from scalable_bandits.posteriors.collapsed import CollapsedObservations
+from scalable_bandits.posteriors.engine import Acquisition, Engine, EngineOptions, choose, first_of_ties
+from scalable_bandits.posteriors.placement import Executor, executor
+from scalable_bandits.posteriors.regression import positive_factor
+from scalable_bandits.posteriors.state import Field, State, arrays, value
+from scalable_bandits.spaces import FiniteSpace, Indices, Mask, Points
+
+TILE = 1024  # candidates whose rows are computed at a time
+TILES_A_SHARD = 12  # approximately
+SHARDS = 32  # largest number of shards
+SMALLEST_POOL, LARGEST_POOL, SHARE = 256, 2048, 64  # candidates of a pool; between these, one of so many
+CHUNK = 256  # rows that are held together
+BLOCK = 256  # rows that are added at a time when those of the distinct points replace all
+UNKNOWN: Mask = np.zeros(0, dtype=np.bool_)  # the mask of a restored pool, which is that of the next question
+ABOVE = 1.0 + 1e-9  # factor by which a variance has to be larger to be above others, more than rounding
+
+
+class DesignTiles:
+    """Rows and variances of some consecutive candidates, a shard of `DesignEngine`.
+
+    Parameters
+    ----------
+    kernel
+        Prior covariance. Its `fill` is called by several threads at once.
+    space
+        Space of all candidates.
+    first, stop
+        Number of the first candidate, and one after the last.
+    """
+
+    changing = frozenset({"add", "clear"})
+
+    def __init__(self, kernel: Kernel, space: FiniteSpace, first: int, stop: int):
+        self._kernel, self._first = kernel, first
+        self._points = np.ascontiguousarray(space.points()[first:stop])
+        self._starts = range(0, stop - first, TILE)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove all rows."""
+        self._variance = self._kernel.diagonal(self._points).astype(np.float64)
+        self._height = 0
+        self._rows: list[list[Floats]] = [[] for _ in self._starts]  # by tile, chunks (CHUNK, width)
+
+    def add(self, points: Floats, across: Floats, lower: Floats) -> None:
+        """Add the rows of points (b, d), given their own rows (b, height) and the lower factor (b, b) of S."""
+        parts = [np.ascontiguousarray(across[:, i : i + CHUNK]) for i in range(0, self._height, CHUNK)]
+        for tile, start in enumerate(self._starts):
+            some = self._points[start : start + TILE]
+            block = np.empty((len(points), len(some)))
+            self._kernel.fill(points, some, block)
+            for left, chunk in zip(parts, self._rows[tile], strict=True):
+                blas.subtract_product(block, left, chunk[: left.shape[1]])
+            blas.solve_lower(lower, block)
+            self._append(self._rows[tile], block)
+            self._variance[start : start + TILE] -= np.einsum("ij,ij->j", block, block)
+        np.maximum(self._variance, 0.0, out=self._variance)
+        self._height += len(points)
+
+    def _append(self, chunks: list[Floats], rows: Floats) -> None:
+        """Append rows (b, width) to the chunks of a tile, which has `height` of them."""
+        used, done = self._height % CHUNK, 0
+        while done < len(rows):
+            if not used:
+                chunks.append(np.empty((CHUNK, rows.shape[1])))
+            some = rows[done : done + CHUNK - used]
+            chunks[-1][used : used + len(some)] = some
+            done, used = done + len(some), (used + len(some)) % CHUNK
+
+    def variances(self) -> Floats:
+        """Return the variances (n,) of these candidates."""
+        return self._variance
+
+    def rows_at(self, numbers: Indices) -> Floats:
+        """Return the rows (k, height) at those of the numbers, in ascending order, that are here."""
+        here = numbers[(numbers >= self._first) & (numbers < self._first + len(self._points))] - self._first
+        found = np.empty((len(here), self._height))
+        for tile in np.unique(here // TILE).tolist():
+            inside = here // TILE == tile
+            for i, chunk in enumerate(self._rows[tile]):
+                part = found[:, i * CHUNK : (i + 1) * CHUNK]
+                part[inside] = chunk[: part.shape[1], here[inside] % TILE].T
+        return found
+
+    def restore(self, state: State) -> None:
+        """Add the rows of the points of a state, as `DesignEngine` has it, again."""
+        self.clear()
+        start = 0
+        for size in state["blocks"].tolist():
+            stop, factor = start + size, state["factor"][start : start + size]
+            self.add(state["points"][start:stop], factor[:, :start], np.ascontiguousarray(factor[:, start:stop]))
+            start = stop
+
+
+class Pool:
+    """The candidates of largest variance, which are conditioned on the points chosen from them.
+
+    Parameters
+    ----------
+    kernel
+        Prior covariance.
+    numbers
+        (k,) numbers of the candidates, ascending.
+    points
+        (k, d) their points.
+    rows
+        (k, height) their rows W.
+    variances
+        (n,) variances of all candidates when the pool was made.
+    tied
+        Whether it has the first in the order of ties of the candidates whose variance is largest, of which there are
+        more than fit into it.
+    mask
+        Mask (n,) of the candidates from which it was taken; None for all.
+    """
+
+    def __init__(
+        self, kernel: Kernel, numbers: Indices, points: Floats, rows: Floats, variances: Floats, tied: bool,
+        mask: Mask | None,
+    ):  # fmt: skip
+        self.numbers, self.tied = numbers, tied
+        self._kernel, self._points, self._rows, self._mask = kernel, points, rows, mask
+        self._updates, self._count = np.empty((0, len(numbers))), 0  # rows of the points chosen from the pool
+        self.variance = variances[numbers]
+        self._level = float(self.variance.max(initial=0.0))
+        self._others = variances.copy()
+        self._others[numbers] = -np.inf
+        self._bounds: tuple[Mask | None, float] | None = None
+
+    def place(self, candidate: int) -> int:
+        """Return the place of a candidate, or -1."""
+        place = int(np.searchsorted(self.numbers, candidate))
+        return place if place < len(self.numbers) and self.numbers[place] == candidate else -1
+
+    def rows_at(self, numbers: Indices) -> Floats:
+        """Return the rows (b, height) at candidates (b,) of the pool, without those chosen from it."""
+        return self._rows[np.searchsorted(self.numbers, numbers)]
+
+    @blas.one_thread
+    def condition(self, place: int, noise_variance: float) -> None:
+        """Condition on a measurement at a place, of this noise variance."""
+        updates = self._updates[: self._count]
+        row = self._kernel.block(self._points[place : place + 1], self._points)[0]
+        row -= self._rows @ self._rows[place] + updates[:, place] @ updates
+        row /= np.sqrt(self.variance[place] + noise_variance)
+        if self._count == len(self._updates):
+            self._updates = np.concatenate([self._updates, np.empty((16 + self._count, len(row)))])
+        self._updates[self._count] = row
+        self._count += 1
+        self.variance = np.maximum(self.variance - row**2, 0.0)
+
+    def decides(self, mask: Mask | None) -> bool:
+        """Return whether the largest variance of those allowed by a mask (n,) is in the pool."""
+        inside = self.variance if mask is None else self.variance[mask[self.numbers]]
+        top = float(inside.max(initial=-np.inf))
+        if self._mask is UNKNOWN:
+            self._mask = mask
+        if self.tied:
+            return mask is self._mask and top * ABOVE >= self._level
+        if self._bounds is None or self._bounds[0] is not mask:
+            others = self._others if mask is None else self._others[mask]
+            self._bounds = mask, float(others.max(initial=-np.inf))
+        return top > self._bounds[1] * ABOVE
+
+
+class DesignEngine(Engine):
+    """Exact variances, for choosing points by variance alone; it has no means.
+
+    See `Engine` for the other parameters and the interface, of which it has `maximize` for an index of the variance,
+    `observe`, whose values it ignores, `at`, `variance` and `information_gain`.
+
+    Parameters
+    ----------
+    holder
+        Executor that holds the tiles.
+    space
+        Space of the candidates, from which shards make their tiles.
+    """
+
+    limit: ClassVar[int] = 2_000_000
+    ask_is_stateful: ClassVar[bool] = True
+
+    STATE: ClassVar[tuple[Field, ...]] = (
+        value("points", "(m,)", np.int64, lambda self: self._folded[0], lambda self, held: None),
+        value("noise_variances", "(m,)", np.float64, lambda self: self._folded[1], lambda self, held: None),
+        value("blocks", "(b,)", np.int64, lambda self: self._blocks, lambda self, held: None),
+        value("new_points", "(q,)", np.int64, lambda self: [c for c, _ in self._new], lambda self, held: None),
+        value("new_noise", "(q,)", np.float64, lambda self: [v for _, v in self._new], lambda self, held: None),
+        value("pool", "(k,)", np.int64, lambda self: self._pool_numbers(), lambda self, held: None),
+        value("tied", "()", bool, lambda self: self._pool is not None and self._pool.tied, lambda self, held: None),
+    )
+
+    @classmethod
+    def build(cls, kernel: Kernel, points: Floats, prior_mean: Floats, options: EngineOptions) -> Self:
+        return cls(kernel, points, prior_mean, options.executor, options.space)
+
+    def __init__(
+        self, kernel: Kernel, points: Floats, prior_mean: Floats, holder: Executor | None = None,
+        space: FiniteSpace | None = None,
+    ):  # fmt: skip
+        super().__init__(kernel, points, prior_mean)
+        count = -(-self.size // TILE)
+        edges = np.linspace(0, count, int(np.clip(count // TILES_A_SHARD, 1, SHARDS)) + 1).astype(int) * TILE
+        ends = np.minimum(edges, self.size).tolist()
+        space = Points(points) if space is None else space
+        makers = [functools.partial(DesignTiles, kernel, space, *ends[i : i + 2]) for i in range(len(ends) - 1)]
+        self._shards = (holder or executor(None)).shards(
+            makers, f"variances of {self.size} candidates", lambda shard: self._factor_so_far()
+        )
+        self._every = range(len(makers))
+        self._folded = np.empty(0, dtype=np.int64), np.empty(0)  # points with rows, and their noise variances
+        self._blocks: list[int] = []  # numbers of points whose rows were added together
+        self._factor: list[Floats] = []  # of these: rows (b, height + b) of the Cholesky factor of the points
+        self._new: list[tuple[int, float]] = []  # points without rows, and their noise variances
+        self._pool: Pool | None = None
+
+    # ---- points
+
+    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        place = -1 if self._pool is None else self._pool.place(candidate)
+        if place < 0:
+            before = float(self.at(np.array([candidate]))[1][0])
+            self._pool = None
+        else:
+            assert self._pool is not None
+            before = float(self._pool.variance[place])
+            self._pool.condition(place, noise_variance)
+        self._new.append((candidate, noise_variance))
+        self._gain(before, noise_variance)
+
+    @blas.one_thread
+    def _fold(self) -> None:
+        """Add the rows of the new points."""
+        numbers, noise = np.array([c for c, _ in self._new]), np.array([v for _, v in self._new])
+        known = None if self._pool is None else self._pool.rows_at(numbers)
+        self._add(numbers, noise, known)
+        self._new, self._pool = [], None
+        if len(self._folded[0]) > 2 * len(np.unique(self._folded[0])) + BLOCK:
+            self._rebuild()
+        self._variance = np.concatenate(self._shards.ask(self._every, "variances"))
+
+    def _add(self, numbers: Indices, noise_variances: Floats, across: Floats | None = None) -> None:
+        """Add the rows of some points (b,), given the rows (b, height) there if they are known."""
+        if across is None:
+            distinct, inverse = np.unique(numbers, return_inverse=True)
+            across = self._rows_at(distinct)[inverse]
+        points = self.points[numbers]
+        covariance = self.kernel.block(points)
+        blas.subtract_product(covariance, across, np.ascontiguousarray(across.T))
+        lower, _ = positive_factor(covariance, noise_variances)
+        self._shards.tell(None, "add", points, across, np.ascontiguousarray(lower))
+        self._factor.append(np.hstack([across, lower]))
+        self._folded = np.append(self._folded[0], numbers), np.append(self._folded[1], noise_variances)
+        self._blocks.append(len(numbers))
+
+    def _rows_at(self, numbers: Indices) -> Floats:
+        """Return the rows (k, height) of candidates in ascending order."""
+        return np.concatenate(self._shards.ask(self._every, "rows_at", numbers))
+
+    def _rebuild(self) -> None:
+        """Replace all rows by those of the distinct points, with the noise variances of their averages."""
+        observed = CollapsedObservations()
+        for candidate, noise_variance in zip(*(held.tolist() for held in self._folded), strict=True):
+            observed.add(candidate, 0.0, noise_variance)
+        numbers, _, noise_variances = observed.collapsed()
+        self._clear()
+        for start in range(0, len(numbers), BLOCK):
+            self._add(numbers[start : start + BLOCK], noise_variances[start : start + BLOCK])
+
+    def _clear(self) -> None:
+        self._shards.tell(None, "clear")
+        self._folded, self._blocks, self._factor = (np.empty(0, dtype=np.int64), np.empty(0)), [], []
+
+    # ---- questions
+
+    def maximize(
+        self, acquisition: Acquisition, salt: int, allowed: Mask | None = None, reduction: Floats | None = None
+    ) -> tuple[int, float]:
+        pool = self._pool
+        if self._new and not (pool is not None and pool.decides(allowed)):
+            self._fold()
+            pool = None
+        if pool is None or not self._new:
+            if pool is None:
+                self._pool = self._made_pool(salt, allowed)
+            return choose(acquisition(self._mean, self._variance), salt, allowed)
+        index = acquisition(np.zeros(len(pool.numbers)), pool.variance)
+        inside = None if allowed is None else allowed[pool.numbers]
+        place, best = choose(index, salt, inside, pool.numbers)
+        return int(pool.numbers[place]), best
+
+    def _made_pool(self, salt: int, allowed: Mask | None) -> Pool:
+        """Make a pool of the candidates of largest variance among those allowed."""
+        numbers = np.arange(self.size) if allowed is None else np.flatnonzero(allowed)
+        variance, most = self._variance[numbers], int(np.clip(self.size // SHARE, SMALLEST_POOL, LARGEST_POOL))
+        tied = numbers[variance * ABOVE >= variance.max(initial=0.0)]
+        if more := len(tied) > most:
+            numbers = np.sort(first_of_ties(tied, salt, most))
+        elif len(numbers) > most:
+            numbers = np.sort(numbers[np.argpartition(-variance, most)[:most]])
+        return self._pool_of(numbers, more, allowed)
+
+    def _pool_of(self, numbers: Indices, tied: bool, mask: Mask | None) -> Pool:
+        return Pool(self.kernel, numbers, self.points[numbers], self._rows_at(numbers), self._variance, tied, mask)
+
+    def at(self, candidates: Indices) -> tuple[Floats, Floats]:
+        """Return prior means and posterior variances of some candidates, two (k,) arrays."""
+        pool = self._pool
+        if self._new:
+            places = [-1 if pool is None else pool.place(candidate) for candidate in candidates.tolist()]
+            if pool is not None and min(places, default=0) >= 0:
+                return self._mean[candidates], pool.variance[places]
+            self._fold()
+        return self._mean[candidates], self._variance[candidates]
+
+    def mean(self) -> Floats:
+        return self._mean
+
+    def variance(self) -> Floats:
+        return self.at(np.arange(self.size))[1]
+
+    def columns(self, candidates: Indices) -> Floats:
+        raise NotImplementedError("DesignEngine has variances alone")
+
+    # ---- state
+
+    def _factor_so_far(self) -> State:
+        """Return the state of every shard."""
+        factor = np.zeros((len(self._folded[0]),) * 2)
+        for rows in self._factor:
+            factor[rows.shape[1] - len(rows) : rows.shape[1], : rows.shape[1]] = rows
+        return arrays(points=self.points[self._folded[0]], factor=factor, blocks=np.array(self._blocks, dtype=np.int64))
+
+    def _pool_numbers(self) -> Sequence[int]:
+        return [] if self._pool is None else self._pool.numbers.tolist()
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._clear()
+        start = 0
+        for size in state["blocks"].tolist():
+            block = slice(start, start + size)
+            self._add(state["points"][block], state["noise_variances"][block])
+            start += size
+        self._variance = np.concatenate(self._shards.ask(self._every, "variances"))
+        self._new = list(zip(state["new_points"].tolist(), state["new_noise"].tolist(), strict=True))
+        self._pool = None
+        if len(state["pool"]):
+            self._pool = pool = self._pool_of(state["pool"], bool(state["tied"]), UNKNOWN)
+            for candidate, noise_variance in self._new:
+                pool.condition(pool.place(candidate), noise_variance)
