@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import gc
 import itertools
 import os
 import signal
@@ -38,6 +39,15 @@ def pytest_collection_modifyitems(items):
             if counts[test] % sampled.args[0]:
                 item.add_marker(pytest.mark.slow)
             counts[test] += 1
+
+
+def pytest_collection_finish():
+    """Take what was imported and collected out of the garbage collections, which would look through it again and again.
+
+    These are hundreds of thousands of objects that stay to the end. What the tests make is collected as always.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
