@@ -4,6 +4,7 @@ Janz, Burt & Gonzalez 2020, section 3. Cubes are kept as exact fractions; a poin
 contains it.
 """
 
+import functools
 import itertools
 import math
 from fractions import Fraction
@@ -18,8 +19,10 @@ class NaivePartition:
     """
 
     def __init__(self, points, covariance, *, nu, horizon, norm, noise, alpha, delta, tightening):
-        self.points, self.covariance = points, covariance
+        self.points = points
         self.coordinates = np.array([[float(c) for c in point] for point in points])
+        self.covariance = functools.cache(lambda i, j: covariance(self.coordinates[i], self.coordinates[j]))
+        self.known_members = {}  # by corner and side
         self.d = len(points[0])
         self.b = (self.d + 1) / (self.d + 2 * nu)
         q = self.d * (self.d + 1) / (self.d * (self.d + 2) + 2 * nu)
@@ -42,13 +45,17 @@ class NaivePartition:
         return all(c <= x <= c + side for c, x in zip(corner, self.points[i], strict=True))
 
     def members(self, cube):
-        return [i for i in range(len(self.points)) if self.inside(cube, i)]
+        """Numbers of the points in a cube, each of which is looked through once."""
+        if cube[:2] not in self.known_members:
+            self.known_members[cube[:2]] = [i for i in range(len(self.points)) if self.inside(cube, i)]
+        return self.known_members[cube[:2]]
 
     def fit(self, cube, members, t, pending=()):
         """Index of the members, given the cube's data alone, at round t."""
-        data = [row for row in self.data if self.inside(cube, row[0])]
+        own = set(members)
+        data = [row for row in self.data if row[0] in own]
         xs = [row[0] for row in data]
-        waiting = [i for i in pending if self.inside(cube, i)]
+        waiting = [i for i in pending if i in own]
         k = self.block(xs, xs)
         noise = np.diag([row[2] for row in data])
         gain = 0.5 * np.linalg.slogdet(np.eye(len(xs)) + np.linalg.solve(noise, k))[1] if xs else 0.0
@@ -57,7 +64,7 @@ class NaivePartition:
         every = xs + waiting
         cross = self.block(every, members)
         total = self.block(every, every) + np.diag([row[2] for row in data] + [self.alpha] * len(waiting))
-        prior = np.array([self.covariance(x, x) for x in self.coordinates[members]])
+        prior = np.array([self.covariance(i, i) for i in members])
         variance = prior - (np.einsum("ij,ij->j", cross, np.linalg.solve(total, cross)) if every else 0.0)
         n_t = 4 * (t + 1) ** (self.b * self.d)
         width = self.norm + self.noise * math.sqrt(2 * (gain + 1 + math.log(n_t / self.delta)))
@@ -70,9 +77,7 @@ class NaivePartition:
         )
 
     def block(self, rows, columns):
-        return np.array(
-            [[self.covariance(self.coordinates[i], self.coordinates[j]) for j in columns] for i in rows]
-        ).reshape(len(rows), len(columns))
+        return np.array([[self.covariance(i, j) for j in columns] for i in rows]).reshape(len(rows), len(columns))
 
     def index(self, t, pending=()):
         """Index of every point: its maximum over the cubes that hold it; and the width and gain of the best cube."""
@@ -92,8 +97,9 @@ class NaivePartition:
         cubes = []
         for cube in self.cubes:
             corner, side, _ = cube
-            count = sum(self.inside(cube, row[0]) for row in self.data)
-            if self.roomy(side, count) or not self.inside(cube, i):
+            own = set(self.members(cube))
+            count = sum(row[0] in own for row in self.data)
+            if self.roomy(side, count) or i not in own:
                 cubes.append(cube)
                 continue
             self.splits += 1
