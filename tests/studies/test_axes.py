@@ -133,11 +133,12 @@ def test_a_choice_changes_no_number(whole: xarray.Dataset) -> None:
     np.testing.assert_array_equal(short["regret"][..., :20], whole["regret"][:2, 3:4, :, :20])
 
 
-@pytest.mark.parametrize("on", [None, "local:2"], ids=["here", "workers"])
-@pytest.mark.sampled(1)
-def test_a_store_grows_along_its_axes(on: str | None, whole: xarray.Dataset, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["here", "workers"])
+def test_a_store_grows_along_its_axes(
+    where: str, whole: xarray.Dataset, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """A policy, a horizon and values are added later: old numbers stay, and the dataset is that of a run at once."""
-    place = tmp_path / "runs"
+    place, on = tmp_path / "runs", request.getfixturevalue("client") if where == "workers" else None
     policies = {name: FILE["policies"][name] for name in ("theory", "random")}
     Study.from_dict({**FILE, "policies": policies, "axes": {"lengthscale": [0.1, 0.2]}, "horizon": [10, 20]}).run(
         store=place, on=on
