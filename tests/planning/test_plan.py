@@ -1,7 +1,6 @@
 """Plans: extrapolation and distribution against numbers worked out by hand, and pilots of real runs."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import scalable_bandits as sb
+from scalable_bandits import planning
 from scalable_bandits.cli import app
 from scalable_bandits.execution import calibration, connect
 from scalable_bandits.planning import (
@@ -264,13 +264,28 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
         plan(Study.from_dict(tables()), **options)
 
 
-def test_command(quick: None, tmp_path: Path) -> None:
+def test_command(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables and the record of one plan, which takes the same time whatever is printed."""
     words = ["plan", "scalability-horizon", "--horizon", "1000", "--seconds", "0.05", "--workers", "1,2,2000"]
-    found = CliRunner().invoke(app, words)
-    assert found.exit_code == 0, found.output
+    asked: list[Any] = []
+    made: list[Plan] = []
+
+    def once(study: Study, *given: Any, **options: Any) -> Plan:
+        asked.append((study.name, given, options))
+        if not made:
+            made.append(plan(study, *given, **options))
+        return made[0]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(planning, "plan", once)
+        found = CliRunner().invoke(app, words)
+        recorded = CliRunner().invoke(app, [*words, "--json"])
+    assert found.exit_code == recorded.exit_code == 0, found.output + recorded.output
+    assert len(asked) == 2
+    assert asked[0] == asked[1]
     for text in ("what a run takes", "the study", "IGP-UCB", "2,000", "untested", "workers do not pay"):
         assert text in " ".join(found.stdout.split())
-    record = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    record = json.loads(recorded.stdout)
     assert [each["workers"] for each in record["workers"]] == [1, 2, 2000]
     assert {each["policy"] for each in record["rows"]} == {"IGP-UCB", "MiniGP-UCB", "pi-GP-UCB", "random"}
     refused = CliRunner().invoke(app, [*words[:2], "--workers", "1,many"])
