@@ -1,5 +1,7 @@
 """PhasedElimination against batches that are refitted from scratch for every choice."""
 
+import collections
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -294,6 +296,36 @@ def test_the_best_arm_survives(delay):
         left.append(len(policy.surviving))
     assert dropped <= 0.1 * 200
     assert np.mean(left) < 15
+
+
+@pytest.mark.slow
+def test_a_third_of_the_values_comes_a_tenth_of_the_horizon_later():
+    """Regret summed over six functions within a tenth of that without delay."""
+    horizon, space, kernel = 3000, sb.Grid([[0, 1], [0, 1]], 15), sb.Matern(0.4, nu=1.5)
+
+    def regret(function, delay, seed):
+        policy = sb.PhasedElimination(
+            space, kernel, horizon=horizon, rkhs_norm=function.rkhs_norm, noise=0.3, shrinkage=1.1, delay=delay
+        )
+        losses, waiting = function.table().max() - function.table(), collections.deque()
+        late, total = np.random.default_rng(seed).random(horizon) < (1 / 3 if delay else 0.0), 0.0
+        for t in range(horizon):
+            while waiting and waiting[0][0] <= t:
+                policy.tell(*waiting.popleft()[1:])
+            x = policy.ask()
+            candidate = int(space.index(x)[0])
+            total += losses[candidate]
+            y = function.table()[candidate] + float(function.noise_at(t + 1))
+            if late[t]:
+                waiting.append((t + horizon // 10, x, y))
+            else:
+                policy.tell(x, y)
+        assert policy.batch == len(policy.lengths)
+        return total
+
+    functions = [sb.RKHSFunction.sparse(space, kernel, sb.GaussianNoise(0.3), seed=seed) for seed in range(6)]
+    at_once, later = (sum(regret(f, delay, seed) for seed, f in enumerate(functions)) for delay in (0.0, 1 / 3))
+    assert later <= 1.1 * at_once
 
 
 @pytest.mark.parametrize(
