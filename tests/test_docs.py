@@ -69,6 +69,47 @@ def test_the_page_of_scalability_was_measured(monkeypatch: pytest.MonkeyPatch) -
     assert [name for name in pictures if not (ROOT / "docs" / name).is_file()] == []
 
 
+def test_the_page_of_barriers_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of `python -m docs.barriers`."""
+    monkeypatch.syspath_prepend(ROOT)
+    from docs import barriers
+
+    assert barriers.PAGE.read_text() == barriers.page()
+
+
+def test_the_batches_of_the_page_of_barriers_are_those_of_the_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sizes sum to the rounds; there are as many as the policy ended, and perhaps an unfinished one."""
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import barriers
+
+    function, rounds = barriers.problem(0), 400
+    policies = {name: make(function, rounds, 0) for name, make in barriers.POLICIES.items()}
+    for policy in policies.values():
+        sb.simulate(policy, function, rounds)
+    sizes = {name: barriers.batch_sizes(policy, rounds).tolist() for name, policy in policies.items()}
+    assert {name: sum(each) for name, each in sizes.items()} == dict.fromkeys(policies, rounds)
+    batched = policies["BBKB"]
+    assert len(sizes["BBKB"]) == batched.batches + bool(batched._batch)
+    assert 1 < batched.batches < rounds
+    assert sizes["BBKB"] == batches_of_bbkb(sb.BBKB(**barriers._known(function, 0)), function, rounds)
+    assert len(sizes["MiniGP-UCB"]) == policies["MiniGP-UCB"].choices < rounds
+    assert sizes["IGP-UCB"] == [1] * rounds
+    assert sizes["DUETS"] == sizes["PhasedElimination"] == [20, 90, 190, 100]
+
+
+def batches_of_bbkb(policy: sb.BBKB, function: sb.RKHSFunction, rounds: int) -> list[int]:
+    """Sizes of the batches of BBKB, played round by round."""
+    sizes = [0]
+    for t in range(1, rounds + 1):
+        before = policy.batches
+        x = policy.ask()
+        policy.tell(x, function.mean(x) + function.noise_at(t))
+        sizes[-1] += 1
+        if policy.batches > before:
+            sizes.append(0)
+    return sizes if sizes[-1] else sizes[:-1]
+
+
 def test_the_table_of_the_readme_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of `python -m benchmarks.horizon`."""
     monkeypatch.syspath_prepend(ROOT)
