@@ -54,7 +54,13 @@ class PhasedElimination(BatchedElimination):
         Factor C of (4), at least 1; 1: a point is chosen anew in every round. With 1.1, a million rounds of 1000
         candidates take a few thousand choices.
 
-    Other parameters are those of `BatchedElimination`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `BatchedElimination`, `GaussianProcessPolicy` and `Policy` (`on`: executor of the
+    tiles of a large space, where variances are computed).
+
+    Notes
+    -----
+    With the engine "tiled" (more than 6000 candidates) a batch takes 8 bytes of memory for each candidate and choice: a
+    thousand choices among a million candidates take 8 GB, in all processes together.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import blas
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
-from scalable_bandits.posteriors.engine import Acquisition, Engine, EngineOptions, choose, first_of_ties
+from scalable_bandits.posteriors.engine import Acquisition, Engine, choose, first_of_ties
 from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.regression import positive_factor
 from scalable_bandits.posteriors.state import Field, State, arrays, value
@@ -212,10 +212,6 @@ class DesignEngine(Engine):
         value("pool", "(k,)", np.int64, lambda self: self._pool_numbers(), lambda self, held: None),
         value("tied", "()", bool, lambda self: self._pool is not None and self._pool.tied, lambda self, held: None),
     )
-
-    @classmethod
-    def build(cls, kernel: Kernel, points: Floats, prior_mean: Floats, options: EngineOptions) -> Self:
-        return cls(kernel, points, prior_mean, options.executor, options.space)
 
     def __init__(
         self, kernel: Kernel, points: Floats, prior_mean: Floats, holder: Executor | None = None,
