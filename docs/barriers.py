@@ -37,7 +37,7 @@ class Results:
     def __init__(self, record: dict[str, Any]):
         self.version, self.on_workers = record["version"], record["on_workers"]
         self.runs: Runs = {}
-        for row in record["runs"]:
+        for row in sorted(record["runs"], key=lambda row: int(row["seed"])):
             self.runs.setdefault((row["policy"], row["horizon"]), []).append(row)
 
     def fractions(self, name: str, horizon: int) -> list[float]:
@@ -58,6 +58,11 @@ class Results:
         """Horizons at which a policy has less regret than another one."""
         both = [h for h in measured.HORIZONS if (name, h) in self.runs and (rival, h) in self.runs]
         return [h for h in both if statistics.mean(self.fractions(name, h)) < statistics.mean(self.fractions(rival, h))]
+
+    def wins(self, name: str, rival: str, horizon: int) -> str:
+        """On how many functions a policy has less regret than another one."""
+        pairs = list(zip(self.fractions(name, horizon), self.fractions(rival, horizon), strict=True))
+        return f"{sum(own < other for own, other in pairs)} of {len(pairs)}"
 
     def task(self, parallel: int) -> float:
         """Seconds of a task that costs nothing, with so many in flight: the least, since other work only adds to it."""
@@ -172,7 +177,8 @@ def answer(results: Results) -> list[str]:
     for name in (elimination, "DUETS"):
         lines += item(
             f"*Regret of `{name}`*: less than that of `IGPUCB` {where(results.ahead(name, 'IGP-UCB'))} "
-            f"({results.regret(name, second)} and {results.regret('IGP-UCB', second)} at T = {second:,}); "
+            f"({results.regret(name, second)} and {results.regret('IGP-UCB', second)} at T = {second:,}, less on "
+            f"{results.wins(name, 'IGP-UCB', second)} functions); "
             f"less than that of `PiGPUCB` {where(results.ahead(name, 'pi-GP-UCB'))}."
         )
     e, workers = SHOWN[1], measured.WORKERS[1]
