@@ -64,11 +64,9 @@ class Agent(Stateful):
 
     def summary(self, inducing: Indices, last: Value) -> Summary:
         """Return the summary at inducing points (z,); `last` is an observation, of any agent, that is not yet added."""
-        points, averages, noise_variances = self._observed.collapsed()
-        z, x = self._domain.coordinates(inducing), self._domain.coordinates(points)
-        values = summary(self._kernel, z, x, averages, noise_variances)
+        observed = self._observed
         if last.agent == self._number:
-            values += self._kernel.block(z, self._domain.coordinates([last.candidate]))[:, 0] * (
-                last.residual / last.noise_variance
-            )
-        return Summary(values, model_hash(self._kernel, z))
+            observed = observed.plus(last.candidate, last.residual, last.noise_variance)
+        points, averages, noise_variances = observed.collapsed()
+        z, x = self._domain.coordinates(inducing), self._domain.coordinates(points)
+        return Summary(summary(self._kernel, z, x, averages, noise_variances), model_hash(self._kernel, z))

@@ -25,7 +25,7 @@ class BatchPoints(Stateful):
     Parameters
     ----------
     model
-        Model without observations. Its values of y are those of nobody: only its variances are used.
+        Model without observations. Only its variances are used: it is given 0 for every value of y.
     shrinkage
         Factor C of `RepeatedChoice`, by which deviations may shrink before another point is chosen; 1: each point is
         chosen by itself.
@@ -83,18 +83,18 @@ class BatchPoints(Stateful):
         rounds
             Number of rounds of the batch that are left to points not yet added.
         """
-        with self._complete_or_dropped():
-            for candidate in pending[self.pending :]:
-                self.add(candidate, self.model.regularization, rounds)
-                self.pending, rounds = self.pending + 1, rounds - 1
+        for candidate in pending[self.pending :]:
+            self.add(candidate, self.model.regularization, rounds)
+            self.pending, rounds = self.pending + 1, rounds - 1
 
     def add(self, candidate: int, noise_variance: float, rounds: int = 1) -> None:
         """Add a point, with its repetitions in the rounds (at least 1) that are left."""
         if self._more and candidate == self._present:
             self._more -= 1
             return
-        plays = self._plays_of(candidate, noise_variance, rounds)
-        self.model.observe(candidate, 0.0, noise_variance / plays)
+        with self._complete_or_dropped():
+            plays = self._plays_of(candidate, noise_variance, rounds)
+            self.model.observe(candidate, 0.0, noise_variance / plays)
         self._present, self._more = candidate, plays - 1
 
     def add_observed(self, observations: CollapsedObservations) -> None:

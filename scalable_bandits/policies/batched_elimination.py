@@ -1,4 +1,8 @@
-"""Base class of the policies that eliminate candidates after a batch of rounds."""
+"""Base class of the policies that eliminate candidates after a batch of rounds. Source: Li & Scarlett 2022.
+
+N_i = ceil(sqrt(T N_{i-1})), N_0 = 1, at most the rounds that are left; O(log log T) batches                  (1)
+N_i = ceil(T^((1 - q^i) / (1 - q^n))), q = (1 - c) / 2, for n batches and an information gain that grows as T^c  (2)
+"""
 
 from __future__ import annotations
 
@@ -57,7 +61,7 @@ def batch_lengths(horizon: int, batches: int | None = None, growth: float = 0.0)
             length = math.ceil(math.sqrt(horizon * previous))  # (1)
         else:
             q = (1.0 - growth) / 2.0
-            length = math.ceil(horizon ** ((1.0 - q**i) / (1.0 - q**batches)))  # (4)
+            length = math.ceil(horizon ** ((1.0 - q**i) / (1.0 - q**batches)))  # (2)
             length = left if i == batches else min(length, left - (batches - i))  # of the others at least a round each
         found.append(min(length, left))
     return tuple(found)
@@ -126,6 +130,7 @@ class BatchedElimination(GaussianProcessPolicy):
     _late: Counter[int] = attrs.field(init=False, factory=Counter, repr=False)  # pending points of earlier batches
     _surviving: Indices = attrs.field(init=False, repr=False)  # C_i, ascending
     _mask: Mask = attrs.field(init=False, repr=False)  # of the surviving candidates, (n,)
+    _width: float = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -140,6 +145,7 @@ class BatchedElimination(GaussianProcessPolicy):
         growth = gain_exponent(self.prior_kernel, self.space.model_dimension)
         self.lengths = batch_lengths(self.horizon, self.batches, growth)
         self._set_surviving(np.arange(self.domain.choosable))
+        self._width = fixed_points(self.intervals, self.delta, self.rkhs_norm, self.noise, self.regularization)
 
     # ---- for subclasses
 
@@ -165,7 +171,7 @@ class BatchedElimination(GaussianProcessPolicy):
     @property
     def width(self) -> float:
         """Confidence width beta of the posterior of a batch, the same for all."""
-        return fixed_points(self.intervals, self.delta, self.rkhs_norm, self.noise, self.regularization)
+        return self._width
 
     @property
     def surviving(self) -> Indices:

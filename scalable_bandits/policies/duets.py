@@ -8,7 +8,7 @@
         mu(x) = k_Z(x)' (K_ZZ + K_ZX K_XZ / lambda)^-1 (v_1 + ... + v_N)                                             (4)
         C_{i+1} = {x in C_i: mu(x) + h(x) >= max over C_i of mu - h}, sent to the agents                             (5)
 
-An agent's values stay with it; what is sent grows neither with T nor with the number of observations.
+An agent's values stay with it; what is sent follows the number of distinct points, not that of observations.
 
 Differs from the paper in: h(x) is the largest error of mu(x) itself, computed from the points
 (`posteriors.sketched.estimate`), where the paper bounds it by the largest deviation; N_i is that of
@@ -124,7 +124,7 @@ class DUETS(BatchedElimination):
         return derived_seed(self.seed, "batch", self.batch)
 
     def survivors(self, candidate: int, y: float, noise_variance: float) -> Indices:
-        numbers, noise_variances, chosen = self._inducing((candidate, noise_variance))
+        numbers, noise_variances, chosen = self._inducing(self._points.plus(candidate, 0.0, noise_variance))
         inducing, kernel = numbers[chosen], self._model.kernel
         answers = self._shards.ask(
             range(self.agents), "summary", inducing, self._value_of(candidate, y, noise_variance)
@@ -144,11 +144,8 @@ class DUETS(BatchedElimination):
             if model != own:
                 checks.refuse("agents", f"agent {agent} with another kernel or space", "the same for all agents")
 
-    def _inducing(self, last: tuple[int, float]) -> tuple[Indices, Floats, Indices]:
+    def _inducing(self, points: CollapsedObservations) -> tuple[Indices, Floats, Indices]:
         """Return the distinct points of the batch (m,), their noise variances (m,), and the places of Z (z,)."""
-        points = CollapsedObservations()
-        points.restore(self._points.state())
-        points.add(last[0], 0.0, last[1])
         numbers, _, noise_variances = points.collapsed()
         probability = self.oversampling * leverages(
             self._model.kernel, self.domain.coordinates(numbers), noise_variances
@@ -183,7 +180,7 @@ class DUETS(BatchedElimination):
         return make_engine(self.engine, kernel, points, prior_mean, EngineOptions())
 
     def _engine_is_sharded(self) -> bool:
-        return True
+        return True  # the executor holds the agents
 
     def extend(self, grown: Domain) -> None:
         states = self._agent_states()

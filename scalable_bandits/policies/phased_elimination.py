@@ -19,7 +19,6 @@ smaller than the sum of its two parts (`formulas.fixed_design`); and as `Batched
 
 from __future__ import annotations
 
-import copy
 from typing import ClassVar
 
 import attrs
@@ -98,9 +97,7 @@ class PhasedElimination(BatchedElimination):
         return points.largest(self._salt, self._choosable(allowed))  # (2)
 
     def survivors(self, candidate: int, y: float, noise_variance: float) -> Indices:
-        seen = copy.deepcopy(self._seen)
-        seen.add(candidate, y, noise_variance)
-        mean, variance = self._posterior_of_batch(seen)
+        mean, variance = self._posterior_of_batch(self._seen.plus(candidate, y, noise_variance))
         half = self.width * np.sqrt(variance)
         return self._surviving[mean + half >= np.max(mean - half)]  # (3)
 

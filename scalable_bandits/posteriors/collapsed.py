@@ -32,6 +32,13 @@ class CollapsedObservations(Stateful):
         precision, weighted = self._sums.get(point, (0.0, 0.0))
         self._sums[point] = (precision + 1.0 / noise_variance, weighted + y / noise_variance)
 
+    def plus(self, point: int, y: float, noise_variance: float) -> CollapsedObservations:
+        """Return a copy with another observation of y at a point."""
+        found = CollapsedObservations()
+        found._sums = self._sums.copy()
+        found.add(point, y, noise_variance)
+        return found
+
     def add_all(self, points: Indices, ys: Floats, noise_variance: float) -> None:
         """Add observations (k,) of points (k,), in this order, all of one noise variance."""
         distinct, first, inverse = np.unique(points, return_index=True, return_inverse=True)

@@ -127,15 +127,6 @@ def first_by_hash(numbers, salt):
 
 
 @njit(cache=True, nogil=True)
-def hashes(numbers, salt):
-    """Return the hash of each number."""
-    out = np.empty(numbers.shape[0], dtype=np.uint64)
-    for i in range(numbers.shape[0]):
-        out[i] = tie_hash(numbers[i], salt)
-    return out
-
-
-@njit(cache=True, nogil=True)
 def width_of(gain, log_term, norm, noise):
     """Return the width B + R sqrt(2 (g + 1 + log(N_t / delta)))."""
     return norm + noise * math.sqrt(2.0 * (gain + 1.0 + log_term))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors import _numba_choice as numba_choice
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
 from scalable_bandits.posteriors.partition import _numba_rounds as numba_rounds
@@ -188,7 +189,7 @@ class ArgmaxTree:
 def orders(numbers: Indices, salt: np.uint64) -> NDArray[np.uint64]:
     """Return the order (k,) of cells by number: a hash in the high bits, the number's last bits in the low ones."""
     low = numbers.astype(np.uint64) & np.uint64(0xFFFFFFFF)
-    return (numba_cells.hashes(numbers, salt) << np.uint64(32)) | low
+    return (numba_choice.tie_hashes(numbers, salt) << np.uint64(32)) | low
 
 
 def better(one: tuple[float, int, int] | None, other: tuple[float, int, int]) -> tuple[float, int, int]:
