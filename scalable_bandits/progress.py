@@ -123,23 +123,28 @@ def _nothing(count: int, /, text: str = "") -> None:
 
 
 class _Lines:
-    """Function that writes a line to standard error now and then: steps done, and the time that is left."""
+    """Function that writes a line to standard error now and then: steps done, and the time that is left.
+
+    What has had a line has one for its last step, too.
+    """
 
     def __init__(self, name: str, total: int, done: int, unit: str):
         self._name, self._total, self._done, self._unit = name, total, done, unit
         self._first, self._start = done, time.monotonic()
         self._next = self._start + LINE_SECONDS
+        self._any = False
 
     def __call__(self, count: int, /, text: str = "") -> None:
         self._done += count
         now = time.monotonic()
-        if now < self._next:
+        if now < self._next and not (self._any and self._done >= self._total):
             return
         left = (self._total - self._done) * (now - self._start) / max(self._done - self._first, 1)
         about = f"about {_duration(left)} left" if self._done > self._first else "no step yet"
         words = [f"{self._name}: {self._done:,} of {self._total:,}{self._unit}", about, *([text] if text else [])]
         print(", ".join(words), file=sys.stderr, flush=True)
         self._next = now + max(LINE_SECONDS, (now - self._start) / 20.0)
+        self._any = True
 
 
 def _duration(seconds: float) -> str:
