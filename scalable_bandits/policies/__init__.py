@@ -4,6 +4,7 @@ from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.bbkb import BBKB
 from scalable_bandits.policies.bkb import BKB
 from scalable_bandits.policies.duets import DUETS
+from scalable_bandits.policies.etgpucb import ETGPUCB
 from scalable_bandits.policies.fully_bayesian import FullyBayesianGPUCB
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.gpei import GPEI
@@ -12,6 +13,7 @@ from scalable_bandits.policies.gpts import GPTS
 from scalable_bandits.policies.gpucb import GPUCB
 from scalable_bandits.policies.igpucb import IGPUCB
 from scalable_bandits.policies.independent_ts import IndependentTS
+from scalable_bandits.policies.irgpucb import IRGPUCB
 from scalable_bandits.policies.mean_only import MeanOnly
 from scalable_bandits.policies.minigpei import MiniGPEI
 from scalable_bandits.policies.minigpucb import MiniGPUCB
@@ -19,6 +21,8 @@ from scalable_bandits.policies.mlegpucb import MLEGPUCB
 from scalable_bandits.policies.pegpucb import PEGPUCB, PriorsExhausted
 from scalable_bandits.policies.phased_elimination import PhasedElimination
 from scalable_bandits.policies.pigpucb import CoverElement, PiGPUCB
+from scalable_bandits.policies.pims import PIMS
+from scalable_bandits.policies.psei import PSEI
 from scalable_bandits.policies.random_search import RandomSearch
 from scalable_bandits.policies.regret_balancing import RegretBalancing
 from scalable_bandits.policies.rgpucb import RGPUCB
@@ -35,13 +39,17 @@ __all__ = [
     "BBKB",
     "BKB",
     "DUETS",
+    "ETGPUCB",
     "GPEI",
     "GPPI",
     "GPTS",
     "GPUCB",
     "IGPUCB",
+    "IRGPUCB",
     "MLEGPUCB",
     "PEGPUCB",
+    "PIMS",
+    "PSEI",
     "RGPUCB",
     "SWGPUCB",
     "TVGPUCB",

@@ -9,10 +9,7 @@
 
 Differs from the paper in: D_t is the available part of a finite space, or the whole box, not a discretisation that
 grows with t; g is the realised information gain unless `information_gain` says otherwise (`confidence` has sharper
-widths). On a whole box and on more than 20,000 candidates the draw is pathwise (Wilson et al. 2020): the prior is drawn
-by finitely many features, the update by the data is exact. The maximum of a path is searched in the most promising
-parts of a finite space (`posteriors/sampling/pathwise.py`), or on a box by exact gradients from the best of many points
-(`posteriors/box/search.py`).
+widths); on large spaces and boxes the draw of the prior has finitely many features (`policies/sample_paths.py`).
 """
 
 from __future__ import annotations
@@ -20,47 +17,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-import numpy as np
 
-from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.posteriors import (
-    DenseEngine,
-    Engine,
-    Features,
-    PathwiseEngine,
-    engine_names,
-    pending,
-    quadrature_features,
-    random_features,
-)
-from scalable_bandits.posteriors.box.engine import BoxEngine
-from scalable_bandits.posteriors.box.paths import draw_path
-from scalable_bandits.posteriors.box_model import BoxModel
-from scalable_bandits.posteriors.engine import choose
-from scalable_bandits.randomness import generator
+from scalable_bandits.policies.sample_paths import SamplePathPolicy
 from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class GPTS(ConfidencePolicy):
+class GPTS(SamplePathPolicy, ConfidencePolicy):
     """Gaussian-process Thompson sampling.
 
-    Parameters
-    ----------
-    samples
-        Kind of draws: "exact" for joint draws of all candidates, up to 20,000 of them; "pathwise" for sample paths of
-        stationary kernels, for millions of candidates and for whole boxes; "auto" by space and size. Exact draws and
-        kernels that are not stationary replace a box by `candidates` Sobol points (1024 by default).
-    features
-        Number of frequencies of a sample path.
-    basis
-        Frequencies: "fourier" for random ones, with any stationary kernel; "quadrature" for Gauss-Hermite ones, with
-        RBF in few dimensions, exact to rounding if each dimension has enough of them (Mutny & Krause 2018).
-
-    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+    Parameters are those of `SamplePathPolicy`, `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
@@ -70,52 +38,10 @@ class GPTS(ConfidencePolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
-    samples: str = attrs.field(default="auto", validator=checks.one_of(("auto", "exact", "pathwise")))
-    features: int = attrs.field(default=512, converter=checks.to_int, validator=checks.whole(1))
-    basis: str = attrs.field(default="fourier", validator=checks.one_of(("fourier", "quadrature")))
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self.warn_where_unproven()
-
-    def _takes_whole_boxes(self) -> bool:
-        pathwise = self.engine in ("auto", "pathwise") and self.samples != "exact"
-        return super()._takes_whole_boxes() and pathwise and self.prior_kernel.stationary
-
-    def _checked_engine(self) -> str:
-        forgets, size = bool(self.prior_kernel.epsilon), self._domain.size
-        allowed = engine_names(lambda engine: engine.draws and engine.forgets == forgets)
-        if not forgets:
-            allowed.append("pathwise")
-        if self.engine not in allowed:
-            names = f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
-            checks.refuse("engine", self.engine, f"{names}, which can draw samples")
-        if self.samples == "pathwise" and (forgets or self.engine not in ("auto", "pathwise")):
-            given = "TemporalDecay" if forgets else f"the engine {self.engine!r}"
-            checks.refuse("samples", self.samples, f"'auto' or 'exact' with {given}")
-        if self.samples == "exact" and self.engine == "pathwise":
-            checks.refuse("samples", self.samples, "'auto' or 'pathwise' with the pathwise engine")
-        if not forgets and self.engine == "auto":
-            large = self.domain.whole_box or size > DenseEngine.limit
-            pathwise = self.samples == "pathwise" or (self.samples == "auto" and large)
-            self.engine = "pathwise" if pathwise else "dense"
-        if self.engine != "pathwise":
-            return super()._checked_engine()
-        if size > PathwiseEngine.limit:
-            checks.refuse("space", f"{size:,} candidates", f"at most {PathwiseEngine.limit:,} for pathwise samples")
-        self._prior_features(self.prior_kernel)
-        return "pathwise"
-
-    def _prior_features(self, kernel: Kernel) -> Features:
-        dimension = self.space.model_dimension
-        if self.basis == "fourier":
-            return random_features(kernel, dimension, self.features, generator(self.seed, "features"))
-        return quadrature_features(kernel, dimension, max(1, int((2 * self.features) ** (1.0 / dimension) + 1e-9)))
-
-    def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
-        if self.engine != "pathwise":
-            return super().make_engine(kernel, points, prior_mean)
-        return PathwiseEngine(kernel, points, prior_mean, self._prior_features(kernel))
 
     @property
     def width(self) -> float:
@@ -125,26 +51,4 @@ class GPTS(ConfidencePolicy):
         return self._width_for(self.information_gain, self.delta / 2.0)  # (1)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
-        engine, numbers = self.posterior_engine, self._pending.numbers
-        rng = generator(self.seed, "draws", self.round)
-        if isinstance(engine, BoxEngine):
-            return self._choose_on_box(engine, rng)
-        if isinstance(engine, PathwiseEngine):
-            path = engine.path(rng, self.width, np.array(numbers, dtype=np.int64), self._model.regularization)  # (2)
-            return engine.highest(path, self._salt, allowed)  # (3)
-        deviation = engine.draw(rng)
-        if numbers:
-            columns, covariance = self._model.pending_covariance(numbers)
-            points, counts = pending.distinct(numbers)
-            noise = rng.standard_normal(len(points)) * np.sqrt(self._model.regularization / counts)
-            deviation = deviation - np.linalg.solve(covariance, deviation[points] + noise) @ columns
-        return choose(engine.mean() + self.width * deviation, self._salt, allowed)[0]  # (2), (3)
-
-    def _choose_on_box(self, engine: BoxEngine, rng: np.random.Generator) -> Floats:
-        pending_points = self._domain.coordinates(self._pending.numbers)
-        features = self._prior_features(self.present_kernel)
-        path = draw_path(engine, features, self.width, pending_points, self._model.regularization, rng)  # (2)
-        near = np.concatenate([self.queried.nonzero()[0], np.array(self._pending.numbers, dtype=np.int64)])
-        model = self._model
-        assert isinstance(model, BoxModel)
-        return model.top_of_path(path, near, (self.seed, self.round)).x  # (3)
+        return self.highest_of_path(self.width, allowed).point  # (2), (3)

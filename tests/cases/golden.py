@@ -8,9 +8,12 @@ import sys
 import numpy as np
 
 import scalable_bandits as sb
-from cases.policies import ARMS, EVERY_POLICY, NOISE, PROBLEMS, REPEATING
+from cases.policies import ARMS, EVERY_POLICY, NOISE, OVER_A_PATH, PROBLEMS, REPEATING
 
 ROUNDS = 60
+LATER = (  # than 0.1
+    *REPEATING, *ARMS, *OVER_A_PATH, "arms-ts", "elimination", "duets", "irgpucb", "event", "event-often",
+)  # fmt: skip
 SPACE = sb.Grid([[0, 1], [0, 1]], (50, 60))  # three tiles
 PRIORS = [sb.Prior(f"{scale}", sb.RBF(scale)) for scale in (0.05, 0.1, 0.2, 0.3)]
 SETTINGS = {"noise": 0.1, "regularization": 0.01, "seed": 3}
@@ -33,7 +36,7 @@ def played(policy, environment):
 def trajectories():
     """Every run by its name."""
     for name, case in EVERY_POLICY.items():
-        if name in (*REPEATING, *ARMS, "arms-ts", "elimination", "duets"):  # later than 0.1
+        if name in LATER:
             continue
         for kind in ("grid", "arms"):
             problem = PROBLEMS[kind]

@@ -110,6 +110,9 @@ CASES = {
     "igpucb": Case(
         sb.IGPUCB, {"rkhs_norm": NORM}, lambda known, problem: naive.igpucb_width(known.gain, NORM, NOISE, DELTA)
     ),
+    "irgpucb": Case(
+        sb.IRGPUCB, {}, lambda known, problem: naive.irgpucb_width(known.t, _size(known, problem), SHARED["seed"])
+    ),
     "bkb": Case(
         sb.BKB,
         {"rkhs_norm": NORM, "oversampling": np.inf},
@@ -140,8 +143,19 @@ CASES = {
     "variance": Case(sb.VarianceOnly, {}, index=lambda known: known.std),
 }
 
+# Policies whose index is an improvement over the maximum of a sample path, which the oracle takes from them.
+OVER_A_PATH = {
+    "pims": Case(
+        sb.PIMS, {}, index=lambda known: naive.improvement_score(known.mean, known.std, known.highest_of_path)
+    ),
+    "psei": Case(
+        sb.PSEI, {}, index=lambda known: naive.expected_improvement(known.mean, known.std, known.highest_of_path)
+    ),
+}
+
 DRAWN = {
     "ts": Case(sb.GPTS, {"rkhs_norm": NORM}),
+    **OVER_A_PATH,
     "random": Case(sb.RandomSearch, {}),
     "arms-ts": Case(sb.IndependentTS, {"prior_std": 1.5}, finite=True),
 }
@@ -173,6 +187,20 @@ def _limited(kind, arguments, oracle, how, width=None):
     return Case(kind, {"rkhs_norm": NORM, **arguments}, width, oracle=_forgetting(oracle, how))
 
 
+def _event_triggered(probability):
+    """Case with a reset probability; the oracle knows a measurement's own noise by its variance."""
+
+    def bound(t, std, noise_variance):
+        noise = NOISE * np.sqrt(noise_variance / REGULARIZATION)
+        return naive.event_triggered_bound(t, std, noise, probability)
+
+    return Case(
+        sb.ETGPUCB, {"reset_probability": probability, "theorem": 1, "scale": 5.0},
+        lambda known, problem: naive.gpucb_width1(known.t, _size(known, problem), DELTA, 5.0),
+        oracle=_forgetting(drifting.EventTriggeredGP, bound),
+    )  # fmt: skip
+
+
 FORGETTING = {
     "tv": _decaying(
         sb.TVGPUCB,
@@ -195,6 +223,8 @@ FORGETTING = {
         sb.SWGPUCB, {"memory": 20, "width": "theorem", "horizon": 500}, drifting.SlidingGP, 20,
         lambda known, problem: naive.swgpucb_width(known.gain, NORM, NOISE, DELTA, REGULARIZATION, 500),
     ),
+    "event": _event_triggered(0.1),
+    "event-often": _event_triggered(0.99),
     "weighted": _limited(sb.WGPUCB, {"eta": 0.9}, drifting.WeightedGP, 0.9),
 }  # fmt: skip
 

@@ -77,6 +77,26 @@ class RestartingGP(GP):
             self.observations = []
 
 
+class EventTriggeredGP(GP):
+    """GP that forgets all but the last observation when that is further from its mean than `bound` allows.
+
+    `bound` takes the number of the observation since the last reset, the deviation of f and the noise variance.
+    """
+
+    def __init__(self, kernel, points, bound, prior_mean=0.0, gram=None):
+        super().__init__(kernel, points, prior_mean, gram)
+        self.bound, self.told, self.resets = bound, 0, []
+
+    def observe(self, number, y, noise_variance):
+        self.told += 1
+        mean, variance = self.mean_variance()
+        t = len(self.observations) + 1
+        if abs(y - mean[number]) > self.bound(t, np.sqrt(max(variance[number], 0.0)), noise_variance):
+            self.observations = []
+            self.resets.append(self.told)
+        super().observe(number, y, noise_variance)
+
+
 class WeightedGP(GP):
     """GP in which an observation that is `a` observations old has noise variance eta^-a times its own."""
 

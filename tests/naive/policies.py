@@ -1,5 +1,6 @@
 """Widths and indices of the policies, from the formulas of the papers, candidate by candidate."""
 
+import hashlib
 from math import erfc, exp, log, pi, sqrt
 
 import numpy as np
@@ -32,6 +33,19 @@ def gpts_width(gain, rkhs_norm, noise, delta):
     return rkhs_norm + noise * sqrt(2 * (gain + 1 + log(2 / delta)))
 
 
+def irgpucb_width(t, size, seed):
+    """Takeno et al. 2023: sqrt of max(0, 2 log(|D| / 2)) plus an exponential number of mean 2, drawn for the round."""
+    purpose = int.from_bytes(hashlib.blake2b(b"width", digest_size=8).digest(), "little")
+    stream = np.random.Philox(key=np.array([seed, purpose], dtype=np.uint64), counter=[0, 0, 0, t])
+    return sqrt(max(0, 2 * log(size / 2)) + np.random.Generator(stream).exponential(2.0))
+
+
+def event_triggered_bound(t, std, noise, delta):
+    """Brunzema et al. 2025: sqrt(rho) s + w, rho = 2 log(2 pi_t / delta), w^2 = 2 R^2 log(2 pi_t / delta)."""
+    pi_t = pi**2 * t**2 / 6
+    return sqrt(2 * log(2 * pi_t / delta)) * std + sqrt(2 * noise**2 * log(2 * pi_t / delta))
+
+
 def swgpucb_width(gain, rkhs_norm, noise, delta, regularization, horizon):
     """Zhou & Shroff 2021, Theorem 2: B + R / sqrt(lambda) sqrt(2 g + 2 log(T / delta))."""
     return rkhs_norm + noise / sqrt(regularization) * sqrt(2 * gain + 2 * log(horizon / delta))
@@ -56,6 +70,11 @@ def improvement_probability(mean, std, best, xi=0.0):
     return np.array([erfc(-(m - best - xi) / s / sqrt(2)) / 2 for m, s in zip(mean, std, strict=True)])
 
 
+def improvement_score(mean, std, best):
+    """(mu - best) / s, which grows with the probability of improvement and does not underflow."""
+    return np.array([(m - best) / s for m, s in zip(mean, std, strict=True)])
+
+
 class Bandit:
     """What a policy knows before a round: the observations and the pending points.
 
@@ -65,7 +84,7 @@ class Bandit:
 
     def __init__(self, gp, pending, regularization, allowed):
         self.allowed = allowed  # numbers of the candidates that may be chosen
-        self.told = len(gp.observations)
+        self.told = getattr(gp, "told", len(gp.observations))  # also those that are forgotten
         self.t = self.told + len(pending) + 1
         self.gain = gp.information_gain()
         self.largest_y = max((y for _, y, _ in gp.observations), default=None)

@@ -12,6 +12,7 @@ from cases.policies import (
     FORGETTING,
     NOISE,
     NORM,
+    OVER_A_PATH,
     PROBLEMS,
     REGULARIZATION,
     REPEATING,
@@ -27,7 +28,7 @@ from naive.gp import GP, greedy_information_gain
 from naive.normals import impulse_responses
 
 import scalable_bandits as sb
-from scalable_bandits.policies import gpts
+from scalable_bandits.policies import sample_paths
 
 small_tiles = pytest.mark.usefixtures("small_tiles")
 
@@ -160,6 +161,37 @@ class Duel:
         assert best.std == pytest.approx(np.sqrt(variance[chosen]), abs=1e-7)
 
 
+class ChangingDuel(Duel):
+    """Duel about a function that jumps every few rounds."""
+
+    def tell(self, x, noise=None):
+        before = len(self.gp.resets)
+        y = self.problem.truth(x) + 4.0 * (self.gp.told // 20 % 2) + NOISE * self.rng.standard_normal()
+        self.policy.tell(x, y, noise=noise)
+        self.gp.observe(self.number(x), y, REGULARIZATION * (1.0 if noise is None else noise / NOISE) ** 2)
+        assert self.policy.resets == self.gp.resets
+        assert self.policy.remembered == len(self.gp.observations)
+        assert len(self.gp.resets) <= before + 1
+
+
+class PathDuel(Duel):
+    """Duel whose index depends on the maximum of a sample path, which the oracle takes from the policy."""
+
+    def ask(self):
+        given, allowed = self.available()
+        mask = self.policy.allowed(given)
+        for _ in range(self.scenario.batch or 1):
+            known = naive.Bandit(self.gp, self.pending, REGULARIZATION, allowed)
+            known.highest_of_path = self.policy.highest_of_path(1.0, mask).value
+            index = self.case.indices(known, self.problem)
+            chosen = self.number(self.policy.ask(available=given))
+            best = index[allowed].max()
+            assert chosen in allowed
+            assert index[chosen] >= best - 1e-8 * abs(best)
+            self.pending.append(chosen)
+        assert [self.number(x) for x in self.policy.pending] == self.pending
+
+
 every_engine = pytest.mark.parametrize("engine", ["dense", "tiled"])
 
 
@@ -182,6 +214,31 @@ def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space,
     duel = Duel(CASES[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
     duel.play(25)
     duel.check_report()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("name", OVER_A_PATH)
+def test_the_chosen_candidate_has_the_largest_improvement_over_a_path(name, scenario):
+    duel = PathDuel(OVER_A_PATH[name], PROBLEMS["grid"], SCENARIOS[scenario], "dense")
+    duel.play(25 if SCENARIOS[scenario].batch else 60)
+    duel.check_report()
+
+
+@on(["points", "arms", "box"], OVER_A_PATH)
+def test_the_chosen_candidate_has_the_largest_improvement_over_a_path_on_other_spaces(name, space):
+    duel = PathDuel(OVER_A_PATH[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
+    duel.play(25)
+    duel.check_report()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("name", ["event", "event-often"])
+def test_what_contradicts_the_model_resets_it(name, scenario):
+    """In the round in which the oracle resets, through jumps, with availability sets and pending points."""
+    duel = ChangingDuel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
+    duel.play(30 if SCENARIOS[scenario].batch else 90)
+    duel.check_report()
+    assert len(duel.gp.resets) >= 2
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -412,10 +469,10 @@ def test_thompson_sampling_takes_pending_points_for_observed():
 def assert_draws_have(covariance, policy, mean, width, monkeypatch):
     """A draw is linear in its normal numbers, and the responses to them give the covariance of draws over the width."""
     drawn = []
-    monkeypatch.setattr(gpts, "choose", lambda index, *_: drawn.append(index) or (0, 0.0))
+    monkeypatch.setattr(sample_paths, "choose", lambda index, *_: drawn.append(index) or (0, 0.0))
 
     def draw(normals):
-        monkeypatch.setattr(gpts, "generator", lambda *_: normals)
+        monkeypatch.setattr(sample_paths, "generator", lambda *_: normals)
         policy.choose()
         return (drawn.pop() - mean) / width
 

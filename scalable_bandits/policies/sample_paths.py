@@ -1,0 +1,144 @@
+"""Base class of the policies that draw sample paths of the posterior, and look for their maxima.
+
+Up to 20,000 candidates are drawn jointly and exactly. On a whole box and on more candidates the draw is pathwise
+(Wilson et al. 2020): the prior is drawn by finitely many features, the update by the data is exact. The maximum of a
+path is searched in the most promising parts of a finite space (`posteriors/sampling/pathwise.py`), or on a box by exact
+gradients from the best of many points (`posteriors/box/search.py`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.posteriors import (
+    DenseEngine,
+    Engine,
+    Features,
+    PathwiseEngine,
+    engine_names,
+    pending,
+    quadrature_features,
+    random_features,
+)
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.paths import draw_path
+from scalable_bandits.posteriors.box_model import BoxModel
+from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.randomness import generator
+from scalable_bandits.spaces import Mask
+
+
+class Highest(NamedTuple):
+    """Maximum of a sample path."""
+
+    point: int | Floats  # candidate, or point (d,) of a whole box
+    value: float  # in units of the engine's y
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class SamplePathPolicy(GaussianProcessPolicy):
+    """Base class of policies that draw sample paths of the posterior.
+
+    Parameters
+    ----------
+    samples
+        Kind of draws: "exact" for joint draws of all candidates, up to 20,000 of them; "pathwise" for sample paths of
+        stationary kernels, for millions of candidates and for whole boxes; "auto" by space and size. Exact draws and
+        kernels that are not stationary replace a box by `candidates` Sobol points (1024 by default).
+    features
+        Number of frequencies of a sample path.
+    basis
+        Frequencies: "fourier" for random ones, with any stationary kernel; "quadrature" for Gauss-Hermite ones, with
+        RBF in few dimensions, exact to rounding if each dimension has enough of them (Mutny & Krause 2018).
+
+    Raises
+    ------
+    ValueError
+        If engine, samples and basis do not fit each other, the kernel or the number of candidates.
+    """
+
+    samples: str = attrs.field(default="auto", validator=checks.one_of(("auto", "exact", "pathwise")))
+    features: int = attrs.field(default=512, converter=checks.to_int, validator=checks.whole(1))
+    basis: str = attrs.field(default="fourier", validator=checks.one_of(("fourier", "quadrature")))
+
+    def _takes_whole_boxes(self) -> bool:
+        pathwise = self.engine in ("auto", "pathwise") and self.samples != "exact"
+        return super()._takes_whole_boxes() and pathwise and self.prior_kernel.stationary
+
+    def _checked_engine(self) -> str:
+        forgets, size = bool(self.prior_kernel.epsilon), self._domain.size
+        allowed = engine_names(lambda engine: engine.draws and engine.forgets == forgets)
+        if not forgets:
+            allowed.append("pathwise")
+        if self.engine not in allowed:
+            names = f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
+            checks.refuse("engine", self.engine, f"{names}, which can draw samples")
+        if self.samples == "pathwise" and (forgets or self.engine not in ("auto", "pathwise")):
+            given = "TemporalDecay" if forgets else f"the engine {self.engine!r}"
+            checks.refuse("samples", self.samples, f"'auto' or 'exact' with {given}")
+        if self.samples == "exact" and self.engine == "pathwise":
+            checks.refuse("samples", self.samples, "'auto' or 'pathwise' with the pathwise engine")
+        if not forgets and self.engine == "auto":
+            large = self.domain.whole_box or size > DenseEngine.limit
+            pathwise = self.samples == "pathwise" or (self.samples == "auto" and large)
+            self.engine = "pathwise" if pathwise else "dense"
+        if self.engine != "pathwise":
+            return super()._checked_engine()
+        if size > PathwiseEngine.limit:
+            checks.refuse("space", f"{size:,} candidates", f"at most {PathwiseEngine.limit:,} for pathwise samples")
+        self._prior_features(self.prior_kernel)
+        return "pathwise"
+
+    def _prior_features(self, kernel: Kernel) -> Features:
+        dimension = self.space.model_dimension
+        if self.basis == "fourier":
+            return random_features(kernel, dimension, self.features, generator(self.seed, "features"))
+        return quadrature_features(kernel, dimension, max(1, int((2 * self.features) ** (1.0 / dimension) + 1e-9)))
+
+    def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
+        if self.engine != "pathwise":
+            return super().make_engine(kernel, points, prior_mean)
+        return PathwiseEngine(kernel, points, prior_mean, self._prior_features(kernel))
+
+    def highest_of_path(self, width: float, allowed: Mask | None) -> Highest:
+        """Draw from GP(mean, width^2 covariance), given that pending points will be observed; return its maximum.
+
+        Parameters
+        ----------
+        width
+            Factor of the deviation from the mean.
+        allowed
+            Mask (n,) of the candidates among which the maximum is; None for all, or for the whole box.
+        """
+        engine, numbers = self.posterior_engine, self._pending.numbers
+        rng = generator(self.seed, "draws", self.round)
+        if isinstance(engine, BoxEngine):
+            return self._highest_of_box(engine, width, rng)
+        if isinstance(engine, PathwiseEngine):
+            path = engine.path(rng, width, np.array(numbers, dtype=np.int64), self._model.regularization)
+            candidate = engine.highest(path, self._salt, allowed)
+            return Highest(candidate, float(engine.values(path, np.array([candidate]))[0]))
+        deviation = engine.draw(rng)
+        if numbers:
+            columns, covariance = self._model.pending_covariance(numbers)
+            points, counts = pending.distinct(numbers)
+            noise = rng.standard_normal(len(points)) * np.sqrt(self._model.regularization / counts)
+            deviation = deviation - np.linalg.solve(covariance, deviation[points] + noise) @ columns
+        return Highest(*choose(engine.mean() + width * deviation, self._salt, allowed))
+
+    def _highest_of_box(self, engine: BoxEngine, width: float, rng: np.random.Generator) -> Highest:
+        pending_points = self._domain.coordinates(self._pending.numbers)
+        features = self._prior_features(self.present_kernel)
+        path = draw_path(engine, features, width, pending_points, self._model.regularization, rng)
+        near = np.concatenate([self.queried.nonzero()[0], np.array(self._pending.numbers, dtype=np.int64)])
+        model = self._model
+        assert isinstance(model, BoxModel)
+        top = model.top_of_path(path, near, (self.seed, self.round))
+        return Highest(top.x, top.value)
