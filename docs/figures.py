@@ -46,7 +46,8 @@ scalable-bandits run NAME --json > docs/results/NAME.json  # then: python -m doc
 
 Regret is the sum over all rounds, mean over replicates ± standard error of the mean; *of uniform* is its share of
 uniform play's. Where a result is smaller than the study, it says so: its numbers are not to be set beside the paper's.
-[The second part](#on-measured-data) is on measured data, with other packages beside.
+[Another part](#newer-policies) compares newer policies with these, and [the last one](#on-measured-data) is on measured
+data, with other packages beside.
 """
 
 
@@ -111,7 +112,7 @@ def page(folder: Path = FOLDER / "results") -> str:
 
 def of_papers() -> list[Study]:
     """Studies that are a table or figure of a paper."""
-    others = (*measured.TUNERS, *measured.POLICIES, *measured.TASKS)
+    others = (*measured.NEWER, *measured.TUNERS, *measured.POLICIES, *measured.TASKS)
     return [study for name, study in sorted(Study.registry.items()) if study.source and name not in others]
 
 

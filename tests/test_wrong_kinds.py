@@ -39,7 +39,7 @@ POLICY = {"space": GRID, "kernel": KERNEL}
 CALLS = {
     **{name: (getattr(sb, name), POLICY, ()) for name in (
         "IGPUCB", "GPUCB", "GPTS", "GPEI", "GPPI", "MeanOnly", "VarianceOnly", "BKB", "BBKB", "WGPUCB", "MiniGPUCB",
-        "MiniGPEI",
+        "MiniGPEI", "IRGPUCB", "PIMS", "PSEI", "ETGPUCB",
     )},
     **{name: (getattr(sb, name), POLICY, ("kernel",)) for name in ("RandomSearch", "UCB1", "IndependentTS")},
     "SuccessiveRejects": (sb.SuccessiveRejects, {**POLICY, "horizon": 10}, ("kernel",)),

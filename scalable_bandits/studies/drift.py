@@ -23,6 +23,7 @@ from scalable_bandits.environments import GaussianNoise, SensorPanel, load_tempe
 from scalable_bandits.environments.sensors import SensorData, empirical_covariance, load_traffic_days
 from scalable_bandits.kernels import Covariance
 from scalable_bandits.policies import (
+    ETGPUCB,
     GPEI,
     GPUCB,
     PEGPUCB,
@@ -80,6 +81,7 @@ def policies(space: FiniteSpace, train: Floats, day: int, **options: Any) -> dic
         "TV-GP-UCB": TVGPUCB(space, forgetting, theorem=1, scale=5.0, **given),
         "SW-GP-UCB": SWGPUCB(space, static, memory=memory, **given),
         "R-GP-UCB": RGPUCB(space, static, memory=memory, **given),
+        "ET-GP-UCB": ETGPUCB(space, static, theorem=1, scale=5.0, **given),
         "WGP-UCB": WGPUCB(space, static, eta=1.0 - 1.0 / (memory + 1.0), **given),
         "GP-UCB": GPUCB(space, static, theorem=1, scale=5.0, **given),
         "GP-EI": GPEI(space, static, **given),
