@@ -36,7 +36,8 @@ from scalable_bandits.posteriors.box_model import make_model
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule, usual_lengthscales
 from scalable_bandits.posteriors.learned.prior import LearnedPrior, standard_kernel
-from scalable_bandits.posteriors.model import Model, ModelPrior
+from scalable_bandits.posteriors.model import Model
+from scalable_bandits.posteriors.model_prior import ModelPrior
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import Field, group
 from scalable_bandits.spaces import Domain, Indices, Mask, Points

@@ -7,8 +7,8 @@ observations are in units of the transformed y, and are made when they are neede
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
+from scalable_bandits.posteriors.model_prior import MakeEngine, ModelPrior
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import Field, State, Stateful, group, member, part
@@ -33,17 +34,6 @@ DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
 # Noise variance of the pending points of a learned prior, in squared units of z: with the learned one, the next points
 # would often be the same again.
 PENDING_NOISE = 1e-6
-
-MakeEngine = Callable[[Kernel, Floats, Floats], Engine]  # arguments: kernel, candidates (n, d), prior means (n,)
-
-
-class ModelPrior(NamedTuple):
-    """Prior of a model, before hyperparameters are learned."""
-
-    kernel: Kernel
-    mean: Callable[[Floats], Floats]  # prior mean (k,) at points (k, d), in units of y
-    constant: float | None = None  # value of a constant mean, in units of y
-    direction: int = 1  # -1 if the model's y is the negative of the user's
 
 
 def _unless_learned(attribute: str, name: str) -> Field:
