@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 import scalable_bandits as sb
-from cases.policies import ARMS, EVERY_POLICY, NOISE, PROBLEMS, REPEATING
+from cases.policies import ARMS, BELIEVING, EVERY_POLICY, NOISE, PROBLEMS, REPEATING
 
 ROUNDS = 60
 SPACE = sb.Grid([[0, 1], [0, 1]], (50, 60))  # three tiles
@@ -33,7 +33,7 @@ def played(policy, environment):
 def trajectories():
     """Every run by its name."""
     for name, case in EVERY_POLICY.items():
-        if name in (*REPEATING, *ARMS, "arms-ts", "elimination", "duets"):  # later than 0.1
+        if name in (*REPEATING, *ARMS, *BELIEVING, "arms-ts", "elimination", "duets"):  # later than 0.1
             continue
         for kind in ("grid", "arms"):
             problem = PROBLEMS[kind]
