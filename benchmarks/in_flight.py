@@ -32,6 +32,7 @@ from benchmarks.tuners.report import LEAST, Sheet
 from benchmarks.tuners.standings import Results, Score, score
 from benchmarks.tuners.studies import Task
 from scalable_bandits.environments import Environment
+from scalable_bandits.environments.sensors import DataMissing
 from scalable_bandits.spaces import Space
 from scalable_bandits.studies import Study
 
@@ -163,11 +164,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as temporary, threadpool_limits(1):
         if given.quick:
             given.results, given.evaluations, given.flights = Path(temporary), QUICK, [1, 4]
-        tasks = [studies.first_task(study)] if given.quick else []
-        tasks = tasks or list(studies.tasks_of(study, given.replicates, given.cases))
-        if not given.no_play:
-            for line in play_missing(given.results, tasks, given.policies, given.flights, given.evaluations):
+        try:
+            tasks = [studies.first_task(study)] if given.quick else []
+            tasks = tasks or list(studies.tasks_of(study, given.replicates, given.cases))
+            found = play_missing(given.results, tasks, given.policies, given.flights, given.evaluations)
+            for line in () if given.no_play else found:
                 print(line, flush=True)
+        except DataMissing as error:
+            print(f"in_flight is left out: {error}")
         show(sheets(given.results, given.flights, given.evaluations), given.markdown)
     return 0
 
