@@ -229,10 +229,9 @@ class TestLearnedKernel:
         np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
-@pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("on", ["threads:2", pytest.param("local:2", marks=pytest.mark.slow)])
 def test_executors_draw_the_same_values(on):
-    space = sb.Grid([[0, 1], [0, 1]], 24)
+    space = sb.Grid([[0, 1], [0, 1]], (50, 60))  # three tiles
     with (
         sb.GPEI(space, sb.RBF(0.2), engine="tiled", pending="sample", noise=0.1, regularization=0.01) as alone,
         sb.GPEI(space, sb.RBF(0.2), engine="tiled", pending="sample", noise=0.1, regularization=0.01, on=on) as apart,
