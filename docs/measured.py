@@ -182,7 +182,12 @@ def keep_tasks(stores: Sequence[Path], folder: Path = RESULTS) -> Path:
 def part(folder: Path = RESULTS) -> list[str]:
     """Lines of the page's parts on newer policies and on measured data."""
     found = []
-    parts = (NEWER_HEAD, of_policies, NEWER), (HEAD, of_tuners, TUNERS), ("", of_policies, POLICIES), ("", of_tasks, TASKS)
+    parts = (
+        (NEWER_HEAD, of_policies, NEWER),
+        (HEAD, of_tuners, TUNERS),
+        ("", of_policies, POLICIES),
+        ("", of_tasks, TASKS),
+    )
     for head, make, names in parts:
         found += [head] if head else []
         for name in names:

@@ -418,12 +418,20 @@ class TestRefusedPolicies:
             ("GPTS", "samples", "al", "'auto', 'exact', 'pathwise'"),
             ("GPTS", "basis", None, "'fourier', 'quadrature'"),
             ("GPEI", "incumbent", "max", "'mean', 'observation', None"),
+            *[(name, "pending", "draw", "'mean', 'sample'") for name in ("GPEI", "IGPUCB", "GPTS", "TVGPUCB")],
+            ("GPEI", "pending", None, "'mean', 'sample'"),
         ],
     )
     def test_one_of_a_few(self, name: str, argument: str, value: object, allowed: str) -> None:
         """In one line that says which."""
         with pytest.raises(ValueError, match=rf"^{argument}: got {value!r}; allowed: {allowed}$"):
             make(name, **{argument: value})
+
+    @pytest.mark.parametrize("name", ["GPTS", "SupKernelUCB", "PhasedElimination", "DUETS", "MiniGPUCB", "MiniGPEI"])
+    def test_values_drawn_at_pending_points_without_an_index(self, name: str) -> None:
+        """Only where the maximum of an index is played in every round."""
+        with pytest.raises(ValueError, match=rf"^pending: got 'sample'; allowed: 'mean' for {name}; 'sample' needs"):
+            make(name, horizon=9, pending="sample")
 
     @pytest.mark.parametrize("name", NAMES)
     def test_unknown_argument(self, name: str) -> None:

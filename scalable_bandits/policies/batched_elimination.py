@@ -23,7 +23,7 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.lazy import LazyModel
-from scalable_bandits.posteriors.model import ModelPrior
+from scalable_bandits.posteriors.model_prior import ModelPrior
 from scalable_bandits.posteriors.state import Field, number, value
 from scalable_bandits.spaces import Domain, Indices, Mask
 

@@ -30,6 +30,15 @@ def positive_or_learned(policy: Any, field: attrs.Attribute[Any], value: Any) ->
         checks.positive(policy, field, value)
 
 
+def mean_or_sample(policy: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    """Refuse draws at pending points where a policy does not always play the maximum of an index."""
+    if value not in ("mean", "sample"):
+        checks.refuse(field.alias or field.name, value, "'mean', 'sample'")
+    if value == "sample" and not policy.maximizes_index:
+        allowed = f"'mean' for {type(policy).__name__}; 'sample' needs one that always plays the maximum of an index"
+        checks.refuse(field.alias or field.name, value, allowed)
+
+
 def prior_or_auto(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
     """Refuse what is no prior on lengthscales."""
     if not isinstance(value, LogNormal | None) and value != "auto":

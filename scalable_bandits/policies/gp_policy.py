@@ -14,12 +14,12 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.mixed import with_categories
+from scalable_bandits.policies import gp_arguments as valid
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.best import Observations
 from scalable_bandits.policies.compiled_rounds import play_rounds
 from scalable_bandits.policies.contradiction import FIRST_CHECK, ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
-from scalable_bandits.policies.gp_arguments import kernel_or_learned, positive_or_learned, prior_or_auto
 from scalable_bandits.policies.measurements import ROUNDING, Noise, noise_floor
 from scalable_bandits.posteriors import (
     Acquisition,
@@ -36,7 +36,9 @@ from scalable_bandits.posteriors.box_model import make_model
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule, usual_lengthscales
 from scalable_bandits.posteriors.learned.prior import LearnedPrior, standard_kernel
-from scalable_bandits.posteriors.model import Model, ModelPrior
+from scalable_bandits.posteriors.model import Model
+from scalable_bandits.posteriors.model_prior import ModelPrior
+from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import Field, group
 from scalable_bandits.spaces import Domain, Indices, Mask, Points
@@ -81,6 +83,10 @@ class GaussianProcessPolicy(Policy):
     lengthscale_prior
         Prior on learned lengthscales: a `LogNormal`; None for a flat one; "auto" for one of spread 1 around
         lengthscales in proportion to the space's sides (with a kernel given, the median of `LogNormal.of_sides`).
+    pending
+        Values assumed at pending points (attribute `pending_values`). "mean": posterior means, so that no mean changes.
+        "sample": joint draws from the posterior, with noise, anew in each choice (randomised kriging believer, Sugiura
+        et al. 2026), for policies that play the maximum of an index; at failed points posterior means.
 
     Other parameters are those of `Policy` (`on`: executor of the tiles of the tiled engine).
 
@@ -104,17 +110,20 @@ class GaussianProcessPolicy(Policy):
     engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
     learns_kernel: ClassVar[bool] = False  # whether the kernel may be None; a subclass has to set it again
 
-    kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=kernel_or_learned)
+    kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=valid.kernel_or_learned)
     # Of these, None means that it was not given; after the constructor it is None only where it is learned.
-    noise: float = attrs.field(default=cast(float, None), converter=checks.to_float, validator=positive_or_learned)
+    noise: float = attrs.field(
+        default=cast(float, None), converter=checks.to_float, validator=valid.positive_or_learned
+    )
     regularization: float = attrs.field(
-        default=cast(float, None), converter=checks.to_float, validator=positive_or_learned
+        default=cast(float, None), converter=checks.to_float, validator=valid.positive_or_learned
     )
     prior_mean: float | Floats | Callable[[Floats], Floats] | None = attrs.field(default=None)
     engine: str = attrs.field(default="auto", converter=current_name)
     oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
     refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
-    lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=prior_or_auto)
+    lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=valid.prior_or_auto)
+    pending_values: str = attrs.field(default="mean", alias="pending", validator=valid.mean_or_sample)
     _model: Model = attrs.field(init=False, repr=False)
     _next_check: int = attrs.field(init=False, repr=False, default=FIRST_CHECK)  # observations until `contradiction`
 
@@ -326,7 +335,13 @@ class GaussianProcessPolicy(Policy):
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         key = (self.seed, self.round)
-        return self._model.maximize(self.acquisition(allowed), self._salt, allowed, self._pending.numbers, key)
+        index, draws = self.acquisition(allowed), self._pending_draws()
+        return self._model.maximize(index, self._salt, allowed, self._pending.numbers, key, draws)
+
+    def _pending_draws(self) -> Draws | None:
+        """Draw the values assumed at pending points in the next round; None if these are the posterior means."""
+        asked = self._pending.asked  # without failed ones
+        return self._model.draw(asked, (self.seed, self.round)) if self.pending_values == "sample" else None
 
     def propose(self, allowed: Mask | None = None) -> int:
         if self.kernel is not None:

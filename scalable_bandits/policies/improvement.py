@@ -21,12 +21,12 @@ class ImprovementPolicy(GaussianProcessPolicy):
     ----------
     xi
         Smallest improvement that counts, in units of y (without a kernel, in deviations of the transformed y); 0 in the
-        sources. With noisy measurements, R keeps the policy
-        from staying at the first local maximum that it finds.
+        sources. With noisy measurements, R keeps the policy from staying at the first local maximum that it finds.
     incumbent
         Value to be improved. "mean": largest posterior mean at a point queried or pending, which the noise does not
         bias. "observation": largest y observed, the definition of the sources for functions without noise. If not
-        given, "mean", or without a kernel "observation".
+        given, "mean", or without a kernel "observation". With pending="sample", values drawn at pending points count
+        as observed in both.
     """
 
     STATE: ClassVar[tuple[Field, ...]] = (number("_largest", float),)
@@ -52,10 +52,13 @@ class ImprovementPolicy(GaussianProcessPolicy):
         allowed
             Mask (n,) of the candidates whose prior mean counts; None for all.
         """
-        if self.incumbent == "observation" and np.isfinite(self._largest):
-            return self._model.to_engine(self._largest)
+        draws = self._pending_draws()
+        if self.incumbent == "observation":
+            told = [self._model.to_engine(self._largest)] if np.isfinite(self._largest) else []
+            if values := [*told, *([] if draws is None else draws.values.tolist())]:
+                return max(values)
         queried = self.queried
         if self._pending.numbers:
             queried = queried.copy()
             queried[self._pending.numbers] = True
-        return self._model.best_mean(self._salt, queried, allowed, (self.seed, self.round))[1]
+        return self._model.best_mean(self._salt, queried, allowed, (self.seed, self.round), draws)[1]

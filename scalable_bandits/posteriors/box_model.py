@@ -14,11 +14,13 @@ from scalable_bandits.posteriors.box.maximization import Top
 from scalable_bandits.posteriors.box.paths import PathSurface
 from scalable_bandits.posteriors.box.search import LEARNED_SIZES, LONG_SIZES, PATH_SIZES, SIZES, Sizes, top_of_box
 from scalable_bandits.posteriors.box.settings import top_of_settings
-from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, constant_mean, differenced
+from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, Surface, constant_mean, differenced
 from scalable_bandits.posteriors.engine import Acquisition
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
-from scalable_bandits.posteriors.model import MEAN, MakeEngine, Model, ModelPrior
+from scalable_bandits.posteriors.model import MEAN, Model
+from scalable_bandits.posteriors.model_prior import MakeEngine, ModelPrior
+from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.spaces import Domain, Indices, Mask
 from scalable_bandits.spaces.domain import WholeBox, WholeSearchSpace
 
@@ -55,13 +57,16 @@ class BoxModel(Model):
         return grown
 
     def maximize(
-        self, index: Acquisition, salt: int, allowed: Mask | None, pending: Sequence[int], key: tuple[int, int]
-    ) -> Floats:
-        return self.top(index, pending, key).x
+        self, index: Acquisition, salt: int, allowed: Mask | None, pending: Sequence[int], key: tuple[int, int],
+        draws: Draws | None = None,
+    ) -> Floats:  # fmt: skip
+        return self.top(index, pending, key, draws).x
 
-    def best_mean(self, salt: int, queried: Mask, otherwise: Mask | None, key: tuple[int, int]) -> tuple[Any, float]:
+    def best_mean(
+        self, salt: int, queried: Mask, otherwise: Mask | None, key: tuple[int, int], draws: Draws | None = None
+    ) -> tuple[Any, float]:
         if queried.any():
-            return super().best_mean(salt, queried, otherwise, key)
+            return super().best_mean(salt, queried, otherwise, key, draws)
         found = self.top(MEAN, (), key)
         return found.x, found.value
 
@@ -69,16 +74,26 @@ class BoxModel(Model):
         return self.top(index, (), key).value
 
     @one_thread
-    def top(self, index: Acquisition, pending: Sequence[int], key: tuple[int, int]) -> Top:
-        """Return the maximum of an index over the box, given pending points; `key` as in `maximize`."""
-        engine = self.engine
+    def top(self, index: Acquisition, pending: Sequence[int], key: tuple[int, int], draws: Draws | None = None) -> Top:
+        """Return the maximum of an index over the box, given pending points; other arguments as in `maximize`."""
+        surface = self._surface(pending, draws)
+        near, sizes = np.flatnonzero(self._queried), SIZES
+        if self.learned is not None:
+            many = len(self.learned) >= MANY_OBSERVATIONS
+            near, sizes = (self.learned.best_points(MOST_NEAR), LONG_SIZES) if many else (near, LEARNED_SIZES)
+        if draws is not None:  # a drawn value may be the best of all, and the maximum near it
+            near = np.concatenate([near, draws.points])
+        return self._top(surface, cast(SmoothIndex, index), near, key, sizes)
+
+    def _surface(self, pending: Sequence[int], draws: Draws | None) -> Surface:
+        """Return the posterior given pending points, of which the first have drawn values, if any have."""
+        engine, noise = self.engine, self.regularization
         assert isinstance(engine, BoxEngine)
-        surface = engine.surface(self.domain.coordinates(list(pending)), self.regularization)
-        if self.learned is None:
-            return self._top(surface, cast(SmoothIndex, index), np.flatnonzero(self._queried), key)
-        many = len(self.learned) >= MANY_OBSERVATIONS
-        near = self.learned.best_points(MOST_NEAR) if many else np.flatnonzero(self._queried)
-        return self._top(surface, cast(SmoothIndex, index), near, key, LONG_SIZES if many else LEARNED_SIZES)
+        if draws is None:
+            return engine.surface(self.domain.coordinates(list(pending)), noise)
+        others = list(pending)[int(draws.counts.sum()) :]
+        points = self.domain.coordinates([*draws.points.tolist(), *others])
+        return engine.surface(points, np.append(noise / draws.counts, np.full(len(others), noise)), draws.values)
 
     @one_thread
     def top_of_path(self, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:

@@ -7,8 +7,8 @@ observations are in units of the transformed y, and are made when they are neede
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
+from scalable_bandits.posteriors.model_prior import MakeEngine, ModelPrior
+from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import Field, State, Stateful, group, member, part
@@ -33,17 +35,6 @@ DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
 # Noise variance of the pending points of a learned prior, in squared units of z: with the learned one, the next points
 # would often be the same again.
 PENDING_NOISE = 1e-6
-
-MakeEngine = Callable[[Kernel, Floats, Floats], Engine]  # arguments: kernel, candidates (n, d), prior means (n,)
-
-
-class ModelPrior(NamedTuple):
-    """Prior of a model, before hyperparameters are learned."""
-
-    kernel: Kernel
-    mean: Callable[[Floats], Floats]  # prior mean (k,) at points (k, d), in units of y
-    constant: float | None = None  # value of a constant mean, in units of y
-    direction: int = 1  # -1 if the model's y is the negative of the user's
 
 
 def _unless_learned(attribute: str, name: str) -> Field:
@@ -101,7 +92,7 @@ class Model(Stateful):
         self._engine: Engine | None = None
         self._queried = np.zeros(domain.size, dtype=np.bool_)
         self._regression: Regression | None = None
-        self._columns: dict[int, Floats] = {}  # (n,) posterior covariances of a pending point with all candidates
+        self._columns = pending_values.ColumnCache()
 
     # ---- the prior
 
@@ -186,8 +177,7 @@ class Model(Stateful):
             self.observations.add(candidate, y, noise_variance)
             self._queried[candidate] = True
         self._regression = None
-        if self._columns:
-            self._columns.clear()
+        self._columns.clear()
 
     def add_played(self, columns: Columns, noise_variance: float) -> None:
         """Add observations that a compiled loop gave to the engine."""
@@ -297,19 +287,20 @@ class Model(Stateful):
 
     def pending_covariance(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
         """Return covariances of the distinct pending points with all candidates (q, n), and of their values (q, q)."""
-        cache = self._columns
         points, counts = pending_values.distinct(pending)
-        missing = [c for c in points.tolist() if c not in cache]
-        for some in [missing] if self.batched_columns and missing else [[c] for c in missing]:
-            cache.update(zip(some, self.engine.columns(np.array(some)), strict=True))
-        columns = np.array([cache[c] for c in points.tolist()])
+        columns = self._columns.columns(self.engine, points, self.batched_columns)
         return columns, pending_values.covariance_of_values(columns, points, self.regularization / counts)
+
+    def draw(self, pending: Sequence[int], key: tuple[int, int]) -> Draws | None:
+        """Draw values at pending points by a key, the policy's seed and the round; None without any."""
+        return pending_values.draw(self.engine, pending, *self.pending_covariance(pending), key) if pending else None
 
     # ---- maximisation, prediction
 
     def maximize(
-        self, index: Acquisition, salt: int, allowed: Mask | None, pending: Sequence[int], key: tuple[int, int]
-    ) -> int | Floats:
+        self, index: Acquisition, salt: int, allowed: Mask | None, pending: Sequence[int], key: tuple[int, int],
+        draws: Draws | None = None,
+    ) -> int | Floats:  # fmt: skip
         """Return the candidate of largest index; on a whole box the point (d,) of largest index.
 
         Parameters
@@ -321,13 +312,19 @@ class Model(Stateful):
         allowed
             Mask (n,) of the candidates to choose from; None for all.
         pending
-            Numbers of the pending candidates.
+            Numbers of the pending candidates, first those of `draws`.
         key
             Seed of the search on a box: the policy's seed and the round.
+        draws
+            Values drawn at pending points; the others, or all for None, have their posterior means.
         """
-        return self.engine.maximize(index, salt, allowed, self.reduction(pending))[0]
+        if draws is None:
+            return self.engine.maximize(index, salt, allowed, self.reduction(pending))[0]
+        return pending_values.maximize(self.engine, index, salt, allowed, draws.shift, self.reduction(pending))[0]
 
-    def best_mean(self, salt: int, queried: Mask, otherwise: Mask | None, key: tuple[int, int]) -> tuple[Any, float]:
+    def best_mean(
+        self, salt: int, queried: Mask, otherwise: Mask | None, key: tuple[int, int], draws: Draws | None = None
+    ) -> tuple[Any, float]:
         """Return the candidate (or the point of a box) of largest posterior mean, and that mean.
 
         Parameters
@@ -340,8 +337,13 @@ class Model(Stateful):
             Mask (n,) of the candidates to choose from if `queried` is empty; None for all.
         key
             Seed of the search on a box: the policy's seed and the round.
+        draws
+            Values drawn at pending points, which shift the means; None without any.
         """
-        return self.engine.maximize(MEAN, salt, queried if queried.any() else otherwise)
+        allowed = queried if queried.any() else otherwise
+        if draws is None:
+            return self.engine.maximize(MEAN, salt, allowed)
+        return pending_values.maximize(self.engine, MEAN, salt, allowed, draws.shift)
 
     def largest(self, index: Acquisition, key: tuple[int, int]) -> float:
         """Return the largest index of all points, without pending ones, in units of the engine's y; `key` as above."""

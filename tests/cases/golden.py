@@ -8,11 +8,11 @@ import sys
 import numpy as np
 
 import scalable_bandits as sb
-from cases.policies import ARMS, EVERY_POLICY, NOISE, OVER_A_PATH, PROBLEMS, REPEATING
+from cases.policies import ARMS, BELIEVING, EVERY_POLICY, NOISE, OVER_A_PATH, PROBLEMS, REPEATING
 
 ROUNDS = 60
 LATER = (  # than 0.1
-    *REPEATING, *ARMS, *OVER_A_PATH, "arms-ts", "elimination", "duets", "irgpucb", "event", "event-often",
+    *REPEATING, *ARMS, *BELIEVING, *OVER_A_PATH, "arms-ts", "elimination", "duets", "irgpucb", "event", "event-often",
 )  # fmt: skip
 SPACE = sb.Grid([[0, 1], [0, 1]], (50, 60))  # three tiles
 PRIORS = [sb.Prior(f"{scale}", sb.RBF(scale)) for scale in (0.05, 0.1, 0.2, 0.3)]

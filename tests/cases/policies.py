@@ -253,9 +253,25 @@ REPEATING = {
     "mini-ei": CASES["ei"]._replace(kind=sb.MiniGPEI, arguments={"shrinkage": 1.2}),
 }
 
+
+def _believing(case):
+    """Policy of a case, with values drawn at pending points."""
+    return case._replace(arguments={**case.arguments, "pending": "sample"})
+
+
+# Policies that assume drawn values at pending points.
+BELIEVING = {
+    "igpucb-sample": _believing(CASES["igpucb"]),
+    "ei-sample": _believing(CASES["ei"]),
+    "ei-observation-sample": _believing(CASES["ei-observation"]),
+    "bkb-sample": _believing(CASES["bkb"]),
+    "tv-sample": _believing(FORGETTING["tv"]),
+    "window-sample": _believing(FORGETTING["window"]),
+}
+
 EVERY_POLICY = {
     **{name: CASES[name] for name in CASES if name != "gpucb-2-scaled"}, **DRAWN, **PHASED, **FORGETTING,
-    **UNSURE, **REPEATING, **ARMS,
+    **UNSURE, **REPEATING, **ARMS, **BELIEVING,
 }  # fmt: skip
 
 every_policy = pytest.mark.parametrize("name", EVERY_POLICY)

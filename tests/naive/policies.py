@@ -5,6 +5,8 @@ from math import erfc, exp, log, pi, sqrt
 
 import numpy as np
 
+from naive.believer import with_draws
+
 
 def gpucb_width1(t, size, delta, scale=1.0):
     """Srinivas et al. 2010, Theorem 1: sqrt of 2 log(|D| t^2 pi^2 / (6 delta))."""
@@ -78,17 +80,21 @@ def improvement_score(mean, std, best):
 class Bandit:
     """What a policy knows before a round: the observations and the pending points.
 
-    `mean`, `std` take the pending points as observed at their posterior mean with noise variance
-    `regularization`; `gain` and `told` count real observations only, `t` pending ones too.
+    `mean`, `std` take the pending points as observed with noise variance `regularization`: at their posterior means, or
+    given the key (seed, round) at drawn values; `gain` and `told` count real observations only, `t` pending ones too.
     """
 
-    def __init__(self, gp, pending, regularization, allowed):
+    def __init__(self, gp, pending, regularization, allowed, key=None):
         self.allowed = allowed  # numbers of the candidates that may be chosen
         self.told = getattr(gp, "told", len(gp.observations))  # also those that are forgotten
         self.t = self.told + len(pending) + 1
         self.gain = gp.information_gain()
-        self.largest_y = max((y for _, y, _ in gp.observations), default=None)
+        ys = [y for _, y, _ in gp.observations]
         self.posterior = gp.with_fantasies(pending, regularization) if len(pending) else gp
+        if len(pending) and key is not None:
+            self.posterior, values = with_draws(gp, pending, regularization, *key)
+            ys += values
+        self.largest_y = max(ys, default=None)
         self.mean, variance = self.posterior.mean_variance()
         self.std = np.sqrt(np.maximum(variance, 0.0))
 

@@ -1,9 +1,15 @@
-"""Pending points, against a list that is kept by hand."""
+"""Pending points, against a list that is kept by hand; and values drawn at them, against the oracle's posterior."""
 
+import numpy as np
 import pytest
+from cases.policies import BELIEVING, CASES, PROBLEMS, REGULARIZATION, SHARED
 from hypothesis import given
 from hypothesis import strategies as st
+from naive import policies as naive
+from naive.believer import predictive, with_draws
+from naive.gp import GP
 
+import scalable_bandits as sb
 from scalable_bandits.policies.pending import PendingPoints, PointNotPending
 
 NUMBERS = st.lists(st.integers(0, 4), max_size=8)
@@ -80,3 +86,169 @@ def test_without():
         pending.without([2, 2])
     pending.restrict_to([1])
     assert pending.numbers == [1]
+
+
+# ---- values drawn at pending points
+
+KINDS = {
+    "GPUCB": (sb.GPUCB, {}), "IGPUCB": (sb.IGPUCB, {}), "GPEI": (sb.GPEI, {}), "MeanOnly": (sb.MeanOnly, {}),
+    "GPEI, observation": (sb.GPEI, {"incumbent": "observation"}),
+}  # fmt: skip
+BOX = sb.Box([[-1, 3], [0, 0.5]])
+
+
+def function(x):
+    return float(np.sin(2 * x[0]) + x[1])
+
+
+def told_arms(seed, count=12):
+    """A policy and the oracle, told the same about arms; of the policy four points are pending, one of them twice."""
+    problem = PROBLEMS["arms"]
+    policy = CASES["igpucb"].make(problem, seed=seed, pending="sample", prior_mean=0.4)
+    gp = GP(problem.oracle, policy.finite_space.points(), 0.4)
+    for arm in range(count):
+        policy.tell(arm % 7, np.sin(arm))
+        gp.observe(arm % 7, np.sin(arm), REGULARIZATION)
+    for arm in (3, 60, 2, 60):
+        policy.ask(available=[arm])
+    return policy, gp
+
+
+def test_drawn_values_are_those_of_the_oracle():
+    policy, gp = told_arms(seed=8)
+    draws = policy.model.draw([3, 60, 2, 60], (8, policy.round))
+    oracle, values = with_draws(gp, [3, 60, 2, 60], REGULARIZATION, 8, policy.round)
+    np.testing.assert_allclose(draws.values, values, atol=1e-9)
+    assert (draws.points.tolist(), draws.counts.tolist()) == ([2, 3, 60], [1, 1, 2])
+    mean, variance = oracle.mean_variance()
+    np.testing.assert_allclose(policy.model.engine.mean() + draws.shift, mean, atol=1e-9)
+    np.testing.assert_allclose(
+        policy.model.engine.variance() - policy.model.reduction([3, 60, 2, 60]), variance, atol=1e-9
+    )
+    assert policy.model.draw([], (8, 1)) is None
+
+
+def test_drawn_values_have_the_law_of_observations():
+    """Mean and covariance over 20,000 keys, each entry within five standard errors of the predictive one."""
+    policy, gp = told_arms(seed=0)
+    _, _, mean, covariance = predictive(gp, [3, 60, 2, 60], REGULARIZATION)
+    count = 20_000
+    drawn = np.array([policy.model.draw([3, 60, 2, 60], (seed, 17)).values for seed in range(count)])
+    deviations = np.sqrt(covariance.diagonal())
+    assert (np.abs(drawn.mean(axis=0) - mean) < 5 * deviations / np.sqrt(count)).all()
+    spread = np.outer(deviations, deviations)
+    assert (np.abs(np.cov(drawn.T) - covariance) < 5 * np.sqrt((spread**2 + covariance**2) / count)).all()
+
+
+def test_values_are_drawn_anew_in_each_choice():
+    policy, _ = told_arms(seed=3)
+    first = policy.model.draw([3, 60], (3, 17)).values
+    assert (policy.model.draw([3, 60], (3, 18)).values != first).all()
+    assert (policy.model.draw([3, 60], (4, 17)).values != first).all()
+    np.testing.assert_array_equal(policy.model.draw([60, 3], (3, 17)).values, first)
+
+
+def test_a_failed_point_keeps_its_posterior_mean():
+    """No value is made up for it: it lowers variances alone."""
+    policy, gp = told_arms(seed=5)
+    policy.tell_failure(70)
+    gp, _ = with_draws(gp, [3, 60, 2, 60], REGULARIZATION, 5, policy.round + 1)  # a failed point counts as pending, too
+    mean, variance = gp.with_fantasies([70], REGULARIZATION).mean_variance()
+    index = mean + policy.width * np.sqrt(np.maximum(variance, 0.0))
+    index[70] = -np.inf
+    assert policy.ask() == int(np.argmax(index))
+
+
+@pytest.mark.parametrize("name", ["igpucb", "ei", "ei-observation", "mean", "gpucb-1"])
+def test_choices_number_for_number(name):
+    """Between one and six points are pending, in an order that changes; every choice is the oracle's."""
+    problem, case = PROBLEMS["points"], CASES[name]
+    policy, rng = case.make(problem, pending="sample"), np.random.default_rng(4)
+    gp, pending, played = GP(problem.oracle, policy.finite_space.points()), [], []
+    for t in range(45):
+        known = naive.Bandit(gp, pending, REGULARIZATION, range(160), (SHARED["seed"], policy.round))
+        index = case.indices(known, problem)
+        chosen = int(policy.space.index(policy.ask())[0])
+        if index.max() - np.sort(index)[-2] > 1e-9:  # else a hash breaks the tie
+            assert chosen == int(np.argmax(index)), t
+            played.append(chosen)
+        pending.append(chosen)
+        if t == 10:
+            pending.append(chosen)
+            policy.pending_points.add(chosen)
+        while len(pending) > rng.integers(1, 7):
+            number = pending.pop(int(rng.integers(len(pending))))
+            y = problem.truth(problem.space.points([number])[0]) + 0.2 * rng.standard_normal()
+            policy.tell(problem.space.points([number])[0], y)
+            gp.observe(number, y, REGULARIZATION)
+        assert policy.round == len(gp.observations) + len(pending) + 1
+    assert len(played) > 30
+
+
+def kept_in_flight(policy, count, rounds):
+    """Points asked for with so many in flight: the oldest is told, another one asked for."""
+    asked = [] if policy.pending else [policy.ask() for _ in range(count)]
+    for _ in range(rounds):
+        policy.tell(policy.pending[0], function(policy.pending[0]))
+        asked.append(policy.ask())
+    return np.array(asked)
+
+
+@pytest.mark.filterwarnings("ignore:.*guarantees assume a known kernel")
+@pytest.mark.parametrize("space", [BOX, sb.Grid(BOX.bounds, 9)], ids=["box", "grid"])
+@pytest.mark.parametrize("name", KINDS)
+class TestLearnedKernel:
+    """The same with a kernel that is learned, in units of the transformed y."""
+
+    def test_without_pending_points_it_does_not_matter(self, name, space):
+        kind, given = KINDS[name]
+        by_mean, drawn = kind(space, **given), kind(space, pending="sample", **given)
+        for _ in range(16):
+            x = by_mean.ask()
+            np.testing.assert_array_equal(drawn.ask(), x)
+            for policy in (by_mean, drawn):
+                policy.tell(x, function(x))
+
+    def test_same_seed_same_points(self, name, space):
+        kind, given = KINDS[name]
+        one, same, other = (
+            kept_in_flight(kind(space, pending=values, **given), 4, 14) for values in ("sample", "sample", "mean")
+        )
+        np.testing.assert_array_equal(one, same)
+        np.testing.assert_array_equal(one[:10], other[:10])  # the first points are spread over the space
+        assert not np.array_equal(one, other)
+
+    def test_resumed_from_a_store(self, name, space, tmp_path):
+        kind, given = KINDS[name]
+        whole = kept_in_flight(kind(space, pending="sample", **given), 3, 16)
+        parts = []
+        for rounds in (9, 7):
+            policy = kind(space, pending="sample", **given)
+            with sb.record(policy, tmp_path / "run.zarr"):
+                parts.append(kept_in_flight(policy, 3, rounds))
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+@pytest.mark.parametrize("on", ["threads:2", pytest.param("local:2", marks=pytest.mark.slow)])
+def test_executors_draw_the_same_values(on):
+    space = sb.Grid([[0, 1], [0, 1]], (50, 60))  # three tiles
+    with (
+        sb.GPEI(space, sb.RBF(0.2), engine="tiled", pending="sample", noise=0.1, regularization=0.01) as alone,
+        sb.GPEI(space, sb.RBF(0.2), engine="tiled", pending="sample", noise=0.1, regularization=0.01, on=on) as apart,
+    ):
+        np.testing.assert_array_equal(kept_in_flight(alone, 5, 20), kept_in_flight(apart, 5, 20))
+
+
+def test_a_policy_that_draws_is_made_again_from_its_dict():
+    policy = BELIEVING["ei-sample"].make(PROBLEMS["grid"])
+    assert policy.parameters()["pending"] == policy.to_dict()["pending"] == "sample"
+    again = sb.GPEI.from_dict(policy.to_dict())
+    assert (again.pending_values, again.pending) == ("sample", [])
+    assert "pending_values='sample'" in repr(policy)
+    np.testing.assert_array_equal(again.ask(5), policy.ask(5))
+    study = {
+        "name": "values", "horizon": 5, "replicates": 1,
+        "policies": {"EI": {"type": "GPEI", "kernel": sb.RBF(0.2), "pending": "sample"}},
+        "environments": {"f": {"type": "Benchmark", "name": "forrester", "space": sb.Grid([[0, 1]], 11)}},
+    }  # fmt: skip
+    assert sb.Study.from_dict(study).run()["policy"].values.tolist() == ["EI"]

@@ -45,6 +45,7 @@ class Scenario(NamedTuple):
     available: bool = False  # availability sets that change each round, as masks and as numbers
     batch: int | None = None  # points asked for at a time, told late and out of order
     uninvited: bool = False  # tells of points nobody asked for, with a noise of their own
+    drawn: bool = False  # values of pending points are drawn
 
 
 SCENARIOS = {
@@ -56,6 +57,10 @@ SCENARIOS = {
     "pending": Scenario(batch=3),
     "uninvited": Scenario(uninvited=True),
     "all at once": Scenario(prior="function", available=True, batch=3, uninvited=True),
+}
+DRAWN_VALUES = {
+    "drawn": Scenario(batch=6, drawn=True),
+    "drawn, all at once": Scenario(prior="function", available=True, batch=3, uninvited=True, drawn=True),
 }
 
 
@@ -72,9 +77,15 @@ class Duel:
             scenario.prior, some_prior
         )
         given = {"zero": 0.0, "number": -0.7, "array": some_prior(points), "function": some_prior}[scenario.prior]
-        self.policy = case.make(problem, engine=engine, prior_mean=given)
+        values = {"pending": "sample"} if scenario.drawn else {}
+        self.policy = case.make(problem, engine=engine, prior_mean=given, **values)
         self.gp = case.oracle(problem.oracle, points, self.prior_at(points))
-        self.pending = []
+        self.pending, self.told = [], 0
+
+    def known(self, allowed):
+        """What the oracle knows before the next choice."""
+        key = (SHARED["seed"], self.told + len(self.pending) + 1) if self.scenario.drawn else None
+        return naive.Bandit(self.gp, self.pending, REGULARIZATION, allowed, key)
 
     def number(self, x):
         """Number of the point x for the oracle."""
@@ -91,13 +102,13 @@ class Duel:
     def ask(self):
         """Ask, and hold each chosen point against the oracle's indices."""
         given, allowed = self.available()
-        known = naive.Bandit(self.gp, self.pending, REGULARIZATION, allowed)
+        known = self.known(allowed)
         if self.case.width is not None:
             assert self.policy.width == pytest.approx(self.case.width(known, self.problem), rel=1e-9)
             assert self.policy.information_gain == pytest.approx(known.gain, abs=1e-8)
         asked = self.policy.ask(self.scenario.batch, available=given)
         for x in [asked] if self.scenario.batch is None else asked:
-            known = naive.Bandit(self.gp, self.pending, REGULARIZATION, allowed)
+            known = self.known(allowed)
             index, chosen = self.case.indices(known, self.problem), self.number(x)
             if self.played_again(chosen, allowed):
                 self.pending.append(chosen)
@@ -119,6 +130,7 @@ class Duel:
         y = self.problem.truth(x) + NOISE * self.rng.standard_normal()
         self.policy.tell(x, y, noise=noise)
         self.gp.observe(self.number(x), y, REGULARIZATION * (1.0 if noise is None else noise / NOISE) ** 2)
+        self.told += 1
 
     def answer(self):
         """Tell the pending points in a random order; of a batch one is sometimes left for later."""
@@ -255,6 +267,36 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name,
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_other_spaces(name, space):
     duel = Duel(FORGETTING[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
     duel.play(25)
+    duel.check_report()
+
+
+@small_tiles
+@every_engine
+@pytest.mark.parametrize("scenario", DRAWN_VALUES)
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(3)
+def test_the_chosen_candidate_has_the_largest_index_given_drawn_values(name, scenario, engine):
+    """The oracle draws the same values at up to six pending points, and refits with them as observations."""
+    duel = Duel(CASES[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], engine)
+    duel.play(12)
+    duel.check_report()
+
+
+@small_tiles
+@on(["points", "arms", "box"], CASES)
+@pytest.mark.sampled(3)
+def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_on_other_spaces(name, space):
+    duel = Duel(CASES[name], PROBLEMS[space], DRAWN_VALUES["drawn, all at once"], "tiled")
+    duel.play(12)
+    duel.check_report()
+
+
+@pytest.mark.parametrize("scenario", DRAWN_VALUES)
+@pytest.mark.parametrize("name", FORGETTING)
+def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_through_all_forgetting(name, scenario):
+    """Pending points count as measured in the next round."""
+    duel = Duel(FORGETTING[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], "auto")
+    duel.play(8)
     duel.check_report()
 
 
@@ -613,7 +655,8 @@ def test_telling_in_any_order_and_at_once_is_the_same(name):
     at_once.tell(points, y, noise=noise)
     reverse.tell(points[::-1], y[::-1], noise=noise[::-1])
     np.testing.assert_array_equal(posterior_of(at_once, problem), posterior_of(one_by_one, problem))
-    if name not in {**FORGETTING, **UNSURE}:  # whose observations' order is their time
+    forgets = name.removesuffix("-sample") in FORGETTING
+    if not forgets and name not in UNSURE:  # whose observations' order is their time
         np.testing.assert_allclose(posterior_of(reverse, problem), posterior_of(one_by_one, problem), atol=1e-9)
         assert reverse.best().x.tolist() == one_by_one.best().x.tolist()
     assert at_once.rounds == one_by_one.rounds == reverse.rounds == len(points)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from cases.policies import CASES, NOISE, PROBLEMS, REGULARIZATION
+from cases.policies import BELIEVING, CASES, NOISE, PROBLEMS, REGULARIZATION, SHARED
 from naive import policies as naive
+from naive.believer import with_draws
 from naive.gp import GP
 from scipy.optimize import minimize
 
@@ -18,6 +19,7 @@ WHOLE = {
     for name in ("gpucb-2", "gpucb-2-scaled", "gpucb-3-scaled", "igpucb", "ei", "ei-xi", "ei-observation", "pi-xi")
 }
 WHOLE.update({name: CASES[name] for name in ("mean", "variance")})
+DRAWN = {name: BELIEVING[name] for name in ("igpucb-sample", "ei-sample", "ei-observation-sample")}
 PROBLEM = PROBLEMS["whole box"]
 BOUNDS = np.array(PROBLEM.space.bounds)
 
@@ -95,6 +97,7 @@ class Known:
 
     def __init__(self, case):
         self.case, self.gp, self.pending = case, GP(PROBLEM.oracle, np.empty((0, 2)), gram=np.empty((0, 0))), []
+        self.drawn = case.arguments.get("pending") == "sample"
 
     def number(self, x):
         """Of a point, a new one if need be."""
@@ -106,14 +109,15 @@ class Known:
         held = len(self.gp.points)
         gp = GP(PROBLEM.oracle, np.vstack([self.gp.points.reshape(-1, 2), points]))
         gp.observations = self.gp.observations
-        known = naive.Bandit(gp, self.pending, REGULARIZATION, range(held, len(gp.points)))
+        key = (SHARED["seed"], len(gp.observations) + len(self.pending) + 1) if self.drawn else None
+        known = naive.Bandit(gp, self.pending, REGULARIZATION, range(held, len(gp.points)), key)
         return self.case.indices(known, PROBLEM)[held:]
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", [*WHOLE, *DRAWN])
 def test_the_point_chosen_has_the_largest_index_of_the_box(name):
     """In every round, with points pending, points told twice and points nobody asked for."""
-    case, rng = WHOLE[name], np.random.default_rng(3)
+    case, rng = {**WHOLE, **DRAWN}[name], np.random.default_rng(3)
     policy, known = case.make(PROBLEM), Known(case)
     others = BOUNDS[:, 0] + (BOUNDS[:, 1] - BOUNDS[:, 0]) * rng.random((60, 2))
 
@@ -123,7 +127,7 @@ def test_the_point_chosen_has_the_largest_index_of_the_box(name):
         known.gp.observe(known.number(x), y, REGULARIZATION * (1.0 if noise is None else noise / NOISE) ** 2)
 
     for t in range(9):
-        asked = policy.ask(2 if t % 3 == 1 else 1)
+        asked = policy.ask(6 if known.drawn and t % 4 == 2 else 2 if t % 3 == 1 else 1)
         for x in asked:
             near = np.clip(x + 0.02 * rng.standard_normal((20, 2)), *BOUNDS.T)
             indices = known.index_at(np.vstack([x, near, others]))
@@ -145,6 +149,41 @@ def test_the_point_chosen_has_the_largest_index_of_the_box(name):
     assert policy.best().mean == pytest.approx(policy.posterior(policy.best().x)[0], abs=1e-9)
     if case.width is not None:
         assert policy.information_gain == pytest.approx(known.gp.information_gain(), abs=1e-8)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_surface_with_drawn_values_is_that_of_these_observations(name):
+    """Mean, variance and slopes; a point is pending twice, and one has failed, which keeps its posterior mean."""
+    policy = DRAWN[name].make(PROBLEM)
+    points = BOUNDS[:, 0] + (BOUNDS[:, 1] - BOUNDS[:, 0]) * np.random.default_rng(1).random((9, 2))
+    policy.tell(points[:5], [PROBLEM.truth(x) for x in points[:5]])
+    policy.tell_failure(points[5])
+    gp, (failed,) = GP(PROBLEM.oracle, points), policy.pending_points.excluded
+    for i in range(5):
+        gp.observe(i, PROBLEM.truth(points[i]), REGULARIZATION)
+    policy.ask(2)
+    policy.pending_points.add(policy.pending_points.numbers[0])
+    x, numbers = policy.finite_space.points(), policy.pending_points.numbers
+    held = GP(PROBLEM.oracle, np.vstack([x, points]))
+    held.observations = [(int(np.flatnonzero((x == points[i]).all(axis=1))[0]), y, v) for i, y, v in gp.observations]
+    oracle, values = with_draws(held, numbers, REGULARIZATION, SHARED["seed"], policy.round)
+    draws = policy.model.draw(numbers, (SHARED["seed"], policy.round))
+    np.testing.assert_allclose(draws.values, values, rtol=0, atol=1e-9)
+    assert draws.counts.tolist() == [2, 1]
+    oracle = oracle.with_fantasies([failed], REGULARIZATION)
+    surface = policy.model._surface([*numbers, failed], draws)
+    mean, variance = surface.predict(points)
+    expected, squared = oracle.mean_variance()
+    np.testing.assert_allclose(mean, expected[len(x) :], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(variance, squared[len(x) :], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(policy.model.engine.mean() + draws.shift, expected[: len(x)], rtol=0, atol=1e-9)
+    by_mean, by_variance = surface.gradients(points[5:6])
+    for k in range(2):
+        step = np.zeros((1, 2))
+        step[0, k] = 1e-6
+        ahead, behind = surface.predict(points[5:6] + step), surface.predict(points[5:6] - step)
+        assert by_mean[0, k] == pytest.approx((ahead[0] - behind[0])[0] / 2e-6, abs=1e-5)
+        assert by_variance[0, k] == pytest.approx((ahead[1] - behind[1])[0] / 2e-6, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["igpucb", "ei", "mean", "variance"])

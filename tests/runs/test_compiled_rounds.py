@@ -17,7 +17,8 @@ from scalable_bandits.store import ObservationStore
 
 COMPILED = [
     "gpucb-1", "gpucb-1-scaled", "gpucb-2", "gpucb-3", "gpucb-3-scaled", "igpucb", "mean", "variance", "tv", "tv-3",
-    "restart", "restart-1", "random", "window", "window-theorem", "weighted",
+    "restart", "restart-1", "random", "window", "window-theorem", "weighted", "igpucb-sample", "tv-sample",
+    "window-sample",
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
@@ -139,16 +139,20 @@ class BoxEngine(OnDemandEngine):
         if self._appends:
             self._inverse = inverse_factor(self._factor[:m, :m])
 
-    def surface(self, pending: Floats | None = None, noise_variance: float = 0.0) -> Surface:
+    def surface(
+        self, pending: Floats | None = None, noise_variances: float | Floats = 0.0, values: Floats | None = None
+    ) -> Surface:
         """Return the posterior as a function of x.
 
         Parameters
         ----------
         pending
-            Pending points (q, d), treated as observed at their posterior means, which lowers variances and keeps means
-            (Desautels, Krause & Burdick 2014).
-        noise_variance
-            Noise variance of the pending points, in squared units of y.
+            Pending points (q, d), treated as observed.
+        noise_variances
+            Noise variance of the pending points, one number or (q,), in squared units of y.
+        values
+            Values (p,) of the first pending points, in units of y; the others, or all for None, have their posterior
+            means, which lower variances and keep means (Desautels, Krause & Burdick 2014).
         """
         m = len(self._slots)
         if self._surface is None:
@@ -160,16 +164,25 @@ class BoxEngine(OnDemandEngine):
             )  # fmt: skip
         if pending is None or not len(pending):
             return self._surface
-        every = np.concatenate([self._x[:m], pending])
+        every, noises = np.concatenate([self._x[:m], pending]), np.broadcast_to(noise_variances, len(pending))
         factor = np.zeros((len(every), len(every)))
         factor[:m, :m] = self._factor[:m, :m]
         for i in range(m, len(every)):
             right = covariances(self.kernel, every[:i], every[[i]])[:, 0]
             row = solve_triangular(factor[:i, :i], right, lower=True, check_finite=False) if i else right
             rest = max(float(self.kernel.diagonal(every[[i]])[0]) - float(row @ row), 0.0)
-            factor[i, :i], factor[i, i] = row, np.sqrt(rest + noise_variance)
-        weights = np.append(self._surface.weights, np.zeros(len(pending)))
+            factor[i, :i], factor[i, i] = row, np.sqrt(rest + noises[i - m])
+        known = self._surface.weights if values is None else self._weights(every, factor, values)
+        weights = np.append(known, np.zeros(len(every) - len(known)))
         return Surface(self.kernel, every, factor, weights, self._prior_mean)
+
+    def _weights(self, every: Floats, factor: Floats, values: Floats) -> Floats:
+        """Return the weights of the observed points and of the p points after them in `every`, with values (p,)."""
+        m = len(self._slots)
+        known = m + len(values)
+        averages = np.append(self._sums[:m, 1] / self._sums[:m, 0], values)
+        residuals = averages - self._prior_mean.values(every[:known])
+        return np.asarray(cho_solve((factor[:known, :known], True), residuals, check_finite=False))
 
     def at(self, candidates: NDArray[np.int64]) -> tuple[Floats, Floats]:
         return self.surface().predict(self.points[candidates])
@@ -177,7 +190,7 @@ class BoxEngine(OnDemandEngine):
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
         m, x = len(self._slots), self.points[candidates]
         rows, all_ = covariances(self.kernel, self._x[:m], x), covariances(self.kernel, self._x[:m], self.points)
-        return covariances(self.kernel, x, self.points) - self._solve(m, rows).T @ self._solve(m, all_)
+        return covariances(self.kernel, x, self.points) - self._solve_transposed(m, self._solve(m, rows)).T @ all_
 
     @property
     def _count(self) -> int:
