@@ -12,6 +12,7 @@ from scalable_bandits.policies.gpts import GPTS
 from scalable_bandits.policies.gpucb import GPUCB
 from scalable_bandits.policies.igpucb import IGPUCB
 from scalable_bandits.policies.independent_ts import IndependentTS
+from scalable_bandits.policies.lbgpucb import LBGPUCB
 from scalable_bandits.policies.mean_only import MeanOnly
 from scalable_bandits.policies.minigpei import MiniGPEI
 from scalable_bandits.policies.minigpucb import MiniGPUCB
@@ -40,6 +41,7 @@ __all__ = [
     "GPTS",
     "GPUCB",
     "IGPUCB",
+    "LBGPUCB",
     "MLEGPUCB",
     "PEGPUCB",
     "RGPUCB",
