@@ -33,7 +33,7 @@ def played(policy, environment):
 def trajectories():
     """Every run by its name."""
     for name, case in EVERY_POLICY.items():
-        if name in (*REPEATING, *ARMS, "arms-ts", "elimination", "duets"):  # later than 0.1
+        if name in (*REPEATING, *ARMS, "arms-ts", "elimination", "duets", "lengthscales"):  # later than 0.1
             continue
         for kind in ("grid", "arms"):
             problem = PROBLEMS[kind]

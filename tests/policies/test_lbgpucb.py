@@ -25,10 +25,16 @@ def waves(x):
     return np.sin(4 * x.sum(axis=1)) + 0.5 * np.cos(9 * x[:, 0])
 
 
+def ripples(x):
+    return np.sin(25 * x[:, 0]) + 0.3 * x[:, 0]
+
+
 def problem(name):
     """Space, kernel, and what the oracle needs: kernel by factor, lengthscales over the sides, smoothness, function."""
     if name == "line":
         return sb.Grid([[0, 2]], 18), sb.RBF(1.0), lambda f: naive_kernels.rbf((f,)), [0.5], math.inf, waves
+    if name == "ripples":
+        return sb.Grid([[0, 1]], 40), sb.RBF(0.6), lambda f: naive_kernels.rbf((0.6 * f,)), [0.6], math.inf, ripples
     if name == "bump":
         return sb.Grid([[0, 1]], 16), sb.RBF(0.5), lambda f: naive_kernels.rbf((0.5 * f,)), [0.5], math.inf, bump
     if name == "plane":
@@ -159,3 +165,213 @@ def test_with_other_parameters(name, options):
     duel = Duel(name, **options).play(60)
     if "growth" in options:  # at most one a round, although more would be allowed
         assert list(duel.oracle.introduced.values())[:4] == ([] if options["growth"] == 0.0 else [2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+@pytest.mark.parametrize(("norm", "initial"), [(0.05, 2), (0.05, 4), (0.3, 4)])
+def test_every_rejection(norm, initial, batch):
+    """Of lengthscales that are too long, in the very round; those that come later are never too long."""
+    duel = Duel("ripples", batch=batch, available=False, norm=norm, initial=initial, noise=0.05, regularization=0.05)
+    duel.play(90)
+    assert len(duel.oracle.rejected) >= (1 if batch else 2)
+    assert duel.oracle.introduced or initial == 4
+
+
+# ---- lengthscales that come later
+
+
+def small(**options):
+    return sb.LBGPUCB(
+        sb.Grid([[0, 1]], 30),
+        sb.RBF(0.6),
+        **{"noise": 0.1, "regularization": 0.01, "initial": 1, "growth": 1.0, **options},
+    )
+
+
+def environment():
+    return sb.GPSample(sb.Grid([[0, 1]], 30), sb.RBF(0.1), sb.GaussianNoise(0.1), seed=5)
+
+
+def test_when_lengthscales_are_added():
+    """q(i) once theta_0 / g(t) <= q(i): from round ceil(exp(i / (d growth))) on."""
+    policy = small(growth=0.5)
+    counts = []
+    for _ in range(60):
+        policy.tell(policy.ask(), 0.0)
+        counts.append(len(policy.priors))
+    starts = [t for t in range(2, 61) if counts[t - 1] > counts[t - 2]]
+    assert starts == [math.ceil(math.exp(2 * i)) for i in (1, 2)]
+    lengthscales = [prior.kernel.lengthscale for prior in policy.priors]
+    np.testing.assert_allclose(lengthscales, 0.6 * np.exp([0.0, -1.0, -2.0]), rtol=1e-12)
+    assert [prior.name for prior in policy.priors] == [f"lengthscale {each:.4g}" for each in lengthscales]
+    assert all(policy.plays.values())  # each was played at once
+
+
+def test_lengthscales_of_every_dimension_are_divided_by_the_same():
+    policy = sb.LBGPUCB(sb.Grid([[0, 1], [0, 4]], 4), 3.0 * (2.0 * sb.Matern([0.5, 2.0], nu=2.5)), initial=2)
+    assert policy.priors[0].kernel == policy.kernel
+    expected = 3.0 * (2.0 * sb.Matern([0.5 * math.exp(-0.5), 2.0 * math.exp(-0.5)], nu=2.5))
+    np.testing.assert_allclose(
+        policy.priors[1].kernel.block([[0.1, 0.2], [0.4, 3.0]]), expected.block([[0.1, 0.2], [0.4, 3.0]])
+    )
+    assert policy.priors[1].name == "lengthscale 0.3033, 1.213"
+
+
+def test_units_of_x_do_not_matter():
+    """Suspected regrets have lengthscales in units of the space's sides."""
+    near, far = (
+        sb.LBGPUCB(sb.Grid([[0, side]], 20), sb.RBF(0.5 * side), initial=3, noise=0.1, regularization=0.01)
+        for side in (1.0, 1000.0)
+    )
+    for t in range(40):
+        a, b = near.ask(), far.ask()
+        np.testing.assert_allclose(1000.0 * a, b, rtol=1e-9)
+        near.tell(a, math.cos(9 * a[0] + t))
+        far.tell(b, math.cos(9 * a[0] + t))
+    assert list(near.plays.values()) == list(far.plays.values())
+
+
+def test_categories_have_no_lengthscale_to_divide():
+    """d counts the ordered coordinates."""
+    space = sb.SearchSpace({"rate": sb.Real(0.1, 1.0), "kind": sb.Categorical(["a", "b", "c"])})
+    policy = sb.LBGPUCB(space, sb.RBF(0.5), initial=2, noise=0.1, regularization=0.01, candidates=30)
+    assert policy.priors[1].kernel.lengthscale == pytest.approx(0.5 * math.exp(-1.0))
+    for _ in range(5):
+        policy.tell(policy.ask(), 0.3)
+    assert set(policy.ask()) == {"rate", "kind"}
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 7, 8, 30])
+def test_a_state_has_its_lengthscales(rounds):
+    """Restored in a policy with fewer lengthscales, or with more."""
+    policy, ahead = small(), small()
+    sb.simulate(policy, environment(), rounds)
+    sb.simulate(ahead, environment(), 25)
+    state = copied(policy.state())
+    fresh = small()
+    for other in (ahead, fresh):
+        other.restore(copied(state))
+        assert [prior.name for prior in other.priors] == [prior.name for prior in policy.priors]
+        assert other.log_likelihoods == policy.log_likelihoods
+    runs = [sb.simulate(each, environment(), 30) for each in (policy, ahead, fresh, pickle.loads(pickle.dumps(policy)))]
+    for run in runs[:3]:
+        np.testing.assert_array_equal(run.candidate, runs[0].candidate)
+        np.testing.assert_array_equal(run.width, runs[0].width)
+
+
+def test_specification():
+    policy = small(rkhs_norm=3.0, prior_mean=0.2)
+    sb.simulate(policy, environment(), 12)
+    again = sb.Policy.from_dict(json.loads(json.dumps(policy.to_dict())))
+    assert "priors" not in policy.to_dict()
+    assert again.parameters() == policy.parameters()
+    assert len(again.priors) == 1
+
+
+def test_a_store_grows(tmp_path):
+    whole = sb.simulate(small(), environment(), 30)
+    for horizon in (5, 12, 30):
+        policy = small()
+        run = sb.simulate(policy, environment(), horizon, store=tmp_path / "run.zarr")
+    np.testing.assert_array_equal(run.candidate, whole.candidate)
+    np.testing.assert_array_equal(run.width, whole.width)
+    assert len(policy.priors) == 4
+
+
+def test_plays_over_rounds():
+    """Of lengthscales that were not there from the start, too; the policy may be one before the run."""
+    policy = small()
+    run = sb.simulate(policy, environment(), 25)
+    plays, replayed = sb.analysis.plays_over_rounds(small(), run)
+    assert plays.shape == (25, 4)
+    np.testing.assert_array_equal(plays.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(plays.sum(axis=0), list(policy.plays.values()))
+    assert replayed.plays == policy.plays
+    axes = sb.plots.prior_timeline(policy, run)
+    assert len(axes.get_yticklabels()) == 4
+
+
+# ---- bad input
+
+GRID = sb.Grid([[0, 1]], 5)
+RBF = sb.RBF(0.2)
+
+
+@pytest.mark.parametrize(
+    ("space", "kernel", "options", "name"),
+    [
+        (sb.Arms(3), RBF, {}, "space"),
+        (sb.Arms(3), sb.Covariance(np.eye(3)), {}, "kernel"),
+        (sb.SearchSpace({"kind": sb.Categorical(["a", "b", "c"])}), RBF, {"candidates": 2}, "space"),
+        (GRID, sb.Covariance(np.eye(5)), {}, "kernel"),
+        (GRID, sb.Constant(), {}, "kernel"),
+        (GRID, sb.Linear(), {}, "kernel"),
+        (GRID, sb.RationalQuadratic(0.2), {}, "kernel"),
+        (GRID, RBF * sb.TemporalDecay(0.1), {}, "kernel"),
+        (GRID, RBF + sb.Matern(0.2), {}, "kernel"),
+        (GRID, RBF * sb.Periodic(0.2), {}, "kernel"),
+        (GRID, sb.RBF([0.2, 0.3]), {}, "lengthscale"),
+        (GRID, 1e20 * RBF, {}, "regularization"),
+        (GRID, RBF, {"rkhs_norm": 0.0}, "rkhs_norm"),
+        (GRID, RBF, {"rkhs_norm": "double"}, "rkhs_norm"),
+        (GRID, RBF, {"growth": -0.1}, "growth"),
+        (GRID, RBF, {"growth": math.inf}, "growth"),
+        (GRID, RBF, {"initial": 0}, "initial"),
+        (GRID, RBF, {"initial": 2.0}, "initial"),
+        (GRID, RBF, {"initial": 101}, "initial"),
+        (GRID, RBF, {"prior_mean": math.nan}, "prior_mean"),
+        (GRID, RBF, {"engine": "sketched"}, "engine"),
+        (GRID, RBF, {"scale": 0.0}, "scale"),
+    ],
+    ids=str,
+)
+def test_refused_by_name(space, kernel, options, name):
+    with pytest.raises(ValueError, match=rf"(?s)^{name}: got .+; allowed: .+"):
+        sb.LBGPUCB(space, kernel, **options)
+
+
+@pytest.mark.parametrize("given", [None, 3.0, [sb.Prior("a", RBF)], "RBF"])
+def test_what_is_no_kernel(given):
+    with pytest.raises(TypeError, match=r"^kernel: got .+; allowed: a kernel"):
+        sb.LBGPUCB(GRID, given)
+
+
+def test_priors_are_not_taken():
+    with pytest.raises(TypeError, match="priors"):
+        sb.LBGPUCB(GRID, RBF, priors=[sb.Prior("a", RBF)])
+
+
+def test_a_width_that_is_not_proven_is_warned_of():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sb.LBGPUCB(GRID, RBF, regularization=0.5)
+        sb.LBGPUCB(GRID, RBF)
+    assert [each.category for each in caught] == [sb.UnprovenWidth]
+
+
+# ---- regret
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [0.4, 0.8])
+def test_a_lengthscale_that_is_far_too_long(length):
+    """20 functions of lengthscale 0.1, and 1000 rounds of policies that are told one 4 or 8 times as long.
+
+    Measured: means 152 and 630 for 4 times. For every function the lengthscales that are short enough survive.
+    """
+    true, regrets, survived, rejected = 0.1, [], 0, 0
+    space = sb.Grid([[0, 1]], 60)
+    for seed in range(20):
+        function = sb.RKHSFunction.sparse(space, sb.RBF(true), sb.GaussianNoise(0.1), seed=seed)  # of norm 1
+        options = {"rkhs_norm": math.sqrt(true / length), "noise": 0.1, "seed": seed}  # B(theta) is then 1 for the true
+        balanced = sb.LBGPUCB(space, sb.RBF(length), **options)
+        plain = sb.IGPUCB(space, sb.RBF(length), **options)
+        regrets.append([sb.simulate(policy, function, 1000).regret.sum() for policy in (balanced, plain)])
+        fitting = {prior.name for prior in balanced.priors if prior.kernel.lengthscale <= true}
+        survived += fitting <= set(balanced.surviving)
+        rejected += balanced.priors[0].name not in balanced.surviving
+    ours, theirs = np.array(regrets).T
+    assert ours.mean() < 0.5 * theirs.mean()
+    assert (ours < theirs).sum() >= 12
+    assert survived >= 19
+    assert rejected >= 5  # or nothing was tested
