@@ -16,7 +16,7 @@ from scalable_bandits.checks import Floats
 def norm_bound(rkhs_norm: float, ratio: Floats, dimension: int) -> Floats:
     """Compute B(theta) = (theta_0 / theta)^(d / 2) N, a bound on the norm of f under a shorter lengthscale.
 
-    Source: Ziomek, Adachi & Osborne 2024, Algorithm 1, from Bull 2011, Lemma 4.
+    Source: Ziomek, Adachi & Osborne 2024, Algorithm 1. For kernels whose spectral density decreases with the frequency.
 
     Parameters
     ----------

@@ -167,13 +167,16 @@ def test_with_other_parameters(name, options):
         assert list(duel.oracle.introduced.values())[:4] == ([] if options["growth"] == 0.0 else [2, 3, 4, 5])
 
 
-@pytest.mark.parametrize("batch", [None, 3])
+@pytest.mark.parametrize(("batch", "uninvited"), [(None, False), (None, True), (3, True)])
 @pytest.mark.parametrize(("norm", "initial"), [(0.05, 2), (0.05, 4), (0.3, 4)])
-def test_every_rejection(norm, initial, batch):
+def test_every_rejection(norm, initial, batch, uninvited):
     """Of lengthscales that are too long, in the very round; those that come later are never too long."""
-    duel = Duel("ripples", batch=batch, available=False, norm=norm, initial=initial, noise=0.05, regularization=0.05)
+    duel = Duel(
+        "ripples", batch=batch, available=False, uninvited=uninvited, norm=norm, initial=initial, noise=0.05,
+        regularization=0.05,
+    )  # fmt: skip
     duel.play(90)
-    assert len(duel.oracle.rejected) >= (1 if batch else 2)
+    assert len(duel.oracle.rejected) >= (1 if uninvited else 2)
     assert duel.oracle.introduced or initial == 4
 
 
