@@ -479,5 +479,5 @@ def test_what_changes_a_shard_is_known():
     """Every method of a shard is either in `changing` or changes nothing."""
     methods = {name for name, value in vars(PriorModel).items() if callable(value) and not name.startswith("_")}
     assert methods - {"observe", "add_played", "take", *prior_model.QUESTIONS} == {
-        "prepare", "predict", "report", "state", "restore",
+        "prepare", "predict", "observed", "report", "state", "restore",
     }  # fmt: skip
