@@ -135,6 +135,7 @@ def plays_over_rounds(policy: UnknownPriorPolicy, run: Trajectory) -> tuple[Floa
     -------
     ndarray
         Plays (rounds, priors): 1 for the prior that was played; for `FullyBayesianGPUCB`, probabilities of the priors.
+        Priors that the policy added on the way are among them.
     UnknownPriorPolicy
         Copy of the policy after the run.
 
@@ -147,10 +148,11 @@ def plays_over_rounds(policy: UnknownPriorPolicy, run: Trajectory) -> tuple[Floa
     _check_run(run)
     copy = attrs.evolve(policy)
     x = policy.finite_space.x_of(run.candidate)
-    totals = [list(copy.plays.values())]
+    history = [copy.plays]
     for point, y in zip(x, run.y, strict=True):
         copy.tell(point, float(y))
-        totals.append(list(copy.plays.values()))
+        history.append(copy.plays)
+    totals = [[plays.get(prior.name, 0.0) for prior in copy.priors] for plays in history]
     return np.diff(np.array(totals, dtype=np.float64), axis=0), copy
 
 

@@ -68,7 +68,7 @@ class ShardLog:
     """
 
     def __init__(self, makers: Sequence[bytes], source: Callable[[int], State] | None = None):
-        self._makers, self._source = makers, source
+        self._makers, self._source = list(makers), source
         self.first = 0
         self._entries: list[Entry] = []
         self._sizes: list[int] = []  # bytes of the arrays in each entry
@@ -100,6 +100,13 @@ class ShardLog:
         self._sizes.append(_nbytes(call.arguments))
         if self._source is not None:
             self._delete_before(self.end - MOST_ENTRIES)
+
+    def add(self, maker: bytes) -> None:
+        """Add a shard, which no earlier entry concerns."""
+        self._makers.append(maker)
+        self._snapshots.append(None)
+        self._behind.append(None)
+        self._seconds.append(0.0)
 
     def since(self, position: int) -> list[Entry]:
         """Return the entries from a position on."""

@@ -133,6 +133,9 @@ class ShardPool(Shards):
             self._positions.pop(number, None)
         self._prefetched = None
 
+    def add(self, maker: Callable[[], Any]) -> None:
+        self._log.add(bytes(cloudpickle.dumps(maker)))
+
     def close(self) -> None:
         if self._actors is not None:
             self._actors.release()

@@ -89,9 +89,9 @@ def prior_timeline(policy: Policy, run: Trajectory | None = None, ax: Axes | Non
         checks.refuse("policy", type(policy).__name__, "a policy with several priors, such as PEGPUCB")
     if not policy.rounds:
         checks.refuse("policy", "0 rounds", "a policy after at least one round")
-    names = [prior.name for prior in policy.priors]
-    ax = axes(ax, (6.4, 1.4 + 0.38 * len(names)))
     used, replayed = (None, policy) if run is None else plays_over_rounds(policy, run)
+    names = [prior.name for prior in replayed.priors]
+    ax = axes(ax, (6.4, 1.4 + 0.38 * len(names)))
     rounds, plays = replayed.rounds, np.array(list(replayed.plays.values()), dtype=np.float64)
     edges = np.unique(np.linspace(0, rounds, min(BINS, rounds) + 1).astype(int))
     for row, name in enumerate(names):

@@ -14,6 +14,7 @@ from scalable_bandits.policies.gpucb import GPUCB
 from scalable_bandits.policies.igpucb import IGPUCB
 from scalable_bandits.policies.independent_ts import IndependentTS
 from scalable_bandits.policies.irgpucb import IRGPUCB
+from scalable_bandits.policies.lbgpucb import LBGPUCB
 from scalable_bandits.policies.mean_only import MeanOnly
 from scalable_bandits.policies.minigpei import MiniGPEI
 from scalable_bandits.policies.minigpucb import MiniGPUCB
@@ -46,6 +47,7 @@ __all__ = [
     "GPUCB",
     "IGPUCB",
     "IRGPUCB",
+    "LBGPUCB",
     "MLEGPUCB",
     "PEGPUCB",
     "PIMS",

@@ -127,6 +127,10 @@ class PriorModel:
         """Names of the methods that change later results; questions do if the engine's `ask_is_stateful`."""
         return frozenset({"observe", "add_played", "take", *(QUESTIONS if self._model.engine.ask_is_stateful else ())})
 
+    def observed(self) -> State:
+        """Return the observations, collapsed by point, as a part of the state that `take` accepts."""
+        return self._model.observations.state()
+
     def report(self) -> tuple[float, bool]:
         """Return the realised information gain in nats, and whether `ask` changes the rounding of later results."""
         return self._model.information_gain, self._model.engine.ask_is_stateful

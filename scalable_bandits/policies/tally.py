@@ -67,6 +67,21 @@ class Tally(NamedTuple):
             np.zeros(priors, dtype=np.int64), np.zeros((priors, 3)), np.uint64(salt),
         )  # fmt: skip
 
+    def with_prior(self, evidence: float) -> Tally:
+        """Return a tally with one more prior, which is in play and has no plays yet.
+
+        Parameters
+        ----------
+        evidence
+            Log marginal likelihood of the observations so far under that prior.
+        """
+        number = len(self.counts)
+        grown = Tally.of(number + 1, int(self.salt))
+        grown.restore_sums(np.column_stack([np.array(self[:5]), [evidence, 0.0, 0.0, 0.0, 0.0]]))
+        grown.restore_playing(np.append(self.in_play, number))
+        grown.restore_rejected(self.rejected_rows())
+        return grown
+
     @property
     def in_play(self) -> Indices:
         """Numbers (k,) of the priors in play."""

@@ -123,13 +123,13 @@ class UnknownPriorPolicy(Policy):
         self._reports: dict[int, tuple[float, bool]] = {}
 
     def _make_shards(self, space: FiniteSpace) -> Shards:
-        return self._executor.shards(
-            [
-                functools.partial(PriorModel, prior, space, self.engine, self.regularization, self._salt)
-                for prior in map(self._oriented_prior, self.priors)
-            ],
-            f"priors of {type(self).__name__}",
-        )
+        makers = [self._maker(prior, space) for prior in self.priors]
+        return self._executor.shards(makers, f"priors of {type(self).__name__}")
+
+    def _maker(self, prior: Prior, space: FiniteSpace) -> functools.partial[PriorModel]:
+        """Return the function that makes a prior's model, without observations."""
+        oriented = self._oriented_prior(prior)
+        return functools.partial(PriorModel, oriented, space, self.engine, self.regularization, self._salt)
 
     def _oriented_prior(self, prior: Prior) -> Prior:
         """Return the prior of a model on the space, whose mean is that of -f if the policy minimises."""
@@ -165,10 +165,13 @@ class UnknownPriorPolicy(Policy):
 
     @abstractmethod
     def credit(self, outcome: Outcome) -> None:
-        """Credit an observation to the prior whose turn it is, and reject priors that it contradicts."""
+        """Credit an observation to the prior whose turn it is, and reject priors that it contradicts.
+
+        Information gains are still those before the observation.
+        """
 
     def width_of(self, t: int) -> float:
-        """Return the confidence width beta_t of a round, which is the same for all priors."""
+        """Return the confidence width beta_t of a round, the same for all priors unless a subclass says otherwise."""
         return unknown_prior_finite(t, self.domain.choosable, self.delta) / math.sqrt(self.scale)
 
     def allowance(self, t: int) -> float:
@@ -330,8 +333,8 @@ class UnknownPriorPolicy(Policy):
         before = self._shards.ask(playing, "observe", candidate, y, noise_variance, t)
         means, variances = np.full((2, len(self.priors)), np.nan)
         means[playing], variances[playing], gains = np.array(before).T
-        self._reports = {n: (gain, stateful[n]) for n, gain in zip(playing, gains.tolist(), strict=True)}
         self.credit(Outcome(t, y, noise_variance / self.regularization, means, np.sqrt(variances)))
+        self._reports = {n: (gain, stateful[n]) for n, gain in zip(playing, gains.tolist(), strict=True)}
         numba_priors.add_evidence(self.tally, np.array(playing), y, means, variances, noise_variance)
         self._queried[candidate] = True
 

@@ -39,6 +39,10 @@ class Shards(ABC):
     def restore(self, states: Mapping[int, State]) -> None:
         """Restore shards from their states by number."""
 
+    @abstractmethod
+    def add(self, maker: Maker) -> None:
+        """Add a shard, which gets the next number."""
+
     def prefetch(self, numbers: Sequence[int], method: str, *arguments: Any) -> None:  # noqa: B027 - a hint
         """Announce the question that is likely to follow the next one, so that one message can bring both answers."""
 
@@ -113,6 +117,9 @@ class LocalShards(Shards):
     def restore(self, states: Mapping[int, State]) -> None:
         for number, state in states.items():
             self._shards[number].restore(state)
+
+    def add(self, maker: Maker) -> None:
+        self._shards.append(maker())
 
     def here(self) -> Sequence[Any] | None:
         return self._shards if self._threads.count == 1 else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
@@ -55,6 +57,8 @@ class Regression:
     ----------
     jitter : float
         Amount added to the noise variances where rounding made the matrix indefinite; 0 almost always.
+    log_likelihood : float
+        Logarithm of the density of the averaged observations.
 
     Raises
     ------
@@ -67,6 +71,10 @@ class Regression:
         matrix = kernel.block(points) if len(points) else np.empty((0, 0))
         self._factor, self.jitter = positive_factor(matrix, noise_variance)
         self._alpha = cho_solve((self._factor, True), residuals)
+        determinant = float(np.log(self._factor.diagonal()).sum())  # half the logarithm
+        self.log_likelihood = (
+            -0.5 * float(residuals @ self._alpha) - determinant - 0.5 * len(points) * math.log(2.0 * math.pi)
+        )
 
     def mean(self, x: Floats) -> Floats:
         """Return posterior mean minus prior mean at points x (k, d), shape (k,)."""

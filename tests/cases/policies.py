@@ -70,6 +70,7 @@ class Case(NamedTuple):
     epsilon: float = 0.0  # that the kernel forgets
     priors: Callable | None = None  # from the kernel to several priors, for a policy that takes them
     finite: bool = False  # whether the policy takes finite spaces only
+    coordinates: bool = False  # whether the policy takes spaces with coordinates only
 
     def make(self, problem, **arguments):
         candidates = {"candidates": problem.candidates} if isinstance(problem.space, sb.Box) else {}
@@ -245,6 +246,7 @@ UNSURE = {
     "mle": Case(sb.MLEGPUCB, {}, priors=_several),
     "bayes": Case(sb.FullyBayesianGPUCB, {}, priors=_several),
     "balance": Case(sb.RegretBalancing, {}, priors=_several),
+    "lengthscales": Case(sb.LBGPUCB, {"rkhs_norm": NORM, "initial": 2, "growth": 1.0}, coordinates=True),
 }
 
 # Policies that play a chosen point several times: the index is that of a choice.
@@ -278,7 +280,7 @@ every_policy = pytest.mark.parametrize("name", EVERY_POLICY)
 
 
 def on(spaces, cases):
-    """Parametrise by policy and space, without Theorem 2 where a space has no sides, or boxes of a finite policy."""
+    """Parametrise by policy and space, without Theorem 2 where a space has no sides, or spaces it refuses."""
     fitting = [
         (name, space)
         for name in cases
@@ -286,5 +288,6 @@ def on(spaces, cases):
         if cases[name].arguments.get("theorem") != 2 or PROBLEMS[space].side is not None
         if cases[name].arguments.get("theorem") != 1 or PROBLEMS[space].candidates is not None
         if not (cases[name].finite and isinstance(PROBLEMS[space].space, sb.Box))
+        if not (cases[name].coordinates and isinstance(PROBLEMS[space].space, sb.Arms))
     ]
     return pytest.mark.parametrize(("name", "space"), fitting)

@@ -313,6 +313,93 @@ class TestAcrossExecutions:
         assert found[0] == found[1]
 
 
+class TestLengthscales:
+    """Of LBGPUCB, whose shards become more as rounds pass."""
+
+    @staticmethod
+    def policy_of(on=None, **options):
+        return sb.LBGPUCB(
+            SPACE, sb.RBF(0.6), rkhs_norm=0.5, growth=1.0, initial=2, noise=0.1, regularization=0.01, seed=3, on=on,
+            **options,
+        )  # fmt: skip
+
+    @functools.cached_property
+    def alone(self):
+        found = play(self.policy_of())
+        assert len(found[4]) == 4  # two, and one after rounds 8 and 21
+        return found
+
+    @pytest.mark.parametrize("on", ["threads:3", 1, 3])
+    def test_same_numbers(self, on, four, some_of_four):
+        if isinstance(on, int):
+            some_of_four(on)
+            on = four
+        assert play(self.policy_of(on)) == self.alone
+
+    def test_workers_that_die(self, four, entries_of_logs):
+        entries_of_logs(7)  # a lengthscale is made again from a snapshot, or from the observations it began with
+        killer = Killer(four, 1, HORIZON)
+        assert play(self.policy_of(four), killer) == self.alone
+        assert len(killer.ended()) == 5
+
+    @pytest.mark.parametrize("rounds", [7, 8, 20])
+    def test_states_and_copies(self, rounds, four):
+        there, here = self.policy_of(four), self.policy_of()
+        for policy in (there, here):
+            sb.simulate(policy, function(), rounds)
+        back, forth = self.policy_of(), self.policy_of(four)
+        back.restore(there.state())
+        forth.restore(here.state())
+        policies = [there, here, back, forth, pickle.loads(pickle.dumps(there))]
+        runs = [sb.simulate(policy, function(), 10) for policy in policies]
+        for policy, run in zip(policies, runs, strict=True):
+            np.testing.assert_array_equal(run.candidate, runs[1].candidate)
+            np.testing.assert_array_equal(run.information_gain, runs[1].information_gain)
+            assert policy.log_likelihoods == here.log_likelihoods
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+    def test_told_in_vain(self, error, four, messages):
+        """Also in the round that adds a lengthscale; told again, the run goes on as if nothing had been."""
+
+        def failure(given):
+            raise error
+
+        policy, here = self.policy_of(four), self.policy_of()
+        environment = function()
+        for t in range(1, 13):
+            x = policy.ask()
+            assert x == here.ask()
+            y = float(environment.evaluate(x[None])[0] + environment.noise_at(t))
+            messages.failure = failure
+            with pytest.raises((error, ClusterError)):
+                policy.tell(x, y)
+            messages.failure = None
+            assert (policy.rounds, policy.pending) == (t - 1, [x])
+            policy.tell(x, y)
+            here.tell(x, y)
+        assert len(policy.priors) == 3
+        assert policy.log_likelihoods == here.log_likelihoods
+
+    def test_points_of_a_box(self, four):
+        found = []
+        for on in (None, four):
+            policy = sb.LBGPUCB(
+                sb.Box([[0, 1]]),
+                sb.RBF(0.6),
+                growth=1.0,
+                initial=1,
+                noise=0.1,
+                regularization=0.01,
+                candidates=64,
+                on=on,
+            )
+            for y in (0.1, 0.3, 0.2):
+                policy.tell(policy.ask(), y)
+                policy.tell([y], -y)
+            found.append((policy.ask().tolist(), policy.log_likelihoods, policy.information_gain))
+        assert found[0] == found[1]
+
+
 def actors(dask_worker):
     """Number of actors on a worker, of all runs."""
     return len(dask_worker.state.actors)
@@ -392,5 +479,5 @@ def test_what_changes_a_shard_is_known():
     """Every method of a shard is either in `changing` or changes nothing."""
     methods = {name for name, value in vars(PriorModel).items() if callable(value) and not name.startswith("_")}
     assert methods - {"observe", "add_played", "take", *prior_model.QUESTIONS} == {
-        "prepare", "predict", "report", "state", "restore",
+        "prepare", "predict", "observed", "report", "state", "restore",
     }  # fmt: skip
