@@ -10,7 +10,8 @@ noisy values at the q pending points, and k(x) the posterior covariances of f(x)
     variance(x) is lowered by k(x)' C^-1 k(x)                                     (3)
 
 Of Sugiura et al. only the abstract was compared. Whether their draws include the noise could not be checked. Ours do,
-so that the observations together with the drawn values have the law of observations.
+so that the observations together with the drawn values have the law of observations. Where the kernel is learned, the
+noise of pending points is next to none for (1) to (3) alike (`PENDING_NOISE` in `model.py`).
 """
 
 from __future__ import annotations
