@@ -12,7 +12,8 @@ from cases.policies import ARMS, BELIEVING, EVERY_POLICY, NOISE, OVER_A_PATH, PR
 
 ROUNDS = 60
 LATER = (  # than 0.1
-    *REPEATING, *ARMS, *BELIEVING, *OVER_A_PATH, "arms-ts", "elimination", "duets", "irgpucb", "lengthscales", "event", "event-often",
+    *REPEATING, *ARMS, *BELIEVING, *OVER_A_PATH, "arms-ts", "elimination", "duets", "irgpucb", "lengthscales", "event",
+    "event-often",
 )  # fmt: skip
 SPACE = sb.Grid([[0, 1], [0, 1]], (50, 60))  # three tiles
 PRIORS = [sb.Prior(f"{scale}", sb.RBF(scale)) for scale in (0.05, 0.1, 0.2, 0.3)]
