@@ -116,9 +116,6 @@ for workers in (1, 2):
         alone = again
     print(f"{workers} worker{'s' * (workers > 1)}: {wall[workers]:.1f} s")
 
-client.close()
-client.cluster.close()
-
 # %% [markdown]
 # ## How the cost of a round grows, and the regret
 #
@@ -151,7 +148,9 @@ for row in sb.analysis.exponents(alone, "round_seconds", over="side", span="whol
 # is: it takes the machines to be like this one. Here for a longer study: up to 100,000 rounds, 30 replicates.
 
 # %%
-found = plan(study, [1, 2, 16, 256], seconds=0.2, horizon=[1000, 100_000], replicates=30)
+found = plan(study, [1, 2, 16, 256], seconds=0.2, horizon=[1000, 100_000], replicates=30, on=client)
+client.close()
+client.cluster.close()
 for each in found.workers:
     print(
         f"{each.workers:>3} workers: {each.seconds:6.1f} s, {each.busy:4.0%} busy, "
@@ -160,7 +159,8 @@ for each in found.workers:
 print(f"beyond {found.enough} workers more save less than a tenth")
 
 # %% [markdown]
-# One worker is this process. More have to be started, and import the package; then they are limited by the longest run.
+# One worker is this process. More are taken to be there already, as those of `client` are; without `on=` the time in
+# which they start and import the package is counted, too. However many there are, the longest run limits them.
 # `scalable-bandits plan` does the same for a study file or a named study, and tabulates what each policy takes.
 #
 # ## Who played when

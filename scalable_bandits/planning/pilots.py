@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -123,6 +124,12 @@ def pilot(twin: Policy, policy: Policy, environment: Environment, horizon: int, 
     more = extrapolated(seen, horizon, points, lambda m: growth.work(size, m))
     grown = growth.memory(size, float(points(horizon))) - growth.memory(size, float(points(rounds)))
     return Pilot(rounds, measured, measured + more, memory + grown, False, exchanges)
+
+
+def seconds_of(policy: Policy, environment: Environment, rounds: int) -> float:
+    """Return the seconds in which a policy without observations plays so many rounds."""
+    watch = _played(policy, environment, rounds, math.inf)
+    return watch.times[-1] - watch.times[0]
 
 
 def distinct(policy: Policy) -> int:

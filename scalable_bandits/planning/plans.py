@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from scalable_bandits import checks
 from scalable_bandits.execution import connect, resolve
 from scalable_bandits.execution.calibration import Messages, measure_messages, side_by_side
-from scalable_bandits.planning.pilots import Exchanges, Pilot, pilot
+from scalable_bandits.planning.pilots import Exchanges, Pilot, pilot, seconds_of
 from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.posteriors.placement import cores
@@ -187,19 +187,22 @@ class _Twins(NamedTuple):
         return cls(first, second, time.perf_counter() - began)
 
 
-def _played(twins: _Twins, name: str, horizon: int, seconds: float, alone: bool = False) -> Pilot:
-    """Play a pilot; alone: without other workers."""
-    policies = [each.policies[name] for each in twins[:2]]
-    if alone and policies[0]._executor.remote:
-        policies = [Policy.from_dict(each.to_dict()) for each in policies]
-    twin, policy = policies
+def _played(twins: _Twins, name: str, horizon: int, seconds: float) -> Pilot:
+    """Play a pilot."""
+    twin, policy = (each.policies[name] for each in twins[:2])
     with blas_threads(), twin, policy:
         return pilot(twin, policy, twins.second.environment, horizon, seconds)
 
 
 def _seconds_again(build: Callable[[], Problem], name: str, rounds: int) -> float:
-    """Return the seconds of the first rounds of a run in one process."""
-    return _played(_Twins.of(build, rounds), name, rounds, math.inf, alone=True).measured
+    """Return the seconds of the first rounds of a run in one process; only the second call is without compiling."""
+    problem = build()
+    uniform_regret(problem.environment, rounds)  # before the clock starts, as for the pilot
+    policy = problem.policies[name]
+    if policy._executor.remote:
+        policy = Policy.from_dict(policy.to_dict())
+    with blas_threads(), policy:
+        return seconds_of(policy, problem.environment, rounds)
 
 
 def _measured(where: Any, calls: Mapping[str, Callable[[], float]]) -> Machine:

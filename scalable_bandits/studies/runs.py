@@ -120,28 +120,29 @@ class Player:
             raise StoreError(f"store: worker {machine} has no folder {folder}; allowed: {allowed}")
         with blas_threads():
             warm_up = self._warm_up(replicate, label) if self._timed else {}
-            meter = Meter(replicate.horizon)
+            meter = Meter(replicate.horizon) if self._timed else None
             environment, policy = self._problem(replicate, label)
             with policy:
                 uniform = uniform_regret(environment, replicate.horizon)
-                meter.start(policy)
+                if meter is not None:
+                    meter.start(policy)
                 started = time.perf_counter()
                 run = _retry_while_locked(
                     lambda: simulate(
                         policy, environment, replicate.horizon, store=place, keep=self._keep,
                         ends=[end for end in self._ends if end <= replicate.horizon],
-                        progress=meter.advance if self._timed else False,
+                        progress=False if meter is None else meter.advance,
                     )
                 )  # fmt: skip
                 seconds = time.perf_counter() - started
-                costs = {**warm_up, **meter.costs(policy)} if self._timed else {}
+                costs = {} if meter is None else {**warm_up, **meter.costs(policy)}
                 series = {} if self._series is None else dict(self._series(policy))
                 plays = dict(policy.plays) if isinstance(policy, UnknownPriorPolicy) else {}
             if place is None:
                 names = SERIES if run.complete else (*SERIES, TOTAL)
                 series.update({name: getattr(run, name) for name in names if name not in series})
                 series.update({} if run.complete else {ROUND: run.round})
-            if self._timed:
+            if meter is not None:
                 series[ELAPSED] = meter.elapsed
             return RunSummary(uniform, seconds, series, plays, costs)
 

@@ -1,5 +1,6 @@
 """What the processes of test_kill.py do: runs of every kind on a store, each of which may be killed at any moment."""
 
+import gc
 import importlib
 import itertools
 import math
@@ -425,6 +426,9 @@ def _warm():
         for kind, policy in (("simulate", "IGPUCB"), ("maximize", "GPEI"), ("pairs", "GPUCB")):
             play(Work(kind, "round", 20, policy, engine))
     play(Work("batches", "round", 6, "GPTS"))
+    importlib.import_module("filelock")  # which a store loads when it is written
+    gc.collect()
+    gc.freeze()  # a collection in a process that was forked off would touch, and so copy, all of it
     assert threading.active_count() == 1
 
 

@@ -1,10 +1,12 @@
 """Plans: extrapolation and distribution against numbers worked out by hand, and pilots of real runs."""
 
 import json
+import time
 from typing import Any
 
 import numpy as np
 import pytest
+from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -133,9 +135,9 @@ def test_a_round_with_shards_by_hand() -> None:
     assert took(2, 1.5) == pytest.approx(took(2) + 0.020)
 
 
-def test_messages_and_busy_workers_measured() -> None:
+def test_messages_and_busy_workers_measured(client: Client) -> None:
     """On worker processes of this machine."""
-    with connect("local:2") as client:
+    with connect(client):
         found = calibration.measure_messages(client)
         assert 1e-5 < found.task < 1.0
         assert 1e-5 < found.latency < 1.0
@@ -146,10 +148,13 @@ def test_messages_and_busy_workers_measured() -> None:
         assert factors == {"same": 1.0, "nothing": 1.0}
 
 
+FEW = {"workers": {"axis": "workers"}, "candidates": 400}  # of the named study's 3,000: as many shards and messages
+
+
 @pytest.mark.slow
 def test_a_policy_with_shards_on_workers(quick: None) -> None:
     """Eight priors, asked once a round; the plan for one worker is what the pilot took."""
-    study = Study.load("scalability-workers")
+    study = Study.from_dict(Study.load("scalability-workers").to_dict() | {"parameters": FEW})
     found = plan(study, (1, 2), seconds=0.2, cases=["priors"], axes={"workers": [1]}, horizon=60)
     (made,) = found.rows
     seen = made.found.exchanges
@@ -213,9 +218,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pilots, "COPIED", 20)
 
 
-def test_of_a_study(quick: None) -> None:
+def test_of_a_study(quick: None, client: Client) -> None:
     """A row for each policy in each case, at its horizon; short pilots do not play the whole."""
-    found = plan(Study.from_dict(tables()), (1, 2), seconds=0.02)
+    found = plan(Study.from_dict(tables()), (1, 2), seconds=0.02, on=client)
     small, large = "grid, side = 6", "grid, side = 12"
     assert [(r.case, r.policy, r.rounds, r.runs) for r in found.rows] == [
         (small, "IGP-UCB", 20_000, 3), (small, "pi, T = 300", 300, 3), (small, "pi, T = 20,000", 20_000, 3),
@@ -235,6 +240,15 @@ def test_of_a_study(quick: None) -> None:
     assert [(r.policy, r.rounds, r.runs) for r in one.rows] == [
         ("IGP-UCB", 300, 1), ("pi", 300, 1), ("random", 300, 1)
     ]  # fmt: skip
+
+
+def test_first_rounds_again() -> None:
+    """As many rounds as were asked for, and no more time than the call took."""
+    policy, environment = sb.RandomSearch(sb.Arms(3)), sb.TableEnvironment(sb.Arms(3), [1.0, 2.0, 3.0])
+    began = time.perf_counter()
+    found = pilots.seconds_of(policy, environment, 30)
+    assert 0.0 < found < time.perf_counter() - began
+    assert policy.rounds == 30
 
 
 def test_memory_of_tiles_grows_with_the_rounds(quick: None) -> None:

@@ -191,7 +191,7 @@ class TestInterrupted:
             with monkeypatch.context() as patch:
                 for name in ("write", "fsync", "replace", "pwrite", "ftruncate", "unlink"):
                     patch.setattr(os, name, calling(name))
-                for start in range(0, 56, step):
+                for start in range(0, 42, step):
                     try:
                         store.append(rows(start, start + step))
                     except failure:
@@ -207,7 +207,7 @@ class TestInterrupted:
                 reader = ObservationStore.open(place)
             if way == "bulk" and not closed:  # what was accepted and not yet durable is gone
                 accepted = accepted[: len(reader)]
-            expected = {name: values[accepted] for name, values in rows(0, 56).items()}
+            expected = {name: values[accepted] for name, values in rows(0, 42).items()}
             assert_equal(reader.read(), expected)
             with cases.repairs():
                 ObservationStore.open(place, "a").close()
