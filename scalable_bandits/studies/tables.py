@@ -72,6 +72,7 @@ WORDS = {  # words by argument of a policy; `DerivedArguments` has a method for 
 }
 POLICY_WORDS = {"rkhs_norm": ("double",), "information_gain": ("realised", "greedy")}  # words that policies accept
 MOST = "most_candidates"  # key of a policy's table: it is not played where there are more
+UNCHANGED = 1e-9  # variation budget with which a policy of limited memory remembers everything
 AXIS = "axis"  # key of a table that stands for the value of an axis
 SET_BY_STUDY = ("space", "seed")  # arguments of a policy that no table may set
 COMMON_KEYS = ("type", "kernel", "arguments")  # keys that the table of every environment may have
@@ -236,10 +237,10 @@ class DerivedArguments:
         return interpolant_norm(self.kernel, points, environment.table(), self.regularization(""))
 
     def variation_budget(self, word: str) -> float:
-        """Return P_T."""
+        """Return P_T; `UNCHANGED` for a function that does not change within the horizon, since policies refuse 0."""
         if not isinstance(self.environment, DriftingFunction):
             checks.refuse("variation_budget", word, "a number: the exact budget is known of a DriftingFunction alone")
-        return self.environment.variation(self.replicate.horizon)
+        return max(self.environment.variation(self.replicate.horizon), UNCHANGED)
 
     def information_gain(self, word: str) -> Callable[[int], float]:
         """Return the theoretical growth of gamma_t."""
