@@ -23,8 +23,8 @@ from scalable_bandits.studies.summary import Published, fraction_of, slope
 
 REPLICATES, HORIZON = 2, 20
 KNOWN_FUNCTIONS = (  # the same in every replicate
-    "chemistry", "hpolib-long", "hpolib-short", "intel-drift", "janz2020-benchmarks", "janz2022-hierarchical",
-    "nasbench201", "traffic-drift",
+    "chemistry", "frontier-tables", "hpolib-long", "hpolib-short", "intel-drift", "janz2020-benchmarks",
+    "janz2022-hierarchical", "nasbench201", "traffic-drift",
 )  # fmt: skip
 PUBLISHED_FUNCTIONS = ("bbob", "bbob-noisy", "hpob-transfer")  # one for each replicate, the same for each seed
 
