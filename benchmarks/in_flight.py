@@ -49,17 +49,17 @@ PAIRS = (("sample", "mean"), ("sample", "Thompson"), ("mean", "Thompson"))
 
 def play(policy: sb.Policy, environment: Environment, flight: int, evaluations: int) -> Line:
     """Play one run; seconds are of the policy's asks and tells."""
-    best, cpu, wall = [-math.inf], time.process_time(), time.perf_counter()
+    best, cpu, wall = -math.inf, time.process_time(), time.perf_counter()
     policy.ask(min(flight, evaluations))
     for t in range(1, evaluations + 1):
         oldest = policy.pending[0]
         value = environment.mean(oldest, t)
         policy.tell(oldest, value)
-        best.append(max(best[-1], value))
+        best = max(best, value)
         if t + flight <= evaluations:
             policy.ask()
     seconds = {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
-    return {"best": best[1:], "checkpoints": [{"at": evaluations, "best_value": best[-1], **seconds}]}
+    return {"checkpoints": [{"at": evaluations, "best_value": best, **seconds}]}
 
 
 def run(name: str, flight: int, task: Task, evaluations: int) -> Line:
