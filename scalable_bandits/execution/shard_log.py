@@ -101,8 +101,10 @@ class ShardLog:
         if self._source is not None:
             self._delete_before(self.end - MOST_ENTRIES)
 
-    def add(self, maker: bytes) -> None:
-        """Add a shard, which no earlier entry concerns."""
+    def add(self, number: int, maker: bytes) -> None:
+        """Add the shard of the next number, which no earlier entry concerns, unless it is there."""
+        if number < len(self._makers):
+            return
         self._makers.append(maker)
         self._snapshots.append(None)
         self._behind.append(None)

@@ -133,8 +133,8 @@ class ShardPool(Shards):
             self._positions.pop(number, None)
         self._prefetched = None
 
-    def add(self, maker: Callable[[], Any]) -> None:
-        self._log.add(bytes(cloudpickle.dumps(maker)))
+    def add(self, number: int, maker: Callable[[], Any]) -> None:
+        self._log.add(number, bytes(cloudpickle.dumps(maker)))
 
     def close(self) -> None:
         if self._actors is not None:

@@ -35,8 +35,8 @@ def norm_bound(rkhs_norm: float, ratio: Floats, dimension: int) -> Floats:
     return np.asarray(rkhs_norm * ratio ** (dimension / 2.0))
 
 
-def gain_bound(t: Floats, ratio: Floats, dimension: int, nu: float, volume: float = 1.0) -> Floats:
-    """Compute the growth of the maximal information gain with the observations and with the lengthscale.
+def gain_rate(t: Floats, ratio: Floats, dimension: int, nu: float, volume: float = 1.0) -> Floats:
+    """Compute the rate at which the maximal information gain grows with the observations and with the lengthscale.
 
     RBF (nu infinite): (log t)^(d + 1) / theta^d.
     Matern: t^(d (d + 1) / (2 nu + d (d + 1))) (log t)^(2 nu / (2 nu + d)) / theta^d.
@@ -69,7 +69,9 @@ def gain_bound(t: Floats, ratio: Floats, dimension: int, nu: float, volume: floa
 
 
 def suspected_regret(t: Floats, rkhs_norm: Floats, gain: Floats) -> Floats:
-    """Compute sqrt(t) (B sqrt(g) + g), the growth of the regret of IGP-UCB with a candidate lengthscale.
+    """Compute sqrt(t) (B sqrt(g) + g), the rate at which the regret of IGP-UCB with a lengthscale grows, for R = 1.
+
+    Such rates are compared with each other only.
 
     Source: Ziomek, Adachi & Osborne 2024, section 3, from Chowdhury & Gopalan 2017, Theorem 3.
 
@@ -85,13 +87,16 @@ def suspected_regret(t: Floats, rkhs_norm: Floats, gain: Floats) -> Floats:
     Returns
     -------
     ndarray
-        Rates (...,), in units of y, without their constant.
+        Rates (...,), without their constant.
     """
     return np.asarray(np.sqrt(t) * (rkhs_norm * np.sqrt(gain) + gain))
 
 
 def mean_allowance(t: int, lengthscales: int, delta: float, noise: float) -> float:
-    """Compute xi_t, in squared units of y: the mean noise of n rounds of one lengthscale is at most sqrt(xi_t / n).
+    """Compute xi_t, in squared units of y, which bounds mean noises.
+
+    With probability 1 - delta / 2 the mean noise of the n rounds of a lengthscale is at most sqrt(xi_t / n) in size,
+    for all lengthscales and rounds.
 
     xi_t = 2 R^2 log(A pi^2 t^2 / (3 delta)) for A lengthscales introduced so far.
     Source: Ziomek, Adachi & Osborne 2024, Algorithm 1, which bounds A by d log g(t).

@@ -52,8 +52,8 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         Whether smaller values are better. Values told, recommendations, posteriors and a given prior mean are in units
         of y all the same; the policy maximises -y.
     candidates
-        Number of Sobol points that stand for a box. If not given, policies that maximise an index (or `GPTS` a sample
-        path) search the whole box, and the others use 1024 points. Not used on a finite space.
+        Number of Sobol points that stand for a box. If not given, policies whose class is `continuous` search the whole
+        box, and the others use 1024 points. Not used on a finite space.
     on
         Executor of the policy's shards: None (this process), "threads:4" (threads of this process), "local:4" (worker
         processes on this machine), the address of a Dask scheduler, a `distributed.Client`, or a recipe. All compute

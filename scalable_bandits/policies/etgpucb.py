@@ -9,9 +9,9 @@
         if |y_t - mu_{t-1}(x_t)| > sqrt(rho) s_{t-1}(x_t) + w: forget all but y_t, t' = 1    (5)
         update mu_t and s_t                                                                  (6)
 
-Between two resets a function that does not change causes a reset with probability at most delta_B: |f - mu| exceeds
-sqrt(rho) s, and the noise exceeds w, with at most delta_B / (2 pi_t') each, and the sum of 1 / pi_t' is 1. No rate of
-change has to be known.
+For f drawn from the prior, normal noise and lambda = R^2, a function that does not change causes a first reset with
+probability at most delta_B: |f - mu| exceeds sqrt(rho) s, and the noise exceeds w, with at most delta_B / (2 pi_t')
+each, and the sum of 1 / pi_t' is 1. No rate of change has to be known.
 
 Differs from the paper in: beta_t is one of the three of Srinivas et al. 2010, over all rounds; a measurement with its
 own noise has its own w. Of the paper only abstract and summaries could be read: whether it keeps the observation that
@@ -28,7 +28,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.policies.gpucb import checked_theorem, theorem_width
+from scalable_bandits.policies.gpucb import checked_theorem, constants_field, scale_field, theorem_field, theorem_width
 from scalable_bandits.posteriors.state import Field, value
 
 
@@ -44,7 +44,7 @@ def largest_error(t: int, std: float, noise: float, probability: float) -> float
     noise
         Standard deviation R of the noise of the measurement, in units of y.
     probability
-        Probability delta_B that any error of a function that does not change is larger.
+        Bound delta_B on the probability that any error is larger while the function does not change.
 
     Examples
     --------
@@ -62,8 +62,8 @@ class ETGPUCB(ConfidencePolicy):
     Parameters
     ----------
     reset_probability
-        Largest probability delta_B of a reset while the function does not change, for f drawn from the prior and
-        normal noise of standard deviation R.
+        Bound delta_B on the probability of a first reset while the function does not change, for f drawn from the
+        prior, normal noise of standard deviation R, and lambda = R^2.
     theorem, scale, constants
         Theorem of the width and its parameters, described at `GPUCB`.
 
@@ -77,7 +77,7 @@ class ETGPUCB(ConfidencePolicy):
     Raises
     ------
     ValueError
-        If the theorem does not hold for the space or the constants, or if rkhs_norm="double".
+        If the theorem does not hold for the space or the constants, if rkhs_norm="double", or if `refit` is given.
 
     Examples
     --------
@@ -97,12 +97,14 @@ class ETGPUCB(ConfidencePolicy):
     continuous: ClassVar[bool] = True
 
     reset_probability: float = attrs.field(default=0.1, converter=checks.to_float, validator=checks.probability)
-    theorem: int | None = attrs.field(default=None, validator=checks.one_of((1, 2, 3, None)))
-    scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
-    constants: tuple[float, float] = attrs.field(default=(1.0, 1.0))
+    theorem: int | None = theorem_field()
+    scale: float = scale_field()
+    constants: tuple[float, float] = constants_field()
     resets: list[int] = attrs.field(init=False, factory=list, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        if self.refit is not None:
+            checks.refuse("refit", self.refit, "None where observations are forgotten")
         super().__attrs_post_init__()
         self.theorem = checked_theorem(self, self.theorem, self.constants)
         if self.rkhs_norm == "double":
@@ -118,10 +120,16 @@ class ETGPUCB(ConfidencePolicy):
         return theorem_width(self, self.theorem, self.scale, self.constants)  # (1)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        if self._contradicts(candidate, y, noise_variance):
-            self._model.forget()  # (5)
+        kept, reset = self._model, self._contradicts(candidate, y, noise_variance)
+        if reset:
+            self._model = self.make_model()  # (5)
+        try:
+            super().learn(candidate, y, noise_variance)
+        except BaseException:  # lost workers or Ctrl-C: nothing is forgotten, for another `tell`
+            self._model = kept
+            raise
+        if reset:
             self.resets = [*self.resets, self.rounds + 1]
-        super().learn(candidate, y, noise_variance)
 
     def _contradicts(self, candidate: int, y: float, noise_variance: float) -> bool:
         (mean,), (variance,) = self.posterior_engine.at(np.array([candidate]))

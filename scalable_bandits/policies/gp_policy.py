@@ -84,9 +84,10 @@ class GaussianProcessPolicy(Policy):
         Prior on learned lengthscales: a `LogNormal`; None for a flat one; "auto" for one of spread 1 around
         lengthscales in proportion to the space's sides (with a kernel given, the median of `LogNormal.of_sides`).
     pending
-        Values assumed at pending points (attribute `pending_values`). "mean": posterior means, so that no mean changes.
-        "sample": joint draws from the posterior, with noise, anew in each choice (randomised kriging believer, Sugiura
-        et al. 2026), for policies that play the maximum of an index; at failed points posterior means.
+        Values assumed at pending points until they are told (attribute `pending_values`). "mean": their posterior
+        means, which lower variances and leave all means as they are. "sample": values drawn jointly from the posterior
+        with noise, new ones in each choice (randomised kriging believer, Sugiura et al. 2026), for policies that always
+        play the maximum of an index of the posterior. Failed points keep their posterior means in both.
 
     Other parameters are those of `Policy` (`on`: executor of the tiles of the tiled engine).
 
@@ -332,6 +333,11 @@ class GaussianProcessPolicy(Policy):
     def maximizes_index(self) -> bool:
         """Whether the policy plays the maximum of `acquisition`."""
         return type(self).choose is GaussianProcessPolicy.choose
+
+    @property
+    def assumes_draws(self) -> bool:
+        """Whether values drawn at pending points may be assumed (`pending="sample"`)."""
+        return self.maximizes_index
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         key = (self.seed, self.round)

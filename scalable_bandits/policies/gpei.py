@@ -32,7 +32,8 @@ class GPEI(ImprovementPolicy):
     For f drawn from the prior and a known kernel, Wang et al. 2025 (arXiv 2508.15674) bound the cumulative regret of
     two incumbents sublinearly, for RBF and Matern kernels: the largest posterior mean at a queried point
     (`incumbent="mean"`), and the largest one of all points, which is not offered. For the largest observation
-    (`incumbent="observation"`) they have either such a bound, or one on the regret of the best point alone. They cover
+    (`incumbent="observation"`) they prove less: in each case either the cumulative regret is sublinear, or the simple
+    regret converges. They cover
     neither `xi` above 0, pending points, nor a kernel that is learned, for which "observation" is the default.
     """
 

@@ -13,7 +13,7 @@ otherwise.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 
@@ -22,6 +22,21 @@ from scalable_bandits.formulas import _numba_rules as rules
 from scalable_bandits.formulas import confidence
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy, practical_width
 from scalable_bandits.posteriors.rounds import Rule
+
+
+def theorem_field() -> Any:
+    """Make the attrs field of the parameter `theorem`: 1, 2, 3 or None."""
+    return attrs.field(default=None, validator=checks.one_of((1, 2, 3, None)))
+
+
+def scale_field() -> Any:
+    """Make the attrs field of the parameter `scale`: a positive number."""
+    return attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
+
+
+def constants_field() -> Any:
+    """Make the attrs field of the parameter `constants`: a pair of numbers, which `checked_theorem` checks."""
+    return attrs.field(default=(1.0, 1.0))
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -49,9 +64,9 @@ class GPUCB(ConfidencePolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
-    theorem: int | None = attrs.field(default=None, validator=checks.one_of((1, 2, 3, None)))
-    scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
-    constants: tuple[float, float] = attrs.field(default=(1.0, 1.0))
+    theorem: int | None = theorem_field()
+    scale: float = scale_field()
+    constants: tuple[float, float] = constants_field()
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

@@ -6,11 +6,12 @@
         play x_t = argmax of mu_{t-1}(x) + sqrt(zeta_t) s_{t-1}(x)                           (2)
         observe y_t, update mu_t and s_t                                                     (3)
 
-The width does not grow with t: a bound that holds in each round by chance takes the place of one that holds in all
-rounds at once. The Bayesian regret is bounded for f drawn from the prior.
+The width does not grow with t, because the bound has to hold in expectation over the drawn width in each round, not
+with high probability in all rounds together. The Bayesian regret is bounded for f drawn from the prior.
 
-Differs from the source in: a box is replaced by `candidates` Sobol points, where the source has a discretisation that
-grows with t. Of the papers only abstracts and summaries could be read.
+Differs from the source in: the maximum with 0, which matters for one candidate; a box is replaced by `candidates` Sobol
+points, where the source has a discretisation that grows with t. Of the papers only abstracts and summaries could be
+read.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class IRGPUCB(GaussianProcessPolicy):
     def width(self) -> float:
         """Confidence width sqrt(zeta_t) of the next round, in standard deviations."""
         least = max(0.0, 2.0 * math.log(self._domain.choosable / 2.0))
-        return math.sqrt(least + generator(self.seed, "width", self.round).exponential(2.0))  # (1)
+        asked = self.rounds + len(self._pending.asked) + self.failures  # the same while a point is chosen and after it
+        return math.sqrt(least + generator(self.seed, "width", asked + 1).exponential(2.0))  # (1)
 
     def acquisition(self, allowed: Mask | None) -> Acquisition:
         return UpperConfidence(self.width)  # (2)

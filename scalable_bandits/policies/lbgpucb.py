@@ -21,8 +21,8 @@ L_theta, with a minus). Line 14 there has the inequality reversed, which would a
 counter begins at 1, which would leave out q(1). The first candidates are there from the start; the paper adds them one
 a round. g_{t-1} is the realised information gain of theta's model; gamma_n is the rate of Proposition 2.2, with
 lengthscales in units of the sides of the space (the unit cube there). As gamma_1 = 0, a new lengthscale is played at
-once, and a seeded hash decides between several. Lambda is free. A measurement with its own noise counts in the width of
-the mean by its noise variance over lambda.
+once, and a seeded hash decides between several. Lambda is free. A measurement of noise s counts (s / R)^2
+times: of n plays sqrt(xi_t / n) becomes sqrt(xi_t sum of (s_i / R)^2) / n.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import improved
-from scalable_bandits.formulas.lengthscales import gain_bound, mean_allowance, norm_bound, suspected_regret
+from scalable_bandits.formulas.lengthscales import gain_rate, mean_allowance, norm_bound, suspected_regret
 from scalable_bandits.kernels import RBF, Kernel, Matern, Scaled
 from scalable_bandits.policies.base import Policy
 from scalable_bandits.policies.confidence_policy import UnprovenWidth
@@ -83,7 +83,8 @@ class LBGPUCB(UnknownPriorPolicy):
     kernel
         Prior covariance with the longest lengthscale, in squared units of y: RBF or Matern, also times a number.
     rkhs_norm
-        Bound N on the norm of f under `kernel`. For a lengthscale theta it is (theta_0 / theta)^(d / 2) N.
+        Bound N on the RKHS norm of f minus the prior mean, under the kernel with the lengthscale of f, which is at most
+        the given one, theta_0. The bound used for a lengthscale theta is (theta_0 / theta)^(d / 2) N.
     growth
         Exponent of g(t) = t^growth: after t rounds there are lengthscales down to the longest one over g(t). With 0, no
         lengthscale is added.
@@ -158,13 +159,13 @@ class LBGPUCB(UnknownPriorPolicy):
         """Return the number of the lengthscale that plays after some numbers of plays (|U|,)."""
         ratios = self._ratios()
         norms = norm_bound(self.rkhs_norm, ratios, self._dimension)
-        gains = gain_bound(counts + 1.0, ratios, self._dimension, self._nu, self._volume)
+        gains = gain_rate(counts + 1.0, ratios, self._dimension, self._nu, self._volume)
         return self.pick(-suspected_regret(counts + 1.0, norms, gains))  # line 3
 
     def _next_turn(self) -> int:
         """Return the number of the lengthscale that plays the next round."""
         counts = self.tally.counts.copy()
-        for _ in self._pending.numbers:
+        for _ in self._pending.asked:  # without failed ones, which are credited to nobody
             counts[self._turn(counts)] += 1.0
         return self._turn(counts)
 
@@ -214,15 +215,15 @@ class LBGPUCB(UnknownPriorPolicy):
         if number > self._dimension * self.growth * math.log(self.rounds + 1):  # theta_0 / g(t) > q(number)
             super().learn(candidate, y, noise_variance)
             return
-        # What may fail comes before the other models learn: then nothing has changed.
+        # What may fail comes before the other models learn: the next attempt then replaces what the new one was told.
         prior, reference = self._prior(number), self._playing[0]
         observed = CollapsedObservations()
         observed.restore(self._shards.ask([reference], "observed")[0])
         observed.add(candidate, y, noise_variance)
         gained = self._log_likelihood(prior, observed) - self._log_likelihood(self.priors[reference], observed)
-        super().learn(candidate, y, noise_variance)
-        self._shards.add(self._maker(prior, self._domain.model_space))  # lines 14-16
+        self._shards.add(number, self._maker(prior, self._domain.model_space))  # lines 14-16
         self._shards.tell([number], "take", nested(observed=observed.state()), self._domain.numbered.size)
+        super().learn(candidate, y, noise_variance)
         self.priors = (*self.priors, prior)
         self.tally = self.tally.with_prior(float(self.tally.evidence[reference]) + gained)
 

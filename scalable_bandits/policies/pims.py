@@ -6,9 +6,8 @@
         play x_t = argmax of (mu_{t-1}(x) - g*_t) / s_{t-1}(x) over D_t                (2)
         observe y_t, update mu_t and s_t                                               (3)
 
-A random confidence width without anything to be chosen: (g*_t - mu) / s is how far the path's maximum lies above the
-mean, in deviations. The Bayesian regret is bounded for f drawn from the prior, with a width that does not grow with t
-on finite spaces.
+The point played is that of GP-UCB with the random width min over x of (g*_t - mu(x)) / s(x), so that no width has to be
+chosen. The Bayesian regret is bounded for f drawn from the prior.
 
 Differs from the paper in: D_t is the available part of a finite space, or the whole box; on large spaces and boxes the
 draw of the prior has finitely many features (`policies/sample_paths.py`); pending points count as observed at their

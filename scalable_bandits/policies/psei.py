@@ -6,8 +6,8 @@
         play x_t = argmax of E[max(f(x) - g*_t, 0)] under the posterior, over D_t      (2)
         observe y_t, update mu_t and s_t                                               (3)
 
-GP-EI with an incumbent that is drawn instead of observed: the noise cannot mislead it, and its Bayesian regret is
-bounded for f drawn from the prior, without a width to be chosen.
+GP-EI whose incumbent is the maximum of a sample path, so that no single noisy value becomes the incumbent. The Bayesian
+regret is bounded for f drawn from the prior, without a width to be chosen.
 
 Differs from the paper in: D_t is the available part of a finite space, or the whole box; on large spaces and boxes the
 draw of the prior has finitely many features (`policies/sample_paths.py`); pending points count as observed at their

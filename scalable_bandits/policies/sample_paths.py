@@ -107,6 +107,11 @@ class SamplePathPolicy(GaussianProcessPolicy):
             return super().make_engine(kernel, points, prior_mean)
         return PathwiseEngine(kernel, points, prior_mean, self._prior_features(kernel))
 
+    @property
+    def assumes_draws(self) -> bool:
+        """Whether values drawn at pending points may be assumed: no, since the path is drawn around the means."""
+        return False
+
     def highest_of_path(self, width: float, allowed: Mask | None) -> Highest:
         """Draw from GP(mean, width^2 covariance), given that pending points will be observed; return its maximum.
 

@@ -17,7 +17,14 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.policies.gpucb import checked_theorem, theorem_rule, theorem_width
+from scalable_bandits.policies.gpucb import (
+    checked_theorem,
+    constants_field,
+    scale_field,
+    theorem_field,
+    theorem_rule,
+    theorem_width,
+)
 from scalable_bandits.posteriors.rounds import Rule
 
 
@@ -50,9 +57,9 @@ class TVGPUCB(ConfidencePolicy):
     0.45
     """
 
-    theorem: int | None = attrs.field(default=None, validator=checks.one_of((1, 2, 3, None)))
-    scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
-    constants: tuple[float, float] = attrs.field(default=(1.0, 1.0))
+    theorem: int | None = theorem_field()
+    scale: float = scale_field()
+    constants: tuple[float, float] = constants_field()
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

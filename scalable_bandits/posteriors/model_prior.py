@@ -1,4 +1,4 @@
-"""The prior of a model, before hyperparameters are learned, and the function that makes its engine."""
+"""The prior of a model, before hyperparameters are learned, and the type of functions that make engines."""
 
 from __future__ import annotations
 

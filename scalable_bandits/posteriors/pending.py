@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import LinAlgError, solve_triangular
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
@@ -87,10 +87,19 @@ def draw(engine: Engine, pending: Sequence[int], columns: Floats, covariance: Fl
         Policy's seed and the round, on which alone the normal numbers z depend.
     """
     points, counts = distinct(pending)
-    factor, _ = positive_factor(covariance, np.zeros(len(points)))
+    factor = _factor(covariance)
     normals = generator(key[0], "pending", key[1]).standard_normal(len(points))
     shift = solve_triangular(factor, normals, lower=True, trans=1) @ columns  # (2)
     return Draws(points, counts, engine.at(points)[0] + factor @ normals, shift)  # (1)
+
+
+def _factor(covariance: Floats) -> Floats:
+    """Return the Cholesky factor (q, q) of a covariance that differences of nearly equal numbers may have spoilt."""
+    try:
+        return positive_factor(covariance, np.zeros(len(covariance)))[0]
+    except LinAlgError:
+        jitter = 1e-7 * float(covariance.diagonal().max())
+        return positive_factor(0.5 * (covariance + covariance.T), np.full(len(covariance), jitter))[0]
 
 
 def maximize(

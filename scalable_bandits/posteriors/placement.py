@@ -40,8 +40,8 @@ class Shards(ABC):
         """Restore shards from their states by number."""
 
     @abstractmethod
-    def add(self, maker: Maker) -> None:
-        """Add a shard, which gets the next number."""
+    def add(self, number: int, maker: Maker) -> None:
+        """Add the shard of the next number, unless an attempt that failed afterwards has added it already."""
 
     def prefetch(self, numbers: Sequence[int], method: str, *arguments: Any) -> None:  # noqa: B027 - a hint
         """Announce the question that is likely to follow the next one, so that one message can bring both answers."""
@@ -118,8 +118,9 @@ class LocalShards(Shards):
         for number, state in states.items():
             self._shards[number].restore(state)
 
-    def add(self, maker: Maker) -> None:
-        self._shards.append(maker())
+    def add(self, number: int, maker: Maker) -> None:
+        if number == len(self._shards):
+            self._shards.append(maker())
 
     def here(self) -> Sequence[Any] | None:
         return self._shards if self._threads.count == 1 else None

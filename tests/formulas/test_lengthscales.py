@@ -16,8 +16,8 @@ def test_by_hand():
     np.testing.assert_allclose(lengthscales.norm_bound(3.0, ratio, 2), [3.0, 12.0])
     np.testing.assert_allclose(lengthscales.norm_bound(3.0, ratio, 1), [3.0, 6.0])
     t = np.array([math.e, math.e])
-    np.testing.assert_allclose(lengthscales.gain_bound(t, ratio, 2, math.inf, volume=5.0), [5.0, 80.0])
-    np.testing.assert_allclose(lengthscales.gain_bound(t, ratio, 2, 3.0), [math.e**0.5, 16 * math.e**0.5])  # 6 / 12
+    np.testing.assert_allclose(lengthscales.gain_rate(t, ratio, 2, math.inf, volume=5.0), [5.0, 80.0])
+    np.testing.assert_allclose(lengthscales.gain_rate(t, ratio, 2, 3.0), [math.e**0.5, 16 * math.e**0.5])  # 6 / 12
     np.testing.assert_allclose(
         lengthscales.suspected_regret(np.array([9.0]), np.array([2.0]), np.array([4.0])), [3 * (2 * 2 + 4)]
     )
@@ -25,19 +25,19 @@ def test_by_hand():
 
 @given(t=st.integers(2, 10**6), d=st.integers(1, 6))
 def test_the_gain_of_an_rbf_kernel_is_srinivas(t, d):
-    found = lengthscales.gain_bound(np.array([float(t)]), np.array([1.0]), d, math.inf)
+    found = lengthscales.gain_rate(np.array([float(t)]), np.array([1.0]), d, math.inf)
     assert found == pytest.approx(sb.growth_rate(sb.RBF(0.3), t, d))
 
 
 @given(t=st.integers(2, 10**6), d=st.integers(1, 6), nu=st.floats(1.1, 9.0))
 def test_the_gain_of_a_matern_kernel_is_srinivas_but_for_the_power_of_the_logarithm(t, d, nu):
-    found = lengthscales.gain_bound(np.array([float(t)]), np.array([1.0]), d, nu) * math.log(t) ** (d / (2 * nu + d))
+    found = lengthscales.gain_rate(np.array([float(t)]), np.array([1.0]), d, nu) * math.log(t) ** (d / (2 * nu + d))
     assert found == pytest.approx(sb.growth_rate(sb.Matern(0.3, nu=nu), t, d))
 
 
 @pytest.mark.parametrize("nu", [0.5, 2.5, math.inf])
 def test_one_play_is_suspected_of_nothing(nu):
-    gain = lengthscales.gain_bound(np.ones(3), np.array([1.0, 2.0, 3.0]), 2, nu)
+    gain = lengthscales.gain_rate(np.ones(3), np.array([1.0, 2.0, 3.0]), 2, nu)
     np.testing.assert_array_equal(lengthscales.suspected_regret(np.ones(3), np.ones(3), gain), np.zeros(3))
 
 

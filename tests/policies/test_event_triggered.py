@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import scalable_bandits as sb
+from scalable_bandits.policies import etgpucb
+from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.etgpucb import largest_error
 
 SPACE = sb.Grid([[0, 1], [0, 1]], (12, 12))
@@ -50,16 +52,25 @@ def test_an_abrupt_change_is_noticed_within_fifty_rounds():
     assert at_once >= 80, "three deviations at the point that is played: nearly always at once"
 
 
-def test_without_a_change_resets_are_as_rare_as_stated():
-    """In at most delta_B of the runs, with three standard errors of 100 runs; for a small one in none."""
-    for probability in (0.5, 0.05):
-        count = 0
-        for run in range(RUNS):
-            rng = np.random.default_rng(run)
-            policy = policy_of(run, reset_probability=probability)
-            play(policy, drawn(rng), 60, rng)
-            count += bool(policy.resets)
+def resets_without_a_change(probability):
+    """Number of the runs of 60 rounds with a reset."""
+    count = 0
+    for run in range(RUNS):
+        rng = np.random.default_rng(run)
+        policy = policy_of(run, reset_probability=probability)
+        play(policy, drawn(rng), 60, rng)
+        count += bool(policy.resets)
+    return count
+
+
+def test_without_a_change_resets_are_as_rare_as_stated(monkeypatch):
+    """In at most delta_B of the runs, with three standard errors of 100 runs; with half of the bound in more."""
+    counts = [resets_without_a_change(probability) for probability in (0.5, 0.05)]
+    for count, probability in zip(counts, (0.5, 0.05), strict=True):
         assert count <= RUNS * probability + 3.0 * np.sqrt(RUNS * probability * (1.0 - probability))
+    assert counts[1] <= 1, "a union bound is far from sharp"
+    monkeypatch.setattr(etgpucb, "largest_error", lambda *given: 0.5 * largest_error(*given))
+    assert resets_without_a_change(0.05) > 20
 
 
 def test_the_bound_holds_with_the_stated_probability():
@@ -88,6 +99,28 @@ def test_after_a_reset_the_round_that_caused_it_is_known():
     assert (twin.resets, policy.resets) == ([4, 5], [4])
 
 
-def test_doubling_norms_are_refused():
-    with pytest.raises(ValueError, match="rkhs_norm: got 'double'; allowed: a number where observations are forgotten"):
-        policy_of(0, rkhs_norm="double", theorem=3)
+@pytest.mark.parametrize("given", [{"rkhs_norm": "double", "theorem": 3}, {"refit": 5}])
+def test_what_would_need_all_observations_is_refused(given):
+    with pytest.raises(ValueError, match=r"(rkhs_norm|refit): got .* where observations are forgotten"):
+        policy_of(0, **given)
+
+
+def test_a_reset_that_is_interrupted_forgets_nothing(monkeypatch):
+    """The next attempt resets, once."""
+    policy, twin = policy_of(0), policy_of(0)
+    for each in (policy, twin):
+        each.tell(np.array([[0.0, 0.0]] * 3), [0.0, 0.1, -0.1])
+    before = policy.posterior([0.0, 0.0])
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ConfidencePolicy, "learn", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            policy.tell([0.0, 0.0], 5.0)
+    assert (policy.resets, policy.remembered, policy.posterior([0.0, 0.0])) == ([], 3, before)
+    for each in (policy, twin):
+        each.tell([0.0, 0.0], 5.0)
+    assert policy.resets == twin.resets == [4]
+    assert policy.posterior([0.0, 0.0]) == twin.posterior([0.0, 0.0])

@@ -140,10 +140,13 @@ class PathwiseEngine(OnDemandEngine):
         return covariances(self.kernel, self.points[x], self.points[candidates])
 
     def columns(self, candidates: Indices) -> Floats:
-        everything = np.arange(self.size)
-        out = self._cross(candidates, everything)
-        if len(self._x):
-            out -= cho_solve(self._root(), self._cross(self._x, candidates)).T @ self._cross(self._x, everything)
+        out = np.empty((len(candidates), self.size))
+        weights = cho_solve(self._root(), self._cross(self._x, candidates)).T if len(self._x) else None
+        for start in range(0, self.size, CHUNK):
+            some = np.arange(start, min(start + CHUNK, self.size))
+            out[:, some] = self._cross(candidates, some)
+            if weights is not None:
+                out[:, some] -= weights @ self._cross(self._x, some)
         return out
 
     # ---- draws
