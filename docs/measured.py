@@ -118,7 +118,8 @@ def of_policies(name: str, folder: Path) -> list[str]:
     record = json.loads(path.read_text())
     planned, costs = record["planned"]["replicates"], record.get("costs", [])
     horizons = np.unique([row["horizon"] for row in record["table"]]).tolist()
-    rounds = " and ".join(f"{each:,}" for each in horizons)
+    *some, last = (f"{each:,}" for each in horizons)
+    rounds = f"{', '.join(some)} and {last}" if some else last
     size = f"{replicates(record['replicates'])} of {rounds} rounds, seed {record['seed']}"
     words += [size + (f" (the study has {planned} replicates)." if planned != record["replicates"] else "."), ""]
     of_run = {(row["case"], row["policy"]): row for row in costs}

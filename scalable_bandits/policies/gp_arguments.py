@@ -34,7 +34,7 @@ def mean_or_sample(policy: Any, field: attrs.Attribute[Any], value: Any) -> None
     """Refuse draws at pending points where a policy does not always play the maximum of an index."""
     if value not in ("mean", "sample"):
         checks.refuse(field.alias or field.name, value, "'mean', 'sample'")
-    if value == "sample" and not policy.assumes_draws:
+    if value == "sample" and not (policy.maximizes_index and policy.assumes_draws):
         allowed = f"'mean' for {type(policy).__name__}; 'sample' needs one that always plays the maximum of an index"
         checks.refuse(field.alias or field.name, value, allowed)
 

@@ -109,6 +109,7 @@ class GaussianProcessPolicy(Policy):
     )
     sharded: ClassVar[bool] = True
     engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
+    assumes_draws: ClassVar[bool] = True  # at pending points, if it maximises an index
     learns_kernel: ClassVar[bool] = False  # whether the kernel may be None; a subclass has to set it again
 
     kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=valid.kernel_or_learned)
@@ -334,15 +335,9 @@ class GaussianProcessPolicy(Policy):
         """Whether the policy plays the maximum of `acquisition`."""
         return type(self).choose is GaussianProcessPolicy.choose
 
-    @property
-    def assumes_draws(self) -> bool:
-        """Whether values drawn at pending points may be assumed (`pending="sample"`)."""
-        return self.maximizes_index
-
     def choose(self, allowed: Mask | None = None) -> int | Floats:
-        key = (self.seed, self.round)
         index, draws = self.acquisition(allowed), self._pending_draws()
-        return self._model.maximize(index, self._salt, allowed, self._pending.numbers, key, draws)
+        return self._model.maximize(index, self._salt, allowed, self._pending.numbers, (self.seed, self.round), draws)
 
     def _pending_draws(self) -> Draws | None:
         """Draw the values assumed at pending points in the next round; None if these are the posterior means."""

@@ -8,7 +8,7 @@ gradients from the best of many points (`posteriors/box/search.py`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import attrs
 import numpy as np
@@ -64,6 +64,8 @@ class SamplePathPolicy(GaussianProcessPolicy):
         If engine, samples and basis do not fit each other, the kernel or the number of candidates.
     """
 
+    assumes_draws: ClassVar[bool] = False  # since paths are drawn around the posterior means
+
     samples: str = attrs.field(default="auto", validator=checks.one_of(("auto", "exact", "pathwise")))
     features: int = attrs.field(default=512, converter=checks.to_int, validator=checks.whole(1))
     basis: str = attrs.field(default="fourier", validator=checks.one_of(("fourier", "quadrature")))
@@ -106,11 +108,6 @@ class SamplePathPolicy(GaussianProcessPolicy):
         if self.engine != "pathwise":
             return super().make_engine(kernel, points, prior_mean)
         return PathwiseEngine(kernel, points, prior_mean, self._prior_features(kernel))
-
-    @property
-    def assumes_draws(self) -> bool:
-        """Whether values drawn at pending points may be assumed: no, since the path is drawn around the means."""
-        return False
 
     def highest_of_path(self, width: float, allowed: Mask | None) -> Highest:
         """Draw from GP(mean, width^2 covariance), given that pending points will be observed; return its maximum.

@@ -338,11 +338,14 @@ class TestFigures:
 
         papers = [study.name for study in figures.of_papers()]
         measured = (*figures.measured.TUNERS, *figures.measured.POLICIES, *figures.measured.TASKS)
-        assert sorted([*papers, *measured]) == sorted(name for name, study in Study.registry.items() if study.source)
+        newer = figures.measured.NEWER
+        assert sorted([*papers, *newer, *measured]) == sorted(name for name, study in Study.registry.items() if study.source)
         text = figures.PAGE.read_text()
         assert text == figures.page()
-        assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == [*papers, "On measured data"]
-        assert [line[4:] for line in text.splitlines() if line.startswith("### ")] == list(measured)
+        assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == [
+            *papers, "Newer policies", "On measured data",
+        ]  # fmt: skip
+        assert [line[4:] for line in text.splitlines() if line.startswith("### ")] == [*newer, *measured]
 
     def test_smaller_ones_are_labelled(self, tmp_path: Path) -> None:
         """A result of `run --json` that is not the whole study says so."""
