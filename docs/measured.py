@@ -42,8 +42,8 @@ VERDICTS = {
     "stays at a local maximum in some runs.",
     "frontier-drift": "Resets that the observations cause are best when the function jumps, without a rate or a budget "
     "to be known, and cost nothing when it does not change. When it moves slowly they are level with weights "
-    "(WGP-UCB) whose rate was given. The windows and restarts of the theory forget too fast, and policies that do not forget lose "
-    "after the first change, the newer ones, too.",
+    "(WGP-UCB) whose rate was given. The windows and restarts of the theory forget too fast, and policies that do not "
+    "forget lose after the first change, the newer ones, too.",
     "frontier-tables": "With a plain prior PIMS and PS-EI are as good as GP-UCB with beta_t over 5. GP-EI is ahead in "
     "a hundred rounds; in three hundred it has stayed at a lesser setting in some runs, as its errors say, and so has "
     "IGP-UCB with B = 1. IRGP-UCB and GP-TS explore for longer than that, and LB-GP-UCB, which tries shorter "
