@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BINS = 240  # of a timeline, along the axis of rounds
+WIDEST = 60  # number of letters of all names that fit beside each other
 
 
 def prior_histogram(result: xarray.Dataset, case: str | None = None, ax: Axes | None = None) -> Axes:
@@ -49,7 +50,11 @@ def prior_histogram(result: xarray.Dataset, case: str | None = None, ax: Axes | 
         label = plain(result["policy"].values[i])
         left = places + (position - (len(drawn) - 1) / 2) * width
         ax.bar(left, shares[i] / shares[i].sum(), width, color=COLOURS[i % len(COLOURS)], label=label)
-    ax.set_xticks(places, [plain(name) for name in result["prior"].values])
+    names = [plain(name) for name in result["prior"].values]
+    slanted: dict[str, Any] = (
+        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if sum(map(len, names)) > WIDEST else {}
+    )
+    ax.set_xticks(places, names, **slanted)
     ax.set_xlabel("prior")
     ax.set_ylabel("share of the rounds")
     return tidy(ax, "y")

@@ -73,7 +73,8 @@ def legend(ax: Axes, **options: Any) -> None:
 
 def line(number: int) -> dict[str, Any]:
     """Return colour, style and width of the curve with this number."""
-    return {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)], "linewidth": 1.8}
+    lap, place = divmod(number, len(COLOURS))  # a colour comes again with another style
+    return {"color": COLOURS[place], "linestyle": STYLES[(place + lap) % len(STYLES)], "linewidth": 1.8}
 
 
 def plain(text: object) -> str:
