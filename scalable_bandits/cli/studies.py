@@ -34,9 +34,9 @@ EXTRA = "[data]: packages with published data, pip install 'scalable_bandits[dat
 WIDE = 120  # columns of a terminal from which on `list` shows titles
 QUICK = 2, 50  # replicates (of a timed study one) and rounds with --quick
 NOT_WITH_ALL = "--case, --policy, --axis, --store, --environment and --class"
-QUICK_VALUES = 2  # of the first axis with --quick (of others the first value), and cases of a timed study
+QUICK_VALUES = 2  # of the first axis with --quick, if these are numbers: a curve over them can be drawn
 QUICK_HELP = (
-    "Run a small version: 2 replicates (if timed 1, of 2 cases), at most 50 rounds, 2 values of the first axis."
+    "Run a small version: 2 replicates (if timed 1, of 1 case), at most 50 rounds, 2 numbers of the first axis."
 )
 LONG = 3600.0  # seconds from which on a study says how long it will take
 MADE = {
@@ -192,9 +192,12 @@ def _small(study: Study, options: dict[str, Any], quick: bool) -> dict[str, Any]
         "replicates": min(1 if study.timed else QUICK[0], study.replicates),
         "horizon": min(QUICK[1], study.horizons[0]),
     }
-    axes = {name: list(values[: 1 if i else QUICK_VALUES]) for i, (name, values) in enumerate(study.axes.items())}
+    axes = {
+        name: list(values[: 1 if i or isinstance(values[0], str) else QUICK_VALUES])
+        for i, (name, values) in enumerate(study.axes.items())
+    }
     sizes |= {"axes": axes} if axes else {}
-    sizes |= {"cases": list(study.cases[:QUICK_VALUES])} if study.timed else {}
+    sizes |= {"cases": list(study.cases[:1])} if study.timed else {}
     return {**options, **{key: size for key, size in sizes.items() if quick and options[key] is None}}
 
 

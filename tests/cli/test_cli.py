@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from scalable_bandits import __version__, progress, store
 from scalable_bandits.analysis import Mean
 from scalable_bandits.cli import app
+from scalable_bandits.cli.studies import _small
 from scalable_bandits.report.numbers import significant
 from scalable_bandits.studies import Comparison, Study
 from scalable_bandits.studies.costs import COSTS
@@ -194,6 +195,24 @@ def test_list() -> None:
         assert study.duration in line
         assert ("--data" in line) == study.needs_data
         assert ("[data]" in line) == bool(study.packages)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("bbob", {"axes": {"function": [2, 3], "dimension": [2]}, "replicates": 2, "horizon": 50}),
+        ("hpolib-short", {"axes": {"table": ["naval_propulsion"]}, "replicates": 2, "horizon": 50}),
+        ("hpolib-long", {"cases": ["naval_propulsion"], "replicates": 1, "horizon": 50}),
+    ],
+)
+def test_sizes_of_a_quick_run(name: str, expected: dict[str, Any]) -> None:
+    """Two numbers of the first axis, so that a curve can be drawn over it, or one word; one case if costs are taken."""
+    given = dict.fromkeys(("replicates", "horizon", "axes", "cases"))
+    found = _small(Study.load(name), given, quick=True)
+    assert {key: value for key, value in found.items() if value is not None} == expected
+    assert _small(Study.load(name), given, quick=False) == given
+    own = {**given, "horizon": 7}
+    assert _small(Study.load(name), own, quick=True)["horizon"] == 7
 
 
 def test_list_shows_titles_at_120_columns() -> None:

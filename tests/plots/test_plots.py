@@ -311,3 +311,29 @@ def test_surfaces_have_units():
     assert plain.figure.axes[1].get_ylabel() == "posterior mean (units of y)"
     assert both.figure.axes[1].get_ylabel() == "posterior deviation (units of y)\nwhite lines: contours of f"
     assert plots.index(policy, ax=Figure().subplots()).figure.axes[1].get_ylabel() == "index (units of y)"
+
+
+def test_curves_differ_in_colour_or_style():
+    """Also where there are more than colours."""
+    looks = [style.line(number) for number in range(16)]
+    assert len({(look["color"], look["linestyle"]) for look in looks}) == 16
+
+
+@pytest.mark.parametrize("names", [("a", "b"), tuple(f"lengthscale {0.1 * i:.4g}" for i in range(1, 9))])
+def test_long_names_of_priors_do_not_cover_each_other(names):
+    shares = np.full((1, 1, 2, len(names)), 5.0)
+    result = xarray.Dataset(
+        {"plays": (("case", "policy", "replicate", "prior"), shares)},
+        coords={"case": ["c"], "policy": ["LB-GP-UCB"], "prior": list(names)},
+    )
+    figure = Figure(figsize=(5.2, 3.7), layout="constrained")
+    ax = plots.prior_histogram(result, ax=figure.subplots())
+    FigureCanvasAgg(figure).draw()
+    renderer = figure.canvas.get_renderer()
+    labels = ax.get_xticklabels()
+    assert [label.get_text() for label in labels] == list(names)
+    ends = [label.get_window_extent(renderer).x1 for label in labels]
+    heights = [label.get_window_extent(renderer).height for label in labels]
+    slanted = len(names) > 2
+    assert all((height > 40) == slanted for height in heights)
+    assert all(np.diff(ends) > 10)
