@@ -21,7 +21,7 @@ def norm_bound(rkhs_norm: float, ratio: Floats, dimension: int) -> Floats:
     Parameters
     ----------
     rkhs_norm
-        Bound N on the norm of f under the longest lengthscale.
+        Bound N on the norm of f under its own lengthscale, which is at most theta_0.
     ratio
         Ratios theta_0 / theta, an array (...,) of any shape.
     dimension
@@ -100,6 +100,17 @@ def mean_allowance(t: int, lengthscales: int, delta: float, noise: float) -> flo
 
     xi_t = 2 R^2 log(A pi^2 t^2 / (3 delta)) for A lengthscales introduced so far.
     Source: Ziomek, Adachi & Osborne 2024, Algorithm 1, which bounds A by d log g(t).
+
+    Parameters
+    ----------
+    t
+        Number of the round, from 1 on.
+    lengthscales
+        Number A of lengthscales introduced so far.
+    delta
+        Failure probability of the policy.
+    noise
+        Sub-Gaussian constant R of the noise, in units of y.
 
     Raises
     ------

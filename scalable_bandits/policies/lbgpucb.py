@@ -165,7 +165,7 @@ class LBGPUCB(UnknownPriorPolicy):
     def _next_turn(self) -> int:
         """Return the number of the lengthscale that plays the next round."""
         counts = self.tally.counts.copy()
-        for _ in self._pending.asked:  # without failed ones, which are credited to nobody
+        for _ in self._pending.asked:  # without failed ones, whose values no prior is credited with
             counts[self._turn(counts)] += 1.0
         return self._turn(counts)
 

@@ -41,7 +41,7 @@ class RegretBalancing(UnknownPriorPolicy):
 
     def choose(self, allowed: Mask | None = None) -> int:
         counts = self.tally.counts.copy()
-        for _ in self._pending.asked:  # without failed ones, which are credited to nobody
+        for _ in self._pending.asked:  # without failed ones, whose values no prior is credited with
             counts[self._turn(counts)] += 1.0
         return self.largest(self.proposals([self._turn(counts)], allowed))  # line 4
 

@@ -11,6 +11,7 @@ from naive.gp import GP
 
 import scalable_bandits as sb
 from scalable_bandits.policies.pending import PendingPoints, PointNotPending
+from scalable_bandits.posteriors import pending
 
 NUMBERS = st.lists(st.integers(0, 4), max_size=8)
 
@@ -252,3 +253,11 @@ def test_a_policy_that_draws_is_made_again_from_its_dict():
         "environments": {"f": {"type": "Benchmark", "name": "forrester", "space": sb.Grid([[0, 1]], 11)}},
     }  # fmt: skip
     assert sb.Study.from_dict(study).run()["policy"].values.tolist() == ["EI"]
+
+
+def test_a_covariance_that_rounding_made_indefinite_has_a_factor():
+    """Of three equal values: the factor is that of the covariance, up to a ten-millionth of it."""
+    covariance = np.ones((3, 3)) - 1e-9 * np.eye(3)
+    assert np.linalg.eigvalsh(covariance).min() < -1e-10
+    factor = pending._factor(covariance)
+    np.testing.assert_allclose(factor @ factor.T, covariance, rtol=0, atol=2e-7)

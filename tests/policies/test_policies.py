@@ -125,9 +125,13 @@ class Duel:
         """Whether the policy plays the point of an earlier choice, which is then the right one."""
         return False
 
+    def truth(self, x):
+        """f at one point."""
+        return self.problem.truth(x)
+
     def tell(self, x, noise=None):
         """Tell policy and oracle a noisy value."""
-        y = self.problem.truth(x) + NOISE * self.rng.standard_normal()
+        y = self.truth(x) + NOISE * self.rng.standard_normal()
         self.policy.tell(x, y, noise=noise)
         self.gp.observe(self.number(x), y, REGULARIZATION * (1.0 if noise is None else noise / NOISE) ** 2)
         self.told += 1
@@ -176,11 +180,12 @@ class Duel:
 class ChangingDuel(Duel):
     """Duel about a function that jumps every few rounds."""
 
+    def truth(self, x):
+        return super().truth(x) + 4.0 * (self.gp.told // 20 % 2)
+
     def tell(self, x, noise=None):
         before = len(self.gp.resets)
-        y = self.problem.truth(x) + 4.0 * (self.gp.told // 20 % 2) + NOISE * self.rng.standard_normal()
-        self.policy.tell(x, y, noise=noise)
-        self.gp.observe(self.number(x), y, REGULARIZATION * (1.0 if noise is None else noise / NOISE) ** 2)
+        super().tell(x, noise)
         assert self.policy.resets == self.gp.resets
         assert self.policy.remembered == len(self.gp.observations)
         assert len(self.gp.resets) <= before + 1

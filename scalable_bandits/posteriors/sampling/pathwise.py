@@ -44,8 +44,12 @@ class PathwiseEngine(OnDemandEngine):
 
     Parameters
     ----------
-    kernel, points, prior_mean
-        As for `Engine`.
+    kernel
+        Prior covariance, stationary.
+    points
+        (n, d) coordinates of the candidates.
+    prior_mean
+        (n,) prior mean at the candidates, in units of y.
     features
         Features with which the prior is drawn.
     """
