@@ -351,7 +351,12 @@ class GaussianProcessPolicy(Policy):
         free = ~self.queried if allowed is None else allowed & ~self.queried
         free[[*pending, *self._pending.excluded]] = False
         first = first_point(self._domain, self._model.asked_of(pending), free, self.seed)
-        return super().propose(allowed) if first is None else self._number(first)
+        if first is not None:
+            return self._number(first)
+        if len(settled := self._model.settled(pending)):
+            others = self._domain.without(settled, allowed)  # None on a whole box, whose search leaves them out
+            allowed = others if others is not None and others.any() else allowed
+        return super().propose(allowed)
 
     def play(self, table: Floats, noise: Floats) -> Columns | None:
         return play_rounds(self, self._model, self._salt, table, noise)
@@ -380,7 +385,10 @@ class GaussianProcessPolicy(Policy):
         if isinstance(found, np.ndarray):
             mean, variance = self.moments(found[None])
             return Best(self.space.argument(found), float(mean[0]), float(np.sqrt(variance[0])))
-        mean, variance = self._model.in_units(*self.posterior_engine.at(np.array([found])))
+        if self.kernel is None:
+            mean, variance = self._model.predict(self._domain.coordinates([found]))
+        else:
+            mean, variance = self.posterior_engine.at(np.array([found]))
         return Best(self._domain.value(found), float(mean[0]), float(np.sqrt(variance[0])))
 
     # ---- state

@@ -26,6 +26,7 @@ from scalable_bandits.spaces.domain import WholeBox, WholeSearchSpace
 
 MOST_NEAR = 16  # number of the best points of a learned prior among which the searches choose those to look around
 MANY_OBSERVATIONS = 200  # of a learned prior, from which its searches begin with fewer settings
+NO_POINTS = np.empty(0, dtype=np.int64)
 SETTINGS, FEW_SETTINGS = 2048, 512  # number of random settings at which an index is computed first
 
 
@@ -60,7 +61,7 @@ class BoxModel(Model):
         self, index: Acquisition, salt: int, allowed: Mask | None, pending: Sequence[int], key: tuple[int, int],
         draws: Draws | None = None,
     ) -> Floats:  # fmt: skip
-        return self.top(index, pending, key, draws).x
+        return self.top(index, pending, key, draws, self.settled(pending)).x
 
     def best_mean(
         self, salt: int, queried: Mask, otherwise: Mask | None, key: tuple[int, int], draws: Draws | None = None
@@ -74,8 +75,14 @@ class BoxModel(Model):
         return self.top(index, (), key).value
 
     @one_thread
-    def top(self, index: Acquisition, pending: Sequence[int], key: tuple[int, int], draws: Draws | None = None) -> Top:
-        """Return the maximum of an index over the box, given pending points; other arguments as in `maximize`."""
+    def top(
+        self, index: Acquisition, pending: Sequence[int], key: tuple[int, int], draws: Draws | None = None,
+        settled: Indices = NO_POINTS,
+    ) -> Top:  # fmt: skip
+        """Return the maximum of an index over the box, given pending points; other arguments as in `maximize`.
+
+        On a space of named parameters it is not at one of the points with numbers `settled` (k,), if there are others.
+        """
         surface = self._surface(pending, draws)
         near, sizes = np.flatnonzero(self._queried), SIZES
         if self.learned is not None:
@@ -83,7 +90,7 @@ class BoxModel(Model):
             near, sizes = (self.learned.best_points(MOST_NEAR), LONG_SIZES) if many else (near, LEARNED_SIZES)
         if draws is not None:  # a drawn value may be the best of all, and the maximum near it
             near = np.concatenate([near, draws.points])
-        return self._top(surface, cast(SmoothIndex, index), near, key, sizes)
+        return self._top(surface, cast(SmoothIndex, index), near, key, sizes, settled)
 
     def _surface(self, pending: Sequence[int], draws: Draws | None) -> Surface:
         """Return the posterior given pending points, of which the first have drawn values, if any have."""
@@ -101,8 +108,9 @@ class BoxModel(Model):
         return self._top(path, MEAN, near, key, PATH_SIZES)
 
     def _top(
-        self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int], sizes: Sizes = SIZES
-    ) -> Top:
+        self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int], sizes: Sizes = SIZES,
+        settled: Indices = NO_POINTS,
+    ) -> Top:  # fmt: skip
         return top_of_box(surface, index, self._bounds, self.domain.coordinates(near), key, sizes)
 
 
@@ -117,11 +125,13 @@ class SettingsModel(BoxModel):
         return FEW_SETTINGS if self.learned is not None and len(self.learned) >= MANY_OBSERVATIONS else SETTINGS
 
     def _top(
-        self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int], sizes: Sizes = SIZES
-    ) -> Top:
+        self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int], sizes: Sizes = SIZES,
+        settled: Indices = NO_POINTS,
+    ) -> Top:  # fmt: skip
         space = self.domain.space
         if not space.smooth:
-            return top_of_settings(surface, index, space, self.domain.points(near), key, self._settings_scan)
+            points, without = self.domain.points(near), self.domain.points(settled)
+            return top_of_settings(surface, index, space, points, key, self._settings_scan, without)
         found = super()._top(surface, index, near, key, sizes)
         return found._replace(x=space.decode(found.x[None])[0])
 

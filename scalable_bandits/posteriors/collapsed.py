@@ -1,14 +1,72 @@
-"""Observations collapsed by point, so that n distinct points cost what n observations cost."""
+"""Observations collapsed by point, so that n distinct points cost what n observations cost.
+
+Averages are all that the posterior needs. The likelihood of a noise variance that is learned needs the scatter around
+them too: with observations y_ij = f_i + noise of variance s^2 v_ij, averages a_i with 1 / V_i = sum over j of 1 / v_ij,
+n observations and m distinct points,
+
+    prod_ij N(y_ij; f_i, s^2 v_ij) = prod_i N(a_i; f_i, s^2 V_i)
+                                     * (2 pi s^2)^(-(n - m) / 2) exp(-S / (2 s^2)) prod_i sqrt(V_i / prod_j v_ij)
+    S = sum over i, j of (y_ij - a_i)^2 / v_ij
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.state import Stateful, value
 from scalable_bandits.spaces import Indices
+
+
+class Scatter(NamedTuple):
+    """Observations around the averages of their points: the second factor above."""
+
+    repeats: int = 0  # n - m
+    squares: float = 0.0  # S
+    constant: float = 0.0  # logarithm of the factor for s = 1, without S
+
+    def log_density(self, variance: float) -> tuple[float, float]:
+        """Return the logarithm of the factor for a noise variance s^2, and its derivative in log s^2."""
+        half = 0.5 * self.squares / variance
+        return self.constant - 0.5 * self.repeats * math.log(variance) - half, half - 0.5 * self.repeats
+
+
+def averaged(points: Indices, y: Floats, variances: Floats) -> tuple[Indices, Floats, Floats, Scatter]:
+    """Average observations by point.
+
+    Parameters
+    ----------
+    points
+        (n,) points by number.
+    y
+        (n,) observed values, in units of y.
+    variances
+        (n,) noise variances, in squared units of y or as multiples of one that is unknown.
+
+    Returns
+    -------
+    points : ndarray
+        (m,) distinct points, in the order of their first observations.
+    averages, variances : ndarray
+        (m,) averages, each value with weight one over its noise variance, and the averages' noise variances.
+    scatter : Scatter
+        The observations around their averages.
+    """
+    distinct, first, where = np.unique(points, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    where = place[where]
+    precisions = np.bincount(where, 1.0 / variances)
+    averages = np.bincount(where, y / variances) / precisions
+    squares = float(np.sum((y - averages[where]) ** 2 / variances))
+    repeats = len(y) - len(order)
+    constant = -0.5 * (repeats * math.log(2.0 * math.pi) + float(np.log(precisions).sum() + np.log(variances).sum()))
+    return distinct[order], averages, 1.0 / precisions, Scatter(repeats, squares, constant)
 
 
 class CollapsedObservations(Stateful):

@@ -220,6 +220,10 @@ class Model(Stateful):
         """Return the number of points that are pending, were observed, or failed."""
         return len(pending) + (0 if self.learned is None else len(self.learned) + len(self.learned.failed))
 
+    def settled(self, pending: Sequence[int]) -> Indices:
+        """Return the numbers (k,) of points that are not worth another measurement; see `LearnedPrior`."""
+        return np.empty(0, dtype=np.int64) if self.learned is None else self.learned.settled(pending)
+
     def in_units(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Convert means and variances (k,) of the engine to units of y."""
         if self.learned is None:
@@ -356,8 +360,7 @@ class Model(Stateful):
 
     def predict(self, points: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean and variance at points (k, d), not only candidates, in units of y: two (k,) arrays."""
-        mean, variance = self.deviation(points)
-        return self.in_units(mean + self.prior_mean(points), variance)
+        return self.in_units(*self._believed(points))
 
     def describe(self) -> Beliefs:
         """Return what the model believes of the function: lengthscales, scale, noise and mean, in the user's units."""
@@ -365,8 +368,8 @@ class Model(Stateful):
 
     def bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
         """Return values (k,) in units of y, so many standard deviations below and above the mean at points (k, d)."""
-        mean, variance = self.deviation(points)
-        mean, half = mean + self.prior_mean(points), deviations * np.sqrt(variance)
+        mean, variance = self._believed(points)
+        half = deviations * np.sqrt(variance)
         inverse = (lambda z: z) if self.learned is None else self.learned.transform.inverse
         return inverse(mean - half), inverse(mean + half)
 
@@ -378,6 +381,13 @@ class Model(Stateful):
         """Return posterior mean minus prior mean, and variance, at points (k, d): two (k,) arrays."""
         engine = self.engine
         return engine.predict(points) if engine.predicts else self._fitted_regression().predict(points)
+
+    def _believed(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return mean and variance (k,) at points (k, d), the latter also for the uncertainty of a learned prior."""
+        mean, variance = self.deviation(points)
+        mean = mean + self.prior_mean(points)
+        found = None if self.learned is None else self.learned.uncertainty(self.domain.coordinates)
+        return mean, variance if found is None else found.variance(points, mean)
 
     def _fitted_regression(self) -> Regression:
         if self._regression is None:

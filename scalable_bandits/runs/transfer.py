@@ -29,6 +29,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Constant, Kernel, Scaled, Sum
 from scalable_bandits.posteriors.blas import blas_threads
+from scalable_bandits.posteriors.collapsed import Scatter
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, climb
 from scalable_bandits.posteriors.learned.prior import (
     NOISE,
@@ -63,6 +64,11 @@ class _Task(NamedTuple):
     points: Floats  # (n, d) distinct coordinates
     y: Floats  # (n,) averages, in units of y
     counts: Floats  # (n,) numbers of measurements
+    squares: Floats  # (n,) sums of the squared deviations of the measurements from the averages, in squared units of y
+
+    def scatter(self, scale: float) -> Scatter:
+        """Return the scatter of the measurements, in units of `scale` units of y, but for a constant of its density."""
+        return Scatter(int(self.counts.sum()) - len(self.counts), float(self.squares.sum()) / scale**2)
 
     def some(self, most: int, seed: int, number: int) -> _Task:
         """Return at most so many points: half of them drawn, the others those of smallest and largest y."""
@@ -73,7 +79,7 @@ class _Task(NamedTuple):
         others = np.setdiff1d(np.arange(len(self.y)), ends)
         drawn = generator(seed, "some of a table", number).permutation(others)[: most - len(ends)]
         kept = np.sort(np.concatenate([ends, drawn]))
-        return _Task(self.points[kept], self.y[kept], self.counts[kept])
+        return _Task(self.points[kept], self.y[kept], self.counts[kept], self.squares[kept])
 
 
 class _Fit(NamedTuple):
@@ -220,11 +226,13 @@ def _label(name: str, variance: float) -> str:
 
 
 def _task(argument: str, table: Any, space: Space) -> _Task:
-    """Return a table's distinct points, in the coordinates of a model, and the averages of y there."""
+    """Return a table's distinct points, in the coordinates of a model, and its measurements of each."""
     given = earlier_observations(table, space, argument, anywhere=True)
     points, where = np.unique(space.encode(given.points), axis=0, return_inverse=True)
-    counts = np.bincount(where.ravel()).astype(np.float64)
-    return _Task(points, np.bincount(where.ravel(), given.y) / counts, counts)
+    where = where.ravel()
+    counts = np.bincount(where).astype(np.float64)
+    averages = np.bincount(where, given.y) / counts
+    return _Task(points, averages, counts, np.bincount(where, (given.y - averages[where]) ** 2).astype(np.float64))
 
 
 def _standard(space: Space) -> Kernel:
@@ -254,7 +262,7 @@ def _learn(kernel: Kernel, data: Sequence[tuple[_Task, Floats]], space: Space, m
     first, *rest = [
         Likelihood(
             kernel, task.points, (y - center) / scale, 1.0 / task.counts, mean if mean is None else 0.0,
-            standard_lengthscales(space), OUTPUT_SCALE, NOISE,
+            standard_lengthscales(space), OUTPUT_SCALE, NOISE, task.scatter(scale),
         )
         for task, y in data
     ]  # fmt: skip

@@ -163,7 +163,7 @@ class Domain(ABC):
         """Return the mask (size,) of the candidates that may be chosen, or None for all; arguments as in `ask`."""
 
     @abstractmethod
-    def without(self, excluded: Sequence[int], allowed: Mask | None) -> Mask | None:
+    def without(self, excluded: Sequence[int] | Indices, allowed: Mask | None) -> Mask | None:
         """Return a mask (size,) or that of all candidates without those at some points; None on a whole box."""
 
     @abstractmethod
@@ -210,7 +210,7 @@ class FiniteDomain(Domain):
         mask[: self.choosable] = True if available is None else availability(available, self.choosable)
         return mask
 
-    def without(self, excluded: Sequence[int], allowed: Mask | None) -> Mask:
+    def without(self, excluded: Sequence[int] | Indices, allowed: Mask | None) -> Mask:
         left = np.ones(self.size, dtype=np.bool_) if allowed is None else allowed.copy()
         left[np.concatenate([self.same_point(candidate) for candidate in excluded])] = False
         return left
@@ -264,7 +264,7 @@ class WholeBox(Domain):
         if available is not None:
             checks.refuse("available", available, "None on a whole box; candidates= chooses from a finite set")
 
-    def without(self, excluded: Sequence[int], allowed: Mask | None) -> None:
+    def without(self, excluded: Sequence[int] | Indices, allowed: Mask | None) -> None:
         pass
 
     def find(self, points: Floats) -> Indices:

@@ -61,6 +61,52 @@ def density(xs, zs, kernel, noise, logs_and_priors):
     return likelihood - sum(0.5 * ((log - center) / spread) ** 2 for log, center, spread in logs_and_priors), mean
 
 
+def uncertain(xs, zs, kernel_of, logs, triples, bounds, step=1e-3):
+    """Function that gives mean and variance at points, of a model whose log hyperparameters have a density.
+
+    `kernel_of(logs)` is the kernel, the last of the logs that of the noise variance, `triples` as in `density`. The
+    2 p points of the cubature rule, sqrt(p) deviations of Laplace's approximation away, with weights by the density.
+    """
+    p = len(logs)
+
+    def value(at):
+        priors = [(log, *rest) for log, (_, *rest) in zip(at, triples, strict=True)]
+        return density(xs, zs, kernel_of(at), [math.exp(at[-1])] * len(zs), priors)[0]
+
+    def moved(*axes):
+        return value(logs + step * sum(sign * np.eye(p)[axis] for sign, axis in axes))
+
+    hessian = [
+        [
+            (moved((1, i), (1, j)) - moved((1, i), (-1, j)) - moved((-1, i), (1, j)) + moved((-1, i), (-1, j)))
+            / (4 * step**2)
+            for j in range(p)
+        ]
+        for i in range(p)
+    ]
+    curvatures, vectors = np.linalg.eigh(-np.array(hessian))
+    least = min(1 / spread**2 for *_, spread in triples)
+    ends, weights = [], []
+    for curvature, vector in zip(curvatures, vectors.T, strict=True):
+        for sign in (1, -1):
+            end = np.clip(logs + sign * math.sqrt(p / max(curvature, least)) * vector, *bounds)
+            ends.append(end)
+            weights.append(math.exp(min(value(end) - value(logs) + p / 2, 0.0)))
+
+    def moments(at, mean):
+        total = np.zeros(len(at))
+        for end, weight in zip(ends, weights, strict=True):
+            K = covariance(xs, xs, kernel_of(end)) + math.exp(end[-1]) * np.eye(len(zs))
+            inverse, ones = np.linalg.inv(K), np.ones(len(zs))
+            own = ones @ inverse @ zs / (ones @ inverse @ ones)
+            means, variances = posterior(xs, zs, kernel_of(end), [math.exp(end[-1])] * len(zs), own, at)
+            left = 1 - covariance(at, xs, kernel_of(end)) @ inverse @ ones
+            total += weight * (variances + left**2 / (ones @ inverse @ ones) + (means - mean) ** 2)
+        return total / sum(weights)
+
+    return moments
+
+
 def posterior(xs, zs, kernel, noise, mean, at):
     """Mean and variance at points, given values with noise variances (k,)."""
     inverse = np.linalg.inv(covariance(xs, xs, kernel) + np.diag(noise))

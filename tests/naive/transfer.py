@@ -1,6 +1,7 @@
 """Oracle of priors from the tables of earlier tasks: what they are, given kernels as functions and learned numbers.
 
-A task is (points, averages, counts): distinct points, the average of the measurements at each, and their numbers.
+A task is (points, averages, counts, away): distinct points, the average of the measurements at each, their numbers, and
+a list of their differences from the average.
 A fit is (kernel, noise, mean): a function k(x, z), the noise variance of one measurement, and a constant.
 """
 
@@ -17,12 +18,14 @@ def collapsed(points, ys):
     for x, y in zip(np.asarray(points, dtype=float).tolist(), ys, strict=True):
         at.setdefault(tuple(x), []).append(float(y))
     found = sorted(at)
-    return np.array(found), np.array([sum(at[x]) / len(at[x]) for x in found]), np.array([len(at[x]) for x in found])
+    averages = [sum(at[x]) / len(at[x]) for x in found]
+    away = [[y - average for y in at[x]] for x, average in zip(found, averages, strict=True)]
+    return np.array(found), np.array(averages), np.array([len(at[x]) for x in found]), away
 
 
 def posterior_mean(task, fit, at):
     """(1): m + k(x)' (K + N)^-1 (y - m), N the noise variance over the numbers of measurements."""
-    (points, y, counts), (kernel, noise, mean) = task, fit
+    (points, y, counts, _), (kernel, noise, mean) = task, fit
     weights = np.linalg.solve(matrix(kernel, points) + np.diag(noise / counts), y - mean)
     return mean + matrix(kernel, at, points) @ weights
 
@@ -34,7 +37,7 @@ def average_mean(tasks, fits, at):
 
 def level(tasks):
     """Average over the tasks of their average y."""
-    return sum(y.mean() for _, y, _ in tasks) / len(tasks)
+    return sum(y.mean() for _, y, _, _ in tasks) / len(tasks)
 
 
 def copied_mean(mean, center, variance):
@@ -49,42 +52,44 @@ def copied_kernel(level_variance, rest, variance):
 
 def differences_from(tasks, fits, p):
     """(2): y_q - m_p(x_q) of all other tasks, each with points and counts."""
-    return [(x, y - posterior_mean(tasks[p], fits[p], x), counts) for q, (x, y, counts) in enumerate(tasks) if q != p]
+    others = [task for q, task in enumerate(tasks) if q != p]
+    return [(x, y - posterior_mean(tasks[p], fits[p], x), *rest) for x, y, *rest in others]
 
 
 def differences_from_average(tasks, fits):
     """(3): y_q minus the average of the means of the others."""
     found = []
-    for q, (x, y, counts) in enumerate(tasks):
+    for q, (x, y, *rest) in enumerate(tasks):
         others = [p for p in range(len(tasks)) if p != q]
-        found.append((x, y - average_mean([tasks[p] for p in others], [fits[p] for p in others], x), counts))
+        found.append((x, y - average_mean([tasks[p] for p in others], [fits[p] for p in others], x), *rest))
     return found
 
 
 def differences_from_level(tasks):
     """(4): y_q minus the average of all."""
-    return [(x, y - level(tasks), counts) for x, y, counts in tasks]
+    return [(x, y - level(tasks), *rest) for x, y, *rest in tasks]
 
 
 def scale_of(parts, mean):
     """Root mean square of the values about a mean."""
-    values = np.concatenate([y for _, y, _ in parts])
+    values = np.concatenate([y for _, y, _, _ in parts])
     return float(np.sqrt(np.mean((values - mean) ** 2)))
 
 
 def density(parts, kernel, noise, logs_and_priors, mean=0.0):
-    """Log density of independent functions with one kernel, plus the log priors up to a constant.
+    """Log density of all measurements of independent functions with one kernel, plus the log priors up to a constant.
 
     `mean` None: the constant of largest density. `logs_and_priors` has, for each learned number, its logarithm, and
     centre and deviation of that.
     """
     total = 0.0
-    for points, y, counts in parts:
-        K = matrix(kernel, points) + np.diag(noise / counts)
+    for distinct, averages, counts, away in parts:
+        points, y = np.repeat(distinct, counts, axis=0), np.repeat(averages, counts) + np.concatenate(away)
+        K = matrix(kernel, points) + noise * np.eye(len(y))
         ones = np.ones(len(y))
         best = ones @ np.linalg.solve(K, y) / (ones @ np.linalg.solve(K, ones)) if mean is None else mean
-        away = y - best
+        rest = y - best
         total -= (
-            0.5 * away @ np.linalg.solve(K, away) + 0.5 * np.linalg.slogdet(K)[1] + 0.5 * len(y) * math.log(2 * math.pi)
+            0.5 * rest @ np.linalg.solve(K, rest) + 0.5 * np.linalg.slogdet(K)[1] + 0.5 * len(y) * math.log(2 * math.pi)
         )
     return total - sum(0.5 * ((log - center) / deviation) ** 2 for log, center, deviation in logs_and_priors)

@@ -102,7 +102,7 @@ class Made:
         centers = (
             [(0.0, 2.0)] * factors + [(math.log(0.3 * math.sqrt(d) * side), 1.0) for side in lengths] + [(-8.0, 4.0)]
         )
-        bounds = [(1e-3, 1e3)] * factors + [(0.01 * side, 100.0 * side) for side in lengths] + [(1e-8, 1.0)]
+        bounds = [(1e-3, 1e3)] * factors + [(0.01 * side, 100.0 * side) for side in lengths] + [(1e-8, 100.0)]
         return centers, [(math.log(low), math.log(high)) for low, high in bounds]
 
 
@@ -197,7 +197,7 @@ class TestOracle:
                 else oracle.differences_from_level(made.tasks)
             )  # fmt: skip
         scale = oracle.scale_of(parts, center)
-        standardised = [(x, (y - center) / scale, counts) for x, y, counts in parts]
+        standardised = [(x, (y - center) / scale, n, [np.array(each) / scale for each in d]) for x, y, n, d in parts]
         leveled = which >= 3
         values = np.array([*(p.value for p in fit.kernel.hyperparameters), fit.noise])
         values[: 1 + leveled] /= scale**2
@@ -225,7 +225,7 @@ class TestOracle:
 def test_constant_mean_of_a_table() -> None:
     """It has its optimal value given the kernel."""
     made = Made(tables_of(GRID), GRID)
-    for (points, y, counts), (kernel, noise, mean) in zip(made.tasks, made.fits, strict=True):
+    for (points, y, counts, _), (kernel, noise, mean) in zip(made.tasks, made.fits, strict=True):
         K = naive.matrix(kernel, points) + np.diag(noise / counts)
         ones = np.ones(len(y))
         assert mean == pytest.approx(ones @ np.linalg.solve(K, y) / (ones @ np.linalg.solve(K, ones)), rel=1e-6)
@@ -264,6 +264,13 @@ def test_repeats_collapse() -> None:
     np.testing.assert_allclose(other.priors[0].mean, made.priors[0].mean, rtol=1e-5)
 
 
+def test_noise_is_that_of_the_repeats() -> None:
+    points = np.repeat(points_of(GRID, 10, 0), 10, axis=0)
+    rng = np.random.default_rng(0)
+    tables = [(points, np.sin(points[:, 0]) + rng.standard_normal(100)) for _ in range(3)]
+    assert sb.priors_from_tables(tables, GRID).noise == pytest.approx(1.0, abs=0.15)
+
+
 class TestManyPoints:
     """Kernels are learned from some of the points, and means know more of them."""
 
@@ -275,7 +282,8 @@ class TestManyPoints:
     def test_mean_of_some_points(self) -> None:
         made = Made(tables_of(GRID, 2, 40), GRID)
         for i, task in enumerate(made.tasks):
-            known = transfer._Task(*task).some(20, 0, i)
+            squares = np.array([sum(each**2 for each in away) for away in task[3]])
+            known = transfer._Task(*task[:3], squares).some(20, 0, i)
             assert len(known.y) == 20
             order = np.sort(task[1])
             assert set(order[:5]) | set(order[-5:]) <= set(known.y)

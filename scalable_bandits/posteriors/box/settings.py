@@ -27,7 +27,8 @@ GAIN = 1e-9  # relative gain below which a climb has ended
 
 
 def top_of_settings(
-    surface: SearchSurface, index: SmoothIndex, space: SearchSpace, near: Floats, key: tuple[int, int], scan: int = 2048
+    surface: SearchSurface, index: SmoothIndex, space: SearchSpace, near: Floats, key: tuple[int, int],
+    scan: int = 2048, without: Floats | None = None,
 ) -> Top:  # fmt: skip
     """Find the setting of largest index.
 
@@ -45,15 +46,25 @@ def top_of_settings(
         Seed of the search: the policy's seed and the round.
     scan
         Number of random settings.
+    without
+        Points (k, p) of settings that are not chosen unless the search finds no other.
     """
+    search = _Search(surface, index, space, generator(key[0], "settings", key[1]), without)
+    found = search.run(near, scan)
+    if found.value > -np.inf:
+        return found
     return _Search(surface, index, space, generator(key[0], "settings", key[1])).run(near, scan)
 
 
 class _Search:
     """One search, which counts the settings at which it computed the index."""
 
-    def __init__(self, surface: SearchSurface, index: SmoothIndex, space: SearchSpace, rng: np.random.Generator):
+    def __init__(
+        self, surface: SearchSurface, index: SmoothIndex, space: SearchSpace, rng: np.random.Generator,
+        without: Floats | None = None,
+    ):  # fmt: skip
         self.surface, self.index, self.space, self.rng = surface, index, space, rng
+        self._without = set() if without is None else {point.tobytes() for point in without}
         self.evaluations = 0
         self._parameters, self._continuous = space.coordinates.parameters, space.coordinates.continuous
 
@@ -70,7 +81,10 @@ class _Search:
 
     def _values(self, points: Floats) -> Floats:
         self.evaluations += len(points)
-        return self.index(*self.surface.predict(self.space.encode(points)))
+        values = self.index(*self.surface.predict(self.space.encode(points)))
+        if self._without:
+            values[[point.tobytes() in self._without for point in points]] = -np.inf
+        return values
 
     def _climb(self, points: Floats, values: Floats) -> tuple[Floats, Floats]:
         """Climb from points (k, p) with indices (k,), a step of all at a time; return the ends and their indices."""
@@ -84,7 +98,8 @@ class _Search:
                 if len(indices) and indices.max() > values[i]:
                     best = int(np.argmax(indices))
                     points[i], values[i] = neighbours[best], indices[best]
-            left = left[values[left] > before[left] + GAIN * np.maximum(1.0, np.abs(before[left]))]
+            gain = GAIN * np.maximum(1.0, np.abs(np.where(np.isfinite(before), before, 0.0)))
+            left = left[values[left] > before[left] + gain[left]]
             if not len(left):
                 break
         return points, values

@@ -3,6 +3,9 @@
     log p(y) = -1/2 r'(K + N)^-1 r - 1/2 log det(K + N) - m/2 log(2 pi),   r = y - prior mean       eq. 5.8
     d/dtheta = 1/2 tr((a a' - (K + N)^-1) dK/dtheta),   a = (K + N)^-1 r                            eq. 5.9
 
+Values are averages of the observations at distinct points. Where the noise is learned, the scatter of the observations
+around these is the other factor of the likelihood (`posteriors.collapsed`).
+
 The maximum in the logarithms of the hyperparameters is found by L-BFGS-B from several starts. A constant prior mean, if
 it is learned, has its optimal value given the kernel (generalised least squares), so that the gradient is the same.
 """
@@ -21,6 +24,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Hyperparameter, Kernel
+from scalable_bandits.posteriors.collapsed import Scatter
 from scalable_bandits.posteriors.hyperparameters import _numba_likelihood as numba_likelihood
 from scalable_bandits.randomness import generator
 from scalable_bandits.specification import Specification
@@ -109,6 +113,8 @@ class Likelihood:
         Priors on lengthscales and on factors; None: flat.
     noise_prior
         Prior on a factor of the noise variances, which is the last hyperparameter then; None: they are known.
+    scatter
+        Scatter of the observations of which the values are averages; None: each is one observation.
 
     Attributes
     ----------
@@ -121,9 +127,10 @@ class Likelihood:
     def __init__(
         self, kernel: Kernel, x: Floats, y: Floats, noise_variance: Floats, prior_mean: float | None = None,
         lengthscale_prior: LogNormal | None = None, factor_prior: LogNormal | None = None,
-        noise_prior: LogNormal | None = None,
+        noise_prior: LogNormal | None = None, scatter: Scatter | None = None,
     ):  # fmt: skip
         self.kernel, self.x, self.y, self.noise, self.prior_mean = kernel, x, y, noise_variance, prior_mean
+        self._scatter = scatter or Scatter()
         self._learns_noise = noise_prior is not None
         names = [*kernel.hyperparameters, *([Hyperparameter("noise", 1.0)] if self._learns_noise else [])]
         by_name = {"lengthscale": lengthscale_prior, "factor": factor_prior, "noise": noise_prior}
@@ -132,6 +139,17 @@ class Likelihood:
         self._precision = np.array([1.0 / f.spread**2 if f else 0.0 for f in priors])
         self.evaluations = 0
         self.mean = 0.0 if prior_mean is None else prior_mean
+
+    def at(self, logs: Floats) -> tuple[Kernel, Floats]:
+        """Return the kernel and the noise variances (m,) of log hyperparameters (p,)."""
+        values = np.exp(logs).tolist()
+        noise = self.noise * values.pop() if self._learns_noise else self.noise
+        return self.kernel.with_hyperparameters(values), noise
+
+    @property
+    def least_precision(self) -> float:
+        """Precision of the widest prior on a log hyperparameter; 0 if one is flat."""
+        return float(self._precision.min())
 
     def __call__(self, logs: Floats) -> tuple[float, Floats]:
         """Return the log posterior density and its gradient (p,); -inf where rounding makes K + N indefinite."""
@@ -142,9 +160,7 @@ class Likelihood:
     def likelihood(self, logs: Floats) -> tuple[float, Floats]:
         """Return the log likelihood, without the priors, and its gradient (p,)."""
         self.evaluations += 1
-        values = np.exp(logs).tolist()
-        noise = self.noise * values.pop() if self._learns_noise else self.noise
-        kernel = self.kernel.with_hyperparameters(values)
+        kernel, noise = self.at(logs)
         matrix = np.empty((len(self.x), len(self.x)))
         kernel.fill(self.x, self.x, matrix)
         matrix.ravel()[:: len(matrix) + 1] += noise
@@ -159,9 +175,10 @@ class Likelihood:
         inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
         pulls = numba_likelihood.pulls(inverse, weights)
         gradient = kernel.sensitivity(self.x, pulls)
+        around, slope = self._scatter.log_density(math.exp(logs[-1]) if self._learns_noise else 1.0)
         if self._learns_noise:
-            gradient = np.append(gradient, pulls.diagonal() @ noise)
-        return value - 0.5 * len(self.y) * math.log(2.0 * math.pi), gradient
+            gradient = np.append(gradient, pulls.diagonal() @ noise + slope)
+        return value - 0.5 * len(self.y) * math.log(2.0 * math.pi) + around, gradient
 
 
 def learn_kernel(

@@ -11,6 +11,11 @@ tenth; in between, observations are transformed as at the last fit. What is lear
 their order alone, not on when it is asked for: fits start from the last milestone, and milestones also from the
 standard values (beyond 200 where n has doubled).
 
+Repeated measurements count: their scatter around the averages of their points is a factor of the likelihood, so that
+they teach the noise, and identical ones that there is none (`posteriors/collapsed.py`). Where that is beyond doubt, a
+point is not measured again; where the learned noise is small, not a fourth time (`LearnedPrior.settled`). What is
+predicted has the uncertainty of what was learned (`uncertainty.py`).
+
 Beyond 2,000 observations the model is approximate, which a warning says once (`ApproximateModel`): kernel and noise
 stay as they are, and at every milestone the model is made of a subset of 2,000 observations (Rasmussen & Williams 2006,
 section 8.3.3), a third of them the best and the others spread evenly over time; later ones are added until the next.
@@ -19,7 +24,7 @@ section 8.3.3), a third of them the best and the others spread evenly over time;
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -28,22 +33,27 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import RBF, Kernel, Matern
 from scalable_bandits.kernels.mixed import with_categories
-from scalable_bandits.posteriors.collapsed import CollapsedObservations
+from scalable_bandits.posteriors.collapsed import CollapsedObservations, averaged
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, LogNormal, climb
 from scalable_bandits.posteriors.learned.transform import Transform, half_ranked, standardized
+from scalable_bandits.posteriors.learned.uncertainty import MOST_POINTS, Uncertainty
 from scalable_bandits.posteriors.state import Field, Stateful, value
 from scalable_bandits.spaces import Indices, Space
 
 LENGTHSCALE = 0.3  # median over the root of the number of coordinates, in sides of the space
 LENGTHSCALE_RANGE = (0.01, 100.0)  # in sides of the space
 OUTPUT_SCALE, OUTPUT_SCALE_RANGE = LogNormal(1.0, 2.0), (1e-3, 1e3)
-NOISE, NOISE_RANGE = LogNormal(math.exp(-8.0), 4.0), (1e-8, 1.0)
+NOISE, NOISE_RANGE = LogNormal(math.exp(-8.0), 4.0), (1e-8, 100.0)
 REACH = 2000  # largest number of observations of an exact model
 BEST = 1 / 3  # share of the best observations among those that the approximate model keeps
 # Noise variance of the worst value where the function failed: good ones nearby outweigh it. With 1e-6, fewer
 # evaluations fail where the optimum is at the edge of a region that fails (in two coordinates a quarter of the later
 # ones, not four fifths), but what is found is no better, and far worse where evaluations fail by accident.
 FAILURE_NOISE = 0.01
+SMALL_NOISE = 0.01  # noise variance, in squared units of z, below which a point is measured `AGAIN` times at most
+AGAIN = 3
+BY_CHANCE = 1e-3  # probability of agreeing by chance below which measurements that agree are exact
+COARSE = 0.1  # share of the pairs of points with equal values from which agreement means nothing
 EVERY = 200  # largest number of observations with a fit after each
 WEIGHTED_DIMENSIONS = 2  # largest number of coordinates of a space whose observations count by the space around them
 NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in median lengthscales
@@ -165,6 +175,7 @@ class LearnedPrior(Stateful):
         self.transform: Transform = standardized(np.zeros(1))
         self.noise = NOISE.median if isinstance(NOISE.median, float) else 0.0
         self._built = -1  # number of observations in the model that `update` described last
+        self._uncertainty: Uncertainty | None = None  # of the present observations, if it was asked for
 
     # ---- observations
 
@@ -217,7 +228,7 @@ class LearnedPrior(Stateful):
         """
         fit = self._present_fit(coordinates)
         self._use(fit, coordinates)
-        self._built = len(self.ys)
+        self._built, self._uncertainty = len(self.ys), None
         found, count = CollapsedObservations(), 0 if fit is None else fit.observations
         for i in self._modelled(count):
             found.add(*self.scaled(i))
@@ -227,6 +238,7 @@ class LearnedPrior(Stateful):
 
     def added_since_update(self) -> range | None:
         """Return the positions of observations that were added since `update` and need no new fit; None if one does."""
+        self._uncertainty = None
         if self._built < 0 or self._milestone is None or self._next(self._milestone.observations) <= len(self.ys):
             return None
         if self._every is None and len(self.ys) <= EVERY:
@@ -239,6 +251,39 @@ class LearnedPrior(Stateful):
         """Return point, z and noise variance in squared units of z of the observation at a position."""
         z = float(self.transform(np.array([self.ys[i]]))[0])
         return self.numbers[i], z, self.variances[i] / self.transform.scale**2 if self.known_noise else self.noise
+
+    def settled(self, pending: Sequence[int]) -> Indices:
+        """Return the numbers (k,) of the points whose next measurement would tell nothing new.
+
+        If repeated measurements agree, and hardly by chance, all points that were measured or are pending; else,
+        while the learned noise is small, those measured or pending `AGAIN` times. None where the noise is known.
+
+        Parameters
+        ----------
+        pending
+            Numbers of the pending points; a number may be pending several times.
+        """
+        if self.known_noise or not self.ys or self.noise >= SMALL_NOISE:
+            return np.empty(0, dtype=np.int64)
+        points, counts = np.unique(np.concatenate([self.numbers, pending]).astype(np.int64), return_counts=True)
+        return points if self.exact_values else points[counts >= AGAIN]
+
+    @property
+    def exact_values(self) -> bool:
+        """Whether measurements of one point are equal to the last bit, more often than chance would have it.
+
+        Values at different points agree by chance if they are coarse, such as counts or shares of few trials. So often
+        measurements of one point would agree without being exact; with 0 and 1 they do so most of the time.
+        """
+        ys = np.array(self.ys)
+        points, first, where = np.unique(self.numbers, return_index=True, return_inverse=True)
+        repeats = len(ys) - len(points)
+        if not repeats or (ys != ys[first][where]).any():
+            return False
+        _, same = np.unique(ys[first], return_counts=True)
+        pairs = len(points) * (len(points) - 1) / 2
+        chance = (1.0 + float((same * (same - 1) / 2).sum())) / (1.0 + pairs)
+        return chance < COARSE and chance**repeats < BY_CHANCE
 
     def best_points(self, count: int) -> Indices:
         """Return the numbers (k,) of the distinct points with the best values, at most `count`, best first."""
@@ -302,22 +347,39 @@ class LearnedPrior(Stateful):
 
     def _fit(self, coordinates: Callable[[Indices], Floats], count: int, starts: list[Floats]) -> Fit:
         """Learn from the first `count` observations."""
-        transform = self._transform_of(count, coordinates)
-        z = transform(np.array(self.ys[:count]))
-        observed, prior_mean = CollapsedObservations(), self._given_mean
-        for i in range(count):
-            variance = self.variances[i] / transform.scale**2 if self.known_noise else 1.0
-            observed.add(self.numbers[i], float(z[i]), variance)
-        numbers, averages, variances = observed.collapsed()
-        target = Likelihood(
-            self._standard, coordinates(numbers), averages, variances,
-            None if prior_mean is None else float(transform(np.array([prior_mean]))[0]),
-            self._lengthscales, OUTPUT_SCALE, None if self.known_noise else NOISE,
-        )  # fmt: skip
+        target = self._likelihood(self._transform_of(count, coordinates), coordinates, count)
         ends = [climb(target, start, self._low, self._high, PRECISION) for start in starts]
         best, _ = max(ends, key=lambda end: end[1])
         target(best)
         return Fit(count, best, target.mean)
+
+    def _likelihood(self, transform: Transform, coordinates: Callable[[Indices], Floats], count: int) -> Likelihood:
+        """Return the log posterior density of the hyperparameters given the first `count` observations."""
+        z = transform(np.array(self.ys[:count]))
+        given = np.array(self.variances[:count]) / transform.scale**2 if self.known_noise else np.ones(count)
+        numbers, averages, variances, scatter = averaged(np.array(self.numbers[:count]), z, given)
+        prior_mean = self._given_mean
+        return Likelihood(
+            self._standard, coordinates(numbers), averages, variances,
+            None if prior_mean is None else float(transform(np.array([prior_mean]))[0]),
+            self._lengthscales, OUTPUT_SCALE, None if self.known_noise else NOISE, scatter,
+        )  # fmt: skip
+
+    def uncertainty(self, coordinates: Callable[[Indices], Floats]) -> Uncertainty | None:
+        """Return the uncertainty of what was learned; None from few observations, of many points, or with failed ones.
+
+        Failed points, which are no observations, are not a part of the likelihood.
+        """
+        fit = self._milestone
+        if fit is None or self.failed or len(set(self.numbers)) > MOST_POINTS:
+            return None
+        if self._uncertainty is None:
+            target = self._likelihood(self.transform, coordinates, len(self.ys))
+            logs = np.log(
+                [*(p.value for p in self.kernel.hyperparameters), *([] if self.known_noise else [self.noise])]
+            )
+            self._uncertainty = Uncertainty(target, logs, self._low, self._high)
+        return self._uncertainty
 
     def _transform_of(self, count: int, coordinates: Callable[[Indices], Floats]) -> Transform:
         """Return the transform of the first `count` values."""
