@@ -29,6 +29,7 @@ from benchmarks.approximate import approximate
 from benchmarks.boxes import boxes, six, two
 from benchmarks.changing import changing
 from benchmarks.cluster import cluster
+from benchmarks.coverage import coverage
 from benchmarks.long import long
 from benchmarks.measure import Line, timed
 from benchmarks.partitions import partition
@@ -246,7 +247,7 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, sharded,
-    sampler, approximate, stopping, long, repeats, predictions, boxes, sketched,
+    sampler, approximate, stopping, coverage, long, repeats, predictions, boxes, sketched,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}

@@ -222,6 +222,23 @@ def test_a_table_without_noise_is_asked_once(space):
     assert np.bincount(seen[: seen.index(max(set(seen), key=seen.index)) + 1]).max() <= 3
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("noisy", [True, False])
+def test_intervals_hold_as_often_as_they_say(noisy):
+    """On functions drawn from the model's own prior; 40 of them give the share to within some .03."""
+    from benchmarks import coverage
+
+    held = []
+    for seed in range(40):
+        draw = coverage.drawn(seed, noisy)
+        policy = sb.GPEI(sb.Box([[0, 1]] * draw.x.shape[1]))
+        policy.tell(draw.x[draw.order], draw.y)
+        mean, std = policy.posterior(draw.x)
+        better = mean >= np.median(draw.y)
+        held += (np.abs(draw.f - mean) <= coverage.FACTOR * std)[better].tolist()
+    assert 0.87 < np.mean(held) <= 0.99
+
+
 def told_in_turn(values, repeats):
     policy = sb.GPEI(sb.Points(np.random.default_rng(5).random((len(values), 2))))
     for i, y in enumerate(values):
