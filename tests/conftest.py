@@ -4,8 +4,10 @@ import collections
 import functools
 import gc
 import itertools
+import math
 import os
 import signal
+import zlib
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: the tests take all cores
@@ -28,17 +30,33 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("repeatable")
 
 
+def arguments(item):
+    """Name and value of each argument that a case is made with."""
+    return {(name, repr(value)) for name, value in item.callspec.params.items()} if hasattr(item, "callspec") else set()
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
-    """Mark as slow what `sampled(every)` leaves out: all cases of a test but each of that number."""
-    counts = collections.Counter()
+    """Mark as slow what `sampled(every)` leaves out: all cases of a test but one of that number.
+
+    Every value of an argument is met, where there are several arguments. The same are chosen in any order of the tests.
+    """
+    tests = collections.defaultdict(list)
     for item in items:
-        sampled = item.get_closest_marker("sampled")
-        if sampled is not None:
-            test = item.nodeid.partition("[")[0]
-            if counts[test] % sampled.args[0]:
-                item.add_marker(pytest.mark.slow)
-            counts[test] += 1
+        if item.get_closest_marker("sampled") is not None:
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
+        cases.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
+        missing = set().union(*map(arguments, cases)) if len(cases[0].callspec.params) > 1 else set()
+        chosen = []
+        for item in cases:
+            if missing & arguments(item):
+                missing -= arguments(item)
+                chosen.append(item)
+        room = math.ceil(len(cases) / cases[0].get_closest_marker("sampled").args[0]) - len(chosen)
+        rest = [item for item in cases if item not in chosen]
+        for item in rest[max(room, 0) :]:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish():
