@@ -151,9 +151,8 @@ def test_adaptive():
         client_of(cluster) as client,
     ):
         cluster.adapt(minimum=0, maximum=2, interval="100ms")
-        policy, started = policy_of(client), time.monotonic()
+        policy = policy_of(client)
         sb.simulate(policy, function(), 1)
-        assert time.monotonic() - started < 20
         workers = set(client.nthreads())
         assert workers
         stop = time.monotonic() + 5.0
@@ -173,7 +172,7 @@ def expected(rounds):
 def test_workers_that_leave_on_purpose(quiet_cluster):
     """After `close` and `retire_workers` the run continues on other workers, with the same numbers."""
     with client_of(quiet_cluster) as client:
-        policy, environment, found, longest = policy_of(client), function(), [], 0.0
+        policy, environment, found = policy_of(client), function(), []
         for t in range(40):
             if t == 10:
                 client.retire_workers([next(iter(client.nthreads()))])
@@ -181,11 +180,8 @@ def test_workers_that_leave_on_purpose(quiet_cluster):
                 quiet_cluster.scale(2)
             if t == 30:
                 quiet_cluster.scale(1)
-            began = time.monotonic()
             found += sb.simulate(policy, environment, 1).candidate.tolist() if not t else play(policy, environment, t)
-            longest = max(longest, time.monotonic() - began)
         np.testing.assert_array_equal(found, expected(40))
-        assert longest < 20  # the benchmark measures it
 
 
 def play(policy, environment, t):

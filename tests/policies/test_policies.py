@@ -216,7 +216,7 @@ every_engine = pytest.mark.parametrize("engine", ["dense", "tiled"])
 @every_engine
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenario, engine):
     duel = Duel(CASES[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
     duel.play(25 if SCENARIOS[scenario].batch else 70)
@@ -226,7 +226,7 @@ def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenari
 @small_tiles
 @every_engine
 @on(["points", "arms", "box"], CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space, engine):
     duel = Duel(CASES[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
     duel.play(25)
@@ -235,6 +235,7 @@ def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space,
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", OVER_A_PATH)
+@pytest.mark.sampled(4)
 def test_the_chosen_candidate_has_the_largest_improvement_over_a_path(name, scenario):
     duel = PathDuel(OVER_A_PATH[name], PROBLEMS["grid"], SCENARIOS[scenario], "dense")
     duel.play(25 if SCENARIOS[scenario].batch else 60)
@@ -242,6 +243,7 @@ def test_the_chosen_candidate_has_the_largest_improvement_over_a_path(name, scen
 
 
 @on(["points", "arms", "box"], OVER_A_PATH)
+@pytest.mark.sampled(2)
 def test_the_chosen_candidate_has_the_largest_improvement_over_a_path_on_other_spaces(name, space):
     duel = PathDuel(OVER_A_PATH[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
     duel.play(25)
@@ -250,6 +252,7 @@ def test_the_chosen_candidate_has_the_largest_improvement_over_a_path_on_other_s
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", ["event", "event-often"])
+@pytest.mark.sampled(4)
 def test_what_contradicts_the_model_resets_it(name, scenario):
     """In the round in which the oracle resets, through jumps, with availability sets and pending points."""
     duel = ChangingDuel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
@@ -260,7 +263,7 @@ def test_what_contradicts_the_model_resets_it(name, scenario):
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", FORGETTING)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name, scenario):
     """In every round: through restarts, window drops and fading, with availability sets and pending points."""
     duel = Duel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
@@ -269,6 +272,7 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name,
 
 
 @on(["points", "arms", "box"], FORGETTING)
+@pytest.mark.sampled(3)
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_other_spaces(name, space):
     duel = Duel(FORGETTING[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
     duel.play(25)
@@ -279,7 +283,7 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_ot
 @every_engine
 @pytest.mark.parametrize("scenario", DRAWN_VALUES)
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values(name, scenario, engine):
     """The oracle draws the same values at up to six pending points, and refits with them as observations."""
     duel = Duel(CASES[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], engine)
@@ -298,6 +302,7 @@ def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_on_other_
 
 @pytest.mark.parametrize("scenario", DRAWN_VALUES)
 @pytest.mark.parametrize("name", FORGETTING)
+@pytest.mark.sampled(2)
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_through_all_forgetting(name, scenario):
     """Pending points count as measured in the next round."""
     duel = Duel(FORGETTING[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], "auto")
@@ -345,6 +350,7 @@ class RepeatedDuel(Duel):
 @every_engine
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", REPEATING)
+@pytest.mark.sampled(4)
 def test_a_chosen_point_is_played_until_it_is_known_well_enough(name, scenario, engine):
     duel = RepeatedDuel(REPEATING[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
     for _ in range(7):
@@ -356,6 +362,7 @@ def test_a_chosen_point_is_played_until_it_is_known_well_enough(name, scenario, 
 @small_tiles
 @every_engine
 @on(["points", "arms", "box"], REPEATING)
+@pytest.mark.sampled(3)
 def test_a_chosen_point_is_played_until_it_is_known_well_enough_on_other_spaces(name, space, engine):
     duel = RepeatedDuel(REPEATING[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
     duel.play(25)
@@ -649,6 +656,7 @@ def posterior_of(policy, problem):
 
 
 @every_policy
+@pytest.mark.sampled(3)
 def test_telling_in_any_order_and_at_once_is_the_same(name):
     problem = PROBLEMS["grid"]
     points = problem.space.points(np.arange(0, 160, 11))
@@ -670,6 +678,7 @@ def test_telling_in_any_order_and_at_once_is_the_same(name):
 
 
 @every_policy
+@pytest.mark.sampled(3)
 def test_a_policy_made_anew_in_every_round_goes_on_the_same(name):
     """All a policy is, is its specification and what it was told."""
     problem = PROBLEMS["grid"]
@@ -685,6 +694,7 @@ def test_a_policy_made_anew_in_every_round_goes_on_the_same(name):
 
 
 @every_policy
+@pytest.mark.sampled(3)
 def test_pending_points_are_listed_told_and_abandoned_one_by_one(name):
     problem = PROBLEMS["grid"]
     policy = EVERY_POLICY[name].make(problem)
@@ -705,6 +715,7 @@ def test_pending_points_are_listed_told_and_abandoned_one_by_one(name):
 
 
 @on(["arms"], EVERY_POLICY)
+@pytest.mark.sampled(4)
 def test_one_arm_asked_for_twice_is_pending_twice(name, space):
     policy = EVERY_POLICY[name].make(PROBLEMS[space])
     asked = policy.ask(3, available=[1]).tolist()
@@ -719,6 +730,7 @@ def test_one_arm_asked_for_twice_is_pending_twice(name, space):
 
 
 @on(["points"], EVERY_POLICY)
+@pytest.mark.sampled(3)
 def test_an_abandoned_point_leaves_no_trace(name, space):
     problem = PROBLEMS[space]
     changed_its_mind, straight = (EVERY_POLICY[name].make(problem) for _ in range(2))

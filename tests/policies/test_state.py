@@ -27,13 +27,14 @@ def assert_same(one, other):
 
 @pytest.mark.usefixtures("small_tiles")
 @on(["grid", "arms"], EVERY_POLICY)
+@pytest.mark.sampled(2)
 def test_goes_on_to_the_last_bit(name, space):
     check_goes_on(name, space)
 
 
 @pytest.mark.usefixtures("small_tiles")
 @on(["grid", "arms"], {**CASES, **PHASED})
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_goes_on_to_the_last_bit_in_tiles(name, space):
     check_goes_on(name, space, engine="tiled")
 
@@ -106,6 +107,7 @@ def test_of_a_policy_that_has_lived_another_life(candidates):
 @pytest.mark.parametrize(
     ("name", "engine"), [*((name, {}) for name in EVERY_POLICY), *((name, {"engine": "tiled"}) for name in CASES)]
 )
+@pytest.mark.sampled(4)
 def test_a_deep_copy_plays_on_alike(name, engine):
     """And leaves the first as it was: no part of it is another part's memory."""
     problem, case = PROBLEMS["grid"], {**EVERY_POLICY, **CASES}[name]
@@ -136,6 +138,7 @@ def test_a_policy_of_a_whole_box_pickles(name):
 
 
 @on(["grid", "whole box"], EVERY_POLICY)
+@pytest.mark.sampled(3)
 def test_reading_changes_nothing(name, space):
     """What a property returns does not depend on earlier reads, and later choices are the same to the last bit."""
     problem, case = PROBLEMS[space], EVERY_POLICY[name]

@@ -477,6 +477,7 @@ def half(t):
 @every_kind
 @pytest.mark.parametrize("name", ["still", "moving", "drifting"])
 @pytest.mark.parametrize("after", [0, 1, 9, 40])
+@pytest.mark.sampled(4)
 def test_goes_on_to_the_last_bit(after, name, kind):
     policy, environment = make_unsure(kind, name)
     if after:

@@ -60,6 +60,7 @@ def assert_rounds_of(run: sb.Trajectory, whole: sb.Trajectory) -> None:
 
 @pytest.mark.parametrize("horizon", [1, 6, 7, 8, 3000])
 @pytest.mark.parametrize("keep", [7, np.int64(7), 10_000, "log"], ids=str)
+@pytest.mark.sampled(3)
 def test_the_rounds_kept_are_those_of_the_whole_run(keep: Any, horizon: int) -> None:
     whole, run = play(horizon, keep="all"), play(horizon, keep=keep)
     assert_rounds_of(run, whole)

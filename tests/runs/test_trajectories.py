@@ -44,7 +44,7 @@ def every_third(t):
 
 @pytest.mark.parametrize("available", [None, every_third])
 @on(["grid", "arms"], EVERY_POLICY)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_simulate_is_the_loop_by_hand(name, space, available):
     problem, case = PROBLEMS[space], EVERY_POLICY[name]
     run = sb.simulate(case.make(problem), table_environment(problem), horizon=80, available=available)
@@ -74,6 +74,7 @@ def test_simulate_on_a_box_is_the_loop_by_hand(name):
 
 
 @every_policy
+@pytest.mark.sampled(3)
 def test_simulate_goes_on_from_where_the_policy_is(name):
     problem = PROBLEMS["grid"]
     whole = sb.simulate(EVERY_POLICY[name].make(problem), table_environment(problem), horizon=60)
@@ -86,6 +87,7 @@ def test_simulate_goes_on_from_where_the_policy_is(name):
 
 @pytest.mark.usefixtures("small_tiles")
 @on(["grid", "points", "arms"], CASES)
+@pytest.mark.sampled(4)
 def test_both_engines_give_the_same_trajectory(name, space):
     problem, case = PROBLEMS[space], CASES[name]
     dense, blocked = (
