@@ -29,7 +29,7 @@ NAMES = (
 )  # fmt: skip
 NEEDED: dict[str, dict[str, Any]] = {"RGPUCB": {"memory": 4}, "SWGPUCB": {"memory": 4}}
 UNSURE = ("PEGPUCB", "MLEGPUCB", "FullyBayesianGPUCB", "RegretBalancing")
-CALLED = (*NAMES, *UNSURE, "LBGPUCB")
+CALLED = ("IGPUCB", "GPTS", "GPEI", "RGPUCB", "TVGPUCB", "ETGPUCB", "PSEI", "RandomSearch", "PEGPUCB", "LBGPUCB")
 REFUSED = {("LBGPUCB", "arms")}  # places that a policy does not take
 NAN, INF = math.nan, math.inf
 

@@ -19,19 +19,15 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 ROUNDS = 50
 POLICIES = [
-    ("GPUCB", "dense"),
     ("GPUCB", "tiled"),
     ("IGPUCB", "dense"),
     ("IGPUCB", "tiled"),
     ("GPTS", "dense"),
     ("GPEI", "dense"),
     ("GPEI", "tiled"),
-    ("GPPI", "dense"),
     ("GPPI", "tiled"),
-    ("MeanOnly", "dense"),
     ("MeanOnly", "tiled"),
     ("VarianceOnly", "dense"),
-    ("VarianceOnly", "tiled"),
 ]
 
 

@@ -129,8 +129,8 @@ class TestRecordings:
         held.close()
 
     @pytest.mark.usefixtures("often")
-    @on(["box", "whole box"], EVERY_POLICY)
-    @pytest.mark.sampled(8)
+    @on(["whole box"], EVERY_POLICY)
+    @pytest.mark.sampled(4)
     def test_every_policy_from_checkpoints(self, name, space):
         held, policy, twin = self.play(name, space, zarr.storage.MemoryStore(), (3, 8, 16))
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
