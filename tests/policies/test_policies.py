@@ -216,20 +216,20 @@ every_engine = pytest.mark.parametrize("engine", ["dense", "tiled"])
 @every_engine
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenario, engine):
     duel = Duel(CASES[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
-    duel.play(25 if SCENARIOS[scenario].batch else 70)
+    duel.play(12 if SCENARIOS[scenario].batch else 40)
     duel.check_report()
 
 
 @small_tiles
 @every_engine
 @on(["points", "arms", "box"], CASES)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space, engine):
     duel = Duel(CASES[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
-    duel.play(25)
+    duel.play(14)
     duel.check_report()
 
 
@@ -238,7 +238,7 @@ def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space,
 @pytest.mark.sampled(4)
 def test_the_chosen_candidate_has_the_largest_improvement_over_a_path(name, scenario):
     duel = PathDuel(OVER_A_PATH[name], PROBLEMS["grid"], SCENARIOS[scenario], "dense")
-    duel.play(25 if SCENARIOS[scenario].batch else 60)
+    duel.play(12 if SCENARIOS[scenario].batch else 40)
     duel.check_report()
 
 
@@ -246,7 +246,7 @@ def test_the_chosen_candidate_has_the_largest_improvement_over_a_path(name, scen
 @pytest.mark.sampled(2)
 def test_the_chosen_candidate_has_the_largest_improvement_over_a_path_on_other_spaces(name, space):
     duel = PathDuel(OVER_A_PATH[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
-    duel.play(25)
+    duel.play(14)
     duel.check_report()
 
 
@@ -263,11 +263,11 @@ def test_what_contradicts_the_model_resets_it(name, scenario):
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", FORGETTING)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name, scenario):
     """In every round: through restarts, window drops and fading, with availability sets and pending points."""
     duel = Duel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
-    duel.play(25 if SCENARIOS[scenario].batch else 60)
+    duel.play(12 if SCENARIOS[scenario].batch else 40)
     duel.check_report()
 
 
@@ -275,7 +275,7 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name,
 @pytest.mark.sampled(3)
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_other_spaces(name, space):
     duel = Duel(FORGETTING[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
-    duel.play(25)
+    duel.play(14)
     duel.check_report()
 
 
@@ -283,11 +283,11 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_ot
 @every_engine
 @pytest.mark.parametrize("scenario", DRAWN_VALUES)
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values(name, scenario, engine):
     """The oracle draws the same values at up to six pending points, and refits with them as observations."""
     duel = Duel(CASES[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], engine)
-    duel.play(12)
+    duel.play(8)
     duel.check_report()
 
 
@@ -296,7 +296,7 @@ def test_the_chosen_candidate_has_the_largest_index_given_drawn_values(name, sce
 @pytest.mark.sampled(3)
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_on_other_spaces(name, space):
     duel = Duel(CASES[name], PROBLEMS[space], DRAWN_VALUES["drawn, all at once"], "tiled")
-    duel.play(12)
+    duel.play(8)
     duel.check_report()
 
 
@@ -350,7 +350,7 @@ class RepeatedDuel(Duel):
 @every_engine
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", REPEATING)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_a_chosen_point_is_played_until_it_is_known_well_enough(name, scenario, engine):
     duel = RepeatedDuel(REPEATING[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
     for _ in range(7):
@@ -362,10 +362,10 @@ def test_a_chosen_point_is_played_until_it_is_known_well_enough(name, scenario, 
 @small_tiles
 @every_engine
 @on(["points", "arms", "box"], REPEATING)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 def test_a_chosen_point_is_played_until_it_is_known_well_enough_on_other_spaces(name, space, engine):
     duel = RepeatedDuel(REPEATING[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
-    duel.play(25)
+    duel.play(14)
     duel.check_report()
 
 
