@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items):
     """
     tests = collections.defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sampled") is not None:
+        if item.get_closest_marker("sampled") is not None and hasattr(item, "callspec"):
             tests[item.nodeid.partition("[")[0]].append(item)
     for cases in tests.values():
         cases.sort(key=lambda case: (zlib.crc32(case.callspec.id.encode()), case.callspec.id))

@@ -41,7 +41,7 @@ def some_prior(points):
 class Scenario(NamedTuple):
     """What happens besides asking for a point and telling its value."""
 
-    prior: str = "zero"  # or "number", "array", "function"
+    prior: str = "zero"  # or "array", "function"
     available: bool = False  # availability sets that change each round, as masks and as numbers
     batch: int | None = None  # points asked for at a time, told late and out of order
     uninvited: bool = False  # tells of points nobody asked for, with a noise of their own
@@ -50,9 +50,7 @@ class Scenario(NamedTuple):
 
 SCENARIOS = {
     "plain": Scenario(),
-    "prior number": Scenario(prior="number"),
     "prior array": Scenario(prior="array"),
-    "prior function": Scenario(prior="function"),
     "available": Scenario(available=True),
     "pending": Scenario(batch=3),
     "uninvited": Scenario(uninvited=True),
@@ -73,10 +71,8 @@ class Duel:
         self.policy = case.make(problem, engine=engine)
         points = self.policy.finite_space.points()
         self.size = len(points)
-        self.prior_at = {"zero": lambda x: np.zeros(len(x)), "number": lambda x: np.full(len(x), -0.7)}.get(
-            scenario.prior, some_prior
-        )
-        given = {"zero": 0.0, "number": -0.7, "array": some_prior(points), "function": some_prior}[scenario.prior]
+        self.prior_at = some_prior if scenario.prior != "zero" else lambda x: np.zeros(len(x))
+        given = {"zero": 0.0, "array": some_prior(points), "function": some_prior}[scenario.prior]
         values = {"pending": "sample"} if scenario.drawn else {}
         self.policy = case.make(problem, engine=engine, prior_mean=given, **values)
         self.gp = case.oracle(problem.oracle, points, self.prior_at(points))
