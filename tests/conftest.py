@@ -4,8 +4,10 @@ import collections
 import functools
 import gc
 import itertools
+import math
 import os
 import signal
+import zlib
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: the tests take all cores
@@ -21,24 +23,54 @@ hypothesis.settings.register_profile(
     "repeatable",
     deadline=None,  # the first example compiles
     derandomize=True,
-    max_examples=60,
+    max_examples=20,
     database=None,
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
 )
 hypothesis.settings.load_profile("repeatable")
 
 
+def combinations(case, count):
+    """Every choice of `count` of the arguments that a case of a test is made with, by name and value."""
+    return set(
+        itertools.combinations(sorted((name, repr(value)) for name, value in case.callspec.params.items()), count)
+    )
+
+
+def covering(cases, count, most=math.inf):
+    """Some of the cases, in which every value of an argument (count 1) or every pair of values (2) occurs.
+
+    Not of arguments that have more than `most` values.
+    """
+    missing, chosen = set().union(*(combinations(case, count) for case in cases)), []
+    values = collections.Counter(each[0][0] for each in missing)
+    missing = {each for each in missing if values[each[0][0]] <= most}
+    for case in cases:
+        if found := missing & combinations(case, count):
+            missing -= found
+            chosen.append(case)
+    return chosen
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
-    """Mark as slow what `sampled(every)` leaves out: all cases of a test but each of that number."""
-    counts = collections.Counter()
+    """Mark as slow or long what `sampled(every)` leaves out of a test's cases; in any order of the tests the same.
+
+    Run by default: one case of that number, with every value of an argument where there are so few.
+    Slow: every pair of values. Long: all.
+    """
+    tests = collections.defaultdict(list)
     for item in items:
-        sampled = item.get_closest_marker("sampled")
-        if sampled is not None:
-            test = item.nodeid.partition("[")[0]
-            if counts[test] % sampled.args[0]:
-                item.add_marker(pytest.mark.slow)
-            counts[test] += 1
+        if item.get_closest_marker("sampled") is not None and hasattr(item, "callspec"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
+        cases.sort(key=lambda case: (zlib.crc32(case.callspec.id.encode()), case.callspec.id))
+        room = math.ceil(len(cases) / cases[0].get_closest_marker("sampled").args[0])
+        chosen = covering(cases, 1, most=room)
+        rest = [case for case in cases if case not in chosen]
+        slow = covering(cases, 2) if len(cases[0].callspec.params) > 1 else cases
+        for case in rest[max(room - len(chosen), 0) :]:
+            case.add_marker(pytest.mark.slow if case in slow else pytest.mark.long)
 
 
 def pytest_collection_finish():

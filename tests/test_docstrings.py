@@ -133,24 +133,22 @@ def test_the_reference_has_every_public_name():
         assert {name, module} & named, name
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions(name):
+def function(name):
     """Those that describe parameters describe all that there are, in their order; those that refuse say so."""
-    function, doc = FUNCTIONS[name], overridden(name)
+    value, doc = FUNCTIONS[name], overridden(name)
     assert doc
     parameters = described(doc, "Parameters")
-    taken = names_of(inspect.signature(function))
+    taken = names_of(inspect.signature(value))
     if parameters is not None:
         assert parameters == taken
     else:
-        shared = described(inspect.getdoc(inspect.getmodule(function)) or "", "Parameters") or []
-        assert len(taken) < 4 or not function.__doc__ or set(taken) <= set(shared), f"takes {taken}"
-    if refuses(function):
+        shared = described(inspect.getdoc(inspect.getmodule(value)) or "", "Parameters") or []
+        assert len(taken) < 4 or not value.__doc__ or set(taken) <= set(shared), f"takes {taken}"
+    if refuses(value):
         assert described(doc, "Raises") or any(error in doc for error in REFUSALS)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_shapes_of_functions(name):
+def shapes_of_function(name):
     """Each array that is taken, and that is given."""
     function, doc = FUNCTIONS[name], inspect.cleandoc(FUNCTIONS[name].__doc__ or "")
     if not doc:
@@ -163,8 +161,7 @@ def test_shapes_of_functions(name):
         assert has_shape("".join((entries(doc, "Returns") or {"": doc}).values()))
 
 
-@pytest.mark.parametrize("name", [name for name, function in FUNCTIONS.items() if "." not in function.__qualname__])
-def test_functions_of_modules(name):
+def function_of_module(name):
     """Their parameters are described, all of them, by the function or by its module for several."""
     function = FUNCTIONS[name]
     docs = [inspect.getdoc(said) or "" for said in (function, inspect.getmodule(function))]
@@ -181,8 +178,7 @@ def says_what_it_refuses(value, seen=()):
     return any(says_what_it_refuses(other, (*seen, value)) for other in named)
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_shapes_and_refusals_of_classes(name):
+def shapes_and_refusals_of_class(name):
     """Each array that is taken has its shape; one whose fields are checked says what they must be."""
     value = CLASSES[name]
     if issubclass(value, tuple):  # beside its fields, where `docs/conf.py` finds it
@@ -203,8 +199,7 @@ def test_shapes_and_refusals_of_classes(name):
         assert says_what_it_refuses(value)
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_classes(name):
+def class_(name):
     """Each parameter is described by the class or by a base; none is described that there is not."""
     value = CLASSES[name]
     assert value.__doc__
@@ -221,3 +216,25 @@ def test_classes(name):
     made = [vars(value).get(method) for method in ("__init__", "__attrs_post_init__")]
     if any(refuses(method) for method in made if inspect.isfunction(method) and method.__module__ == value.__module__):
         assert described(docs[0], "Raises")
+
+
+@pytest.mark.parametrize(
+    ("check", "names"),
+    [
+        (function, FUNCTIONS),
+        (shapes_of_function, FUNCTIONS),
+        (function_of_module, [name for name, value in FUNCTIONS.items() if "." not in value.__qualname__]),
+        (class_, CLASSES),
+        (shapes_and_refusals_of_class, CLASSES),
+    ],
+    ids=["function", "shapes of function", "function of module", "class", "shapes and refusals of class"],
+)
+def test_every_public_name(check, names):
+    """The checks above, of each name; the offenders are listed with what is wrong."""
+    offenders = {}
+    for name in names:
+        try:
+            check(name)
+        except AssertionError as error:
+            offenders[name] = str(error)
+    assert offenders == {}

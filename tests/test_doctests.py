@@ -2,23 +2,24 @@
 
 import doctest
 import importlib
-import pkgutil
+from pathlib import Path
 
 import pytest
 
 import scalable_bandits
 
-MODULES = [m.name for m in pkgutil.walk_packages(scalable_bandits.__path__, "scalable_bandits.")]
+ROOT = Path(scalable_bandits.__file__).parent
+FILES = [path.relative_to(ROOT.parent) for path in ROOT.rglob("*.py") if ">>> " in path.read_text()]
+MODULES = sorted(".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in FILES)
 
 
-@pytest.mark.parametrize("name", ["scalable_bandits", *MODULES])
+@pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
-    """None fails."""
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+    """There are some, and none fails."""
+    failed, attempted = doctest.testmod(importlib.import_module(name))
+    assert failed == 0 < attempted
 
 
-def test_there_are_examples():
+def test_there_are_modules_with_examples():
     """An empty search would pass for ever."""
-    finder = doctest.DocTestFinder(exclude_empty=True)
-    examples = [e for name in MODULES for d in finder.find(importlib.import_module(name)) for e in d.examples]
-    assert len(examples) >= 15
+    assert len(MODULES) >= 15

@@ -12,8 +12,6 @@ import graphlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import scalable_bandits
 
 ROOT = Path(scalable_bandits.__file__).parent
@@ -133,17 +131,16 @@ def test_finds_the_package() -> None:
     assert {"checks", "kernels", "policies.base", "posteriors", "spaces"} <= found
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_imports_go_down(path: Path) -> None:
+def test_imports_go_down() -> None:
     """Nothing imports from its own height or above, but from within its own folder."""
-    assert unit(path) in LAYERS, f"{path}: give {unit(path)!r} its place in LAYERS"
-    height = LAYERS.index(unit(path))
+    assert {unit(path) for path in FILES} <= set(LAYERS)
     upward = [
         f"{path}:{line} imports {name}"
+        for path in FILES
         for line, name in internal(path)
-        if name.split(".")[0] != unit(path) and LAYERS.index(name.split(".")[0]) >= height
+        if name.split(".")[0] != unit(path) and LAYERS.index(name.split(".")[0]) >= LAYERS.index(unit(path))
     ]
-    assert not upward
+    assert upward == []
 
 
 def family_height(name: str) -> int:
@@ -155,33 +152,39 @@ def family_height(name: str) -> int:
     return FAMILIES.index(first) if first in FAMILIES else -1
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.parts[0] == "posteriors"], ids=str)
-def test_families_of_posteriors_import_down(path: Path) -> None:
+def test_families_of_posteriors_import_down() -> None:
     """A family imports the files below all families, and families before it; the registry and its users stand above."""
-    assert len(path.parts) == 2 or path.parts[1] in FAMILIES, f"{path}: give its folder a place in FAMILIES"
-    height = family_height(module(path))
+    paths = [path for path in FILES if path.parts[0] == "posteriors"]
+    assert {path.parts[1] for path in paths if len(path.parts) > 2} == set(FAMILIES)
     upward = [
         f"{path}:{line} imports {name}"
+        for path in paths
         for line, name in internal(path)
-        if name.split(".")[0] == "posteriors" and family_height(name) > height
+        if name.split(".")[0] == "posteriors" and family_height(name) > family_height(module(path))
     ]
-    assert not upward
+    assert upward == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_no_import_by_name(path: Path) -> None:
+def test_no_import_by_name() -> None:
     """Where the tests above would not see it: `import_module` and `__import__` are for names that a user gives."""
     strays = [
         f"{path}:{node.lineno} uses {ast.unparse(node)}"
+        for path in FILES
+        if path.as_posix() not in BY_NAME
         for node in ast.walk(tree(path))
         if (isinstance(node, ast.Name) and node.id in ("import_module", "__import__"))
         or (isinstance(node, ast.Attribute) and node.attr in ("import_module", "__import__"))
         or (isinstance(node, ast.alias) and node.name in ("import_module", "__import__"))
     ]
-    assert path.as_posix() in BY_NAME or not strays
-    if len(path.parts) > 1:  # a user's module, not one of the package
-        calls = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
-        assert not [c for c in calls if "import_module" in ast.unparse(c.func) and NAME in ast.unparse(c)]
+    assert strays == []
+    own = [  # a user's module, not one of the package
+        f"{path}:{node.lineno} {ast.unparse(node)}"
+        for path in FILES
+        if len(path.parts) > 1
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func) and NAME in ast.unparse(node)
+    ]
+    assert own == []
 
 
 def test_no_circles() -> None:
@@ -190,52 +193,51 @@ def test_no_circles() -> None:
     list(graphlib.TopologicalSorter(graph).static_order())
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_libraries_stay_in_their_places(path: Path) -> None:
+def test_libraries_stay_in_their_places() -> None:
     """Numba in `_numba*.py` only, Dask and zarr in `execution/` and the store only."""
     strays = [
         f"{path}:{line} imports {name}"
+        for path in FILES
         for line, name in imports(path)
         if name.split(".")[0] in WHERE and not WHERE[name.split(".")[0]](path)
     ]
-    assert not strays
+    assert strays == []
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.name.startswith("_numba")], ids=str)
-def test_numba_files_know_nothing(path: Path) -> None:
+def test_numba_files_know_nothing() -> None:
     """Arrays and scalars only: of the package they import other numba files at most, and no random numbers."""
-    assert not [name for _, name in internal(path) if not name.split(".")[-1].startswith("_numba")]
-    names = {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
-    assert not names & {"random", "default_rng", "guvectorize", "vectorize"}
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.FunctionDef):
-            (decorator,) = node.decorator_list
-            assert ast.unparse(decorator) in COMPILED, f"{path}: {node.name}"
+    paths = [path for path in FILES if path.name.startswith("_numba")]
+    strays = [f"{path}: {n}" for path in paths for _, n in internal(path) if not n.split(".")[-1].startswith("_numba")]
+    for path in paths:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Attribute) and node.attr in ("random", "default_rng", "guvectorize", "vectorize"):
+                strays.append(f"{path}:{node.lineno} {node.attr}")
+            if isinstance(node, ast.FunctionDef) and [ast.unparse(d) in COMPILED for d in node.decorator_list] != [
+                True
+            ]:
+                strays.append(f"{path}:{node.lineno} {node.name}")
+    assert strays == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_sizes(path: Path) -> None:
+def test_sizes() -> None:
     """No file above 400 lines, no function above 70."""
-    assert len((ROOT / path).read_text().splitlines()) <= MOST_LINES
+    lengths = {str(path): len((ROOT / path).read_text().splitlines()) for path in FILES}
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
     long = [
         f"{path}: {node.name} has {node.end_lineno - node.lineno + 1} lines"
+        for path in FILES
         for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.end_lineno is not None
         and node.end_lineno - node.lineno + 1 > MOST_FUNCTION_LINES
     ]
-    assert not long
+    assert long == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_names_say_something(path: Path) -> None:
-    """No drawer for odds and ends."""
-    assert not {part.removesuffix(".py").strip("_") for part in path.parts} & FORBIDDEN
-
-
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_every_file_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(tree(path))
+def test_files_say_what_they_are() -> None:
+    """By a docstring, and by a name that is no drawer for odds and ends."""
+    drawers = [path for path in FILES if {part.removesuffix(".py").strip("_") for part in path.parts} & FORBIDDEN]
+    assert [str(path) for path in (*drawers, *(path for path in FILES if not ast.get_docstring(tree(path))))] == []
 
 
 def test_nothing_private_is_unused() -> None:

@@ -11,14 +11,14 @@ from scalable_bandits._renamed import CLASSES, MEMBERS, MODULES
 from scalable_bandits.specification import differences
 
 
-@pytest.mark.parametrize("old", MODULES)
-def test_old_modules_have_the_public_names_of_the_new_ones(old):
-    new = importlib.import_module(f"scalable_bandits.{MODULES[old]}")
-    renamed = importlib.import_module(f"scalable_bandits.{old}")
-    names = [name for name, value in vars(new).items() if getattr(value, "__module__", "") == new.__name__]
-    for name in (name for name in names if not name.startswith("_")):
-        with pytest.warns(DeprecationWarning, match=rf"{old}.{name} is deprecated .* use scalable_bandits"):
-            assert getattr(renamed, name) is getattr(new, name)
+def test_old_modules_have_the_public_names_of_the_new_ones():
+    for old in MODULES:
+        new = importlib.import_module(f"scalable_bandits.{MODULES[old]}")
+        renamed = importlib.import_module(f"scalable_bandits.{old}")
+        names = [name for name, value in vars(new).items() if getattr(value, "__module__", "") == new.__name__]
+        for name in (name for name in names if not name.startswith("_")):
+            with pytest.warns(DeprecationWarning, match=rf"{old}.{name} is deprecated .* use scalable_bandits"):
+                assert getattr(renamed, name) is getattr(new, name)
 
 
 def test_the_ways_in_which_a_module_is_imported():
@@ -35,10 +35,10 @@ def test_the_ways_in_which_a_module_is_imported():
     assert callable(sb.simulate), "the function, whatever was imported"
 
 
-@pytest.mark.parametrize("old", ["BlockedEngine", "AutoregressiveEngine", "SlidingEngine", "Observations", "Sketch"])
-def test_old_classes(old):
-    with pytest.warns(DeprecationWarning, match=CLASSES[old]):
-        assert getattr(posteriors, old) is getattr(posteriors, CLASSES[old])
+def test_old_classes():
+    for old in ("BlockedEngine", "AutoregressiveEngine", "SlidingEngine", "Observations", "Sketch"):
+        with pytest.warns(DeprecationWarning, match=CLASSES[old]):
+            assert getattr(posteriors, old) is getattr(posteriors, CLASSES[old])
 
 
 def test_a_class_of_the_package_itself():
@@ -82,11 +82,10 @@ def policy():
     return played
 
 
-@pytest.mark.parametrize("old", MEMBERS["Policy"])
-def test_old_members_of_every_policy(old):
-    new = MEMBERS["Policy"][old]
-    with pytest.warns(DeprecationWarning, match=rf"IGPUCB.{old} is deprecated .* use IGPUCB.{new}"):
-        assert getattr(policy(), old) is not None
+def test_old_members_of_every_policy():
+    for old, new in MEMBERS["Policy"].items():
+        with pytest.warns(DeprecationWarning, match=rf"IGPUCB.{old} is deprecated .* use IGPUCB.{new}"):
+            assert getattr(policy(), old) is not None
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

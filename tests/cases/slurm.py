@@ -64,7 +64,7 @@ class Slurm:
         key.chmod(0o600)
         parts = {"socket": "munge.socket", "key-file": "munge.key", "pid-file": "munged.pid", "seed-file": "munge.seed"}
         self._start("munged", "--foreground", "--force", *(f"--{k}={self.folder / v}" for k, v in parts.items()))
-        until((self.folder / "munge.socket").exists, 20)
+        until((self.folder / "munge.socket").exists)
         self._start("slurmctld", "-D")
         for cgroups in CGROUPS:  # which of them there is depends on the version and the machine
             (self.folder / "cgroup.conf").write_text(f"{cgroups}\n")
@@ -106,7 +106,7 @@ def slurm(folder):
         yield made if started else None
         for job in made.jobs():
             made("scancel", job)
-        until(lambda: not made.jobs(), 30)
+        until(lambda: not made.jobs())
     finally:
         for process in reversed(made.processes):
             process.terminate()

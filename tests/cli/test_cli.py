@@ -67,6 +67,7 @@ class TestRun:
         for path in ran.folder.iterdir():
             assert str(path) in ran.result.stdout
 
+    @pytest.mark.sampled(5)
     def test_prints_every_policy(self, ran: Ran) -> None:
         """With the title, the source and the size of the run."""
         words = " ".join(ran.result.stdout.split())
@@ -93,6 +94,7 @@ class TestRun:
         assert isinstance(regret, zarr.Array)
         np.testing.assert_array_equal(regret[...], expected["regret"].values)
 
+    @pytest.mark.sampled(5)
     def test_table_follows_from_the_data(self, ran: Ran) -> None:
         """Recomputed row by row in plain Python."""
         group = zarr.open_group(str(ran.folder / "result.zarr"), mode="r")
@@ -120,6 +122,7 @@ class TestRun:
             regrets = [float(row[by]) for row in rows if row["case"] == case]
             assert regrets == sorted(regrets)
 
+    @pytest.mark.sampled(5)
     def test_published(self, ran: Ran) -> None:
         """Printed, and kept, beside ours."""
         if ran.study.published is None:

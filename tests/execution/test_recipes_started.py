@@ -176,7 +176,7 @@ class TestSsh:
         host = (folder / "host.pub").read_text().split()[:2]
         (folder / "known").write_text(" ".join([f"[127.0.0.1]:{port}", *host]) + "\n")
         try:
-            until(lambda: "listening" in (folder / "log").read_text() or process.poll() is not None, 20)
+            until(lambda: "listening" in (folder / "log").read_text() or process.poll() is not None)
             if process.poll() is not None:
                 pytest.skip(f"sshd does not start here: {(folder / 'log').read_text()}")
             yield {

@@ -74,8 +74,8 @@ def test_whatever_ends_first(order, client):
             continue
         ENDS[step](holding)
         if number == 0 or step == "delete":
-            until(lambda: held(client) == before, 10)
-    until(lambda: held(client) == before, 10)
+            until(lambda: held(client) == before)
+    until(lambda: held(client) == before)
 
 
 SCRIPT = """
@@ -104,7 +104,7 @@ cloudpickle.register_pickle_by_value(scalable_bandits.policies.prior_model)
 @pytest.mark.parametrize("when", ["at work", "first message"])
 @pytest.mark.sampled(2)
 def test_a_client_that_is_killed(when, client):
-    """Within ten seconds no worker has an actor of its run."""
+    """No worker keeps an actor of its run."""
     before = held(client)
     code = SCRIPT.format(
         tests=str(TESTS), address=client.scheduler.address,
@@ -113,14 +113,14 @@ def test_a_client_that_is_killed(when, client):
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "begun\n"
-        until(lambda: held(client) > before, 30)
+        until(lambda: held(client) > before)
         if when == "at work":
             time.sleep(0.5)
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
-    until(lambda: held(client) == before, 10)
+    until(lambda: held(client) == before)
 
 
 @pytest.mark.slow
@@ -151,9 +151,8 @@ def test_adaptive():
         client_of(cluster) as client,
     ):
         cluster.adapt(minimum=0, maximum=2, interval="100ms")
-        policy, started = policy_of(client), time.monotonic()
+        policy = policy_of(client)
         sb.simulate(policy, function(), 1)
-        assert time.monotonic() - started < 20
         workers = set(client.nthreads())
         assert workers
         stop = time.monotonic() + 5.0
@@ -162,7 +161,7 @@ def test_adaptive():
             assert workers <= set(client.nthreads())
         policy.close()
         del policy
-        until(lambda: not client.nthreads(), 30)
+        until(lambda: not client.nthreads())
 
 
 def expected(rounds):
@@ -173,7 +172,7 @@ def expected(rounds):
 def test_workers_that_leave_on_purpose(quiet_cluster):
     """After `close` and `retire_workers` the run continues on other workers, with the same numbers."""
     with client_of(quiet_cluster) as client:
-        policy, environment, found, longest = policy_of(client), function(), [], 0.0
+        policy, environment, found = policy_of(client), function(), []
         for t in range(40):
             if t == 10:
                 client.retire_workers([next(iter(client.nthreads()))])
@@ -181,11 +180,8 @@ def test_workers_that_leave_on_purpose(quiet_cluster):
                 quiet_cluster.scale(2)
             if t == 30:
                 quiet_cluster.scale(1)
-            began = time.monotonic()
             found += sb.simulate(policy, environment, 1).candidate.tolist() if not t else play(policy, environment, t)
-            longest = max(longest, time.monotonic() - began)
         np.testing.assert_array_equal(found, expected(40))
-        assert longest < 20  # the benchmark measures it
 
 
 def play(policy, environment, t):

@@ -52,7 +52,7 @@ class TestThreads:
 
     def test_an_evaluation_on_each(self):
         """Two evaluations at the same time, each of which waits for the other."""
-        meet = threading.Barrier(2, timeout=30)
+        meet = threading.Barrier(2, timeout=60)
 
         def measured(x):
             meet.wait()

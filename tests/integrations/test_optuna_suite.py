@@ -10,6 +10,8 @@ from scalable_bandits.integrations.optuna import BanditSampler
 
 pytest_samplers = pytest.importorskip("optuna.testing.pytest_samplers", reason="old versions of Optuna ship none")
 
+pytestmark = pytest.mark.sampled(4)  # of each test's cases, some of which are products of distributions
+
 
 class OfSampler:
     @pytest.fixture

@@ -140,6 +140,7 @@ class Duel:
 
 @pytest.mark.parametrize("available", [False, True])
 @pytest.mark.parametrize("name", ["line", "bump", "plane", "cloud"])
+@pytest.mark.sampled(2)
 def test_every_choice_width_and_introduction(name, available):
     duel = Duel(name, available=available).play(70)
     assert len(duel.oracle.introduced) == {"line": 1, "bump": 1, "plane": 3, "cloud": 5}[name]
@@ -169,6 +170,7 @@ def test_with_other_parameters(name, options):
 
 @pytest.mark.parametrize(("batch", "uninvited"), [(None, False), (None, True), (3, True)])
 @pytest.mark.parametrize(("norm", "initial"), [(0.05, 2), (0.05, 4), (0.3, 4)])
+@pytest.mark.sampled(3)
 def test_every_rejection(norm, initial, batch, uninvited):
     """Of lengthscales that are too long, in the very round; those that come later are never too long."""
     duel = Duel(

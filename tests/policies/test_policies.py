@@ -41,7 +41,7 @@ def some_prior(points):
 class Scenario(NamedTuple):
     """What happens besides asking for a point and telling its value."""
 
-    prior: str = "zero"  # or "number", "array", "function"
+    prior: str = "zero"  # or "array", "function"
     available: bool = False  # availability sets that change each round, as masks and as numbers
     batch: int | None = None  # points asked for at a time, told late and out of order
     uninvited: bool = False  # tells of points nobody asked for, with a noise of their own
@@ -50,9 +50,7 @@ class Scenario(NamedTuple):
 
 SCENARIOS = {
     "plain": Scenario(),
-    "prior number": Scenario(prior="number"),
     "prior array": Scenario(prior="array"),
-    "prior function": Scenario(prior="function"),
     "available": Scenario(available=True),
     "pending": Scenario(batch=3),
     "uninvited": Scenario(uninvited=True),
@@ -73,10 +71,8 @@ class Duel:
         self.policy = case.make(problem, engine=engine)
         points = self.policy.finite_space.points()
         self.size = len(points)
-        self.prior_at = {"zero": lambda x: np.zeros(len(x)), "number": lambda x: np.full(len(x), -0.7)}.get(
-            scenario.prior, some_prior
-        )
-        given = {"zero": 0.0, "number": -0.7, "array": some_prior(points), "function": some_prior}[scenario.prior]
+        self.prior_at = some_prior if scenario.prior != "zero" else lambda x: np.zeros(len(x))
+        given = {"zero": 0.0, "array": some_prior(points), "function": some_prior}[scenario.prior]
         values = {"pending": "sample"} if scenario.drawn else {}
         self.policy = case.make(problem, engine=engine, prior_mean=given, **values)
         self.gp = case.oracle(problem.oracle, points, self.prior_at(points))
@@ -216,40 +212,43 @@ every_engine = pytest.mark.parametrize("engine", ["dense", "tiled"])
 @every_engine
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenario, engine):
     duel = Duel(CASES[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
-    duel.play(25 if SCENARIOS[scenario].batch else 70)
+    duel.play(12 if SCENARIOS[scenario].batch else 40)
     duel.check_report()
 
 
 @small_tiles
 @every_engine
 @on(["points", "arms", "box"], CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space, engine):
     duel = Duel(CASES[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
-    duel.play(25)
+    duel.play(14)
     duel.check_report()
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", OVER_A_PATH)
+@pytest.mark.sampled(4)
 def test_the_chosen_candidate_has_the_largest_improvement_over_a_path(name, scenario):
     duel = PathDuel(OVER_A_PATH[name], PROBLEMS["grid"], SCENARIOS[scenario], "dense")
-    duel.play(25 if SCENARIOS[scenario].batch else 60)
+    duel.play(12 if SCENARIOS[scenario].batch else 40)
     duel.check_report()
 
 
 @on(["points", "arms", "box"], OVER_A_PATH)
+@pytest.mark.sampled(2)
 def test_the_chosen_candidate_has_the_largest_improvement_over_a_path_on_other_spaces(name, space):
     duel = PathDuel(OVER_A_PATH[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
-    duel.play(25)
+    duel.play(14)
     duel.check_report()
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", ["event", "event-often"])
+@pytest.mark.sampled(4)
 def test_what_contradicts_the_model_resets_it(name, scenario):
     """In the round in which the oracle resets, through jumps, with availability sets and pending points."""
     duel = ChangingDuel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
@@ -260,18 +259,19 @@ def test_what_contradicts_the_model_resets_it(name, scenario):
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", FORGETTING)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name, scenario):
     """In every round: through restarts, window drops and fading, with availability sets and pending points."""
     duel = Duel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
-    duel.play(25 if SCENARIOS[scenario].batch else 60)
+    duel.play(12 if SCENARIOS[scenario].batch else 40)
     duel.check_report()
 
 
 @on(["points", "arms", "box"], FORGETTING)
+@pytest.mark.sampled(3)
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_other_spaces(name, space):
     duel = Duel(FORGETTING[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
-    duel.play(25)
+    duel.play(14)
     duel.check_report()
 
 
@@ -279,11 +279,11 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_ot
 @every_engine
 @pytest.mark.parametrize("scenario", DRAWN_VALUES)
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(10)
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values(name, scenario, engine):
     """The oracle draws the same values at up to six pending points, and refits with them as observations."""
     duel = Duel(CASES[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], engine)
-    duel.play(12)
+    duel.play(8)
     duel.check_report()
 
 
@@ -292,12 +292,13 @@ def test_the_chosen_candidate_has_the_largest_index_given_drawn_values(name, sce
 @pytest.mark.sampled(3)
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_on_other_spaces(name, space):
     duel = Duel(CASES[name], PROBLEMS[space], DRAWN_VALUES["drawn, all at once"], "tiled")
-    duel.play(12)
+    duel.play(8)
     duel.check_report()
 
 
 @pytest.mark.parametrize("scenario", DRAWN_VALUES)
 @pytest.mark.parametrize("name", FORGETTING)
+@pytest.mark.sampled(2)
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_through_all_forgetting(name, scenario):
     """Pending points count as measured in the next round."""
     duel = Duel(FORGETTING[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], "auto")
@@ -345,6 +346,7 @@ class RepeatedDuel(Duel):
 @every_engine
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", REPEATING)
+@pytest.mark.sampled(8)
 def test_a_chosen_point_is_played_until_it_is_known_well_enough(name, scenario, engine):
     duel = RepeatedDuel(REPEATING[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
     for _ in range(7):
@@ -356,9 +358,10 @@ def test_a_chosen_point_is_played_until_it_is_known_well_enough(name, scenario, 
 @small_tiles
 @every_engine
 @on(["points", "arms", "box"], REPEATING)
+@pytest.mark.sampled(4)
 def test_a_chosen_point_is_played_until_it_is_known_well_enough_on_other_spaces(name, space, engine):
     duel = RepeatedDuel(REPEATING[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
-    duel.play(25)
+    duel.play(14)
     duel.check_report()
 
 
@@ -649,6 +652,7 @@ def posterior_of(policy, problem):
 
 
 @every_policy
+@pytest.mark.sampled(3)
 def test_telling_in_any_order_and_at_once_is_the_same(name):
     problem = PROBLEMS["grid"]
     points = problem.space.points(np.arange(0, 160, 11))
@@ -670,6 +674,7 @@ def test_telling_in_any_order_and_at_once_is_the_same(name):
 
 
 @every_policy
+@pytest.mark.sampled(3)
 def test_a_policy_made_anew_in_every_round_goes_on_the_same(name):
     """All a policy is, is its specification and what it was told."""
     problem = PROBLEMS["grid"]
@@ -685,6 +690,7 @@ def test_a_policy_made_anew_in_every_round_goes_on_the_same(name):
 
 
 @every_policy
+@pytest.mark.sampled(3)
 def test_pending_points_are_listed_told_and_abandoned_one_by_one(name):
     problem = PROBLEMS["grid"]
     policy = EVERY_POLICY[name].make(problem)
@@ -705,6 +711,7 @@ def test_pending_points_are_listed_told_and_abandoned_one_by_one(name):
 
 
 @on(["arms"], EVERY_POLICY)
+@pytest.mark.sampled(4)
 def test_one_arm_asked_for_twice_is_pending_twice(name, space):
     policy = EVERY_POLICY[name].make(PROBLEMS[space])
     asked = policy.ask(3, available=[1]).tolist()
@@ -719,6 +726,7 @@ def test_one_arm_asked_for_twice_is_pending_twice(name, space):
 
 
 @on(["points"], EVERY_POLICY)
+@pytest.mark.sampled(3)
 def test_an_abandoned_point_leaves_no_trace(name, space):
     problem = PROBLEMS[space]
     changed_its_mind, straight = (EVERY_POLICY[name].make(problem) for _ in range(2))

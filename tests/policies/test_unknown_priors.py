@@ -230,6 +230,7 @@ def test_a_narrower_width(kind):
 
 @every_kind
 @pytest.mark.parametrize("name", ["still", "moving", "drifting"])
+@pytest.mark.sampled(3)
 def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, kind):
     """One point at a time, from an availability set that changes; rejections in the very round."""
     with warnings.catch_warnings():
@@ -243,6 +244,7 @@ def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, kind):
 
 @every_kind
 @pytest.mark.parametrize("name", ["still", "moving", "drifting"])
+@pytest.mark.sampled(3)
 def test_with_points_pending_and_points_nobody_asked_for(name, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -477,6 +479,7 @@ def half(t):
 @every_kind
 @pytest.mark.parametrize("name", ["still", "moving", "drifting"])
 @pytest.mark.parametrize("after", [0, 1, 9, 40])
+@pytest.mark.sampled(4)
 def test_goes_on_to_the_last_bit(after, name, kind):
     policy, environment = make_unsure(kind, name)
     if after:
@@ -513,6 +516,7 @@ def test_resumes_from_its_store(name, kind, tmp_path):
 @pytest.mark.filterwarnings("ignore:PEGPUCB")
 @every_kind
 @pytest.mark.parametrize("name", ["still", "moving", "drifting"])
+@pytest.mark.sampled(3)
 def test_a_policy_made_anew_in_every_round_goes_on_the_same(name, kind):
     """All a policy is, is its specification and what it was told, in batches too."""
     kept, environment = make_unsure(kind, name)
@@ -613,6 +617,7 @@ BAD = {
 
 @every_kind
 @pytest.mark.parametrize("case", BAD)
+@pytest.mark.sampled(4)
 def test_bad_priors_are_refused_by_name(case, kind):
     priors, name = BAD[case]
     with pytest.raises(ValueError, match=rf"^{name}: got .+; allowed: .+") as refused:

@@ -61,6 +61,7 @@ def searched(surface, index, bounds, count=2**14, refined=8):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("dimension", [2, 3, 6])
+@pytest.mark.sampled(3)
 def test_no_denser_search_finds_more(dimension, seed):
     """Over the box, and over a part of it."""
     engine, index = posterior(dimension, seed)

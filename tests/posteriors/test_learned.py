@@ -505,6 +505,7 @@ def test_approximate_models_have_the_best_and_an_even_share_of_the_others(reach)
 @pytest.mark.parametrize("kind", [sb.GPEI, sb.GPPI, sb.GPUCB, sb.IGPUCB, sb.GPTS, sb.MeanOnly, sb.VarianceOnly])
 @pytest.mark.parametrize("space", [sb.Grid([[-1, 3], [0, 0.5]], 6), BOX], ids=["grid", "box"])
 @pytest.mark.filterwarnings("ignore:.*guarantees assume a known kernel")
+@pytest.mark.sampled(3)
 def test_policies_that_learn(kind, space):
     policy = kind(space)
     xs = asked(policy, 14)

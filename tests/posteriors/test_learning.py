@@ -27,6 +27,7 @@ def data_of(case, count=15):
 
 @pytest.mark.parametrize("mean", [0.4, None])
 @pytest.mark.parametrize("name", LEARNABLE)
+@pytest.mark.sampled(3)
 def test_the_likelihood_is_the_formula_and_has_its_gradient(name, mean):
     case = KERNEL_CASES[name]
     x, y, noise = data_of(case)

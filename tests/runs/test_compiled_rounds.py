@@ -23,6 +23,7 @@ COMPILED = [
 
 
 @on(["grid", "arms"], EVERY_POLICY)
+@pytest.mark.sampled(2)
 def test_every_policy(name: str, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds enough for windows to be folded and for restarts; what follows is the same, too."""
     problem, case = PROBLEMS[space], EVERY_POLICY[name]
@@ -45,6 +46,7 @@ def test_every_policy(name: str, space: str, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("work", [0, 1, 20_000])
 @pytest.mark.parametrize("length", [1, 7, 1000])
+@pytest.mark.sampled(3)
 def test_weights_of_few_and_of_many_arms(work: int, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arms are computed one by one as long as that is little work, and at once later."""
     monkeypatch.setattr(weighted, "LITTLE_WORK", work)
@@ -60,6 +62,7 @@ def test_weights_of_few_and_of_many_arms(work: int, length: int, monkeypatch: py
 
 @pytest.mark.parametrize("length", [1, 7, 64, 65, 1000])
 @pytest.mark.parametrize("name", ["igpucb", "tv", "restart"])
+@pytest.mark.sampled(3)
 def test_blocks_of_any_length(name: str, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = PROBLEMS["grid"]
     monkeypatch.setattr(play, "FIRST_BLOCK", length)

@@ -96,12 +96,12 @@ class TestInFlight:
 
         def evaluate(x):
             begun.append(x)
-            threading.Event().wait(0.3)
+            threading.Event().wait(0.6)
             return parabola(x)
 
         found = sb.maximize(evaluate, make_policy(), 1000, parallel=2, seconds=0.5)
-        assert 2 <= len(found) == len(begun) <= 6
-        assert len(sb.maximize(evaluate, make_policy(), 1000, seconds=np.float32(0.5))) <= 3
+        assert len(found) == len(begun) <= 2
+        assert len(sb.maximize(evaluate, make_policy(), 1000, seconds=np.float32(0.5))) <= 1
 
     @pytest.mark.parametrize("parallel", [None, 2])
     def test_no_time_at_all(self, parallel):
@@ -526,7 +526,7 @@ WALKED = []
 
 def meet(x):
     """Returns when two others are in flight too."""
-    MEETING.wait(15)
+    MEETING.wait(60)
     return parabola(x)
 
 

@@ -49,6 +49,7 @@ def interrupted(policy: sb.Policy, **given: Any) -> None:
 
 @in_main_thread
 @every_policy
+@pytest.mark.sampled(2)
 def test_the_policy_is_that_of_its_rounds(name: str) -> None:
     policy, alone = MAKERS[name](), MAKERS[name]()
     interrupted(policy)
@@ -59,6 +60,7 @@ def test_the_policy_is_that_of_its_rounds(name: str) -> None:
 
 @in_main_thread
 @every_policy
+@pytest.mark.sampled(3)
 def test_the_store_has_what_was_played(name: str, tmp_path: Path) -> None:
     policy = MAKERS[name]()
     interrupted(policy, store=tmp_path / "run", keep="all")
@@ -71,6 +73,7 @@ def test_the_store_has_what_was_played(name: str, tmp_path: Path) -> None:
 
 @in_main_thread
 @every_policy
+@pytest.mark.sampled(3)
 def test_the_store_of_some_rounds_is_continued(name: str, tmp_path: Path) -> None:
     """With the default of a long run, whose rounds since the last stored one are played again."""
     policy = MAKERS[name]()
@@ -94,7 +97,7 @@ class Pressing(sb.RBF):
 
 
 @in_main_thread
-@pytest.mark.parametrize("call", range(1, 12))
+@pytest.mark.parametrize("call", [1, 2, 5, 11])
 def test_a_single_round_is_learned_by_all_priors(call: int, tmp_path: Path) -> None:
     """Or by none, if the point was not chosen yet; and the store has what the policy has."""
 

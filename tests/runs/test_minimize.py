@@ -599,12 +599,13 @@ class TestStored:
         most: list[int] = []
         guard = threading.Lock()
         running: list[int] = []
+        together = [threading.Barrier(3)]  # all that may be in flight at once are
 
         def slow(x: np.ndarray) -> float:
             with guard:
                 running.append(1)
                 most.append(len(running))
-            threading.Event().wait(0.02)
+            together[0].wait(60)
             with guard:
                 running.pop()
             return bowl(x)
@@ -619,6 +620,7 @@ class TestStored:
         resume(place, rounds=18, function=f"{__name__}:slow_bowl")
         assert max(most) == 3
         most.clear()
+        together[0] = threading.Barrier(2)
         resume(place, rounds=30, function=f"{__name__}:slow_bowl", parallel=2)
         assert max(most) == 2
         assert ObservationStore.open(place).attributes["settings"] == {**stored, "parallel": 2}

@@ -112,7 +112,7 @@ class TestRecordings:
         return held, policy, twin
 
     @on(["points"], EVERY_POLICY)
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(8)
     def test_every_policy(self, name, space):
         held, policy, twin = self.play(name, space, zarr.storage.MemoryStore(), (1, 4, 9, 14))
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
@@ -129,8 +129,8 @@ class TestRecordings:
         held.close()
 
     @pytest.mark.usefixtures("often")
-    @on(["box", "whole box"], EVERY_POLICY)
-    @pytest.mark.sampled(5)
+    @on(["whole box"], EVERY_POLICY)
+    @pytest.mark.sampled(8)
     def test_every_policy_from_checkpoints(self, name, space):
         held, policy, twin = self.play(name, space, zarr.storage.MemoryStore(), (3, 8, 16))
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
@@ -140,6 +140,7 @@ class TestRecordings:
     @pytest.mark.parametrize("singly", [True, False])
     @pytest.mark.parametrize("space", ["grid", "box"])
     @pytest.mark.parametrize("name", ["gpucb-1", "igpucb", "ei", "variance"])
+    @pytest.mark.sampled(5)
     def test_by_blocks(self, name, space, singly):
         """Where asking leaves traces in the last bits."""
         place = zarr.storage.MemoryStore()

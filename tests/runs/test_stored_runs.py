@@ -67,8 +67,8 @@ def play_whole(name, space, horizon=40, available=None, **given):
 class TestSimulations:
     """A run in pieces is the run in one go, to the last bit."""
 
-    @on(["grid", "points", "box"], EVERY_POLICY)
-    @pytest.mark.sampled(6)
+    @on(["grid"], EVERY_POLICY)
+    @pytest.mark.sampled(5)
     def test_every_policy(self, name, space):
         run = play_in_pieces(name, space, zarr.storage.MemoryStore(), (17, 30))
         assert_same_run(run, play_whole(name, space, 30))
@@ -240,6 +240,7 @@ class TestMaximize:
         assert_same_maximum(found, sb.maximize(Function(), self.make(), 25))
 
     @on(["arms"], EVERY_POLICY)
+    @pytest.mark.sampled(5)
     def test_every_policy(self, name, space):
         place = zarr.storage.MemoryStore()
         for budget in (3, 20):

@@ -60,6 +60,7 @@ def assert_rounds_of(run: sb.Trajectory, whole: sb.Trajectory) -> None:
 
 @pytest.mark.parametrize("horizon", [1, 6, 7, 8, 3000])
 @pytest.mark.parametrize("keep", [7, np.int64(7), 10_000, "log"], ids=str)
+@pytest.mark.sampled(3)
 def test_the_rounds_kept_are_those_of_the_whole_run(keep: Any, horizon: int) -> None:
     whole, run = play(horizon, keep="all"), play(horizon, keep=keep)
     assert_rounds_of(run, whole)
@@ -156,6 +157,7 @@ def test_a_store_has_the_rounds_of_the_run_in_memory(keep: Any, durability: str,
 
 @pytest.mark.parametrize("name", ["grid", "changing", "priors", "cells", "sampled", "restricted"])
 @pytest.mark.parametrize("saved", [0, 90], ids=["no checkpoint", "checkpoints"])
+@pytest.mark.sampled(3)
 def test_a_store_is_continued(name: str, saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a checkpoint, or from the beginning; with more rounds than at first, too."""
     make, function, given = WAYS[name]()

@@ -183,6 +183,7 @@ class TestOracle:
         assert made.noise == pytest.approx(np.sqrt(np.median([noise for _, noise, _ in made.fits])))
 
     @pytest.mark.parametrize("which", range(8))
+    @pytest.mark.sampled(4)
     def test_local_maximum(self, made: Made, which: int) -> None:
         """No learned logarithm can be moved by 0.05, and none of the numbers is out of its bounds."""
         fit = made.learned[which]

@@ -159,16 +159,19 @@ def wait_for(call: Any) -> None:
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread")
 def test_interrupted_twice_while_it_waits() -> None:
     """The context ends after the thread, however often Ctrl-C is pressed; nothing is written later."""
-    ended = []
+    ended, begun, pressed = [], threading.Event(), threading.Event()
 
     def slow() -> None:
-        time.sleep(0.6)
-        ended.append(time.perf_counter())
+        begun.set()
+        assert pressed.wait(60)
+        ended.append(1)
 
     def press() -> None:
+        begun.wait(60)
         for _ in range(2):
-            time.sleep(0.15)
+            time.sleep(0.1)
             os.kill(os.getpid(), signal.SIGINT)
+        pressed.set()
 
     presser = threading.Thread(target=press)
     presser.start()

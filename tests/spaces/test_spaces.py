@@ -96,12 +96,12 @@ class TestEverySpace:
             assert points.shape == (2, 1)
             assert not single
 
-    @pytest.mark.parametrize("bad", [math.nan, math.inf, "a", None, {}], ids=repr)
     @pytest.mark.parametrize("space", SPACES, ids=repr)
-    def test_parse_refuses_what_is_no_number(self, space: Space, bad: object) -> None:
+    def test_parse_refuses_what_is_no_number(self, space: Space) -> None:
         """The message names x."""
-        with pytest.raises(ValueError, match=r"^x: got .*; allowed: "):
-            space.parse([bad] * space.dimension)
+        for bad in (math.nan, math.inf, "a", None, {}):
+            with pytest.raises(ValueError, match=r"^x: got .*; allowed: "):
+                space.parse([bad] * space.dimension)
 
     @pytest.mark.parametrize("space", SPACES, ids=repr)
     def test_parse_refuses_shapes(self, space: Space) -> None:

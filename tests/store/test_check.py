@@ -57,6 +57,7 @@ FILES = {
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("damage", ["gone", "empty", "half", "flipped"])
+@pytest.mark.sampled(4)
 def test_names_the_file(closed, file, damage):
     DAMAGES[damage](closed / file)
     before = files(closed)

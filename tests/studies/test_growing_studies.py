@@ -113,6 +113,7 @@ ADDITIONS: dict[str, list[Callable[[Path], Any]]] = {
 
 
 @pytest.mark.parametrize("way", ADDITIONS)
+@pytest.mark.sampled(2)
 def test_whatever_is_added(way: str, tmp_path: Path) -> None:
     for add in ADDITIONS[way]:
         result = add(tmp_path / "runs")

@@ -33,6 +33,7 @@ class Scripted:
 @pytest.mark.parametrize("severe", [False, True])
 @pytest.mark.parametrize("above", [0.0, 9e-9, 1e-8, 1e-3, 70.0, 2e9])
 @pytest.mark.parametrize(("u", "v", "n", "m"), [(0.03, 0.9, 1.3, 1e-5), (0.03, 0.9, -1.3, 1e-5), (0.6, 0.1, -2.0, 1.0)])
+@pytest.mark.sampled(4)
 def test_models(severe, above, u, v, n, m):
     """Given the random numbers, on both sides of the target value and of the probability of an outlier."""
     prefix = "severe " if severe else ""
@@ -47,6 +48,7 @@ def test_models(severe, above, u, v, n, m):
 
 @needs(COCO)
 @pytest.mark.parametrize("function", range(1, 25))
+@pytest.mark.sampled(3)
 def test_values(function):
     """Minus those of the package; the optimum is at the package's best parameter, and nothing is above it."""
     import cocoex
