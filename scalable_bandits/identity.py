@@ -175,7 +175,9 @@ def _reduced(value: Any, outer: Outer) -> str:
     """Return the text of what pickle would write of an object."""
     reduced = value.__reduce_ex__(4)
     if isinstance(reduced, str):  # the name of a global
-        return f"{function_name(type(value))}.{reduced}"
+        if getattr(sys.modules.get(value.__module__), reduced, None) is not value:
+            raise TypeError(f"{value!r} is not {reduced} of {value.__module__}")
+        return f"{value.__module__}:{reduced}"
     make, arguments, *state = reduced
     state = [list(each) if hasattr(each, "__next__") else each for each in state]  # of lists and dicts: iterators
     if getattr(make, "__name__", "") == "__newobj__":

@@ -252,6 +252,11 @@ class TestIdentity:
         lock = threading.Lock()
         assert code_of(lambda setting: lock.locked()) == ""  # it refers to what cannot be described
 
+    def test_what_has_only_a_name_is_found_under_it(self) -> None:
+        """A function of numpy has the name that it was made with, whether or not it can be found under it."""
+        assert identity_of(np.tanh) == "numpy:tanh"
+        assert identity_of(np.frompyfunc(lambda x: x, 1, 1)) is None
+
     def test_values_inside_themselves(self) -> None:
         inside: list[Any] = [1]
         inside.append(inside)

@@ -178,3 +178,10 @@ def test_one_value_and_whole_floats() -> None:
     assert sb.Settings({"a": sb.Real(1, 1), "b": [1, 2]}).size == 2
     with pytest.raises(ValueError, match=r"^high: got 2\.5; allowed: a whole number"):
         sb.Integer(1, 2.5)
+
+
+def test_values_of_other_types_are_another_space() -> None:
+    """1 may be a number of features where 1.0 is all of them; what is kept for one space is not given to the other."""
+    one, other = (sb.SearchSpace({"a": sb.Categorical(values)}) for values in ([1, 2], [1.0, 2.0]))
+    assert one != other == sb.SearchSpace({"a": sb.Categorical([1.0, 2.0])})
+    assert [type(sb.spaces.every_setting(space).value(0)["a"]) for space in (one, other)] == [int, float]
