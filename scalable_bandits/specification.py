@@ -11,16 +11,15 @@ import difflib
 import hashlib
 import importlib
 import inspect
-import sys
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
 
 from scalable_bandits.checks import refuse
+from scalable_bandits.identity import MAIN, described, function_name
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -134,25 +133,6 @@ def imported(argument: str, name: str, what: str) -> Any:
     return found
 
 
-def function_name(function: Any) -> str:
-    """Return the import name of a function as "module:name"; for another callable, that of its class.
-
-    The module of a running script is named after its file, so that the function can be imported by this name.
-
-    Parameters
-    ----------
-    function
-        Function or other callable of the user.
-    """
-    named = function if hasattr(function, "__qualname__") else type(function)
-    module = named.__module__
-    if module == MAIN:
-        main = sys.modules[MAIN]
-        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-        module = spec.name if spec is not None else Path(file).stem if file else MAIN
-    return f"{module}:{named.__qualname__}"
-
-
 def describe(value: Any, array: Callable[[np.ndarray], Any] = _listed) -> Any:
     """Convert like `plain`, but replace functions and unknown objects by ``{"function": "module:name"}``.
 
@@ -163,7 +143,9 @@ def describe(value: Any, array: Callable[[np.ndarray], Any] = _listed) -> Any:
     """
     arguments = parameters(value)
     if arguments is not None:
-        return {"type": type_name(type(value)), **{key: describe(v, array) for key, v in arguments.items()}}
+        told = value.identified if isinstance(value, Specification) else ()
+        each = {key: described(v) if key in told else describe(v, array) for key, v in arguments.items()}
+        return {"type": type_name(type(value)), **each}
     if isinstance(value, Mapping):
         return {str(key): describe(v, array) for key, v in value.items()}
     if isinstance(value, tuple | list):
@@ -173,7 +155,6 @@ def describe(value: Any, array: Callable[[np.ndarray], Any] = _listed) -> Any:
     return {"function": function_name(value)}
 
 
-MAIN = "__main__"
 LARGE = 64  # numbers; larger arrays are stored as arrays, and a description contains only their digests
 
 
@@ -227,24 +208,42 @@ def differences(stored: Any, given: Any, name: str = "") -> list[str]:
         Name of the described object, with which each line begins.
     """
     if isinstance(stored, Mapping) and isinstance(given, Mapping):
-        keys = [*stored, *(key for key in given if key not in stored)]
-        inside = f"{name}." if name else ""
-        missing = object()
-        usual = _defaults(given.get("type"))  # parameters that are newer than the store had these values
-        kind = Specification._registry.get(str(given.get("type")), Specification)
-        before = {key: _present(kind, key, value) for key, value in stored.items()}
-        pairs = ((key, before.get(key, usual.get(key, missing)), given.get(key, missing)) for key in keys)
-        return [
-            line
-            for key, old, new in pairs
-            for line in (
-                [f"{inside}{key}: stored {_shown(old, missing)}, given {_shown(new, missing)}"]
-                if missing in (old, new)
-                else differences(old, new, f"{inside}{key}")
-            )
-        ]
-    same = stored == given or _may_be_one(name, stored, given)
+        return _of_mappings(stored, given, name)
+    lists = isinstance(stored, list) and isinstance(given, list) and len(stored) == len(given)
+    if lists and any(isinstance(each, Mapping) for each in given):
+        pairs = enumerate(zip(stored, given, strict=True))
+        return [line for i, (old, new) in pairs for line in differences(old, new, f"{name}[{i}]")]
+    of_values = name.rpartition(".")[2].partition("[")[0] == "values"
+    same = _are_equal(stored, given, of_values) or _may_be_one(name, stored, given)
     return [] if same else [f"{name}: stored {_shown(stored)}, given {_shown(given)}"]
+
+
+def _of_mappings(stored: Mapping[str, Any], given: Mapping[str, Any], name: str, by_name: bool = False) -> list[str]:
+    """Return the lines of two described objects, or of two dicts `by_name`, of which no key means anything."""
+    inside, missing, lines = f"{name}." if name else "", object(), []
+    usual = {} if by_name else _defaults(given.get("type"))  # parameters that are newer than the store had these values
+    kind = Specification._registry.get("" if by_name else str(given.get("type")), Specification)
+    for key in [*stored, *(key for key in given if key not in stored)]:
+        old, new = _present(kind, key, stored.get(key, usual.get(key, missing))), given.get(key, missing)
+        if missing in (old, new):
+            if by_name or not (key == "code" and "function" in stored and "function" in given):  # known by name in one
+                lines += [f"{inside}{key}: stored {_shown(old, missing)}, given {_shown(new, missing)}"]
+        elif key in kind.by_name and isinstance(old, Mapping) and isinstance(new, Mapping):
+            lines += _of_mappings(old, new, f"{inside}{key}", by_name=True)
+            if key in kind.in_order and set(old) == set(new) and list(old) != list(new):  # a point has no names
+                lines += [f"{inside}{key}: stored in the order {', '.join(old)}; given: {', '.join(new)}"]
+        else:
+            lines += differences(old, new, f"{inside}{key}")
+    return lines
+
+
+def _are_equal(stored: Any, given: Any, typed: bool) -> bool:
+    """Return whether two values are equal; True is not 1, and where they are `typed`, 1 is not 1.0."""
+    if isinstance(stored, list) and isinstance(given, list):
+        pairs = zip(stored, given, strict=False)
+        return len(stored) == len(given) and all(_are_equal(old, new, typed) for old, new in pairs)
+    alike = type(stored) is type(given) or not (typed or bool in (type(stored), type(given)))
+    return alike and bool(stored == given)
 
 
 def _may_be_one(name: str, stored: Any, given: Any) -> bool:
@@ -290,6 +289,8 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
         Mapping[str, Mapping[str, str]]
     ] = {}  # by parameter: values of version 0.1 and present ones
     by_name: ClassVar[frozenset[str]] = frozenset()  # parameters that are dicts with names of the user's as keys
+    in_order: ClassVar[frozenset[str]] = frozenset()  # those of them whose order means something
+    identified: ClassVar[frozenset[str]] = frozenset()  # parameters with values of the user's, all told apart
     _registry: ClassVar[dict[str, type[Specification]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -21,6 +21,7 @@ NAME = ROOT.name
 LAYERS = (
     "checks",
     "_renamed",
+    "identity",
     "specification",
     "_numba_philox",
     "randomness",

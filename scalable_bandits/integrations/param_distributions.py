@@ -11,7 +11,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.spaces import Categorical, Parameter, SearchSpace
-from scalable_bandits.spaces.choices import Choice
+from scalable_bandits.spaces.notations import check_values, check_whole
 from scalable_bandits.spaces.parameters_from import to_parameter
 
 ALLOWED = "a dict of parameters, a list of such dicts, or a SearchSpace"
@@ -58,6 +58,7 @@ class ParameterMap:
         ValueError
             If it is empty, or cannot be converted.
         """
+        check_whole("param_distributions", given)
         if isinstance(given, SearchSpace):
             return cls(given, {name: Target(name) for name in given.names})
         if isinstance(given, Mapping):
@@ -113,21 +114,19 @@ def _are_same(first: _Described | None, second: _Described) -> bool:
     """Return whether two dicts describe a parameter alike."""
     if first is None or first.parameter != second.parameter:
         return False
-    if isinstance(first.parameter, Choice) and isinstance(second.parameter, Choice):
-        one, other = (list(map(type, each.values)) for each in (first.parameter, second.parameter))
-        if one != other:  # 1 is a feature, 1.0 are all of them
-            return False
     pairs = zip((first.target.labelled or {}).values(), (second.target.labelled or {}).values(), strict=True)
     return all(one is other for one, other in pairs)
 
 
 def _described(name: str, given: Any) -> _Described:
     """Return the parameter of a list of values or another description, and its target."""
-    if isinstance(given, str | bytes | Mapping | Parameter) or not hasattr(given, "__iter__"):
-        if hasattr(given, "rvs") and not hasattr(given, "support"):
-            allowed = "a list of values, uniform, loguniform or randint of scipy.stats, or a parameter such as Real"
-            checks.refuse(f"param_distributions[{name!r}]", given, allowed)
+    listed = isinstance(given, Sequence | np.ndarray) or hasattr(given, "tolist")  # of pandas
+    if isinstance(given, str | bytes) or not listed:
         return _Described(to_parameter(name, given), Target(name))
+    try:
+        check_values(given)
+    except ValueError as error:
+        raise ValueError(f"param_distributions[{name!r}]: {error}") from None
     values = [each.item() if isinstance(each, np.generic) else each for each in given]
     several = any(one == other and type(one) is not type(other) for one, other in itertools.combinations(values, 2))
     if all(_is_plain(value) for value in values) and not several:  # 1 is a feature, 1.0 are all of them

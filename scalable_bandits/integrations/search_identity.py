@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import joblib
 import numpy as np
 
-from scalable_bandits.specification import function_name
-
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+from scalable_bandits import identity
 
 
 def described(value: Any) -> Any:
@@ -36,9 +33,7 @@ def described(value: Any) -> Any:
         return [described(each) for each in value]
     if hasattr(value, "__array__"):
         return digest(value)
-    if callable(value) and hasattr(value, "__qualname__"):
-        return function_name(value)
-    return _ADDRESS.sub("", " ".join(repr(value).split()))
+    return identity.described(value)
 
 
 def digest(data: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from scalable_bandits import checks
 from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.spaces import SearchSpace, Space
+from scalable_bandits.spaces.notations import check_whole
 
 
 def default_policy(space: Space, seed: int, minimize: bool) -> Policy:
@@ -46,9 +47,10 @@ def policy_for(space_or_policy: Any, seed: int, minimize: bool) -> Policy:
         if seed != 0:
             checks.refuse("seed", seed, "0 with a policy, which has its own")
         return space_or_policy
+    check_whole("space_or_policy", space_or_policy)
     space = SearchSpace(space_or_policy) if isinstance(space_or_policy, Mapping) else space_or_policy
     if not isinstance(space, Space):
-        allowed = "a space, a dict of parameters, or a policy, such as GPEI(space)"
+        allowed = 'a space, a dict of parameters, such as {"rate": Real(0.001, 0.1)}, or a policy, such as GPEI(space)'
         checks.refuse("space_or_policy", space_or_policy, allowed)
     if not space.has_coordinates:
         allowed = "a policy with a kernel of the arms, such as GPEI(arms, Covariance(matrix)): none can be learned"

@@ -12,6 +12,7 @@ import numpy as np
 from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
 from scalable_bandits.environments import Environment
+from scalable_bandits.identity import undescribed
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.checkpointing import Checkpoints
 from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
@@ -32,6 +33,11 @@ from scalable_bandits.store.layout import CHUNK
 from scalable_bandits.store.pending import NO_PROPOSALS, Proposals
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.room import check_room
+
+UNDESCRIBED = (
+    "with a store, values that are the same in every process: texts, numbers, members of an Enum, functions and "
+    "classes that can be imported, objects that pickle tells apart; or names, which your function looks up"
+)
 
 
 def policy_of(run: StoredRun, *, constrained: bool = True) -> Policy:
@@ -124,11 +130,14 @@ def open_run(
     SpecificationDiffers
         If the store contains a run of another specification; the message lists the differences.
     ValueError
-        If the disk has no room for the rounds that are planned.
+        If a value of a parameter cannot be told from others, or the disk has no room for the rounds that are planned.
     """
     from scalable_bandits import __version__
 
     given, inputs = specify(parts)
+    unknown = undescribed(given)
+    if unknown is not None:
+        checks.refuse(unknown, "a value without a description", UNDESCRIBED)
     argument = "horizon" if kind == "simulate" else "budget"
     needed = (planned or 0) if rows is None else rows
     try:

@@ -28,6 +28,11 @@ def _key(value: Any) -> tuple[bool, Any]:
     return isinstance(plain, bool), plain
 
 
+def _typed(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what two equal tuples of values have in common: 1 is not 1.0, which functions may take otherwise."""
+    return tuple((type(value), value) for value in values)
+
+
 @attrs.frozen(kw_only=True, repr=False)
 class Choice(Parameter):
     """One of several values: base class of `Ordinal` and `Categorical`.
@@ -45,7 +50,7 @@ class Choice(Parameter):
         If there is no value, or a value is there twice.
     """
 
-    values: tuple[Any, ...] = attrs.field(kw_only=False, converter=_values)
+    values: tuple[Any, ...] = attrs.field(kw_only=False, converter=_values, eq=_typed)
 
     def __attrs_post_init__(self) -> None:
         if not self.values:
@@ -190,7 +195,7 @@ class Boolean(Categorical):
         If `when` is not a dict of names and values.
     """
 
-    values: tuple[Any, ...] = attrs.field(init=False, default=(False, True))
+    values: tuple[Any, ...] = attrs.field(init=False, default=(False, True), eq=_typed)
 
     @property
     def allowed(self) -> str:

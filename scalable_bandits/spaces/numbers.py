@@ -21,6 +21,16 @@ def _flag(value: Any) -> Any:
     return bool(value) if isinstance(value, np.bool_) else value
 
 
+def _to_whole(value: Any) -> Any:
+    """Convert an integer, also one that is a float such as 1e3, to an int; return other values unchanged."""
+    return int(value) if isinstance(value, float) and value.is_integer() else checks.to_int(value)
+
+
+def _whole(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not abs(value) < LARGEST:
+        checks.refuse(field.name, value, f"a whole number below 2^53 = {LARGEST:.3g} in size; Real for others")
+
+
 @attrs.frozen(kw_only=True, repr=False)
 class Range(Parameter):
     """Number between two ends: base class of `Real` and `Integer`.
@@ -28,7 +38,7 @@ class Range(Parameter):
     Parameters
     ----------
     low, high
-        Ends, both allowed.
+        Ends, both allowed. Equal ends are a parameter with one value.
     log
         Whether ratios matter, not differences: the model sees the logarithm.
     when
@@ -37,7 +47,7 @@ class Range(Parameter):
     Raises
     ------
     ValueError
-        If low is not below high, or low is not positive with `log`.
+        If low is above high, or low is not positive with `log`.
     """
 
     low: Any = attrs.field(kw_only=False)
@@ -45,8 +55,8 @@ class Range(Parameter):
     log: bool = attrs.field(default=False, converter=_flag, validator=checks.instance_of(bool, "True or False"))
 
     def __attrs_post_init__(self) -> None:
-        if not self.low < self.high:
-            checks.refuse("high", self.high, f"a number above low={self.low}")
+        if not self.low <= self.high:
+            checks.refuse("high", self.high, f"a number of at least low={self.low}")
         if self.log and not self.low > 0:
             checks.refuse("low", self.low, "a positive number with log=True")
 
@@ -81,12 +91,14 @@ class Range(Parameter):
         return f"{length * (self.high - self.low):.3g}"
 
     def encode(self, numbers: Floats) -> Floats:
+        if self.low == self.high:
+            return np.zeros(len(numbers))
         return np.clip(self._scaled(numbers, self.low, self.high), 0.0, 1.0)
 
     def axis(self, name: str) -> Axis:
         values: Floats | None = None
         if self.count is not None and self.count <= MOST:
-            values = np.arange(self.low, self.high + 1, dtype=np.float64)
+            values = self.low + np.arange(self.count, dtype=np.float64)
         elif self.count is not None:
             values = np.unique(self.decode(np.linspace(0.0, 1.0, MOST)))
         return Axis(name, float(self.low), float(self.high), self.log, values)
@@ -99,7 +111,7 @@ class Real(Range):
     Parameters
     ----------
     low, high
-        Ends, both allowed.
+        Ends, both allowed. Equal ends are a parameter with one value.
     log
         Whether ratios matter, not differences: the model sees the logarithm.
     when
@@ -108,7 +120,7 @@ class Real(Range):
     Raises
     ------
     ValueError
-        If an end is not finite, low is not below high, or low is not positive with `log`.
+        If an end is not finite, low is above high, or low is not positive with `log`.
 
     Examples
     --------
@@ -126,8 +138,8 @@ class Real(Range):
             checks.refuse("high", self.high, "a range that does not overflow")
 
     @property
-    def count(self) -> None:
-        return None
+    def count(self) -> int | None:
+        return 1 if self.low == self.high else None
 
     def number(self, name: str, value: Any) -> float:
         number = checks.to_float(value)
@@ -158,7 +170,7 @@ class Integer(Range):
     Parameters
     ----------
     low, high
-        Ends, both allowed.
+        Ends, both allowed. Equal ends are a parameter with one value.
     log
         Whether ratios matter, not differences: the model sees the logarithm.
     when
@@ -177,14 +189,8 @@ class Integer(Range):
     [1.0, 6.0, 12.0]
     """
 
-    low: int = attrs.field(kw_only=False, converter=checks.to_int, validator=checks.whole(-LARGEST, below=LARGEST))
-    high: int = attrs.field(kw_only=False, converter=checks.to_int, validator=checks.whole(-LARGEST, below=LARGEST))
-
-    def __attrs_post_init__(self) -> None:
-        if self.low != self.high:
-            super().__attrs_post_init__()
-        elif self.log and self.low <= 0:
-            checks.refuse("low", self.low, "a positive number with log=True")
+    low: int = attrs.field(kw_only=False, converter=_to_whole, validator=_whole)
+    high: int = attrs.field(kw_only=False, converter=_to_whole, validator=_whole)
 
     @property
     def count(self) -> int:
@@ -205,9 +211,6 @@ class Integer(Range):
 
     def value(self, number: float) -> int:
         return round(number)
-
-    def encode(self, numbers: Floats) -> Floats:
-        return super().encode(numbers) if self.count > 1 else np.zeros(len(numbers))
 
     def decode(self, coordinates: Floats) -> Floats:
         u = np.clip(np.asarray(coordinates, dtype=np.float64), 0.0, 1.0)

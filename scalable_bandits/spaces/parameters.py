@@ -42,7 +42,7 @@ def _condition(given: Any) -> Condition | None:
             checks.refuse(f"when, {name!r}", values[0], "a value or a list of values; a set has no order")
     if not condition or not all(isinstance(name, str) and values for name, values in condition):
         checks.refuse("when", given, 'a dict of names and values, such as {"booster": "tree"}')
-    return condition
+    return tuple(sorted((name, tuple(sorted(values, key=repr))) for name, values in condition))  # equal in any order
 
 
 def is_nothing(value: Any) -> bool:
@@ -67,6 +67,7 @@ class Parameter(Specification):
     """
 
     by_name: ClassVar[frozenset[str]] = frozenset(["when"])
+    identified: ClassVar[frozenset[str]] = frozenset(["when", "values"])
 
     when: Condition | None = attrs.field(default=None, converter=_condition)
 

@@ -13,14 +13,37 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.spaces.choices import Boolean, Categorical, Ordinal
+from scalable_bandits.spaces.notations import MOST_STEPS, check_values, check_whole, form_of
 from scalable_bandits.spaces.numbers import Integer, Real
 from scalable_bandits.spaces.parameters import Parameter
 from scalable_bandits.specification import nearest
 
-MOST_STEPS = 1_000_000  # largest number of values of a distribution with steps
 _BY_NAME: dict[str, type[Parameter]] = {
     kind.__name__.lower(): kind for kind in (Real, Integer, Ordinal, Categorical, Boolean)
 }
+
+
+def to_parameters(given: Any) -> tuple[tuple[str, Parameter], ...]:
+    """Convert what describes the parameters of a space to pairs of names and `Parameter`.
+
+    Parameters
+    ----------
+    given
+        Dict of names and what `to_parameter` takes, or a tuple of such pairs.
+
+    Raises
+    ------
+    ValueError
+        If it is neither, is empty, a name is no string, or a parameter cannot be converted.
+    """
+    check_whole("parameters", given)
+    pairs = tuple(given.items()) if isinstance(given, Mapping) else given
+    if not isinstance(pairs, tuple) or not pairs or not all(isinstance(p, tuple) and len(p) == 2 for p in pairs):
+        checks.refuse("parameters", given, 'a dict of names and parameters, such as {"rate": Real(0.001, 0.1)}')
+    for name, _ in pairs:
+        if not isinstance(name, str) or not name:
+            checks.refuse("parameters", name, "names that are strings")
+    return tuple((name, to_parameter(name, each)) for name, each in pairs)
 
 
 def to_parameter(name: str, given: Any) -> Parameter:
@@ -32,7 +55,7 @@ def to_parameter(name: str, given: Any) -> Parameter:
         Name of the parameter, for messages.
     given
         `Parameter`; dict with the key "type" (the name of a class, in any case) and its arguments; list of values;
-        distribution of scipy.stats or Optuna.
+        distribution of scipy.stats or Optuna; hyperparameter of ConfigSpace, without its conditions.
 
     Raises
     ------
@@ -48,24 +71,24 @@ def to_parameter(name: str, given: Any) -> Parameter:
             return _from_scipy(given)
         if type(given).__module__.startswith("optuna."):
             return _from_optuna(given)
-        if isinstance(given, tuple) and len(given) == 2 and all(type(end) in (int, float) for end in given):
-            low, high = given  # the notation of a range in other packages
-            checks.refuse("values", given, f"Real({low}, {high}) for a range, [{low}, {high}] for two values")
+        if type(given).__module__.startswith("ConfigSpace."):
+            return _from_hyperparameter(given, None)
         if isinstance(given, list | tuple | range | np.ndarray):
+            check_values(given)
             return _from_list(list(given))
     except (ValueError, TypeError) as error:
         raise ValueError(f"parameter {name!r}: {error}") from None
-    return checks.refuse(
-        f"parameter {name!r}",
-        given,
-        "a Real, Integer, Ordinal, Categorical or Boolean, or what can be converted to one",
-    )
+    form = form_of(given)
+    allowed = "a Real, Integer, Ordinal, Categorical or Boolean, a list of values, or what can be converted to one"
+    return checks.refuse(f"parameter {name!r}", given, f"{form}; or {allowed}" if form else allowed)
 
 
 def _from_dict(given: Mapping[str, Any]) -> Parameter:
     kind = str(given.get("type", ""))
     if kind.lower() not in _BY_NAME:
-        checks.refuse("type", given.get("type"), nearest(kind.lower(), _BY_NAME))
+        form = form_of(given)
+        allowed = nearest(kind.lower(), _BY_NAME)
+        checks.refuse("type", given.get("type"), f"{form} for {dict(given)}; {allowed}" if form else allowed)
     made = _BY_NAME[kind.lower()]
     fields = [field for field in attrs.fields(made) if field.init]
     for field in fields if given.keys() <= {"type", *(field.alias for field in fields)} else ():
@@ -94,6 +117,8 @@ def _from_scipy(given: Any) -> Parameter:
     if name == "uniform":
         return Real(low, high)
     if name in ("loguniform", "reciprocal"):
+        if not math.isclose(float(given.median()), math.sqrt(low) * math.sqrt(high), rel_tol=1e-6):
+            checks.refuse("distribution", f"{name} from {low:g} to {high:g} with a loc", "loguniform without loc")
         return Real(low, high, log=True)
     if name == "randint":
         return Integer(int(low), int(high))

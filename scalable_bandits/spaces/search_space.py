@@ -19,22 +19,12 @@ from scalable_bandits.spaces.base import FiniteSpace, Space
 from scalable_bandits.spaces.conditions import Conditions
 from scalable_bandits.spaces.coordinates import Coordinates
 from scalable_bandits.spaces.parameters import Parameter, is_nothing
-from scalable_bandits.spaces.parameters_from import to_parameter
+from scalable_bandits.spaces.parameters_from import to_parameters
 from scalable_bandits.spaces.points import Points
 from scalable_bandits.spaces.rejection import accepted
 from scalable_bandits.specification import nearest
 
 SAMPLE = 256  # number of settings in a sample
-
-
-def _parameters(given: Any) -> tuple[tuple[str, Parameter], ...]:
-    pairs = given.items() if isinstance(given, Mapping) else given
-    if not isinstance(given, Mapping | tuple) or not given:
-        checks.refuse("parameters", given, 'a dict of names and parameters, such as {"rate": Real(0.001, 0.1)}')
-    for name, _ in pairs:
-        if not isinstance(name, str) or not name:
-            checks.refuse("parameters", name, "names that are strings")
-    return tuple((name, to_parameter(name, each)) for name, each in pairs)
 
 
 @attrs.frozen(slots=False, repr=False)
@@ -49,7 +39,8 @@ class SearchSpace(Space):
     parameters
         Parameters by name: `Real`, `Integer`, `Ordinal`, `Categorical`, `Boolean`; or what can be converted to one: a
         dict with a "type", a list of values (`Ordinal` if they are numbers that only rise or only fall, else
-        `Categorical`), a distribution of scipy.stats (uniform, loguniform, randint) or of Optuna.
+        `Categorical`), a distribution of scipy.stats (uniform, loguniform, randint) or of Optuna, a hyperparameter of
+        ConfigSpace. Their order is that of stored points.
     where
         Function of a setting (a dict) that is true if the setting is allowed; if not given, all are.
 
@@ -69,8 +60,10 @@ class SearchSpace(Space):
 
     named: ClassVar[bool] = True
     by_name: ClassVar[frozenset[str]] = frozenset(["parameters"])
+    in_order: ClassVar[frozenset[str]] = frozenset(["parameters"])
+    identified: ClassVar[frozenset[str]] = frozenset(["where"])
 
-    _parameters: tuple[tuple[str, Parameter], ...] = attrs.field(converter=_parameters)
+    _parameters: tuple[tuple[str, Parameter], ...] = attrs.field(converter=to_parameters)
     where: Callable[[dict[str, Any]], bool] | None = attrs.field(default=None)
 
     def __attrs_post_init__(self) -> None:

@@ -19,8 +19,21 @@ from scalable_bandits import checks
 from scalable_bandits.runs.thinning import Keep, Thinning, default
 from scalable_bandits.spaces import Indices
 from scalable_bandits.specification import differences, nearest, specify
+from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreError
 from scalable_bandits.store.study_dataset import KEEP
-from scalable_bandits.store.study_growth import ABSENT, HORIZON, HORIZONS, Value, Variant, shown_value, variants
+from scalable_bandits.store.study_growth import (
+    ABSENT,
+    FOLDERS,
+    HORIZON,
+    HORIZONS,
+    LISTS,
+    TABLES,
+    Value,
+    Variant,
+    shown_value,
+    slugs,
+    variants,
+)
 from scalable_bandits.studies.runs import Problem
 
 RESERVED = (
@@ -295,6 +308,45 @@ def _variants(axes_of: Mapping[str, Mapping[str, Sequence[Value]]]) -> Iterable[
         for values in itertools.product(*axes.values()):
             at = dict(zip(axes, values, strict=True))
             yield Variant(", ".join([name, *(shown_value(axis, value) for axis, value in at.items())]), name, at)
+
+
+def check_stored(
+    problem_at: ProblemAt, stored: Mapping[str, Any], given: Mapping[str, Any], start: Mapping[str, Value], place: str
+) -> None:
+    """Refuse spaces that are not those of a store's runs, and what `check_longer` refuses.
+
+    Parameters
+    ----------
+    problem_at, stored, given, start, place
+        As in `check_longer`. Of a study file, the tables are compared instead.
+
+    Raises
+    ------
+    SpecificationDiffers
+        If the policies of a stored run have another space; the message lists the differences.
+    """
+    if stored[HORIZON] < given[HORIZON]:
+        check_longer(problem_at, stored, given, start, place)
+    alike = all(stored.get(key) == given.get(key) for key in ("study", "family", "seed"))
+    if TABLES in stored or TABLES in given or not alike:
+        return
+    folders = [stored.get(FOLDERS, {}).get(name) or slugs(stored[name]) for name in LISTS]
+    for case, folder in zip(variants(stored, "cases"), folders[0], strict=True):
+        known = {one.name for one in variants(given, "cases")}
+        problem = problem_at(case.name, stored[HORIZON], {**start, **case.values}) if case.name in known else None
+        for policy, inside in zip(variants(stored, "policies"), folders[1], strict=True):
+            if problem is None or policy.name not in problem.policies:
+                continue
+            try:
+                run = ObservationStore.open(f"{place.rstrip('/')}/{folder}/{inside}/0000").specification["policy"]
+            except (StoreError, OSError, KeyError):
+                continue  # not played yet, or damaged
+            own = specify({"space": problem.policies[policy.name].space})[0]
+            lines = [f"{case.label}: {each}" for each in differences({"space": run["space"]}, own)]
+            if lines:
+                listed = "\n  ".join(lines)
+                raise SpecificationDiffers(f"store {place}: its runs have another space. Differences:\n  {listed}")
+            break
 
 
 def check_longer(

@@ -369,8 +369,8 @@ class Study:
         """Return what keeps the results of a study; `whole` has the order of its cases and policies."""
         if store is None:
             return StudyInMemory(record, layout.kept_rounds(record))
-        if stored is not None and stored[HORIZON] < record[HORIZON]:
-            layout.check_longer(problem_at, stored, record, whole.start, str(store))
+        if stored is not None:
+            layout.check_stored(problem_at, stored, record, whole.start, str(store))
         order = described(attrs.asdict(whole, recurse=False), None)
         return StudyStore.take_up(store, record, {name: order[name] for name in LISTS})
 
