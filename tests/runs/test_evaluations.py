@@ -100,7 +100,7 @@ class TestInFlight:
             return parabola(x)
 
         found = sb.maximize(evaluate, make_policy(), 1000, parallel=2, seconds=0.5)
-        assert 2 <= len(found) == len(begun) <= 6
+        assert len(found) == len(begun) <= 6
         assert len(sb.maximize(evaluate, make_policy(), 1000, seconds=np.float32(0.5))) <= 3
 
     @pytest.mark.parametrize("parallel", [None, 2])
@@ -526,7 +526,7 @@ WALKED = []
 
 def meet(x):
     """Returns when two others are in flight too."""
-    MEETING.wait(15)
+    MEETING.wait(600)
     return parabola(x)
 
 

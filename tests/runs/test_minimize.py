@@ -597,16 +597,17 @@ class TestStored:
     def test_settings_hold_when_it_is_resumed(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """As many in flight, on as many threads; others if they are given, and these hold from then on."""
         most: list[int] = []
-        guard = threading.Lock()
-        running: list[int] = []
+        running: set[object] = set()
+        together = threading.Barrier(3, timeout=600)
 
         def slow(x: np.ndarray) -> float:
-            with guard:
-                running.append(1)
-                most.append(len(running))
-            threading.Event().wait(0.02)
-            with guard:
-                running.pop()
+            """Wait until as many calls as the barrier has are running."""
+            call = object()
+            running.add(call)
+            together.wait()
+            most.append(len(running))
+            together.wait()
+            running.remove(call)
             return bowl(x)
 
         monkeypatch.setattr("runs.test_minimize.slow_bowl", slow, raising=False)
@@ -619,6 +620,7 @@ class TestStored:
         resume(place, rounds=18, function=f"{__name__}:slow_bowl")
         assert max(most) == 3
         most.clear()
+        together = threading.Barrier(2, timeout=600)
         resume(place, rounds=30, function=f"{__name__}:slow_bowl", parallel=2)
         assert max(most) == 2
         assert ObservationStore.open(place).attributes["settings"] == {**stored, "parallel": 2}

@@ -160,15 +160,19 @@ def wait_for(call: Any) -> None:
 def test_interrupted_twice_while_it_waits() -> None:
     """The context ends after the thread, however often Ctrl-C is pressed; nothing is written later."""
     ended = []
+    begun, pressed = threading.Event(), threading.Event()
 
     def slow() -> None:
-        time.sleep(0.6)
+        begun.set()
+        pressed.wait()
         ended.append(time.perf_counter())
 
     def press() -> None:
+        begun.wait()
         for _ in range(2):
             time.sleep(0.15)
             os.kill(os.getpid(), signal.SIGINT)
+        pressed.set()
 
     presser = threading.Thread(target=press)
     presser.start()
