@@ -55,7 +55,7 @@ class FunctionPlugin(WorkerPlugin):
         try:
             return cloudpickle.loads(self._pickled)
         except ModuleNotFoundError as error:
-            raise NotOnWorker(error.name) from None
+            raise NotOnWorker(error.name or error) from None
 
     async def teardown(self, worker: Any) -> None:
         """End the calls of a function with a method `end_calls`; Dask calls this at the end of a run or a worker."""

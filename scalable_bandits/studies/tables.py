@@ -171,7 +171,7 @@ class ProblemsFromTables:
                 Specification.allow(name)
             except ValueError as error:
                 if isinstance(error.__context__, ModuleNotFoundError):
-                    raise NotOnWorker(error.__context__.name) from None
+                    raise NotOnWorker(error.__context__.name or error) from None
                 raise
         tables = [self.environments[replicate.case], self.shared, self.policies]
         table, shared, policies = at_values(tables, values_in(replicate))
