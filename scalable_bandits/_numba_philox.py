@@ -4,7 +4,8 @@ Source: Salmon, Moraes, Dror & Shaw 2011, Philox4x64-10; the reduction to a rang
 """
 
 import numpy as np
-from numba import njit
+
+from scalable_bandits._numba_compile import njit
 
 M0, M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)  # multipliers
 W0, W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)  # steps of the key

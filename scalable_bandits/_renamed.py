@@ -22,7 +22,7 @@ MODULES = {  # old module -> new module, inside the package
     "confidence": "formulas.confidence",
     "evaluations": "runs.evaluations",
     "execution.places": "execution.connect",
-    "execution.sheltered": "execution.ignore_sigint",
+    "execution.sheltered": "execution.local_worker",
     "execution.warming": "warmup",
     "information": "formulas.information_gain",
     "maximize": "runs.maximize",

@@ -6,7 +6,9 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,8 +36,29 @@ def _refusal(name: str, given: Any, allowed: str) -> str:
     return f"{name}: got {shown}; allowed: {allowed}"
 
 
+_place: ContextVar[str] = ContextVar("place", default="")  # study, case and policy that this thread is playing
+_given: dict[Any, Any] = {}  # warnings of studies that were given, in Python's own form
+
+
+@contextmanager
+def naming(part: str) -> Iterator[None]:
+    """Have warnings inside this context begin with the name of a study, a case or a policy, after those around it."""
+    token = _place.set(", ".join(filter(None, [_place.get(), part])))
+    try:
+        yield
+    finally:
+        _place.reset(token)
+
+
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
-    """Emit a warning that points to the line outside this package that called it, directly or indirectly."""
+    """Emit a warning that points to the line outside this package that called it, directly or indirectly.
+
+    Inside `naming`, that line may be one of Dask or of the command, and the warning has a name instead.
+    """
+    place = _place.get()
+    if place:
+        warnings.warn_explicit(f"{place}: {text}", category, f"<{place.partition(',')[0]}>", 1, registry=_given)
+        return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame, level = frame.f_back, level + 1

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from scalable_bandits import randomness
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -28,9 +30,7 @@ def wanted() -> bool:
     """Return whether standard error is a terminal, or this is a notebook that can show a bar."""
     from importlib.util import find_spec
 
-    from rich.console import Console
-
-    console = Console(stderr=True)
+    console = _console()
     return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
 
 
@@ -61,9 +61,7 @@ def progress_bar(
     if not shown:
         yield _nothing
         return
-    from rich.console import Console
-
-    console = Console(stderr=True)
+    console = _console()
     if not (console.is_terminal or console.is_jupyter):
         yield _Lines(name, total, done, unit)
         return
@@ -93,6 +91,12 @@ def progress_bar(
             yield advance
         finally:
             show()
+
+
+def _console() -> Console:
+    with randomness.others_kept():  # rich draws a number as it is imported
+        from rich.console import Console
+    return Console(stderr=True)
 
 
 def _bar(console: Console) -> Progress:

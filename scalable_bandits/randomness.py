@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,3 +97,13 @@ class RoundStream:
             self._numbers = self._draw(generator(self._seed, self._purpose, block), self.BLOCK).tolist()
             self._block = block
         return self._numbers[offset]
+
+
+@contextmanager
+def others_kept() -> Iterator[None]:
+    """Leave Python's global generator as it is: the user's draws must not depend on those of other packages."""
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from numba.core import caching
+
+import scalable_bandits
+from scalable_bandits import _numba_compile
 
 HEAVY = ("dask", "distributed", "zarr", "matplotlib", "xarray", "pandas", "rich", "typer", "sklearn", "optuna")
 
@@ -75,3 +81,45 @@ def test_version() -> None:
     """One version, that of the installed distribution."""
     code = "import scalable_bandits as sb; from importlib.metadata import version\n"
     assert fresh(code + "print(sb.__version__ == version('scalable_bandits'))") == ["True"]
+
+
+def test_functions_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where numba finds no folder that can be written, functions are compiled all the same; one warning says so."""
+
+    def unwritable(self: object) -> None:
+        raise PermissionError
+
+    _numba_compile._warn.cache_clear()
+    monkeypatch.setattr(caching._CacheLocator, "ensure_cache_path", unwritable)
+    with pytest.warns(UserWarning, match="set NUMBA_CACHE_DIR to a folder") as said:
+        compiled = [_numba_compile.njit(cache=True, nogil=True)(function) for function in (abs_difference, maximum)]
+    assert len(said) == 1
+    assert [each(2, 5) for each in compiled] == [3, 5]
+
+
+def abs_difference(a: int, b: int) -> int:
+    return abs(a - b)
+
+
+def maximum(a: int, b: int) -> int:
+    return max(a, b)
+
+
+@pytest.mark.slow
+def test_no_folder_can_be_written(tmp_path: Path) -> None:
+    """Neither the package's, whose `__pycache__` are files here, nor a cache folder: no home, none named."""
+    copied = tmp_path / "scalable_bandits"
+    shutil.copytree(Path(scalable_bandits.__file__).parent, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in (copied, *filter(Path.is_dir, copied.rglob("*"))):
+        (folder / "__pycache__").touch()
+    environment = {"PATH": os.environ["PATH"], "HOME": os.devnull, "PYTHONPATH": str(tmp_path), "NUMBA_OPT": "0"}
+    code = """
+import scalable_bandits as sb
+s = sb.Arms(3)
+run = sb.simulate(sb.RandomSearch(s), sb.TableEnvironment(s, [1.0, 2.0, 3.0]), 5)
+print(sb.__file__, len(run))
+"""
+    command = [sys.executable, "-B", "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == [str(copied / "__init__.py"), "5"]
+    assert done.stderr.count("NUMBA_CACHE_DIR") == 1

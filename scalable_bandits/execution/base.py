@@ -24,6 +24,10 @@ class PlainError(Exception):
     """Error whose text alone says what went wrong, without a traceback."""
 
 
+class NotOnWorker(PlainError):
+    """Error of a worker that cannot import a module, whose name is its argument."""
+
+
 class Event(NamedTuple):
     """A change of a task."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import gc
 import importlib.util
 import logging
-import os
+import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ PROFILE_INTERVAL = "100ms"  # interval of the dashboard's profiles; distributed'
 WORKER_SECONDS = 60.0  # longest wait for the first worker
 PATIENCE_SECONDS = 10.0  # wait after which a message says that there is no worker yet
 ASKING = "scalable_bandits asks for a worker"  # name of a task, without "-": Dask shows the text before it
+SCRATCH = "dask-scratch-space"  # part of the folders that scheduler and nannies put into this process's `sys.path`
 TRIM = "MALLOC_TRIM_THRESHOLD_"  # distributed's value makes every round return and map its memory again
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -71,7 +72,9 @@ def local(workers: int, threads: int = 1, security: Any = None) -> Iterator[Clie
     import dask
     from distributed import LocalCluster
 
-    _check_may_start_processes()
+    from scalable_bandits.execution import local_worker
+
+    _check_may_start_processes(within_worker=local_worker.inside[0])
     dashboard = "127.0.0.1:0" if importlib.util.find_spec("bokeh") else None
     environment = {**dask.config.get("distributed.nanny.pre-spawn-environ"), **dict.fromkeys(THREADS, threads)}
     environment.pop(TRIM, None)
@@ -80,36 +83,28 @@ def local(workers: int, threads: int = 1, security: Any = None) -> Iterator[Clie
         "distributed.worker.memory.terminate": False,  # an experiment may use the machine's whole memory
         "distributed.worker.profile.interval": PROFILE_INTERVAL,
     }
-    before = {name: os.environ.get(name) for name in (*THREADS, TRIM)}
+    path = list(sys.path)
     with ExitStack() as stack:
-        stack.callback(_restore, before)  # distributed leaves them in the environment of this process
         stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": RETURN_TIME}))  # read at a loss
         with dask.config.set(settings):
             cluster = LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,  # one task at a time: Python code holds the interpreter's lock
-                processes=True,
+                worker_class=local_worker.LocalNanny,
                 host="127.0.0.1",  # no access from other machines
                 security=security,
                 dashboard_address=dashboard,  # any free port: 8787 may belong to another cluster
                 scheduler_kwargs={"dashboard_address": "127.0.0.1:0"} if dashboard is None else None,  # any free port
                 memory_limit=0,  # no limit: workers neither spill nor pause
                 silence_logs=logging.CRITICAL,  # errors are reported by the caller of the tasks
-                preload=["scalable_bandits.execution.ignore_sigint"],
+                preload=["scalable_bandits.execution.local_worker"],
             )
         stack.callback(cluster.close)
+        sys.path[:] = [each for each in sys.path if each in path or SCRATCH not in each]
         yield stack.enter_context(at_cluster(cluster))
 
 
-def _restore(environment: Mapping[str, str | None]) -> None:
-    for name, value in environment.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-
-
-def _check_may_start_processes() -> None:
+def _check_may_start_processes(within_worker: bool) -> None:
     """Raise ClusterError in a worker process, also while it imports the user's script."""
     import multiprocessing.process
 
@@ -119,9 +114,9 @@ def _check_may_start_processes() -> None:
             "on: worker processes import the script that started them: put what it does under "
             "'if __name__ == \"__main__\":'"
         )
-    if process.daemon:
+    if process.daemon or within_worker:
         raise ClusterError(
-            "on: a worker process cannot start others: use its own cluster, on=distributed.get_client(), or None"
+            "on: a worker process cannot start a cluster: use its own cluster, on=distributed.get_client(), or None"
         )
 
 

@@ -12,18 +12,21 @@ import math
 import os
 import queue
 import signal
+import sys
 import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
 from distributed import Client, Future, KilledWorker, WorkerPlugin, get_worker
 
-from scalable_bandits.execution.base import ClusterError, Event, Execution, drained, failed
+from scalable_bandits import randomness
+from scalable_bandits.execution.base import ClusterError, Event, Execution, NotOnWorker, drained, failed
 from scalable_bandits.execution.clusters import connection_lost
 
 COUNT_SECONDS = 2.0  # time after which the threads of the workers are counted again
@@ -49,7 +52,10 @@ class FunctionPlugin(WorkerPlugin):
     @cached_property
     def function(self) -> Any:
         """The function, loaded by the first task, which fails if that raises an error."""
-        return cloudpickle.loads(self._pickled)
+        try:
+            return cloudpickle.loads(self._pickled)
+        except ModuleNotFoundError as error:
+            raise NotOnWorker(error.name or error) from None
 
     async def teardown(self, worker: Any) -> None:
         """End the calls of a function with a method `end_calls`; Dask calls this at the end of a run or a worker."""
@@ -110,6 +116,17 @@ def _has_dashboard(client: Client) -> bool:
         return bool(client.run_on_scheduler(has_pages))
     except Exception:  # of a scheduler that runs no functions, or has another way to show pages
         return False
+
+
+def _not_on_worker(name: str, where: str) -> ClusterError:
+    """Return the error of a module that a worker cannot import, with the folder where this process has it."""
+    top = name.partition(".")[0]
+    file = getattr(sys.modules.get(top), "__file__", None)
+    path = "PYTHONPATH=FOLDER" if file is None else f"PYTHONPATH={Path(file).parents[Path(file).stem == '__init__']}"
+    return ClusterError(
+        f"on: worker {where} cannot import {name!r}: start the workers with {path} in their environment, or install it "
+        "there"
+    )
 
 
 class Workers(Execution):
@@ -181,7 +198,7 @@ class Workers(Execution):
                 self._submit(event.key, task.arguments, task.again + 1)
             else:
                 del self._tasks[event.key]
-                found.append(self._end(event, task.future))
+                found.append(self._end(event, task.future, task.where))
         return found
 
     def _may_resubmit(self, task: Task) -> bool:
@@ -191,15 +208,18 @@ class Workers(Execution):
         error = task.future.exception()
         return isinstance(error, KilledWorker) and not task.where.startswith(f"{error.last_worker.address} ")
 
-    def _end(self, event: Event, future: Future[Any]) -> Event:
-        """Return the event of a task's end, with its result or error."""
+    def _end(self, event: Event, future: Future[Any], where: str) -> Event:
+        """Return the event of the end of a task on a worker, with its result or error."""
         fetch = event.value is _NOT_FETCHED
         if fetch and future.status not in ("finished", "error"):
             raise self._lost()
         try:
-            return event._replace(value=future.result()) if fetch else event
+            with randomness.others_kept():  # distributed draws where it fetches from
+                return event._replace(value=future.result()) if fetch else event
         except KilledWorker as error:
             return failed(event.key, error, final=True)._replace(time=event.time)  # Dask has repeated it often enough
+        except NotOnWorker as error:  # as every other task will
+            raise _not_on_worker(str(error), where) from None
         except Exception as error:
             if self._client.status != "running":
                 raise self._lost() from error

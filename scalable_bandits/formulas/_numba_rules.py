@@ -5,7 +5,7 @@ A width is named by a number, and its parameters are an array. Each equals the f
 
 import math
 
-from numba import njit
+from scalable_bandits._numba_compile import njit
 
 # Numbers of widths, and their parameters.
 CONSTANT = 0  # the width

@@ -11,7 +11,8 @@ number does not depend on its neighbours in the array.
 import math
 
 import numpy as np
-from numba import njit
+
+from scalable_bandits._numba_compile import njit
 
 _PER_LOG2 = 1.0 / math.log(2.0)
 _LOG2_HIGH = float.fromhex("0x1.62e42fefa0000p-1")  # leading 40 bits of log 2: products with k are exact

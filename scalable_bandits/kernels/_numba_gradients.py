@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from scalable_bandits._numba_compile import njit
 from scalable_bandits.kernels._numba_exponential import LEAST, bounded_exponential, exponential
 
 LARGEST = np.finfo(np.float64).max

@@ -6,8 +6,8 @@ The inner loop runs along a row of the block, which compilers turn into vector i
 import math
 
 import numpy as np
-from numba import njit
 
+from scalable_bandits._numba_compile import njit
 from scalable_bandits.kernels._numba_exponential import LEAST, bounded_exponential, exponential
 
 FEW = 4  # with fewer rows or columns, rearranging the points costs more than it saves

@@ -6,8 +6,8 @@ The steps are called by the policies round by round, and by the loop.
 import math
 
 import numpy as np
-from numba import njit
 
+from scalable_bandits._numba_compile import njit
 from scalable_bandits.formulas import _numba_rules as rules
 from scalable_bandits.posteriors._numba_choice import choose
 from scalable_bandits.posteriors.exact._numba_window import admit, dense_observe

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from scalable_bandits._numba_compile import njit
 from scalable_bandits.formulas import _numba_rules as rules
 
 # Relative distance from the largest index within which candidates are tied. Rounding differs by less between engines

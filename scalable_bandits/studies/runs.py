@@ -6,9 +6,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scalable_bandits import checks
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.base import TABLE_LIMIT
 from scalable_bandits.policies import Policy
@@ -98,18 +100,21 @@ class Player:
     timed
         Whether time, memory and messages are measured. A copy of each policy is then played first in each process, so
         that all is compiled.
+    name
+        Name of the study, for warnings.
     """
 
     def __init__(
         self, build: Callable[[Replicate], Problem], series: Callable[[Policy], Mapping[str, Any]] | None = None,
-        keep: Keep = "all", ends: Sequence[int] = (), timed: bool = False,
+        keep: Keep = "all", ends: Sequence[int] = (), timed: bool = False, name: str = "",
     ):  # fmt: skip
-        self._build, self._series, self._timed = build, series, timed
+        self._build, self._series, self._timed, self._name = build, series, timed, name
         self._keep, self._ends = keep, tuple(ends)
 
     def problem(self, replicate: Replicate) -> Problem:
         """Return the problem of a replicate, which the next runs of the replicate use."""
-        found = _cache.problem = self._make(replicate)
+        with self._naming(replicate):
+            found = _cache.problem = self._make(replicate)
         return Problem(found.environment, dict(found.policies))
 
     def __call__(self, replicate: Replicate, label: str, place: str | None) -> RunSummary:
@@ -118,7 +123,7 @@ class Player:
             folder, machine = Path(place).parents[2], socket.gethostname()
             allowed = "a folder that all workers reach by the same name, or a URL"
             raise StoreError(f"store: worker {machine} has no folder {folder}; allowed: {allowed}")
-        with blas_threads():
+        with blas_threads(), self._naming(replicate):
             warm_up = self._warm_up(replicate, label) if self._timed else {}
             meter = Meter(replicate.horizon) if self._timed else None
             environment, policy = self._problem(replicate, label)
@@ -127,13 +132,14 @@ class Player:
                 if meter is not None:
                     meter.start(policy)
                 started = time.perf_counter()
-                run = _retry_while_locked(
-                    lambda: simulate(
-                        policy, environment, replicate.horizon, store=place, keep=self._keep,
-                        ends=[end for end in self._ends if end <= replicate.horizon],
-                        progress=False if meter is None else meter.advance,
-                    )
-                )  # fmt: skip
+                with checks.naming(f"policy {label}"):
+                    run = _retry_while_locked(
+                        lambda: simulate(
+                            policy, environment, replicate.horizon, store=place, keep=self._keep,
+                            ends=[end for end in self._ends if end <= replicate.horizon],
+                            progress=False if meter is None else meter.advance,
+                        )
+                    )  # fmt: skip
                 seconds = time.perf_counter() - started
                 costs = {} if meter is None else {**warm_up, **meter.costs(policy)}
                 series = {} if self._series is None else dict(self._series(policy))
@@ -145,6 +151,9 @@ class Player:
             if meter is not None:
                 series[ELAPSED] = meter.elapsed
             return RunSummary(uniform, seconds, series, plays, costs)
+
+    def _naming(self, replicate: Replicate) -> AbstractContextManager[None]:
+        return checks.naming(f"study {self._name}, case {replicate.case}")
 
     def _warm_up(self, replicate: Replicate, label: str) -> dict[str, float]:
         """Play some rounds of a copy, unless this process has done so; return how long it took."""

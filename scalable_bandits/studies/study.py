@@ -316,8 +316,8 @@ class Study:
         stored = None if store is None else study_record(store)
         from_all = self.series is not None or self.published is not None  # computed from all rounds
         keep = layout.keep_of("all" if from_all else self.keep, horizon, stored)
-        player = Player(self.build, self.series, keep, layout.checked_horizons("horizon", horizon), self.timed)
-        problem_at = self._problem_at(player, seed, folder)
+        play = Player(self.build, self.series, keep, layout.checked_horizons("horizon", horizon), self.timed, self.name)
+        problem_at = self._problem_at(play, seed, folder)
         whole = layout.lay_out(problem_at, self.cases, self.labels, axes, horizon, choice)
         chosen = whole.chosen(choice)
         record = {
@@ -327,7 +327,7 @@ class Study:
         }  # fmt: skip
         results = self._results(store, stored, record, whole, problem_at)
         jobs = Jobs(self.name, chosen, count, functools.partial(self.replicate, seed=seed, data=folder))
-        failed = play_missing(jobs, player, results, on, progress)
+        failed = play_missing(jobs, play, results, on, progress)
         found = results.dataset(layout.kept_rounds(results.record))
         if failed:
             raise StudyIncomplete(self.name, failed, found, store is not None)

@@ -39,6 +39,7 @@ from scalable_bandits.environments.published import (
     SilverNanoparticles,
     Volcano,
 )
+from scalable_bandits.execution.base import NotOnWorker
 from scalable_bandits.formulas.information_gain import growth_rate
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies import Policy
@@ -166,7 +167,12 @@ class ProblemsFromTables:
 
     def __call__(self, replicate: Replicate) -> Problem:
         for name in self.classes:  # this may be a worker
-            Specification.allow(name)
+            try:
+                Specification.allow(name)
+            except ValueError as error:
+                if isinstance(error.__context__, ModuleNotFoundError):
+                    raise NotOnWorker(error.__context__.name or error) from None
+                raise
         tables = [self.environments[replicate.case], self.shared, self.policies]
         table, shared, policies = at_values(tables, values_in(replicate))
         derived = _prefix_errors(f"environments.{replicate.case}", self._environment, table, replicate)
@@ -266,9 +272,10 @@ def _has_room(own: Mapping[str, Any], environment: Environment) -> bool:
 
 
 def _prefix_errors(table: str, make: Callable[..., Any], *arguments: Any) -> Any:
-    """Call `make`; put the name of the table in front of the message of an error."""
+    """Call `make`; put the name of the table in front of an error's message, and that of a policy before a warning."""
     try:
-        return make(*arguments)
+        with checks.naming(f"policy {table.removeprefix('policies.')}" if table.startswith("policies.") else ""):
+            return make(*arguments)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{table}: {error}") from error
 

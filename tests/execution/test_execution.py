@@ -191,9 +191,13 @@ class TestValues:
             pass
 
     def test_own_cluster(self, monkeypatch):
-        """It listens on loopback only, has one thread of BLAS and numba a worker, and leaves nothing."""
+        """It listens on loopback only, has one thread of BLAS and numba a worker, and leaves nothing.
+
+        So it is after a restart of a worker; the environment of this process is what it was all the while.
+        """
         for name in clusters.THREADS:
             monkeypatch.delenv(name, raising=False)
+        environment = dict(os.environ)
         me = psutil.Process()
         before = {p.pid for p in me.children(recursive=True)}, listening([me])
         with connect("local:2") as client:
@@ -202,17 +206,21 @@ class TestValues:
             assert len(found) >= 3
             assert {address for address, _ in found} <= {"127.0.0.1", "::1"}
             assert set(client.run(lambda: os.environ.get(clusters.TRIM)).values()) == {os.environ.get(clusters.TRIM)}
-            for limits in client.run(lambda: [os.environ.get(name) for name in clusters.THREADS]).values():
-                assert limits == ["1"] * 4
             assert set(client.nthreads().values()) == {1}
-        assert not [os.environ[name] for name in clusters.THREADS if name in os.environ]
+            for _ in range(2):
+                for limits in client.run(lambda: [os.environ.get(name) for name in clusters.THREADS]).values():
+                    assert limits == ["1"] * 4
+                assert dict(os.environ) == environment
+                assert not [name for name in clusters.THREADS if name in inherited()]
+                client.restart()
+            added += me.children(recursive=True)
         workers = [p for p in added if "resource_tracker" not in "".join(cmdline(p))]
         assert len(workers) < len(added) or workers
         assert not psutil.wait_procs(workers, timeout=60)[1]
         assert listening([me]) <= before[1]
 
     def test_within_a_worker(self, client):
-        """A worker may not start processes; the error names the alternative, which works."""
+        """A worker may not start a cluster; the error names the alternative, which works."""
         assert client.submit(square_elsewhere, 2, "local:1").result().startswith("on: a worker process cannot start")
         assert client.submit(square_elsewhere, 2, None).result() == 4
 
@@ -236,6 +244,12 @@ class TestValues:
         other.close()
         with pytest.raises(ClusterError, match="not connected, its status is 'closed'"), connect(other):
             pass
+
+
+def inherited():
+    """Return the environment of a process that starts now."""
+    command = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
 def cmdline(process):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import scalable_bandits as sb
 from scalable_bandits.cli import app
+from scalable_bandits.execution import ClusterError
 from scalable_bandits.runs.status import resume
 from scalable_bandits.specification import Specification, differences, specify
 from scalable_bandits.studies import Study
@@ -48,6 +50,10 @@ class Steps(sb.TableEnvironment):
 
 class Other:
     """No specification."""
+
+
+def value(x):
+    return float(x[0])
 '''
 FILE = """
 name = "own"
@@ -187,6 +193,16 @@ def test_the_command_says_what_it_imports(module: str, tmp_path: Path) -> None:
     assert command("resume", "runs", "--out", "b", *options).exit_code == 0
     assert command("run", "srinivas2010-synthetic", "--class", f"{module}:Greedy").exit_code == 2
     assert command("run", "--all", "--class", f"{module}:Greedy").exit_code == 2
+
+
+@pytest.mark.slow
+def test_workers_that_cannot_import_the_module(module: str, tmp_path: Path, client: Any) -> None:
+    """One line says what to set, once for all runs and evaluations; their main process alone has the folder."""
+    said = rf"^on: worker tcp://\S+ \(process \d+\) cannot import '{module}': .* PYTHONPATH={tmp_path} in .*there$"
+    with pytest.raises(ClusterError, match=said):
+        Study.load("own.toml", classes=names(module)).run(on=client)
+    with pytest.raises(ClusterError, match=said):
+        sb.minimize(sys.modules[module].value, sb.Box([[0, 1]]), 3, on=client)
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import math
 
-from numba import njit
+from scalable_bandits._numba_compile import njit
 
 
 @njit(cache=True, nogil=True)

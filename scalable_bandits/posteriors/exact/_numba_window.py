@@ -4,9 +4,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from scalable_bandits._numba_compile import njit
 from scalable_bandits.posteriors._numba_choice import choose_upper
 
 

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from scalable_bandits._numba_compile import njit
 from scalable_bandits.posteriors._numba_choice import choose_upper
 
 

@@ -1,7 +1,8 @@
 """Arithmetic of marginal likelihoods, on arrays and scalars."""
 
 import numpy as np
-from numba import njit
+
+from scalable_bandits._numba_compile import njit
 
 
 @njit(cache=True, nogil=True)

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from scalable_bandits._numba_compile import njit
 from scalable_bandits.posteriors._numba_choice import tie_hash
 from scalable_bandits.posteriors.exact._numba_window import add_rows, apply, project, record
 

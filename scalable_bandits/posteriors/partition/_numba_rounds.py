@@ -7,10 +7,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import carray, config, njit, types
+from numba import carray, config, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from scalable_bandits._numba_compile import njit
 from scalable_bandits.posteriors._numba_choice import tie_hash
 from scalable_bandits.posteriors.partition._numba_cells import (
     LAST,

@@ -3,7 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
+
+from scalable_bandits._numba_compile import njit
 
 
 @njit(cache=True, nogil=True)
