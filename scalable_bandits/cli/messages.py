@@ -61,11 +61,17 @@ def refusals(
         raise typer.Exit(1 if failed else 2) from None
 
 
-def resume_command(store: str, function: str | None = None, classes: Sequence[str] = ()) -> str:
-    """Return the command that continues the run or study in a store."""
-    named = [("--function", function)] if function is not None else []
-    options = [*named, *(("--class", name) for name in classes)]
-    return " ".join(["scalable-bandits resume", shlex.quote(store), *(f"{key} {name}" for key, name in options)])
+def resume_command(
+    store: str, function: str | None = None, classes: Sequence[str] = (), command: str | None = None,
+    on: str | None = None,
+) -> str:  # fmt: skip
+    """Return the command that continues the run or study in a store, with what has to be named again."""
+    from scalable_bandits.posteriors.placement import is_local
+
+    named = {"--function": function, "--command": command, "--on": None if is_local(on) else on}
+    options = [*named.items(), *(("--class", name) for name in classes)]
+    given = (f"{key} {shlex.quote(name)}" for key, name in options if name is not None)
+    return " ".join(["scalable-bandits resume", shlex.quote(store), *given])
 
 
 def say_imports(classes: Sequence[str]) -> None:
