@@ -40,6 +40,22 @@ def visible(text: str) -> str:
     return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def showable(text: str, encoding: str | None) -> str:
+    """Return visible text in which a question mark stands for what an encoding lacks, and +- for its plus-minus sign.
+
+    Examples
+    --------
+    >>> showable("0.10 \u00b1 0.02, caf\u00e9", "ascii")
+    '0.10 +- 0.02, caf?'
+    """
+    text = visible(text)
+    try:
+        text.encode(encoding or "utf-8")
+    except UnicodeError:
+        return text.replace("\u00b1", "+-").encode(encoding or "utf-8", "replace").decode(encoding or "utf-8")
+    return text
+
+
 def refuse(name: str, given: Any, allowed: str) -> NoReturn:
     """Raise a ValueError for an invalid argument."""
     raise ValueError(_refusal(name, given, allowed))

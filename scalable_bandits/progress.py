@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from scalable_bandits.checks import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -28,9 +30,9 @@ def wanted() -> bool:
     """Return whether standard error is a terminal, or this is a notebook that can show a bar."""
     from importlib.util import find_spec
 
-    from rich.console import Console
+    from scalable_bandits.terminal import PlainConsole
 
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
 
 
@@ -61,15 +63,15 @@ def progress_bar(
     if not shown:
         yield _nothing
         return
-    from rich.console import Console
+    from scalable_bandits.terminal import PlainConsole
 
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     if not (console.is_terminal or console.is_jupyter):
         yield _Lines(name, total, done, unit)
         return
     with _bar(console) as bar:
         if dashboard:
-            bar.console.print(f"dashboard: {dashboard}", highlight=False, soft_wrap=True)
+            bar.console.print(f"dashboard: {dashboard}", soft_wrap=True)
         task = bar.add_task(name, total=total, completed=done, rate="", text="")
         waiting, updated = 0, -math.inf  # steps that the bar does not show yet, and when it was last updated
 
@@ -107,7 +109,7 @@ def _bar(console: Console) -> Progress:
     )
 
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
@@ -142,7 +144,7 @@ class _Lines:
         left = (self._total - self._done) * (now - self._start) / max(self._done - self._first, 1)
         about = f"about {_duration(left)} left" if self._done > self._first else "no step yet"
         words = [f"{self._name}: {self._done:,} of {self._total:,}{self._unit}", about, *([text] if text else [])]
-        print(", ".join(words), file=sys.stderr, flush=True)
+        print(visible(", ".join(words)), file=sys.stderr, flush=True)
         self._next = now + max(LINE_SECONDS, (now - self._start) / 20.0)
         self._any = True
 

@@ -23,6 +23,7 @@ NAME = ROOT.name
 LAYERS = (
     "checks",
     "_renamed",
+    "terminal",
     "forked",
     "specification",
     "_numba_philox",

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-# Names of runs, files and policies are printed as they are: their brackets and colons are not markup.
-console = Console(markup=False, emoji=False, highlight=False)
-errors = Console(stderr=True, markup=False, emoji=False, highlight=False)
+from scalable_bandits.terminal import PlainConsole
+
+console = PlainConsole()
+errors = PlainConsole(stderr=True)
 
 ON = (
     "Where to run: local:4 (4 worker processes), threads:4, tcp://host:port (a Dask scheduler), or a recipe file "

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -24,7 +24,9 @@ from scalable_bandits import checks
 from scalable_bandits.execution.base import PlainError
 from scalable_bandits.spaces import Space
 from scalable_bandits.specification import Specification, nearest
-from scalable_bandits.store import StoredRun
+
+if TYPE_CHECKING:
+    from scalable_bandits.store import StoredRun
 
 PLAIN = re.compile(r"[\w@%+=:,./{}-]+")  # words that need no quotes, and names in braces
 SHELL = re.compile(r"&|&&|\|\|?|;|[0-9&]?[<>].*")  # words that mean something to a shell alone

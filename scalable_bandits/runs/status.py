@@ -345,7 +345,7 @@ def resume(
         budget = target - int((run.read(names=["call"])["call"] == 0).sum())  # earlier observations are rounds, too
         find = minimize if kind == "minimize" else maximize
         return find(_evaluated(run, function, command), policy, budget, store=place, progress=progress, **settings)
-    if not on is parallel is command is None:
+    if any(given is not None for given in (on, parallel, command)):
         checks.refuse("on, parallel, command", (on, parallel, command), "None: a simulation runs in this process")
     if "available" in run.specification:
         given = f"{run.location.name}, whose availability sets are given by a function"

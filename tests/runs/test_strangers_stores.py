@@ -95,3 +95,24 @@ def test_its_environment_runs_no_program(tmp_path: Path, monkeypatch: pytest.Mon
         resume("run", rounds=5)
     write_report("run", tmp_path / "page.html")
     assert not Path("started").exists()
+
+
+HIDDEN = "a\x1bc\x9b\u202e"  # clears the terminal, begins a control sequence, and turns the text
+LINES = {"echo": ("echo", f"{{{HIDDEN}}}"), "fail": ("sh", "-c", f"printf '\\033[1A no %s' {{{HIDDEN}}} >&2; exit 1")}
+
+
+@pytest.mark.parametrize("program", LINES)
+def test_what_it_says_does_not_move_the_cursor(program: str, tmp_path: Path) -> None:
+    """Names, commands and errors: everything that the command prints of a store."""
+    place = tmp_path / HIDDEN
+    given = sb.Command(LINES[program])
+    if program == "fail":
+        with pytest.raises(RuntimeError, match="all 2 evaluations failed"):
+            sb.minimize(given, {HIDDEN: sb.Integer(0, 5)}, 2, store=place)
+    else:
+        sb.minimize(given, {HIDDEN: sb.Integer(0, 5)}, 2, store=place)
+    again = command("resume", place, "--rounds", 3, "--command", given)
+    assert "a\\x1bc" in again.stderr.partition("running: ")[2]
+    for done in (again, command("resume", place), command("status", place), command("check", place)):
+        shown = done.stdout + done.stderr
+        assert not {"\x1b", "\x9b", "\u202e"}.intersection(shown)
