@@ -46,9 +46,10 @@ def test_a_child_ends_where_it_leaves_the_function(child: Any, code: int, parall
 
 
 def test_a_child_of_a_simulation(tmp_path: Path) -> None:
-    environment = sb.FunctionEnvironment(SPACE, Forking(lambda: sys.exit(3)), optimum=1.0)
+    function = Forking(lambda: sys.exit(3))
+    environment = sb.FunctionEnvironment(SPACE, function, optimum=1.0)
     run = sb.simulate(sb.RandomSearch(SPACE), environment, 12, store=tmp_path / "run")
-    assert environment.function.code == 3
+    assert function.code == 3
     assert len(run) == 12
     assert all(part.whole for part in sb.check(tmp_path / "run"))
 

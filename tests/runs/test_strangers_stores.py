@@ -12,6 +12,7 @@ import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.report import write_report
 from scalable_bandits.runs.status import resume
+from scalable_bandits.store import ObservationStore
 
 RECIPE = "cluster: subprocess:run\noptions: {args: touch started, shell: true}\n"
 ADDRESS = "tcp://192.0.2.1:8786"  # which nobody has
@@ -91,10 +92,26 @@ def test_its_environment_runs_no_program(tmp_path: Path, monkeypatch: pytest.Mon
         }  # fmt: skip
 
     change_attributes(Path("run"), change)
-    with pytest.raises(ValueError, match=r"^type: got 'Command'"):
+    with pytest.raises(ValueError, match=r"^environment.function: got \['touch', 'started'\]; allowed: plain data"):
         resume("run", rounds=5)
+    with pytest.raises(ValueError, match=r"^type: got 'Command'"):
+        sb.environments.Environment.from_dict(ObservationStore.open("run").specification["environment"])
     write_report("run", tmp_path / "page.html")
     assert not Path("started").exists()
+
+
+def test_its_study_has_policies_of_this_machine(tmp_path: Path) -> None:
+    """Also a study file of somebody else."""
+    (tmp_path / "evil.yaml").write_text(RECIPE)
+    study = sb.Study.from_dict(
+        {
+            "name": "theirs", "horizon": 2, "replicates": 1,
+            "environments": {"one": {"type": "GPSample", "space": sb.Grid([[0, 1]], 9), "kernel": sb.RBF(0.2)}},
+            "policies": {"tiled": {"type": "IGPUCB", "engine": "tiled", "on": str(tmp_path / "evil.yaml")}},
+        }
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"^policies.tiled: on: got .*evil.yaml"):
+        study.run()
 
 
 HIDDEN = "a\x1bc\x9b\u202e"  # clears the terminal, begins a control sequence, and turns the text
