@@ -186,7 +186,7 @@ class RunWriter(StoredRun):
     def _check_writable(self) -> None:
         """Raise StoreError unless the run can be written; first write a commit record that may be missing on disk."""
         if not self.writable:
-            raise StoreError(f"store {self.location.name}: this process does not have it open for writing")
+            raise StoreError(f"store {self.location.name}: it is not open for writing in this process")
         if self._broken:
             raise StoreError(f"store {self.location.name}: {self._broken}; open it again")
         if self._record_uncertain:  # logs must not grow before a record names them

@@ -62,7 +62,7 @@ def test_a_child_of_a_recording_is_no_writer(tmp_path: Path) -> None:
         number = os.fork()
         if number == 0:
             try:
-                with pytest.raises(StoreError, match="this process does not have it open for writing"):
+                with pytest.raises(StoreError, match="it is not open for writing in this process"):
                     policy.tell([0.0], 2.0)
                 recording.close()
                 os._exit(0)
