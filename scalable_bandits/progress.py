@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from scalable_bandits import randomness
+from scalable_bandits.checks import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,7 +68,7 @@ def progress_bar(
         return
     with _bar(console) as bar:
         if dashboard:
-            bar.console.print(f"dashboard: {dashboard}", highlight=False, soft_wrap=True)
+            bar.console.print(f"dashboard: {dashboard}", soft_wrap=True)
         task = bar.add_task(name, total=total, completed=done, rate="", text="")
         waiting, updated = 0, -math.inf  # steps that the bar does not show yet, and when it was last updated
 
@@ -95,8 +96,8 @@ def progress_bar(
 
 def _console() -> Console:
     with randomness.others_kept():  # rich draws a number as it is imported
-        from rich.console import Console
-    return Console(stderr=True)
+        from scalable_bandits.terminal import PlainConsole
+    return PlainConsole(stderr=True)
 
 
 def _bar(console: Console) -> Progress:
@@ -111,7 +112,7 @@ def _bar(console: Console) -> Progress:
     )
 
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
@@ -146,7 +147,7 @@ class _Lines:
         left = (self._total - self._done) * (now - self._start) / max(self._done - self._first, 1)
         about = f"about {_duration(left)} left" if self._done > self._first else "no step yet"
         words = [f"{self._name}: {self._done:,} of {self._total:,}{self._unit}", about, *([text] if text else [])]
-        print(", ".join(words), file=sys.stderr, flush=True)
+        print(visible(", ".join(words)), file=sys.stderr, flush=True)
         self._next = now + max(LINE_SECONDS, (now - self._start) / 20.0)
         self._any = True
 

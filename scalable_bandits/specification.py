@@ -291,13 +291,14 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
     by_name: ClassVar[frozenset[str]] = frozenset()  # parameters that are dicts with names of the user's as keys
     in_order: ClassVar[frozenset[str]] = frozenset()  # those of them whose order means something
     identified: ClassVar[frozenset[str]] = frozenset()  # parameters with values of the user's, all told apart
+    not_in_data: ClassVar[frozenset[str]] = frozenset()  # parameters that no dict sets: they reach other programs
+    runs_programs: ClassVar[bool] = False  # whether it is made by `from_dict` of its own class alone
     _registry: ClassVar[dict[str, type[Specification]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if (
-            cls.__module__.partition(".")[0] == __name__.partition(".")[0]
-        ):  # foreign classes are never rebuilt from a dict
+        own = cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+        if own:  # foreign classes are never rebuilt from a dict
             Specification._registry[cls.__name__] = cls
 
     @staticmethod
@@ -343,11 +344,12 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
             If the type or a key is unknown (the message suggests the nearest one), or the type is not a `cls`.
         """
         name = data.get("type", cls.__name__)
-        concrete = {n: k for n, k in Specification._registry.items() if issubclass(k, cls) and _is_value(k)}
+        known = {n: k for n, k in Specification._registry.items() if issubclass(k, cls) and _is_value(k)}
+        concrete = {n: k for n, k in known.items() if k is cls or not k.runs_programs}
         if not isinstance(name, str) or name not in concrete:
             refuse("type", name, known_types(name, concrete))
         kind = concrete[name]
-        fields = list(inspect.signature(kind).parameters)
+        fields = [field for field in inspect.signature(kind).parameters if field not in kind.not_in_data]
         values = {key: _rebuild(value, key in kind.by_name) for key, value in data.items() if key != "type"}
         for key in values:
             if key not in fields:

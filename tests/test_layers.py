@@ -21,6 +21,8 @@ NAME = ROOT.name
 LAYERS = (
     "checks",
     "_renamed",
+    "terminal",
+    "forked",
     "identity",
     "specification",
     "_numba_compile",

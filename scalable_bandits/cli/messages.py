@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-# Names of runs, files and policies are printed as they are: their brackets and colons are not markup.
-console = Console(markup=False, emoji=False, highlight=False)
-errors = Console(stderr=True, markup=False, emoji=False, highlight=False)
+from scalable_bandits.terminal import PlainConsole
+
+console = PlainConsole()
+errors = PlainConsole(stderr=True)
 
 ON = (
     "Where to run: local:4 (4 worker processes), threads:4, tcp://host:port (a Dask scheduler), or a recipe file "
@@ -61,11 +61,17 @@ def refusals(
         raise typer.Exit(1 if failed else 2) from None
 
 
-def resume_command(store: str, function: str | None = None, classes: Sequence[str] = ()) -> str:
-    """Return the command that continues the run or study in a store."""
-    named = [("--function", function)] if function is not None else []
-    options = [*named, *(("--class", name) for name in classes)]
-    return " ".join(["scalable-bandits resume", shlex.quote(store), *(f"{key} {name}" for key, name in options)])
+def resume_command(
+    store: str, function: str | None = None, classes: Sequence[str] = (), command: str | None = None,
+    on: str | None = None,
+) -> str:  # fmt: skip
+    """Return the command that continues the run or study in a store, with what has to be named again."""
+    from scalable_bandits.posteriors.placement import is_local
+
+    named = {"--function": function, "--command": command, "--on": None if is_local(on) else on}
+    options = [*named.items(), *(("--class", name) for name in classes)]
+    given = (f"{key} {shlex.quote(name)}" for key, name in options if name is not None)
+    return " ".join(["scalable-bandits resume", shlex.quote(store), *given])
 
 
 def say_imports(classes: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from contextlib import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -137,6 +138,9 @@ def resume_run(
         str | None,
         typer.Option(metavar="NAME", help="Function that a `minimize` or `maximize` run evaluates, as module:name."),
     ] = None,
+    command: Annotated[
+        str | None, typer.Option(metavar="LINE", help="Command that the run evaluates, as `tune` was given it.")
+    ] = None,
     classes: CLASSES = None,
     recover: Annotated[
         bool,
@@ -157,8 +161,8 @@ def resume_run(
     import warnings
 
     from scalable_bandits.runs.result import TuningResult
-    from scalable_bandits.runs.status import command_in, resume
     from scalable_bandits.runs.status import recover as recover_runs
+    from scalable_bandits.runs.status import resume
     from scalable_bandits.store.studies import study_record
 
     if function is not None:
@@ -167,6 +171,7 @@ def resume_run(
     say_imports(own)
     with refusals():
         record = study_record(path)
+        _say_what_runs(path, command, on)
     if record is not None:
         if recover:
             with refusals():
@@ -174,23 +179,33 @@ def resume_run(
                     say("note", text, "yellow")
         _resume_study(path, record, function, own, on, out, json)
         return
-    with refusals():
-        command = command_in(path)
-    if command is not None:
-        errors.print(f"running: {command}", soft_wrap=True)
+    again = resume_command(path, function, own, command, on)
     with (
-        refusals(again=resume_command(path, function, own)),
+        refusals(again=again),
         terminated_like_interrupted(),
+        chdir("."),  # the user's function may change the working folder
         warnings.catch_warnings(record=True) as repairs,
     ):
         warnings.simplefilter("always", UserWarning)
         found = resume(
             path, rounds=rounds, function=function, classes=own, recover=recover, progress=True, on=on,
-            parallel=parallel,
+            parallel=parallel, command=command,
         )  # fmt: skip
     for repair in repairs:
         say("note", repair.message, "yellow")
-    _show_resumed(path, found if isinstance(found, TuningResult) else None, json, resume_command(path, function, own))
+    _show_resumed(path, found if isinstance(found, TuningResult) else None, json, again)
+
+
+def _say_what_runs(path: str, command: str | None, on: str | None) -> None:
+    """Print the command that a run will evaluate, and the cluster, before either begins."""
+    from scalable_bandits.posteriors.placement import is_local
+    from scalable_bandits.runs.status import command_in
+
+    stored = None if command is None else command_in(path)
+    if stored is not None and command is not None and stored.is_named_by(command):
+        errors.print(f"running: {stored}", soft_wrap=True)
+    if not is_local(on):
+        errors.print(f"running on: {on}", soft_wrap=True)
 
 
 def _show_resumed(path: str, found: TuningResult | None, json: bool, again: str) -> None:

@@ -6,7 +6,7 @@ import os
 import shlex
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,7 +46,8 @@ def tune(
     from scalable_bandits.runs.commands import Command
     from scalable_bandits.spaces import SearchSpace
 
-    with refusals(again=resume_command(store)), terminated_like_interrupted():
+    again = resume_command(store, command=command)
+    with refusals(again=again), terminated_like_interrupted(), chdir("."):
         if minimize is None:
             raise ValueError("tune: say which values are better: --minimize or --maximize")
         find = runs.minimize if minimize else runs.maximize
@@ -60,10 +61,10 @@ def tune(
         show_best(found)
     show_failures(found.failed)
     if found.interrupted:
-        errors.print(f"interrupted; continue with: {resume_command(store)}", soft_wrap=True)
+        errors.print(f"interrupted; continue with: {again}", soft_wrap=True)
         raise typer.Exit(130)
     if not json:
-        more = f"more evaluations: {resume_command(store)} --rounds {2 * len(found.tickets)}"
+        more = f"more evaluations: {again} --rounds {2 * len(found.tickets)}"
         console.print(f"{more}\na page about the run: scalable-bandits report {shlex.quote(store)}", soft_wrap=True)
 
 

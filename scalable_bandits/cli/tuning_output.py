@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from scalable_bandits.checks import showable
 from scalable_bandits.cli.messages import console, say
 from scalable_bandits.runs.readable import point_text
 
@@ -53,7 +54,7 @@ def show_best(found: TuningResult) -> None:
     for heading in summarized.columns:
         table.add_column(heading, justify="right")
     for row in summarized.rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(showable(cell, console.encoding)) for cell in row))  # before the columns have their widths
     console.print(table)
     if best.x is not None:
         line = f"best: {point_text(best.x)}, posterior mean {best.mean:.4g} +- {best.std:.2g}"

@@ -15,6 +15,7 @@ from scalable_bandits.environments.base import TABLE_LIMIT, Environment
 from scalable_bandits.environments.grid_maximum import grid_maximum
 from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.environments.tables import TableEnvironment
+from scalable_bandits.forked import ForkedChildrenEnd
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.stationary import Stationary
 from scalable_bandits.randomness import generator
@@ -260,4 +261,5 @@ class FunctionEnvironment(Environment):
         return largest
 
     def evaluate(self, points: Floats) -> Floats:
-        return np.array([float(self.function(self.space.argument(point))) for point in points])
+        with ForkedChildrenEnd():
+            return np.array([float(self.function(self.space.argument(point))) for point in points])

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+from scalable_bandits.forked import ForkedChildrenEnd
+
 
 class ClusterError(RuntimeError):
     """A cluster that cannot be reached, cannot be used, or was lost."""
@@ -119,7 +121,8 @@ class InTurn(Execution):
         key, arguments = self._tasks.popleft()
         start = Event("started", key, where="this process", time=time.time())
         try:
-            end = Event("done", key, self._function(*arguments), time=time.time())
+            with ForkedChildrenEnd():
+                end = Event("done", key, self._function(*arguments), time=time.time())
         except (Exception, SystemExit) as error:
             end = failed(key, error)
         return [start, end]
@@ -167,7 +170,8 @@ class Threads(Execution):
                 key, arguments = self._tasks.popleft()
             self._events.put(Event("started", key, where="this process", time=time.time()))
             try:
-                end = Event("done", key, self._function(*arguments), time=time.time())
+                with ForkedChildrenEnd():
+                    end = Event("done", key, self._function(*arguments), time=time.time())
             except BaseException as error:  # also SystemExit: it ends the task, not the process
                 end = failed(key, error)
             self._events.put(end)

@@ -28,6 +28,7 @@ from distributed import Client, Future, KilledWorker, WorkerPlugin, get_worker
 from scalable_bandits import randomness
 from scalable_bandits.execution.base import ClusterError, Event, Execution, NotOnWorker, drained, failed
 from scalable_bandits.execution.clusters import connection_lost
+from scalable_bandits.forked import ForkedChildrenEnd
 
 COUNT_SECONDS = 2.0  # time after which the threads of the workers are counted again
 GONE_SECONDS = 5.0  # longest wait until the scheduler has noticed the end of a worker
@@ -81,7 +82,8 @@ def perform(name: str, key: str, arguments: tuple[Any, ...]) -> Any:
     worker.log_event(name, {"event": start})
     plugin: Any = worker.plugins[name]
     try:
-        result = plugin.function(*arguments)
+        with ForkedChildrenEnd():
+            result = plugin.function(*arguments)
     except Exception:
         raise
     except BaseException as error:  # such as SystemExit, which would end the client's loop when raised again there

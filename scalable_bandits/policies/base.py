@@ -87,6 +87,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         Field("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
     )  # fmt: skip
     earlier_values: ClassVar[Mapping[str, Mapping[str, str]]] = {"engine": RENAMED}
+    not_in_data: ClassVar[frozenset[str]] = frozenset({"on"})
     continuous: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
 
@@ -362,7 +363,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         return {**vars(self), "_recorder": None, "on": self._executor.portable}
 
     def parameters(self) -> dict[str, Any]:
-        return {name: value for name, value in super().parameters().items() if name != "on"}
+        return {name: value for name, value in super().parameters().items() if name not in self.not_in_data}
 
     def close(self) -> None:
         """Delete the policy's shards on workers, and stop a cluster that was started for it.

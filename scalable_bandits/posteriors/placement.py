@@ -22,6 +22,7 @@ from scalable_bandits.posteriors.state import State
 from scalable_bandits.posteriors.threads import Threads
 
 Maker = Callable[[], Any]
+LOCAL = re.compile(r"(local|threads)(:[1-9][0-9]*)?")
 
 
 class Shards(ABC):
@@ -174,6 +175,22 @@ def executor(on: Any) -> Executor:
 def cores() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def is_local(on: Any) -> bool:
+    """Return whether `on` names this process, its threads or worker processes of this machine, and nothing else.
+
+    Parameters
+    ----------
+    on
+        Any value of the argument `on`.
+
+    Examples
+    --------
+    >>> is_local("local:4"), is_local("tcp://10.0.0.1:8786"), is_local("cluster.yaml")
+    (True, False, False)
+    """
+    return on is None or (isinstance(on, str) and LOCAL.fullmatch(on) is not None)
 
 
 def threads_of(on: Any) -> int | None:

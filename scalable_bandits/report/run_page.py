@@ -15,14 +15,16 @@ from scalable_bandits.analysis import exponent, indexed
 from scalable_bandits.plots.style import COLOURS, POINTS, tidy
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
+from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
 from scalable_bandits.report.machine import machine
 from scalable_bandits.report.numbers import number
 from scalable_bandits.report.tuning_section import result_section, stored_result
+from scalable_bandits.runs.commands import command_of
 from scalable_bandits.runs.readable import point_text, shown
 from scalable_bandits.runs.recording import environment_of, named_space, policy_of
 from scalable_bandits.runs.replaying import replay_calls
-from scalable_bandits.runs.status import command_of, minimizes, status
+from scalable_bandits.runs.status import minimizes, status
 from scalable_bandits.runs.thinning import ROUND, keeps_some, rounds_played
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms
@@ -235,9 +237,12 @@ def _commands(run: StoredRun, place: str) -> Section:
     kind = run.attributes.get("kind")
     if run.planned is not None and rounds_played(run) + len(run.failures) >= run.planned:
         command += f" --rounds {2 * run.planned}"
-    if kind in ("minimize", "maximize") and command_of(run) is None:
+    if kind in ("minimize", "maximize"):
+        line, on = command_of(run), run.attributes.get("settings", {}).get("on")
         known = str(run.specification.get("function", {}).get("function", "<"))
-        command += f" --function {'module:name' if '<' in known else shlex.quote(known)}"  # a lambda has no name
+        name = "module:name" if "<" in known else shlex.quote(known)  # a lambda has no name
+        command += f" --function {name}" if line is None else f" --command {shlex.quote(str(line))}"
+        command += "" if is_local(on) else f" --on {shlex.quote(str(on))}"
     blocks = [Block("command", "Make this page again", text=f"scalable-bandits report {shlex.quote(place)}")]
     if kind in ("simulate", "minimize", "maximize"):
         blocks.insert(0, Block("command", "Continue the run", text=command))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+import selectors
 import shlex
 import shutil
 import signal
@@ -14,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -23,8 +25,12 @@ from scalable_bandits.execution.base import PlainError
 from scalable_bandits.spaces import Space
 from scalable_bandits.specification import Specification, nearest
 
+if TYPE_CHECKING:
+    from scalable_bandits.store import StoredRun
+
 PLAIN = re.compile(r"[\w@%+=:,./{}-]+")  # words that need no quotes, and names in braces
 SHELL = re.compile(r"&|&&|\|\|?|;|[0-9&]?[<>].*")  # words that mean something to a shell alone
+TAIL_BYTES = 2**16  # of the end of a program's output and of its errors that are held; its value is there
 TAIL_LINES, TAIL_CHARACTERS = 20, 2000  # of a failed command's errors that are kept
 GRACE_SECONDS = 2.0  # between asking a program to end and killing it
 
@@ -54,7 +60,7 @@ class Programs:
     def __init__(self, command: Command, timeout: float | None = None):
         self._command, self._timeout = command, timeout
         self.shield: Callable[[], AbstractContextManager[None]] = nullcontext
-        self._running: list[subprocess.Popen[str]] = []
+        self._running: list[subprocess.Popen[bytes]] = []
         self._guard = threading.Lock()
         self._ended = False
 
@@ -81,7 +87,7 @@ class Programs:
             raise CommandFailed(f"{self._command.command[0]}: {error.strerror}") from None
         with process:  # closes its pipes
             try:
-                output, errors = process.communicate(timeout=self._timeout)
+                output, errors = _ends_of_output(process, self._timeout)
             except subprocess.TimeoutExpired:
                 end([process])
                 raise CommandFailed(f"TimeoutError: it took longer than {self._timeout:g} s") from None
@@ -94,14 +100,14 @@ class Programs:
             raise CommandFailed(f"{_reason(process.returncode)}\n{_tail(errors)}".rstrip())
         return self._command.value(output, errors)
 
-    def _start(self, words: Sequence[str]) -> subprocess.Popen[str]:
+    def _start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
         """Start a program; Ctrl-C waits until it is known, and ends it then."""
         main = threading.current_thread() is threading.main_thread()
         try:
             with self.shield() if main else nullcontext():
                 process = subprocess.Popen(
-                    words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                    errors="replace", start_new_session=True,
+                    words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+                    start_new_session=True,
                 )  # fmt: skip
                 self._add(process)
         except KeyboardInterrupt:
@@ -111,13 +117,13 @@ class Programs:
             raise
         return process
 
-    def _add(self, process: subprocess.Popen[str]) -> None:
+    def _add(self, process: subprocess.Popen[bytes]) -> None:
         with self._guard:
             self._running.append(process)
         if self._ended:
             end([process])
 
-    def _discard(self, process: subprocess.Popen[str]) -> None:
+    def _discard(self, process: subprocess.Popen[bytes]) -> None:
         with self._guard:
             self._running.remove(process)
 
@@ -127,6 +133,37 @@ class Programs:
         with self._guard:
             running = list(self._running)
         end(running)
+
+
+def _ends_of_output(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[str, str]:
+    """Wait for the end of a program; return the ends of what it wrote to standard output and standard error.
+
+    However much that is, `TAIL_BYTES` of each are held. A line of output whose beginning is lost is not returned.
+
+    Raises
+    ------
+    subprocess.TimeoutExpired
+        If it takes longer than a number of seconds.
+    """
+    until = math.inf if timeout is None else time.monotonic() + timeout
+    tails = [bytearray(), bytearray()]
+    with selectors.DefaultSelector() as unread:
+        for pipe, tail in zip((process.stdout, process.stderr), tails, strict=True):
+            assert pipe is not None
+            unread.register(pipe, selectors.EVENT_READ, tail)
+        while unread.get_map():
+            if time.monotonic() >= until:
+                raise subprocess.TimeoutExpired(process.args, timeout or 0.0)
+            for key, _ in unread.select(None if timeout is None else max(until - time.monotonic(), 0.0)):
+                read = os.read(key.fd, TAIL_BYTES)
+                if not read:
+                    unread.unregister(key.fileobj)
+                key.data.extend(read)
+                del key.data[:-TAIL_BYTES]
+    process.wait(None if timeout is None else max(until - time.monotonic(), 0.0))
+    output, errors = tails
+    whole_lines = output.partition(b"\n")[2] if len(output) == TAIL_BYTES else output
+    return whole_lines.decode(errors="replace"), errors.decode(errors="replace")
 
 
 def _words(value: Any) -> tuple[str, ...]:
@@ -178,6 +215,8 @@ class Command(Specification):
     3.0
     """
 
+    runs_programs: ClassVar[bool] = True
+
     command: tuple[str, ...] = attrs.field(converter=_words)
     value_from: str | None = attrs.field(default=None)
 
@@ -191,6 +230,10 @@ class Command(Specification):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.command, self.value_from)
+
+    def is_named_by(self, line: str | Command) -> bool:
+        """Return whether a line, or another command, has the same words."""
+        return self.command == (line if isinstance(line, Command) else Command(line)).command
 
     @property
     def names(self) -> list[str]:
@@ -233,16 +276,31 @@ class Command(Specification):
         """Return the value in the last line of output; CommandFailed, with the end of the errors, if there is none."""
         lines = output.strip().splitlines()
         if not lines:
-            raise CommandFailed(f"no output: its last line is to be the value\n{_tail(errors)}".rstrip())
+            wanted = f"its last line, of less than {TAIL_BYTES // 1024} kB, is to be the value"
+            raise CommandFailed(f"no output: {wanted}\n{_tail(errors)}".rstrip())
         try:
             value: Any = lines[-1] if self.value_from is None else json.loads(lines[-1])
             whole = isinstance(value, dict) and self.value_from in value  # a key with points in it
             for key in [] if self.value_from is None else [self.value_from] if whole else self.value_from.split("."):
                 value = value[key]
             return float(value)
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError):
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError):
             wanted = "a number" if self.value_from is None else f"a JSON object with a number under {self.value_from!r}"
             raise CommandFailed(f"the last line of output is {lines[-1][:200]!r}, not {wanted}") from None
+
+
+def command_of(run: StoredRun) -> Command | None:
+    """Return the command that a run evaluates; None if it evaluates a function.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
+    described = run.specification.get("function")
+    if not isinstance(described, dict) or described.get("type") != Command.__name__:
+        return None
+    return Command.from_dict(described)
 
 
 def _written(value: Any) -> str:
@@ -255,7 +313,7 @@ def _filled(word: str, values: dict[str, str]) -> str:
     return "".join(text + ("" if name is None else values[name]) for text, name, _, _ in pieces)
 
 
-def end(processes: Sequence[subprocess.Popen[str]]) -> None:
+def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """End programs, and those that they started: ask them first, and kill what is left."""
     until = time.monotonic() + GRACE_SECONDS
     for number in (signal.SIGTERM, signal.SIGKILL):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +20,15 @@ class Interrupts:
     ----------
     active : bool
         Whether it handles Ctrl-C.
+    over : bool
+        Whether the run has been interrupted: Ctrl-C has no effect any more, while its programs end and its result is
+        made.
     """
 
     def __init__(self) -> None:
-        self.active = False
+        self.active = self.over = False
+        self._pressed = False
+        self._unraisable: Any = None  # hook that was replaced
         self._shields = 0
         self._waits = False
 
@@ -36,11 +42,23 @@ class Interrupts:
     def __exit__(self, *_: object) -> None:
         if self.active:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._unraisable is not None:
+            sys.unraisablehook, self._unraisable = self._unraisable, None
 
     def _interrupt(self, *_: Any) -> None:
-        if not self._shields or self._waits:
-            raise KeyboardInterrupt
-        self._waits = True
+        if self.over:
+            return
+        if self._pressed and self._unraisable is None:  # in a callback from C it can only be printed
+            self._unraisable, sys.unraisablehook = sys.unraisablehook, self._print_others
+        self._pressed = True
+        if self._shields and not self._waits:
+            self._waits = True
+            return
+        raise KeyboardInterrupt
+
+    def _print_others(self, unraisable: Any) -> None:
+        if unraisable.exc_type is not KeyboardInterrupt:
+            self._unraisable(unraisable)
 
     @contextmanager
     def shield(self) -> Iterator[None]:

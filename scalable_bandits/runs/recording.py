@@ -15,6 +15,7 @@ from scalable_bandits.environments import Environment
 from scalable_bandits.identity import undescribed
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.checkpointing import Checkpoints
+from scalable_bandits.runs.commands import Command
 from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
 from scalable_bandits.runs.replaying import replay_calls
 from scalable_bandits.runs.thinning import rounds_played
@@ -83,9 +84,11 @@ def _specified(run: StoredRun, name: str, without: Collection[str] = ()) -> Any:
         if isinstance(value, Mapping) and by_name:  # no name of the user's means anything here
             return {key: fill(v, f"{place}.{key}") for key, v in value.items()}
         if isinstance(value, Mapping):
+            allowed = "plain data, which a store can keep: to continue this run, run its script again"
             if "function" in value and "type" not in value:
-                allowed = "plain data, which a store can keep: to continue this run, run its script again"
                 checks.refuse(place, value["function"], allowed)
+            if value.get("type") == Command.__name__:
+                checks.refuse(place, value.get("command"), allowed)
             if "array" in value and "type" not in value:
                 return run.input(value)
             names = names_in(value)

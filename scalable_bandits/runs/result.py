@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import math
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import attrs
 import numpy as np
 
+from scalable_bandits.checks import showable
 from scalable_bandits.policies import Best, Policy
 from scalable_bandits.runs.evaluation_rows import Evaluation, evaluation_rows
 from scalable_bandits.runs.readable import shown, with_error
@@ -225,14 +227,15 @@ class TuningResult:
     def __repr__(self) -> str:
         from rich.cells import cell_len
 
-        found = self.summary()
+        found, encoding = self.summary(), getattr(sys.stdout, "encoding", None)
         lines = [("", *found.columns), *found.rows] if found.rows else []
+        lines = [tuple(showable(cell, encoding) for cell in line) for line in lines]
         widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
         padded = [
             "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
             for line in lines
         ]
-        return "\n".join([f"{type(self).__name__}: {found.heading}", *padded])
+        return "\n".join([f"{type(self).__name__}: {showable(found.heading, encoding)}", *padded])
 
     def _repr_html_(self) -> str:
         import pandas

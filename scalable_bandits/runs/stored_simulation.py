@@ -91,7 +91,7 @@ class StoredSimulation:
                 self._play(checkpoints, advance)
             checkpoints.behind = None
             checkpoints.finish()
-        found = ObservationStore.open(self.place)
+        found = ObservationStore.open(self.store.location)
         return Trajectory(self.play.policy.finite_space, 1, found, found.specification)
 
     def _open(self) -> ObservationStore:

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
+from scalable_bandits.forked import ForkedChildrenEnd
 from scalable_bandits.policies import Best, Policy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.progress import Advance, progress_bar, wanted
@@ -121,12 +122,15 @@ class TuningRun:
     def play(self, store: Any, durability: Durability) -> TuningResult:
         """Evaluate, from the beginning or from where the run of a store ended."""
         try:
-            return Playing(self).play() if store is None else self._play_recorded(store, durability)
+            with Interrupts() as interrupts:  # around the store, too: what ends an interrupted run is not interrupted
+                if store is None:
+                    return Playing(self, interrupts).play()
+                return self._play_recorded(store, durability, interrupts)
         except NotANumber:  # a mistake in the function: without warm_start, the policy is as fresh as before
             self.policy.abandon()
             raise
 
-    def _play_recorded(self, store: Any, durability: Durability) -> TuningResult:
+    def _play_recorded(self, store: Any, durability: Durability, interrupts: Interrupts) -> TuningResult:
         """Evaluate, and record the run in a store."""
         from scalable_bandits.runs.recording import record
 
@@ -135,7 +139,7 @@ class TuningRun:
             self.policy, store, durability=durability, planned=planned, parts={"function": self.function},
             kind="minimize" if self.minimize else "maximize", settings=self.settings,
         ) as recording:  # fmt: skip
-            return Playing(self, recording).play()
+            return Playing(self, interrupts, recording).play()
 
 
 class Playing:
@@ -145,6 +149,8 @@ class Playing:
     ----------
     run
         Arguments of the run.
+    interrupts
+        Handler of Ctrl-C.
     recording
         Recording of the run; None without a store.
     """
@@ -153,8 +159,8 @@ class Playing:
     _advance: Advance
     _last: Ended
 
-    def __init__(self, run: TuningRun, recording: Recording | None = None):
-        self._run, self._policy, self._recording = run, run.policy, recording
+    def __init__(self, run: TuningRun, interrupts: Interrupts, recording: Recording | None = None):
+        self._run, self._policy, self._recording, self._interrupts = run, run.policy, recording, interrupts
         self._began = time.monotonic()
         self._xs: list[Any] = []
         self._ys: list[float] = []
@@ -230,11 +236,8 @@ class Playing:
             run.budget, len(self._ys) - self._earlier, self._earlier, run.parallel, run.retries, run.seconds, timeout
         )
         name = function_name(run.function).rpartition(":")[2].rpartition(".")[2]
-        interrupted = False
-        with (
-            executing(run.on, self._function, name, threads=None if run.parallel == 1 else run.parallel) as executor,
-            Interrupts() as interrupts,
-        ):
+        threads, interrupts = None if run.parallel == 1 else run.parallel, self._interrupts
+        with executing(run.on, self._function, name, threads=threads) as executor:
             self._check(executor)
             if isinstance(self._function, Programs):
                 self._function.shield = interrupts.shield
@@ -251,11 +254,11 @@ class Playing:
             except KeyboardInterrupt:
                 if not interrupts.active:
                     raise
-                interrupted = True
+                interrupts.over = True
             finally:
                 if isinstance(self._function, Programs):
                     self._function.end_calls()
-        return self._result(interrupted)
+        return self._result(interrupts.over)
 
     def _check(self, executor: Execution) -> None:
         """Raise ValueError if the executor cannot end calls that take too long."""
@@ -284,8 +287,9 @@ class Playing:
         best = self._best_measured()
         self._advance(1, "" if best is None else f"best {best.y:.6g}")
         view = self._view(ended)
-        for callback in self._run.callbacks:
-            callback(view)
+        with ForkedChildrenEnd():
+            for callback in self._run.callbacks:
+                callback(view)
         self._look_at_rules(view)
 
     def _best_measured(self) -> Measured | None:

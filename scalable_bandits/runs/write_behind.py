@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -19,6 +20,7 @@ class WriteBehind:
     """
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._failed = False
         self._waiting: deque[Future[None]] = deque()
         self._thread = ThreadPoolExecutor(1, "store")
@@ -57,6 +59,8 @@ class WriteBehind:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if os.getpid() != self._process:  # a forked child does not have the thread
+            return
         interrupt: KeyboardInterrupt | None = None
         while True:
             try:

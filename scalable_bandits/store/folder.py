@@ -48,9 +48,9 @@ class Folder(Location):
     record_file = f"{COMMITTED}/record.json"
 
     def __init__(self, path: Path):
-        self.path = path
+        self.path = path.absolute()  # the user's function may change the working folder
         self.name = str(path)
-        self._store = DurableStore(path)
+        self._store = DurableStore(self.path)
         self._lock: FileLock | None = None
         self._counter = -1
 
@@ -59,7 +59,7 @@ class Folder(Location):
         return self._store
 
     def free(self) -> int | None:
-        there = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+        there = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
         return shutil.disk_usage(there).free
 
     def journal(self, name: str) -> Journal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,8 @@ class StoredRun:
         Whether to go on with what can be read if something is damaged, instead of raising.
     """
 
+    _writer = 0  # number of the process that opened it for writing
+
     def __init__(self, location: Location, attributes: Mapping[str, Any], recover: bool = False):
         self.location = location
         self.attributes = dict(attributes)
@@ -87,6 +90,11 @@ class StoredRun:
         self._scan: Scan | None = None  # result of the last `refresh`
         self.chunks = ChunkReader(location, attributes, recover)
         self._rows = Rows(self.fields)  # rounds after the whole chunks
+
+    @property
+    def writable(self) -> bool:
+        """Whether this process has it open for writing; a forked child of that process has not."""
+        return self._writer == os.getpid()
 
     def __len__(self) -> int:
         """Number of rounds in the run, as of the last `refresh`; for a writer, including rounds not yet durable."""

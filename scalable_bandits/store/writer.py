@@ -15,6 +15,7 @@ journal keeps these rounds until their chunk is whole. Opening for writing repai
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -53,7 +54,7 @@ class RunWriter(StoredRun):
         recover: bool = False,
     ):  # fmt: skip
         super().__init__(location, attributes, recover)
-        self.writable, self.durability, self.block_seconds = writable, durability, BLOCK_SECONDS
+        self._writer, self.durability, self.block_seconds = os.getpid() * writable, durability, BLOCK_SECONDS
         chunks = BLOCK_BYTES // (self.chunk * self._rows.width) if durability == "block" else 1
         self.block = self.chunk * max(chunks, 1)  # rows held before they are written as whole chunks
         self._logged = 0  # number of rows after the whole chunks that are in the journal
@@ -98,8 +99,7 @@ class RunWriter(StoredRun):
         self._check_writable()
         rows, count = self._rows.check(columns)
         late = self.durability == "block" and self._overdue()
-        # Before the new rows are accepted: if it fails, nothing has changed.
-        if len(self._rows) >= self.block:
+        if len(self._rows) >= self.block:  # before the new rows are accepted: if it fails, nothing has changed
             self._write_whole_chunks()
         elif late:
             self.flush()
@@ -163,7 +163,7 @@ class RunWriter(StoredRun):
         self._flushed = time.monotonic()
 
     def close(self, orderly: bool = True) -> None:
-        """Make everything durable and visible to any zarr reader, and release the lock."""
+        """Make everything durable and visible to any zarr reader, and release the lock. A forked child does nothing."""
         if not self.writable:
             return
         try:
@@ -177,7 +177,7 @@ class RunWriter(StoredRun):
                 self.location.commit_transaction()
                 self._finish_commit()
         finally:
-            self.writable = False
+            self._writer = 0
             for log in (*self._logs.values(), *self._old_logs):
                 log.close()
             self._arrays.close()
@@ -186,7 +186,7 @@ class RunWriter(StoredRun):
     def _check_writable(self) -> None:
         """Raise StoreError unless the run can be written; first write a commit record that may be missing on disk."""
         if not self.writable:
-            raise StoreError(f"store {self.location.name}: it is not open for writing")
+            raise StoreError(f"store {self.location.name}: it is not open for writing in this process")
         if self._broken:
             raise StoreError(f"store {self.location.name}: {self._broken}; open it again")
         if self._record_uncertain:  # logs must not grow before a record names them

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable_bandits import checks
+from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.runs.thinning import checked as checked_keep
 from scalable_bandits.specification import Specification, known_types, nearest, plain
 from scalable_bandits.store.study_dataset import KEEP
@@ -42,7 +43,6 @@ NOT_DECISIVE = (HORIZON, "replicates", "seed", "on", "store", "data", "duration"
 SHARED = ("environments", "policies")
 MEASURES = ("cumulative", "average", "best")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]*")  # also valid as the name of a folder
-LOCAL = re.compile(r"(local|threads)(:[1-9][0-9]*)?")
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _check_top(specification: Mapping[str, Any]) -> None:
     _check_name("measure", specification.get("measure", "cumulative"), MEASURES)
     if not isinstance(specification.get("timed", False), bool):
         checks.refuse("timed", specification["timed"], "true or false")
-    if not LOCAL.fullmatch(specification.get("on", "local")):
+    if not is_local(specification.get("on")):
         checks.refuse("on", specification["on"], "local, local:4, threads or threads:4; name a cluster by --on")
 
 

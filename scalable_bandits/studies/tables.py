@@ -43,6 +43,7 @@ from scalable_bandits.execution.base import NotOnWorker
 from scalable_bandits.formulas.information_gain import growth_rate
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies import Policy
+from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Points
 from scalable_bandits.specification import Specification, nearest
@@ -328,6 +329,8 @@ def _make_policy(own: Mapping[str, Any], common: Mapping[str, Any], derived: Der
     taken = inspect.signature(kind).parameters
     arguments = {key: value for key, value in {**common, **own}.items() if key in taken and key not in SET_BY_STUDY}
     arguments = {key: _argument(key, value, derived) for key, value in arguments.items()}
+    if not is_local(arguments.get("on")):  # a file starts and reaches no other program
+        checks.refuse("on", arguments["on"], "local, local:4, threads or threads:4")
     if "kernel" in taken and "kernel" not in arguments and derived.kernel is not None:
         arguments["kernel"] = derived.kernel
     return kind(derived.environment.space, seed=derived.replicate.seed, **arguments)

@@ -88,7 +88,7 @@ class TestTuned:
         words = " ".join(done.stdout.split())
         assert "smaller is better; 14 evaluations" in words
         assert all(word in words for word in ("depth", "rate", "kind", "measured value"))
-        assert "scalable-bandits resume run.zarr --rounds 28" in words
+        assert f"scalable-bandits resume run.zarr --command '{LINE}' --rounds 28" in words
         assert "scalable-bandits report run.zarr" in words
         _, values, failures = rows()
         assert min(values) == 0.0
@@ -140,16 +140,17 @@ class TestTuned:
         done = command(*arguments("--maximize", "--value-from", "test.loss", store="my run.zarr", budget=3))
         assert done.exit_code == 0, done.output
         assert len(rows("my run.zarr")[1]) == 3
-        assert "scalable-bandits resume 'my run.zarr' --rounds 6" in done.output
+        assert f"scalable-bandits resume 'my run.zarr' --command '{LINE}' --rounds 6" in done.output
         assert "report 'my run.zarr'" in done.output
 
     def test_names_that_mean_something_in_a_store(self, folder: Path) -> None:
         """The run can be resumed, looked at and reported."""
         given = SPACE.replace("[depth]", "[type]").replace("[rate]", "[function]").replace("[kind]", "[where]")
         (folder / "space.toml").write_text(given)
-        done = command(*arguments("--minimize", line="./train {type} {function} {where}", budget=6))
+        line = "./train {type} {function} {where}"
+        done = command(*arguments("--minimize", line=line, budget=6))
         assert done.exit_code == 0, done.output
-        assert command("resume", "run.zarr", "--rounds", 8).exit_code == 0
+        assert command("resume", "run.zarr", "--command", line, "--rounds", 8).exit_code == 0
         assert "type = " in " ".join(command("status", "run.zarr").output.split())
         done = command("report", "run.zarr", "--out", "page.html")
         assert done.exit_code == 0, done.output
@@ -185,7 +186,14 @@ class TestTuned:
         """The command, the space and the settings are in it; the numbers are those of one run."""
         command(*arguments("--minimize", "--timeout", 60, budget=6))
         (folder / "space.toml").unlink()
-        done = command("resume", "run.zarr", "--rounds", 14)
+        again = "--command './train {depth} {rate} {kind}'"
+        for given in ((), ("--command", "./train {depth} {rate}")):  # a program runs only when it is named again
+            refused = command("resume", "run.zarr", "--rounds", 14, *given)
+            assert refused.exit_code == 2
+            assert again in refused.stderr
+            assert "running" not in refused.stderr
+        assert len((folder / "log").read_text().splitlines()) == 6
+        done = command("resume", "run.zarr", "--command", LINE, "--rounds", 14)
         assert done.exit_code == 0, done.output
         assert "running: ./train {depth} {rate} {kind}" in done.stderr
         (folder / "space.toml").write_text(SPACE)
@@ -210,13 +218,13 @@ class TestTuned:
         page = (folder / "run.html").read_text()
         assert "too deep" in page
         assert "with space" in page
-        assert "scalable-bandits resume run.zarr --rounds 50" in page
+        assert "resume run.zarr --rounds 50 --command &#39;./train {depth} {rate} {kind}&#39;" in page
         assert "--function" not in page
 
     def test_in_python(self, folder: Path) -> None:
         found = sb.minimize(sb.Command(LINE), sb.SearchSpace.from_toml("space.toml"), 14, store="own.zarr", parallel=2)
         assert len(found) + len(found.failed) == 14
-        again = resume("own.zarr", rounds=16)
+        again = resume("own.zarr", rounds=16, command=sb.Command(LINE))
         assert isinstance(again, sb.TuningResult)
         assert len(again.tickets) == 16
 
@@ -308,13 +316,13 @@ class TestEnded:
         process.send_signal(sent)
         output, errors = process.communicate(timeout=60)
         assert process.returncode == 130, errors
-        assert "continue with: scalable-bandits resume run.zarr" in errors
+        assert f"continue with: scalable-bandits resume run.zarr --command '{LINE}'" in errors
         assert "evaluations" in output
         assert "interrupted" in output
         until(lambda: not any(alive(int(pid)) for pid in (folder / "pids").read_text().split()))
         before = rows()
         (folder / "go").touch()
-        done = command("resume", "run.zarr")
+        done = command("resume", "run.zarr", "--command", LINE)
         assert done.exit_code == 0, done.output
         after = rows()
         assert after[0][: len(before[0])] == before[0]
@@ -358,7 +366,7 @@ class TestEnded:
             kills += 1
             store = ObservationStore.open("run.zarr")
             assert len(store) + len(store.failures) >= length + more - (kills + 1) * parallel
-        done = command("resume", "run.zarr")
+        done = command("resume", "run.zarr", "--command", LINE)
         assert done.exit_code == 0, done.output
         _, values, failures = rows()
         assert len(values) + len(failures) == 20

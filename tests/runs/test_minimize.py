@@ -1,5 +1,6 @@
 """`minimize` and `maximize`: arguments, failures, callbacks, rules, Ctrl-C, earlier observations, results."""
 
+import ctypes
 import io
 import math
 import os
@@ -16,6 +17,7 @@ from cases.store import Function, described
 
 import scalable_bandits as sb
 from scalable_bandits import progress
+from scalable_bandits.runs.recording import Recording
 from scalable_bandits.runs.status import resume, status
 from scalable_bandits.store import ObservationStore
 
@@ -432,6 +434,30 @@ class TestInterrupted:
         monkeypatch.setattr(sb.GPEI, "learn", slow)
         found = sb.minimize(bowl, grid(), 9)
         assert (found.interrupted, len(found)) == (True, 0)
+
+    def test_none_is_printed_beside_the_result(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Pressed again in a callback of compiled code, which can only print it, and while the result is made."""
+        learn, recommend, close = sb.GPEI.learn, sb.GPEI.recommend, Recording.close
+
+        def press(*_: Any) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def pressed(original: Any) -> Any:
+            return lambda *arguments, **given: (press(), original(*arguments, **given))[1]
+
+        def learned(self: Any, *arguments: Any) -> None:
+            press()
+            ctypes.CFUNCTYPE(None)(press)()
+            learn(self, *arguments)
+
+        monkeypatch.setattr(sb.GPEI, "learn", learned)
+        monkeypatch.setattr(sb.GPEI, "recommend", pressed(recommend))
+        monkeypatch.setattr(Recording, "close", pressed(close))
+        hook = sys.unraisablehook  # of pytest: what it is given is a failure
+        found = sb.minimize(bowl, grid(), 9, store=tmp_path / "run")
+        assert (found.interrupted, len(found), found.best.x is not None) == (True, 1, True)
+        assert sys.unraisablehook is hook
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
     def test_threads(self, tmp_path: Any) -> None:
         """What is in flight is dropped, and evaluated by whoever resumes."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import math
 import pickle
+import sys
 import time
 from xml.etree import ElementTree
 
@@ -75,6 +77,18 @@ def test_prints_a_few_aligned_lines(found):
     assert all(row[column] != " " for row in rows)
     assert f"{found.best['rate']:.4g}" in rows[0]
     assert " ± " in rows[-2]
+
+
+def test_prints_on_a_terminal_without_unicode(found, monkeypatch):
+    """What it cannot show is replaced, and the columns stay aligned; text of others moves no cursor."""
+    lines = str(found).splitlines()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    print(found)
+    assert " +- " in str(found)
+    assert [line.split()[0] for line in str(found).splitlines()] == [line.split()[0] for line in lines]
+    hidden = sb.minimize(lambda setting: setting["a\x1b[2Ké"], {"a\x1b[2Ké": sb.Real(0, 1)}, 2)
+    assert "\na\\x1b[2K? " in str(hidden)
+    assert "\x1b" not in str(hidden)
 
 
 def test_a_setting_that_is_both_is_printed_once():
