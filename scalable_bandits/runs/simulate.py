@@ -87,7 +87,7 @@ def simulate(
     kept = checked_ends(ends, horizon)
     _check(policy, environment, available, progress)
     policy.warn_of_rounding(horizon + (policy.rounds if store is None else 0))
-    play = Play(policy, environment, available)
+    play = Play(policy, environment, available, horizon)
     with play.interrupts:
         if store is None:
             return _in_memory(play, horizon, progress, keep, kept)
