@@ -1,10 +1,10 @@
 """Print what each benchmark measured beside what it was measured against.
 
-``python -m benchmarks`` runs all at full size (about ten minutes on two cores without ``sketched``, which takes as long
-again, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at a size that only shows that they
-run, and names choose some of them; ``two`` and ``six`` are the whole runs of ``boxes``, whose functions ``--seeds``
-chooses. ``python -m benchmarks tuners``, ``search``, ``in_flight`` and ``discrete`` are commands of their own
-(``--help`` says more).
+``python -m benchmarks`` runs all at full size (about ten minutes on two cores without ``sketched`` and ``drift``, each
+of which takes as long again or longer, and ``boxes``, in which whole runs of other packages take hours), ``--quick`` at
+a size that only shows that they run, and names choose some of them; ``two`` and ``six`` are the whole runs of
+``boxes``, whose functions ``--seeds`` chooses. ``python -m benchmarks tuners``, ``search``, ``in_flight`` and
+``discrete`` are commands of their own (``--help`` says more).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from benchmarks.boxes import boxes, six, two
 from benchmarks.changing import changing
 from benchmarks.cluster import cluster
 from benchmarks.coverage import coverage
+from benchmarks.drift import drift
 from benchmarks.long import long
 from benchmarks.measure import Line, timed
 from benchmarks.partitions import partition
@@ -247,7 +248,7 @@ def reopen(quick: bool) -> Iterator[Line]:
 
 _ALL = (
     startup, compilation, grid2, peers, grid3, engines, store, reopen, partition, changing, priors, cluster, sharded,
-    sampler, approximate, stopping, coverage, long, repeats, predictions, boxes, sketched,
+    sampler, approximate, stopping, coverage, long, repeats, predictions, boxes, sketched, drift,
 )  # fmt: skip
 BENCHMARKS: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in _ALL}
 SEEDED: dict[str, Callable[..., Iterator[Line]]] = {f.__name__: f for f in (boxes, two, six)}

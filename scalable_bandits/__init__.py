@@ -82,6 +82,7 @@ from scalable_bandits.policies import (
 )
 from scalable_bandits.policies.confidence_policy import UnprovenWidth
 from scalable_bandits.policies.contradiction import ContradictedModel
+from scalable_bandits.policies.measurements import LostInRounding
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
 from scalable_bandits.posteriors.learned.prior import ApproximateModel
@@ -186,6 +187,7 @@ __all__ = [
     "Kernel",
     "Linear",
     "LogNormal",
+    "LostInRounding",
     "Matern",
     "MeanOnly",
     "Measured",

@@ -16,6 +16,7 @@ from scalable_bandits.spaces import Space, availability
 from scalable_bandits.specification import Specification
 
 TABLE_LIMIT = 10_000_000  # largest number of candidates whose values are kept in a table
+IN_ADVANCE = 100_000  # largest number of candidates at which f is evaluated one by one before they are played
 
 
 class Environment(Specification):
@@ -34,6 +35,9 @@ class Environment(Specification):
     ----------
     tabulated : bool
         Whether f may be evaluated once for each candidate and looked up afterwards.
+    one_by_one : bool
+        Whether f is evaluated point by point, so that a simulation of fewer rounds than candidates evaluates it only at
+        those that are played.
     changing : bool
         Whether f may differ from round to round.
     same_noise_everywhere : bool
@@ -46,6 +50,7 @@ class Environment(Specification):
     """
 
     tabulated = True
+    one_by_one = False
     changing = False
     same_noise_everywhere = True
 
@@ -130,6 +135,10 @@ class Environment(Specification):
             self._table = self.evaluate(self.space.finite.points())
             self._table.flags.writeable = False
         return self._table
+
+    def in_advance(self, candidates: int, rounds: int) -> bool:
+        """Return whether f is evaluated at so many candidates before a simulation of so many rounds."""
+        return not self.one_by_one or self._table is not None or candidates <= min(rounds, IN_ADVANCE)
 
     def restricted(self, available: ArrayLike | None, t: int) -> ArrayLike | None:
         """Restrict candidates, a mask (size,) or numbers, to those available in round t; ValueError if none is left."""

@@ -320,6 +320,7 @@ class MovingSearchSpace(Environment):
             for mask in self._masks:
                 availability(mask, size)
         self.changing, self.tabulated = environment.changing, environment.tabulated
+        self.one_by_one = environment.one_by_one
         self.same_noise_everywhere = environment.same_noise_everywhere
         super().__init__(environment.space, environment.noise, environment.seed)
 

@@ -211,10 +211,12 @@ class FunctionEnvironment(Environment):
     space
         Domain.
     function
-        Function from one point (d,), for `Arms` from an arm number, to a number in units of y.
+        Function from one point (d,), for `Arms` from an arm number, to a number in units of y. It has to be free of
+        noise: a simulation on a finite space calls it once an arm at most, before the first round if there are no more
+        arms than rounds (and at most 10^5), else when an arm is first played.
     noise
-        Noise added to the function's values; no noise if not given. The function may be noisy itself, as it is called
-        anew in every round. Regret is the difference between `optimum` and the function's values.
+        Noise added to the function's values; no noise if not given. Regret is the difference between `optimum` and the
+        function's values.
     seed
         Seed of the added noise.
     optimum
@@ -226,7 +228,7 @@ class FunctionEnvironment(Environment):
         If the function is not callable, or the optimum is not finite.
     """
 
-    tabulated = False
+    one_by_one = True
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from scalable_bandits._numba_compile import njit
 from scalable_bandits.formulas import _numba_rules as rules
 from scalable_bandits.posteriors._numba_choice import choose
-from scalable_bandits.posteriors.exact._numba_window import admit, dense_observe
+from scalable_bandits.posteriors.exact._numba_window import dense_observe
 
 # Numbers of the policies.
 ELIMINATION = 0  # PE-GP-UCB
@@ -230,7 +230,7 @@ def play(rule, constants, tally, stack, slots, rank, numbers, game, columns, fir
     priors in play have observed the same, so that they share the slots and the rank of their windows. Returns the
     number of rounds played in all, the rank, and whether a full window ended the loop.
     """
-    covariance, mean, variance, rows, gram, coordinates, shift, precision, weights, column = stack
+    covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column = stack
     table, noise, lam = game.table, game.noise, game.noise_variance
     candidates, ys, widths, gains = columns
     count = mean.shape[0]
@@ -247,19 +247,19 @@ def play(rule, constants, tally, stack, slots, rank, numbers, game, columns, fir
             return i, rank, True
         y = table[x] + noise[i]
         candidates[i], ys[i], widths[i], gains[i] = x, y, width, numbers[likeliest(tally), 0]
-        after, learners = rank, in_play(tally).copy()
+        learners = in_play(tally).copy()
         for p in learners:
             means[p], variances[p], stds[p] = mean[p, x], variance[p, x], math.sqrt(variance[p, x])
             before, floored = dense_observe(
-                covariance[p], mean[p], variance[p], rows[p], gram[p], coordinates[p], shift[p], weights[p], column[p],
-                rank, slot, x, y, lam,
+                covariance[p], mean[p], variance[p], rows[p], gram[p], inverse[p], shift[p], precision[p], weights[p],
+                column[p], rank, slot, x, y, lam,
             )  # fmt: skip
-            after = admit(precision[p], rank, slot, lam)
             numbers[p, 0] += 0.5 * math.log1p(before / lam)
             numbers[p, 1] += floored
             numbers[p, 2] += 1.0
-        slots[x] = rank if slot < 0 else slot
-        rank = after
+        if slot < 0:
+            slots[x] = rank
+            rank += 1
         allowance = rules.error_allowance(float(t), float(count), constants.delta, constants.noise)
         credit(rule, tally, t, y, 1.0, means, stds, width, allowance)
         add_evidence(tally, learners, y, means, variances, lam)

@@ -16,7 +16,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.policies.algorithm import Algorithm
 from scalable_bandits.policies.best import Best as Best
 from scalable_bandits.policies.best import Observations as Observations
-from scalable_bandits.policies.measurements import Noise, measured
+from scalable_bandits.policies.measurements import LostInRounding, Noise, lost_in_rounding, measured
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.policies.recorder import Recorder
 from scalable_bandits.posteriors.placement import Executor, executor
@@ -109,6 +109,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
     _domain: Domain = attrs.field(init=False, repr=False)
     _executor: Executor = attrs.field(init=False, repr=False)
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
+    _warned: bool = attrs.field(default=False, init=False, repr=False)  # by `warn_of_rounding`
     _pending: PendingPoints = attrs.field(init=False, factory=PendingPoints, repr=False)
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
 
@@ -262,6 +263,13 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         if self._recorder is not None:
             self._recorder.told()
         self.after_tell()
+        self.warn_of_rounding(self.rounds)
+
+    def warn_of_rounding(self, rounds: int) -> None:
+        """Warn, once, if double precision cannot carry a posterior of so many rounds that all count."""
+        if not self._warned and (text := lost_in_rounding(self.regularization, self._noise_floor, rounds)):
+            self._warned = True
+            checks.warn(f"{type(self).__name__}: {text}", LostInRounding)
 
     def _usual_noise(self, given: ArrayLike | None) -> Noise:
         """Return the assumptions about the noise, for measurements whose own noise may be given."""

@@ -139,8 +139,7 @@ class GaussianProcessPolicy(Policy):
             checks.refuse("on", self.on, allowed)
         if self.prior_mean is not None and not callable(self.prior_mean):
             means = checks.finite("prior_mean", self.prior_mean)
-            sizes = [()] if self.space.finite is None else [(), (self._domain.size,)]
-            if means.shape not in sizes:
+            if means.shape not in ([()] if self.space.finite is None else [(), (self._domain.size,)]):
                 allowed = "a number, or a function; on a finite space also one number for each candidate"
                 checks.refuse("prior_mean", f"shape {means.shape}", allowed)
             self.prior_mean = checks.frozen(means) if means.ndim else float(means)
@@ -153,9 +152,11 @@ class GaussianProcessPolicy(Policy):
             return
         some = self.space.encode(self._domain.sample(self.seed))
         self._given_mean_at(some[:1])
-        largest = float(self.prior_kernel.diagonal(some).max())  # ValueError if a covariance has too few arms
-        self._noise_floor = noise_floor(self.regularization, largest)
+        # ValueError if a covariance has too few arms
+        self._noise_floor = noise_floor(self.regularization, float(self.prior_kernel.diagonal(some).max()))
         self._model = self.make_model(self._schedule(self._constant_mean))
+        self._warned = bool(self.engines or self.prior_kernel.epsilon)  # these forget
+        self.warn_of_rounding(self.horizon or 0)
 
     def _fill_in(self) -> None:
         """Replace numbers that were not given, but for those that are learned."""
@@ -192,8 +193,7 @@ class GaussianProcessPolicy(Policy):
 
     def _takes_whole_boxes(self) -> bool:
         engine = find_engine(self.engine)
-        exact = engine is None or engine.exact
-        return super()._takes_whole_boxes() and not self.prior_kernel.epsilon and exact
+        return super()._takes_whole_boxes() and not self.prior_kernel.epsilon and (engine is None or engine.exact)
 
     def _engine_is_sharded(self) -> bool:
         engine = find_engine(self.engine)

@@ -13,7 +13,12 @@ from scalable_bandits.spaces import Space
 
 LARGEST = 1e100  # absolute value of y
 ROUNDING = 1e-14  # smallest noise variance, as a fraction of the prior variance
+CARRIED = 1e-13  # smallest lambda / T, as a fraction of the prior variance, whose posterior double precision can carry
 SMALLEST = 1e-200  # noise variance, so that y over it is finite; one over it is the largest noise variance
+
+
+class LostInRounding(UserWarning):
+    """So many rounds with so small a lambda are more than double precision can carry."""
 
 
 class Noise(NamedTuple):
@@ -44,6 +49,30 @@ def noise_floor(regularization: float, prior_variance: float) -> float:
         lost = f"less is lost in the rounding of the prior variance {prior_variance:.3g}"
         checks.refuse("regularization", regularization, f"at least {floor:.3g}: {lost}")
     return floor
+
+
+def lost_in_rounding(regularization: float, floor: float, rounds: int) -> str | None:
+    """Return in words that double precision cannot carry a posterior of so many rounds; None if it can.
+
+    Parameters
+    ----------
+    regularization
+        Noise variance lambda, in squared units of y.
+    floor
+        What `noise_floor` returned.
+    rounds
+        Number of rounds, which may all be of one point, whose variance is then lambda / rounds.
+    """
+    largest = floor / ROUNDING
+    if regularization >= CARRIED * largest * rounds:
+        return None
+    most, least = regularization / (CARRIED * largest), CARRIED * largest * rounds
+    return (
+        f"regularization={regularization:.3g} (lambda) and T = {rounds:,} rounds are more than double precision can "
+        f"carry: lambda / T is below {CARRIED:.0e} of the largest prior variance, {largest:.3g}, and the posterior of "
+        f"a point that is played nearly always may be wrong; allowed: at most {most:,.0f} rounds, or lambda at least "
+        f"{least:.3g}"
+    )
 
 
 class Measured(NamedTuple):

@@ -137,6 +137,7 @@ class PiGPUCB(Policy):
         )
         self._smoothness = self._checked_nu()
         self._partition = self._empty_partition()
+        self.warn_of_rounding(self.horizon or 0)
 
     def _checked_nu(self) -> float:
         own = self.kernel.nu if isinstance(self.kernel, Matern) else None

@@ -121,6 +121,7 @@ class UnknownPriorPolicy(Policy):
         self._prepared_round = 0  # round whose prior means all priors in play have evaluated
         self._shards = self._make_shards(self._domain.model_space)
         self._reports: dict[int, tuple[float, bool]] = {}
+        self.warn_of_rounding(self.horizon or 0)
 
     def _make_shards(self, space: FiniteSpace) -> Shards:
         makers = [self._maker(prior, space) for prior in self.priors]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -33,6 +34,8 @@ class Play:
     ----------
     policy, environment, available
         Arguments of `simulate`.
+    rounds
+        Number of rounds of the whole simulation.
 
     Attributes
     ----------
@@ -40,17 +43,17 @@ class Play:
         Handler of Ctrl-C, a context manager that `simulate` enters.
     """
 
-    def __init__(self, policy: Policy, environment: Environment, available: Available | None):
+    def __init__(self, policy: Policy, environment: Environment, available: Available | None, rounds: int):
         self.policy, self.environment, self.available = policy, environment, available
         self.interrupts = Interrupts()
         self._unrestricted = available is None and type(environment).available is Environment.available
         self._table: Floats | None = None  # f at all candidates, where it is the same in all rounds
         self._largest = math.nan  # absolute value in the table
         self._at_once = FIRST_BLOCK  # number of rounds in the next compiled loop
-        self._value_of = self._make_value_function()
         self._optimum = math.nan if environment.changing else environment.optimum()
+        self._value_of = self._make_value_function(rounds)
 
-    def _make_value_function(self) -> Callable[[int, int], float]:
+    def _make_value_function(self, rounds: int) -> Callable[[int, int], float]:
         """Return the function from candidate and round to f, by a table where there is one."""
         policy, environment = self.policy, self.environment
         space = policy.finite_space
@@ -60,6 +63,9 @@ class Play:
             return lambda candidate, t: float(environment.table(t)[candidate])
         if space.size > TABLE_LIMIT or not environment.tabulated:
             return lambda candidate, t: float(environment.evaluate(space.points([candidate]))[0])
+        if not environment.in_advance(space.size, rounds):
+            once = functools.cache(lambda candidate: float(environment.evaluate(space.points([candidate]))[0]))
+            return lambda candidate, t: once(candidate)
         table = environment.table() if space == environment.space else environment.evaluate(space.points())
         if isinstance(space, FiniteSpace) and space.distinct:  # otherwise a choice is mapped to the first of its equals
             self._table, self._largest = np.array(table, dtype=np.float64), float(np.abs(table).max())

@@ -86,7 +86,8 @@ def simulate(
     horizon, keep = checks.integer("horizon", horizon, 1, checks.LARGEST_INTEGER), checked(keep)
     kept = checked_ends(ends, horizon)
     _check(policy, environment, available, progress)
-    play = Play(policy, environment, available)
+    policy.warn_of_rounding(horizon + (policy.rounds if store is None else 0))
+    play = Play(policy, environment, available, horizon)
     with play.interrupts:
         if store is None:
             return _in_memory(play, horizon, progress, keep, kept)

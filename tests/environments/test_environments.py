@@ -490,12 +490,21 @@ class TestEnvironment:
         noisy = sb.FunctionEnvironment(space, function, sb.GaussianNoise(1.0), seed=3)
         assert noisy.observe(x, 4) == pytest.approx(noisy.mean(x) + noisy.noise_at(4))
 
-    def test_function_that_is_noisy_itself(self) -> None:
-        """It is asked anew in every round of a simulation: two pulls of one arm are two measurements."""
-        rng = np.random.default_rng(0)
-        environment = sb.FunctionEnvironment(sb.Arms(2), lambda arm: arm + 0.1 * rng.standard_normal())
-        run = sb.simulate(sb.RandomSearch(environment.space), environment, 20)
-        assert len(set(run.y.tolist())) == 20
+    @pytest.mark.parametrize(("optimum", "rounds"), [(None, 5), (None, 300), (9.0, 5), (9.0, 300)])
+    def test_function_is_called_once_an_arm_at_most(self, optimum: float | None, rounds: int) -> None:
+        """Where there are no more arms than rounds, or all are needed, in advance; else in the order of play."""
+        space, calls = sb.Arms(10), []
+        environment = sb.FunctionEnvironment(
+            space, lambda arm: calls.append(arm) or float(arm), sb.GaussianNoise(0.1), seed=2, optimum=optimum
+        )
+        made = [sb.IGPUCB(space, sb.Covariance(np.eye(10)), noise=0.1, rkhs_norm=9.0) for _ in range(2)]
+        run = sb.simulate(made[0], environment, rounds)
+        given = sb.TableEnvironment(space, np.arange(10.0), sb.GaussianNoise(0.1), seed=2)
+        expected = sb.simulate(made[1], given, rounds)
+        for name in ("candidate", "y", "regret"):
+            np.testing.assert_array_equal(getattr(run, name), getattr(expected, name))
+        in_order = list(dict.fromkeys(expected.candidate.tolist()))
+        assert calls == (in_order if optimum and rounds < 10 else list(range(10)))
 
     def test_function_on_a_box_has_its_optimum_searched(self) -> None:
         environment = sb.FunctionEnvironment(

@@ -17,6 +17,8 @@ import scalable_bandits as sb
 from scalable_bandits.policies import Policy
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
+pytestmark = pytest.mark.filterwarnings("ignore::scalable_bandits.LostInRounding")
+
 ROUNDS = 50
 POLICIES = [
     ("GPUCB", "tiled"),

@@ -139,7 +139,9 @@ class TestEarlierStates:
         restored.restore(state)
         self.play(straight, 1, 31, candidates)
         now = restored.state()
-        assert set(now) == set(straight.state()) < set(state)
+        assert set(now) == set(straight.state())
+        del now["tiles.window.inverse"]  # earlier states have the coordinates, whose inverse it is
+        assert set(now) < set(state)
         for name, array in now.items():
             np.testing.assert_array_equal(array, state[name], err_msg=name)
         assert self.play(restored, 31, 90) == self.play(straight, 31, 90)

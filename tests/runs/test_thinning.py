@@ -278,10 +278,17 @@ def test_checkpoints_of_another_version(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_function_that_is_noisy_itself(tmp_path: Path) -> None:
     """What cannot be played again is refused where it first differs."""
     rng = np.random.default_rng(1)
-    function = sb.FunctionEnvironment(SPACE, lambda x: float(x[0]) + rng.standard_normal())
-    sb.simulate(sb.IGPUCB(SPACE, KERNEL, noise=0.3), function, 50, store=tmp_path / "run", keep=5)
+    noisy = lambda x: float(x[0]) + rng.standard_normal()  # noqa: E731
+    run = lambda horizon, **given: sb.simulate(  # noqa: E731
+        sb.IGPUCB(SPACE, KERNEL, noise=0.3),
+        sb.FunctionEnvironment(SPACE, noisy),
+        horizon,
+        store=tmp_path / "run",
+        **given,
+    )
+    run(50, keep=5)
     with pytest.raises(StoreError, match=r"its round 5 was another one .* the function or the availability sets"):
-        sb.simulate(sb.IGPUCB(SPACE, KERNEL, noise=0.3), function, 100, store=tmp_path / "run")
+        run(100)
 
 
 def test_other_errors_come_first(tmp_path: Path) -> None:

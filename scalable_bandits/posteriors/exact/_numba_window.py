@@ -11,18 +11,28 @@ from scalable_bandits.posteriors._numba_choice import choose_upper
 
 
 @njit(cache=True, nogil=True)
-def project(gram, coordinates, rank, slot, rows_at, weights):
-    """Compute weights a such that K_t(p, .) is column + a'rows for a new p (slot < 0), a'rows for a repeated p."""
+def project(gram, inverse, precision, rank, slot, rows_at, weights):
+    """Compute weights a such that K_t(p, .) is column + a'rows for a new p (slot < 0), a'rows for a repeated p.
+
+    Those of a repeated p are S inverse_p over its precision, and so of the size of its variance: a difference of larger
+    numbers would lose the variance of a point that is played very often.
+    """
     for j in range(rank):
         total = 0.0
-        for k in range(rank):
-            total += gram[j, k] * rows_at[k]
-        weights[j] = (coordinates[slot, j] if slot >= 0 else 0.0) - total
+        if slot < 0:
+            for k in range(rank):
+                total -= gram[j, k] * rows_at[k]
+            weights[j] = total
+        else:
+            for k in range(slot, rank):
+                total += gram[j, k] * inverse[slot, k]
+            weights[j] = total / precision[slot]
 
 
 @njit(cache=True, nogil=True)
-def record(gram, coordinates, shift, rank, slot, weights, residual, total_variance):
+def record(gram, inverse, shift, precision, rank, slot, weights, residual, total_variance, noise):
     """Add the observation to the small arrays; `total_variance` is s^2(p) plus the noise variance."""
+    precision[slot if slot >= 0 else rank] = 1.0 / noise + (precision[slot] if slot >= 0 else 0.0)
     if slot >= 0:
         for j in range(rank):
             shift[j] += weights[j] * residual / total_variance
@@ -31,10 +41,14 @@ def record(gram, coordinates, shift, rank, slot, weights, residual, total_varian
     else:
         root = math.sqrt(total_variance)
         for j in range(rank):
-            coordinates[rank, j] = -weights[j]
+            total = 0.0
+            for k in range(j, rank):
+                total += inverse[j, k] * weights[k]
+            inverse[j, rank] = total / root
+            inverse[rank, j] = 0.0
             gram[rank, j] = 0.0
             gram[j, rank] = 0.0
-        coordinates[rank, rank] = root
+        inverse[rank, rank] = 1.0 / root
         gram[rank, rank] = 1.0
         shift[rank] = residual / root
 
@@ -103,7 +117,7 @@ class DenseArrays(NamedTuple):
     variance: NDArray[np.float64]  # (n,)
     rows: NDArray[np.float64]  # (capacity, n) rows of the window
     gram: NDArray[np.float64]  # small arrays of the window, from here to the weights
-    coordinates: NDArray[np.float64]
+    inverse: NDArray[np.float64]
     shift: NDArray[np.float64]
     precision: NDArray[np.float64]
     weights: NDArray[np.float64]
@@ -112,31 +126,23 @@ class DenseArrays(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def dense_observe(
-    covariance, mean, variance, rows, gram, coordinates, shift, weights, column, rank, slot, p, y, noise
+    covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column, rank, slot, p, y, noise
 ):  # fmt: skip
     """Condition on one observation, given the covariance; returns s^2(p) before it, and the result of `apply`."""
-    project(gram, coordinates, rank, slot, rows[:, p], weights)
+    project(gram, inverse, precision, rank, slot, rows[:, p], weights)
     if slot < 0:
         triangle_column(covariance, p, column)
     else:
         column[:] = 0.0
     add_rows(column, rows, rank, weights)
+    if slot < 0:
+        column[p] = variance[p]  # which has lost less to rounding
     before = max(column[p], 0.0)
     residual = y - mean[p]
-    record(gram, coordinates, shift, rank, slot, weights, residual, noise + before)
+    record(gram, inverse, shift, precision, rank, slot, weights, residual, noise + before, noise)
     floored = apply(column, rows, rank, slot, residual, noise + before, mean, variance)
+    variance[p] = before * (noise / (noise + before))
     return before, floored
-
-
-@njit(cache=True, nogil=True)
-def admit(precision, rank, slot, noise):
-    """Add the precision of an observation, as `Window.admit` does; returns the rank after it."""
-    if slot < 0:
-        precision[rank] = 0.0
-        slot = rank
-        rank += 1
-    precision[slot] += 1.0 / noise
-    return rank
 
 
 @njit(cache=True, nogil=True)
@@ -146,7 +152,7 @@ def dense_play(arrays, slots, rank, gain, floored, rule, game, columns, first):
     Returns the number of rounds played in all, rank, information gain and number of floored variances.
     """
     everything, numbers, salt = np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64), np.uint64(game.salt)
-    covariance, mean, variance, rows, gram, coordinates, shift, precision, weights, column = arrays
+    covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column = arrays
     table, noise, noise_variance = game.table, game.noise, game.noise_variance
     candidates, ys, widths, gains = columns
     index = np.empty(mean.shape[0])
@@ -158,19 +164,25 @@ def dense_play(arrays, slots, rank, gain, floored, rule, game, columns, first):
         y = table[p] + noise[i]
         candidates[i], ys[i], widths[i], gains[i] = p, y, width, shown
         before, more = dense_observe(
-            covariance, mean, variance, rows, gram, coordinates, shift, weights, column, rank, slot, p, y,
+            covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column, rank, slot, p, y,
             noise_variance,
         )  # fmt: skip
-        slots[p] = rank if slot < 0 else slot
-        rank = admit(precision, rank, slot, noise_variance)
+        if slot < 0:
+            slots[p] = rank
+            rank += 1
         gain += 0.5 * math.log1p(before / noise_variance)
         floored += more
     return game.noise.shape[0], rank, gain, floored
 
 
 @njit(cache=True, nogil=True)
-def tiles_observe(first, end, width, columns, rows, rank, slot, weights, residual, total_variance, mean, variance):
-    """Run `apply` on the tiles from `first` to `end`; for a new p, `columns` (tiles, width) is K_l(p, .)."""
+def tiles_observe(
+    first, end, width, columns, rows, rank, slot, p, weights, residual, before, noise, mean, variance
+):  # fmt: skip
+    """Run `apply` on the tiles from `first` to `end`; for a new p, `columns` (tiles, width) is K_l(p, .).
+
+    `before` is s^2(p), and p counts from the first tile held here.
+    """
     column = np.empty(width)
     floored = 0
     for k in range(first, end):
@@ -182,31 +194,29 @@ def tiles_observe(first, end, width, columns, rows, rank, slot, weights, residua
         else:
             held[:] = 0.0
         add_rows(held, rows[k], rank, weights)
-        floored += apply(held, rows[k], rank, slot, residual, total_variance, mean[start:stop], variance[start:stop])
+        here = start <= p < stop
+        if here:
+            held[p - start] = before  # which has lost less to rounding
+        floored += apply(held, rows[k], rank, slot, residual, before + noise, mean[start:stop], variance[start:stop])
+        if here:
+            variance[p] = before * (noise / (noise + before))
     return floored
 
 
 @njit(cache=True, nogil=True)
-def forward(coordinates, rank, vector):
-    """Solve coordinates x = vector (lower triangular) in place."""
-    for j in range(rank):
-        total = vector[j]
-        for k in range(j):
-            total -= coordinates[j, k] * vector[k]
-        vector[j] = total / coordinates[j, j]
-
-
-@njit(cache=True, nogil=True)
-def condition_draw(draw, rows, gram, coordinates, rank, innovation):
+def condition_draw(draw, rows, gram, inverse, rank, innovation):
     """Turn a draw of the process as the window opened into one given the window's data, in place.
 
     `innovation` is the draw at the window's points plus noise. By Matheron's rule
-    K_l(., P) (K_l(P, P) + noise)^-1 innovation = rows' gram coordinates^-1 innovation is subtracted from the draw.
+    K_l(., P) (K_l(P, P) + noise)^-1 innovation = rows' gram inverse' innovation is subtracted from the draw.
     """
-    forward(coordinates, rank, innovation)
+    whitened = np.zeros(rank)
+    for k in range(rank):
+        for j in range(k, rank):
+            whitened[j] += inverse[k, j] * innovation[k]
     for j in range(rank):
         total = 0.0
         for k in range(rank):
-            total += gram[j, k] * innovation[k]
+            total += gram[j, k] * whitened[k]
         for i in range(draw.shape[0]):
             draw[i] -= total * rows[j, i]

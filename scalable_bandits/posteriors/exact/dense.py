@@ -53,7 +53,7 @@ class DenseEngine(Engine):
         self._factor: Floats | None = None  # (rank, n), transposed, of the covariance as the window opened
         small = self.window
         self.arrays = DenseArrays(
-            self._covariance, self._mean, self._variance, self._rows, small.gram, small.coordinates, small.shift,
+            self._covariance, self._mean, self._variance, self._rows, small.gram, small.inverse, small.shift,
             small.precision, small.weights, np.empty(self.size),
         )  # fmt: skip
 
@@ -63,18 +63,15 @@ class DenseEngine(Engine):
             room[...] = held
         self.arrays, window = arrays, self.window
         self._covariance, self._mean, self._variance, self._rows = arrays[:4]
-        window.gram, window.coordinates, window.shift, window.precision, window.weights = arrays[4:9]
+        window.gram, window.inverse, window.shift, window.precision, window.weights = arrays[4:9]
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         window = self.window
         slot = window.slot(candidate)
         if slot < 0 and window.rank == window.capacity:
             self.fold()
-        before, floored = numba_window.dense_observe(
-            self._covariance, self._mean, self._variance, self._rows, window.gram, window.coordinates, window.shift,
-            window.weights, self.arrays.column, window.rank, slot, candidate, y, noise_variance,
-        )  # fmt: skip
-        window.admit(candidate, slot, noise_variance)
+        before, floored = numba_window.dense_observe(*self.arrays, window.rank, slot, candidate, y, noise_variance)
+        window.admit(candidate)
         self._floored += floored
         self._gain(before, noise_variance)
 
@@ -114,6 +111,7 @@ class DenseEngine(Engine):
         # BLAS reads row-major (r, n) arrays as column-major (n, r) ones: F' = R' chol(S).
         folded = dtrmm(1.0, self.window.root(), self._rows[:rank].T, side=1, lower=1)
         dsyrk(-1.0, folded, beta=1.0, c=self._covariance.T, lower=1, overwrite_c=1)
+        np.fill_diagonal(self._covariance, self._variance)  # which have lost less to rounding
         self.window.clear()
         self._factor = None
 
@@ -151,5 +149,5 @@ class DenseEngine(Engine):
         draw = np.zeros(self.size)
         numba_window.add_rows(draw, self._factor, len(self._factor), rng.standard_normal(len(self._factor)))
         innovation = draw[window.numbers] + rng.standard_normal(rank) / np.sqrt(window.precision[:rank])
-        numba_window.condition_draw(draw, self._rows, window.gram, window.coordinates, rank, innovation)
+        numba_window.condition_draw(draw, self._rows, window.gram, window.inverse, rank, innovation)
         return draw

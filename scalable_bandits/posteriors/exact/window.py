@@ -6,12 +6,13 @@ at once. Here they are collected in a window that opened at covariance K_l:
     P            distinct points observed since then, in order; r of them
     rows R       (r, n): the first observation of each P_j gives R_j = K_t(P_j, .) / sqrt(noise + s^2)
     gram S       (r, r): K_t = K_l - R'S R; the identity until a point is observed again
-    coordinates  (r, r) lower triangular: K_l(P_j, .) = coordinates_j R
+    inverse V    (r, r) upper triangular: R = V'K_l(P, .)
+    precision    (r,): sum of one over the noise variances of the observations at each P_j
     shift q      (r,): mean_t = mean_l + R'q
 
-A repeated point changes S and q only: for p = P_j, K_t(p, .) = (coordinates_j - S R(p))'R. So the rank, and with it the
-cost, follows the distinct points, not the rounds. A full window is folded into the covariance: K -= F'F with
-F = chol(S)'R, in BLAS 3.
+A repeated point changes S, q and its precision only: for p = P_j, K_t(p, .) = (S V_j)'R / precision_j, of which nothing
+is lost to rounding however often p is played. So the rank, and with it the cost, follows the distinct points, not the
+rounds. A full window is folded into the covariance: K -= F'F with F = chol(S)'R, in BLAS 3.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.posteriors.state import Stateful, array, value
+from scalable_bandits.posteriors.exact import _numba_window as numba_window
+from scalable_bandits.posteriors.state import State, Stateful, array, value
 from scalable_bandits.spaces import Indices
 
 
@@ -36,7 +38,7 @@ class Window(Stateful):
 
     Attributes
     ----------
-    gram, coordinates, shift : ndarray
+    gram, inverse, shift : ndarray
         (capacity, capacity), (capacity, capacity) and (capacity,) arrays of the module's docstring.
     precision : ndarray
         (capacity,) summed precisions of the observations at each point.
@@ -48,7 +50,7 @@ class Window(Stateful):
 
     STATE = (
         array("gram", "(capacity, capacity)"),
-        array("coordinates", "(capacity, capacity)"),
+        array("inverse", "(capacity, capacity)"),
         array("shift", "(capacity,)"),
         array("precision", "(capacity,)"),
         value(
@@ -60,7 +62,7 @@ class Window(Stateful):
     def __init__(self, capacity: int):
         self.capacity = capacity
         self.gram = np.zeros((capacity, capacity))
-        self.coordinates = np.zeros((capacity, capacity))
+        self.inverse = np.zeros((capacity, capacity))
         self.shift = np.zeros(capacity)
         self.precision = np.zeros(capacity)
         self.weights = np.zeros(capacity)
@@ -76,6 +78,18 @@ class Window(Stateful):
         """Points (r,) of the window, in the order of their rows."""
         return np.fromiter(self.points, dtype=np.int64, count=self.rank)
 
+    def restore(self, state: State) -> None:
+        if "inverse" not in state and "coordinates" in state:  # of 0.1: its transposed inverse
+            inside, inverse = np.s_[: len(state["points"]), : len(state["points"])], np.zeros_like(self.inverse)
+            inverse[inside] = np.tril(np.linalg.inv(state["coordinates"][inside])).T
+            state = {**state, "inverse": inverse}
+        super().restore(state)
+
+    @property
+    def coordinates(self) -> Floats:
+        """Coordinates (r, r), lower triangular: K_l(P, .) = coordinates R."""
+        return np.tril(np.linalg.inv(self.inverse[: self.rank, : self.rank]).T)
+
     def _restore_points(self, numbers: Indices) -> None:
         self.points = {p: row for row, p in enumerate(numbers.tolist())}
 
@@ -83,13 +97,17 @@ class Window(Stateful):
         """Return the row of point p, -1 if it is not in the window."""
         return self.points.get(p, -1)
 
-    def admit(self, p: int, slot: int, noise_variance: float) -> None:
+    def admit(self, p: int) -> None:
         """Register an observation at p after the arrays were updated."""
-        if slot < 0:
-            slot = self.rank
-            self.points[p] = slot
-            self.precision[slot] = 0.0
-        self.precision[slot] += 1.0 / noise_variance
+        self.points.setdefault(p, self.rank)
+
+    def record(self, p: int, residual: float, total_variance: float, noise_variance: float) -> None:
+        """Add an observation at p, for which `weights` are projected, to the small arrays."""
+        numba_window.record(
+            self.gram, self.inverse, self.shift, self.precision, self.rank, self.slot(p), self.weights, residual,
+            total_variance, noise_variance,
+        )  # fmt: skip
+        self.admit(p)
 
     def slots(self, size: int) -> Indices:
         """Return the rows (size,) of all candidates, -1 for those that are not in the window."""
@@ -113,6 +131,21 @@ class Window(Stateful):
         self.points.clear()
 
 
+def variances(factor: Floats, noise: Floats) -> Floats:
+    """Return the posterior variances s^2 = d - d^2 ((K + d)^-1)_pp (m,) at points that were observed.
+
+    A difference of prior variance and rows would lose those of points that are played very often.
+
+    Parameters
+    ----------
+    factor
+        Lower Cholesky factor (m, m) of K + d.
+    noise
+        Noise variances d (m,) of the averages, in squared units of y.
+    """
+    return np.asarray(noise * np.maximum(1.0 - noise * np.square(dtrtri(factor, lower=1)[0]).sum(axis=0), 0.0))
+
+
 class PointPosterior(NamedTuple):
     """Posterior at one point: an observation there changes all others by means of these numbers."""
 
@@ -128,3 +161,4 @@ class RowBlock(NamedTuple):
     coordinates: Floats  # (r, r) lower triangular
     root: Floats | None  # (r, r) lower Cholesky factor of the gram matrix; None for the identity
     shift: Floats  # (r,) weights: the rows change the mean by shift' coordinates^-1 K_l(P, .)
+    variance: Floats | None = None  # (r,) posterior variances at P, if they are known better than by a difference

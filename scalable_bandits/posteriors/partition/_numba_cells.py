@@ -14,24 +14,28 @@ def observe(p, slot, y, noise, small, rows, rank, fields):
     """Condition on one observation and return the information gain; for a new point (slot -1) fields[2] is its prior
     column.
 
-    `small` has gram and coordinates (room, room), then shift and weights (room,) of the window; `fields` (3, n) has
-    mean, variance and column.
+    `small` has gram and inverse (room, room), then shift, precision and weights (room,) of the window; `fields` (3, n)
+    has mean, variance and column.
     """
     room = rows.shape[0]
     square = room * room
     gram = small[:square].reshape(room, room)
-    coordinates = small[square : 2 * square].reshape(room, room)
-    shift, weights = small[2 * square : 2 * square + room], small[2 * square + room :]
+    inverse = small[square : 2 * square].reshape(room, room)
+    lines = small[2 * square :].reshape(3, room)
+    shift, precision, weights = lines[0], lines[1], lines[2]
     mean, variance, column = fields[0], fields[1], fields[2]
-    project(gram, coordinates, rank, slot, rows[:, p], weights)
+    project(gram, inverse, precision, rank, slot, rows[:, p], weights)
     if slot >= 0:
         column[:] = 0.0
     add_rows(column, rows, rank, weights)
+    if slot < 0:
+        column[p] = variance[p]  # which has lost less to rounding
     before = max(column[p], 0.0)
     total = before + noise
     residual = y - mean[p]
-    record(gram, coordinates, shift, rank, slot, weights, residual, total)
+    record(gram, inverse, shift, precision, rank, slot, weights, residual, total, noise)
     apply(column, rows, rank, slot, residual, total, mean, variance)
+    variance[p] = before * (noise / total)
     return 0.5 * math.log1p(before / noise)
 
 

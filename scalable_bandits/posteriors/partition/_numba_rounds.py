@@ -167,7 +167,7 @@ def learn(cells, leaf, slot, candidate, y, noise_variance):
     p, row = row_of(cells, slot, candidate)
     fields = carray(pointer(cells[slot, FIELDS]), (3, n), np.float64)
     rows = carray(pointer(cells[slot, ROWS]), (capacity, n), np.float64)
-    small = carray(pointer(cells[slot, SMALL]), (2 * capacity * capacity + 2 * capacity,), np.float64)
+    small = carray(pointer(cells[slot, SMALL]), (2 * capacity * capacity + 3 * capacity,), np.float64)
     if row < 0:
         prior = carray(pointer(cells[slot, PRIOR]), (n, n), np.float64)
         for i in range(n):

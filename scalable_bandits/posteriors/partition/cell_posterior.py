@@ -87,7 +87,8 @@ class CellPosterior:
         rows[:r] = self._rows[:r]
         for new, old in zip(_squares(small, capacity), _squares(self._small, room), strict=True):
             new[:r, :r] = old[:r, :r]
-        small[2 * capacity**2 :][:r] = self._small[2 * room**2 :][:r]  # shift
+        for new, old in zip(_lines(small, capacity), _lines(self._small, room), strict=True):
+            new[:r] = old[:r]
         self._rows, self._small = rows, small
         self.nbytes = self._size()
 
@@ -135,9 +136,14 @@ def _capacity(count: int) -> int:
 
 def _small(room: int) -> Floats:
     """Return the window's small arrays for `room` distinct points, in one array as for `numba_cells.observe`."""
-    return np.zeros(2 * room * room + 2 * room)
+    return np.zeros(2 * room * room + 3 * room)
 
 
 def _squares(small: Floats, room: int) -> Floats:
     """Return the two square ones of the small arrays, (2, room, room)."""
     return small[: 2 * room * room].reshape(2, room, room)
+
+
+def _lines(small: Floats, room: int) -> Floats:
+    """Return the others of the small arrays, (3, room)."""
+    return small[2 * room * room :].reshape(3, room)

@@ -91,9 +91,8 @@ class SketchedTiles(Tiles):
 
     def close(self) -> None:
         window = self.window
-        rank = window.rank
-        coordinates, shift = window.coordinates[:rank, :rank].copy(), window.shift[:rank].copy()
-        self._row_blocks.append(RowBlock(window.numbers, coordinates, window.root(), shift))
+        shift = window.shift[: window.rank].copy()
+        self._row_blocks.append(RowBlock(window.numbers, window.coordinates, window.root(), shift))
         super().close()
 
     def refitted(self) -> RowBlock | None:
@@ -184,7 +183,7 @@ class SketchedTiles(Tiles):
             height += len(rows)
         rank = self.window.rank
         if rank:
-            rows = self._rows_at(x, self.window.numbers, self.window.coordinates[:rank, :rank], held)
+            rows = self._rows_at(x, self.window.numbers, self.window.coordinates, held)
             mean += self.window.shift[:rank] @ rows
             variance -= np.einsum("ij,ij->j", rows, self.window.gram[:rank, :rank] @ rows)
         return mean, np.maximum(variance, 0.0)

@@ -23,7 +23,7 @@ from scalable_bandits.posteriors import blas
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, choose
 from scalable_bandits.posteriors.exact import _numba_window as numba_window
-from scalable_bandits.posteriors.exact.window import PointPosterior, RowBlock, Window
+from scalable_bandits.posteriors.exact.window import PointPosterior, RowBlock, Window, variances
 from scalable_bandits.posteriors.state import Field, State, Stateful, array, group, member, number, value
 from scalable_bandits.posteriors.threads import Threads
 from scalable_bandits.posteriors.tiled.column_cache import ColumnCache
@@ -35,9 +35,8 @@ TILE = 1024  # candidates; a multiple of 64, so that BLAS splits no tile differe
 WINDOW = 64  # distinct points between two folds
 BATCH = 64  # largest number of covariance columns computed together, in all kinds of tiles
 CACHE_BYTES = 256 * 2**20  # of covariance columns
-# Smallest number of tiles that a thread takes to observe or to compute the index. Another thread costs about 15
-# microseconds; a tile takes 5 to observe and 1.4 for the index (20 for the expected improvement). Columns take
-# milliseconds a tile, so that a thread may compute those of a single one.
+# Smallest number of tiles that a thread takes to observe or to compute the index: another thread costs about 15
+# microseconds, a tile 5 to observe and 1.4 for the index. A thread may compute the columns (milliseconds) of one tile.
 A_RUN = 8
 
 
@@ -161,27 +160,27 @@ class Tiles(Stateful):
         window, block = self.window, self.block
         slot, rank, weights = window.slot(p), window.rank, window.weights
         columns = self._column_cache.cache[self._column_cache.slots[p] if slot < 0 else 0]
-        numba_window.project(window.gram, window.coordinates, rank, slot, here.rows, weights)
+        numba_window.project(window.gram, window.inverse, window.precision, rank, slot, here.rows, weights)
         before = here.variance if slot < 0 else max(float(weights[:rank] @ here.rows), 0.0)
-        residual, total = y - here.mean, before + noise_variance
-        numba_window.record(window.gram, window.coordinates, window.shift, rank, slot, weights, residual, total)
+        residual = y - here.mean
+        window.record(p, residual, before + noise_variance, noise_variance)
         mean, variance = self.mean[block], self.variance[block]
 
         def update(first: int, stop: int) -> int:
             floored: int = numba_window.tiles_observe(
-                first, stop, self.width, columns, self._rows, rank, slot, weights, residual, total, mean, variance
-            )
+                first, stop, self.width, columns, self._rows, rank, slot, p - block.start, weights, residual, before,
+                noise_variance, mean, variance,
+            )  # fmt: skip
             return floored
 
         self.floored += sum(self._threads.each(update, 0, self.held, A_RUN))
-        window.admit(p, slot, noise_variance)
         self._observed.add(p, y, noise_variance)
         return before
 
     def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
         """Add weights' K(positions, .) to the means, for points held here that have these slots of the window."""
         window, rank = self.window, self.window.rank
-        move = weights @ (window.coordinates[slots, :rank] - self._window_rows(positions) @ window.gram[:rank, :rank])
+        move = (weights / window.precision[slots]) @ window.inverse[slots, :rank] @ window.gram[:rank, :rank]
         window.shift[:rank] += move
         for tile in range(self.first, self.stop):
             span = self.span(tile)
@@ -324,7 +323,7 @@ class Tiles(Stateful):
         matrix.flat[:: len(matrix) + 1] += noise
         factor, failed = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
         shift = np.asarray(dtrsv(factor, averages - self._prior[0][positions], lower=1))
-        return None if failed else RowBlock(positions, np.asarray(factor), None, shift)
+        return None if failed else RowBlock(positions, np.asarray(factor), None, shift, variances(factor, noise))
 
     def _rebuild(self) -> None:
         """Replace all rows by those of one row block."""
@@ -348,6 +347,8 @@ class Tiles(Stateful):
                 self.variance[span] = np.maximum(variance, 0.0)
 
         self._threads.each(refit, self.first, self.stop)
+        if rebuilt.variance is not None:
+            self.variance[rebuilt.points] = rebuilt.variance
 
     # ---- queries
 
