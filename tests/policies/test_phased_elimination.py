@@ -1,6 +1,7 @@
 """PhasedElimination against batches that are refitted from scratch for every choice."""
 
 import collections
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def both(horizon, space=SPACE, batches=None, delay=0.0, **options):
     size = policy.domain.choosable
     oracle = batched.Batched(
         naive_kernels.matern32(LENGTHSCALE), policy.finite_space.points()[:size], horizon=horizon, norm=NORM,
-        count=batches, delay=delay, growth=2 / (2 * 1.5 + 2), **SETTINGS,
+        count=batches, delay=delay, growth=Fraction(2, 5), **SETTINGS,
     )  # fmt: skip
     return policy, oracle
 
@@ -56,15 +57,22 @@ def assert_same(policy, oracle):
 
 
 class TestLengths:
-    @given(st.integers(1, 10**7), st.none() | st.integers(1, 8), st.floats(0.0, 0.9))
+    @given(
+        st.integers(1, 10**7) | st.builds(pow, st.integers(2, 10), st.integers(1, 15)), st.none() | st.integers(1, 4),
+        st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(2, 5)]),
+    )  # fmt: skip
     def test_formula(self, horizon, count, growth):
+        """Also where the lengths are whole numbers before they are rounded up: powers of the horizon's base."""
         if count is not None and count > horizon:
             return
-        found = batch_lengths(horizon, count, growth)
+        found = batch_lengths(horizon, count, float(growth))
         assert found == tuple(batched.lengths(horizon, count, growth))
         assert sum(found) == horizon
         assert min(found) >= 1
         assert count in (None, len(found))
+
+    def test_a_whole_number_is_not_rounded_up(self):
+        assert batch_lengths(100_000, 4) == (465, 10_000, 46_416, 43_119)
 
     def test_few(self):
         """Values are waited for five times in a million rounds, and in ten million."""
