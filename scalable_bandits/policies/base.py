@@ -110,6 +110,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
     _pending: PendingPoints = attrs.field(init=False, factory=PendingPoints, repr=False)
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
+    _asked: bool = attrs.field(init=False, default=True, repr=False)  # whether the point being learned was asked for
 
     def __attrs_post_init__(self) -> None:
         if self.minimize and type(self).best is not Algorithm.best:
@@ -250,6 +251,10 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         ValueError
             If a point, a value or a noise is invalid, or the lengths differ; the policy is unchanged then.
         """
+        self.tell_as(None, x, y, noise)
+
+    def tell_as(self, asked: bool | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> None:
+        """Tell as `tell` does; `asked` says whether the points were asked for, None that the pending ones were."""
         points, values, own, variances = measured(self.space, x, y, noise, self._usual_noise(noise))
         with self._unchanged_by_errors():
             candidates = self._locate(points)
@@ -257,7 +262,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
             if self._recorder is not None:
                 self._recorder.tells(candidates, points, values, own)
         for candidate, each, variance in zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True):
-            self.observe(candidate, each, variance)
+            self.observe(candidate, each, variance, candidate in self._pending.numbers if asked is None else asked)
         if self._recorder is not None:
             self._recorder.told()
         self.after_tell()
@@ -266,9 +271,12 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         """Return the assumptions about the noise, for measurements whose own noise may be given."""
         return Noise(self.noise, self.regularization, self._noise_floor)
 
-    def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
-        """Add an observation without checks, of noise variance lambda by default; simulations call it, not `tell`."""
-        pending, self._pending = self._pending, self._pending.settled(candidate)
+    def observe(self, candidate: int, y: float, noise_variance: float | None = None, asked: bool = True) -> None:
+        """Add an observation without checks, of noise variance lambda by default; simulations call it, not `tell`.
+
+        `asked`: whether the candidate was asked for or proposed.
+        """
+        pending, self._pending, self._asked = self._pending, self._pending.settled(candidate), asked
         try:
             variance = self.regularization if noise_variance is None else noise_variance
             self.learn(candidate, self.oriented(y), variance)

@@ -66,6 +66,12 @@ class Batched:
         mean, variance = gp.mean_variance()
         return mean, np.sqrt(np.maximum(variance, 0))
 
+    def gain(self, pending=()):
+        """Information gain of the points of the batch and of the pending ones, in nats."""
+        gp = GP(self.empty.kernel, self.empty.points, 0.0, self.empty.gram)
+        gp.observations = [*self.seen, *((i, 0.0, self.regularization) for i in pending)]
+        return gp.information_gain()
+
     def choices(self, allowed, pending=()):
         """Points that may be chosen, and their standard deviations."""
         chosen = [i for i in self.left if i in set(allowed)] or list(allowed)

@@ -333,6 +333,11 @@ class RepeatedDuel(Duel):
 
     def tell(self, x, noise=None):
         number = self.number(x)
+        if number not in self.pending:  # nobody asked for it: no play of a choice (none is the one to be chosen)
+            super().tell(x, noise)
+            self.present = None
+            assert self.policy.choices == self.choices
+            return
         if number != self.present:
             self.present, self.left = number, self.plays(number)
             self.choices += 1
@@ -362,6 +367,23 @@ def test_a_chosen_point_is_played_until_it_is_known_well_enough_on_other_spaces(
     duel = RepeatedDuel(REPEATING[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
     duel.play(25)
     duel.check_report()
+
+
+@pytest.mark.parametrize("kind", [sb.MiniGPUCB, sb.MiniGPEI])
+def test_an_earlier_measurement_is_not_played_again(kind):
+    """A bad one, of a point that nobody asked for: the next one is chosen, and after it any that is told."""
+    policy = kind(sb.Grid([[0, 1]], 11), sb.RBF(0.1), noise=1.0, regularization=1.0, shrinkage=3.0)
+    policy.tell([0.0], -10.0)
+    first = policy.ask()
+    assert first[0] > 0.0
+    policy.tell(first, 1.0)
+    assert policy.ask() == first  # planned
+    policy.tell([0.0], -10.0)
+    assert policy.ask() == first  # pending
+    policy.abandon()
+    policy.tell([1.0], 50.0)
+    assert policy.ask()[0] > 0.7  # chosen anew
+    assert policy.choices == 1
 
 
 @pytest.mark.parametrize("name", REPEATING)
