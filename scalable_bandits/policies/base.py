@@ -16,6 +16,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.policies.algorithm import Algorithm
 from scalable_bandits.policies.best import Best as Best
 from scalable_bandits.policies.best import Observations as Observations
+from scalable_bandits.policies.lock import Lock, locked
 from scalable_bandits.policies.measurements import Noise, measured
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.policies.recorder import Recorder
@@ -32,7 +33,7 @@ MOST_DRAWS = 100  # of random settings, of which one must not be excluded
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContextManager[Any]):
-    """Bandit algorithm: `ask` returns the next point, `tell` takes its value.
+    """Bandit algorithm: `ask` returns the next point, `tell` takes its value; several threads may share one.
 
     Parameters
     ----------
@@ -105,12 +106,13 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
     on: Any = attrs.field(default=None, repr=False)
     rounds: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
     failures: int = attrs.field(default=0, init=False, repr=False)
+    _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
     _domain: Domain = attrs.field(init=False, repr=False)
     _executor: Executor = attrs.field(init=False, repr=False)
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
     _pending: PendingPoints = attrs.field(init=False, factory=PendingPoints, repr=False)
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
-    _asked: bool = attrs.field(init=False, default=True, repr=False)  # whether the point being learned was asked for
+    _asked: bool = attrs.field(init=False, default=True, repr=False)  # whether the next point to learn was asked for
 
     def __attrs_post_init__(self) -> None:
         if self.minimize and type(self).best is not Algorithm.best:
@@ -162,6 +164,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         """Points asked for whose value has not been told, in the order of asking."""
         return [self._domain.value(c) for c in self._pending.numbers]
 
+    @locked
     def ask(
         self, n: int | None = None, *, available: ArrayLike | None = None, context: Mapping[int, float] | None = None
     ) -> Any:
@@ -251,9 +254,10 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         ValueError
             If a point, a value or a noise is invalid, or the lengths differ; the policy is unchanged then.
         """
-        self.tell_as(None, x, y, noise)
+        self._tell(None, x, y, noise)
 
-    def tell_as(self, asked: bool | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> None:
+    @locked
+    def _tell(self, asked: bool | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> None:
         """Tell as `tell` does; `asked` says whether the points were asked for, None that the pending ones were."""
         points, values, own, variances = measured(self.space, x, y, noise, self._usual_noise(noise))
         with self._unchanged_by_errors():
@@ -262,7 +266,8 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
             if self._recorder is not None:
                 self._recorder.tells(candidates, points, values, own)
         for candidate, each, variance in zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True):
-            self.observe(candidate, each, variance, candidate in self._pending.numbers if asked is None else asked)
+            self._asked = candidate in self._pending.numbers if asked is None else asked
+            self.observe(candidate, each, variance)
         if self._recorder is not None:
             self._recorder.told()
         self.after_tell()
@@ -271,12 +276,9 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         """Return the assumptions about the noise, for measurements whose own noise may be given."""
         return Noise(self.noise, self.regularization, self._noise_floor)
 
-    def observe(self, candidate: int, y: float, noise_variance: float | None = None, asked: bool = True) -> None:
-        """Add an observation without checks, of noise variance lambda by default; simulations call it, not `tell`.
-
-        `asked`: whether the candidate was asked for or proposed.
-        """
-        pending, self._pending, self._asked = self._pending, self._pending.settled(candidate), asked
+    def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
+        """Add an observation without checks, of noise variance lambda by default; simulations call it, not `tell`."""
+        pending, self._pending = self._pending, self._pending.settled(candidate)
         try:
             variance = self.regularization if noise_variance is None else noise_variance
             self.learn(candidate, self.oriented(y), variance)
@@ -285,6 +287,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
             raise
         self.rounds += 1
 
+    @locked
     def tell_failure(self, x: ArrayLike, error: str = "") -> None:
         """Tell that the evaluation of a point failed: it is no longer pending, and is not chosen again.
 
@@ -329,6 +332,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
             self.__dict__.update(before)
             raise
 
+    @locked
     def abandon(self, x: ArrayLike | None = None) -> None:
         """Remove pending points: all, or those at `x`; if one of these is not pending, ValueError and no change.
 
@@ -373,10 +377,9 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         return {name: value for name, value in super().parameters().items() if name != "on"}
 
     def close(self) -> None:
-        """Delete the policy's shards on workers, and stop a cluster that was started for it.
+        """Delete the policy's shards on workers, and stop a cluster that was started for it, but not your own client.
 
-        The next `ask` or `tell` makes both again. ``with sb.PEGPUCB(..., on="local:4") as policy:`` closes it at the
-        end. Your own client stays open.
+        The next `ask` or `tell` makes both again. ``with sb.PEGPUCB(..., on="local:4") as policy:`` closes it, too.
         """
         self._executor.close()
 

@@ -22,6 +22,7 @@ from scalable_bandits.formulas.information_gain import gain_exponent
 from scalable_bandits.formulas.whole import DIGITS, as_fraction, ceiling
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.policies.lock import locked
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.lazy import LazyModel
@@ -232,6 +233,7 @@ class BatchedElimination(GaussianProcessPolicy):
         self._mask = np.zeros(self.domain.size, dtype=np.bool_)
         self._mask[candidates] = True
 
+    @locked
     def abandon(self, x: ArrayLike | None = None) -> None:
         super().abandon(x)
         self._late &= Counter(self._pending.asked)

@@ -124,15 +124,15 @@ class PhasedElimination(BatchedElimination):
 
     # ---- the points of the batch
 
-    def observe(self, candidate: int, y: float, noise_variance: float | None = None, asked: bool = True) -> None:
+    def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
         self._points_so_far()
-        super().observe(candidate, y, noise_variance, asked)
+        super().observe(candidate, y, noise_variance)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        points = self._points
-        if self._asked and len(self._pending.asked) == points.pending:  # proposed in a simulation, or in a run before
+        points, asked, self._asked = self._points, self._asked, True
+        if asked and len(self._pending.asked) == points.pending:  # proposed in a simulation, or in a run before
             points.play(candidate)
-        (points.told if self._asked else points.add)(candidate, noise_variance)
+        (points.told if asked else points.add)(candidate, noise_variance)
         try:
             super().learn(candidate, y, noise_variance)
         except BaseException:

@@ -94,7 +94,8 @@ class RepeatedChoice(GaussianProcessPolicy):
         return number_of_plays(self.shrinkage, self.regularization, float(variance[0]))
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        if not self._asked and (self._plays_of(candidate) == 1 or self.choose() != candidate):
+        asked, self._asked = self._asked, True
+        if not asked and (self._plays_of(candidate) == 1 or self.choose() != candidate):
             self._model.settle()
             super().learn(candidate, y, noise_variance)
             self._model.settle()

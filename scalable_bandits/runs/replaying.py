@@ -80,7 +80,7 @@ def _tell_calls(policy: Policy, rows: Mapping[str, NDArray[Any]], whole: bool) -
         if policy.ask_is_stateful and asked:
             policy.propose(policy.allowed(None))
         own = None if np.isnan(noise).any() else noise
-        policy.tell_as(bool(rows["call"][start] > 0), rows["x"][start:stop], rows["y"][start:stop], own)
+        policy._tell(bool(rows["call"][start] > 0), rows["x"][start:stop], rows["y"][start:stop], own)
     return bounds[-1]
 
 

@@ -293,8 +293,8 @@ class Playing:
 
     def _view(self, ended: Ended) -> RunView:
         return RunView(
-            self._loop.ended, copy.copy(ended.x), ended.y, ended.error, self._best_measured(), self._since_best, self._policy,
-            time.monotonic() - self._began,
+            self._loop.ended, copy.copy(ended.x), ended.y, ended.error, self._best_measured(), self._since_best,
+            self._policy, time.monotonic() - self._began,
         )  # fmt: skip
 
     def _look_at_rules(self, view: RunView) -> None:
