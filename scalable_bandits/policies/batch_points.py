@@ -59,6 +59,7 @@ class BatchPoints(Stateful):
         self._excluded = 0  # number of the excluded ones
         self._present, self._more = -1, 0  # point chosen last, and how often it will be asked for again
         self._last, self._precision, self._waiting = -1, 0.0, 0  # point added last; what the engine lacks of its plays
+        self._before: float | None = None  # variance of that point in the engine, once it is known
 
     @property
     def engine(self) -> Engine:
@@ -69,7 +70,9 @@ class BatchPoints(Stateful):
     def information_gain(self) -> float:
         """Realised information gain (nats) of all points."""
         gain, lacking = self.model.information_gain, self._lacking
-        return gain + 0.5 * math.log1p(self._variance_of(self._last) * lacking) if lacking else gain
+        if lacking and self._before is None:
+            self._before = self._variance_of(self._last)
+        return gain if self._before is None else gain + 0.5 * math.log1p(self._before * lacking)
 
     def largest(self, salt: int, allowed: Mask | None) -> int:
         """Return the candidate of largest deviation among those of a mask (n,); ties are broken by a seeded hash."""
@@ -153,7 +156,7 @@ class BatchPoints(Stateful):
         if lacking := self._lacking:
             with self._complete_or_dropped():
                 self.model.observe(self._last, 0.0, 1.0 / lacking)
-            self._last, self._precision, self._waiting = -1, 0.0, 0
+            self._last, self._precision, self._waiting, self._before = -1, 0.0, 0, None
 
     def _variance_of(self, candidate: int) -> float:
         """Return the variance of a candidate in the engine."""
