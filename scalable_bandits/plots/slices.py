@@ -43,7 +43,8 @@ def slices(
     """Draw the posterior along each parameter through one point, a panel each.
 
     Each panel has the mean, a band of the central 95 %, a star at the point, and the observations as dots,
-    which fade with their distance from the slice. Values that the space's constraints exclude are left out.
+    which fade with their distance from the slice. Values that the space's constraints exclude are left out. On a
+    logarithmic axis means and bands below its lower end, such as negative ones, are drawn there.
 
     Parameters
     ----------
@@ -78,18 +79,18 @@ def slices(
     rows, columns = shape = arrangement(len(drawn))
     figure = plt.figure(figsize=figure_size(shape), layout="constrained") if figure is None else figure
     panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    minimize = policy.minimize
+    minimize, told = policy.minimize, policy.observations
+    values = np.concatenate([one.mean for one in drawn]) if told is None or not len(told.y) else told.y
+    shown = values if shown_values(values, minimize, log).log else None
+    low, high = _limits(drawn, minimize, shown)
     for one, ax in zip(drawn, panels.flat, strict=False):
-        _panel(one, ax)
+        _panel(one, ax, -np.inf if shown is None else low)
         _dots(policy, one, ax)
     for ax in panels.flat[len(drawn) :]:
         ax.set_axis_off()
-    told = policy.observations
-    values = np.concatenate([one.mean for one in drawn]) if told is None or not len(told.y) else told.y
-    smallest = float(values.min()) if shown_values(values, minimize, log).log else None
-    if smallest is not None:
+    if shown is not None:
         logarithmic(panels.flat[0], "y")
-    panels.flat[0].set_ylim(*_limits(drawn, minimize, smallest))
+    panels.flat[0].set_ylim(low, high)
     figure.supylabel(value_label(minimize), fontsize=10)
     return list(panels.flat[: len(drawn)])
 
@@ -106,16 +107,17 @@ def figure_size(shape: tuple[int, int]) -> tuple[float, float]:
     return (2.9 * columns + 0.6, 2.3 * rows + 0.3) if rows * columns > 1 else (5.4, 3.5)
 
 
-def _limits(drawn: Sequence[Slice], minimize: bool, smallest: float | None) -> tuple[float, float]:
+def _limits(drawn: Sequence[Slice], minimize: bool, values: Floats | None) -> tuple[float, float]:
     """Return the ends of the axis of values: those of all bands, but not far beyond the worst mean.
 
-    With the smallest measured value the axis is logarithmic, and does not reach far below that.
+    With measured values (k,), all positive, the axis is logarithmic, and does not reach far below the smallest.
     """
     mean = np.concatenate([one.mean[one.allowed] for one in drawn])
     low = min(float(one.low[one.allowed].min()) for one in drawn)
     high = max(float(one.high[one.allowed].max()) for one in drawn)
-    if smallest is not None:
-        return max(low, 0.3 * smallest), min(high, 30.0 * float(mean.max()))
+    if values is not None:
+        low, high = max(low, 0.3 * float(values.min())), min(high, 30.0 * float(mean.max()))
+        return low, high if high > low else float(values.max())
     beyond = BEYOND * float(np.ptp(mean))
     if beyond > 0.0 and minimize:
         high = min(high, float(mean.max()) + beyond)
@@ -125,22 +127,21 @@ def _limits(drawn: Sequence[Slice], minimize: bool, smallest: float | None) -> t
     return low - room, high + room
 
 
-def _panel(one: Slice, ax: Axes) -> None:
-    """Draw mean, band and the point of one slice."""
+def _panel(one: Slice, ax: Axes, least: float) -> None:
+    """Draw mean, band and the point of one slice; on a logarithmic axis what is below its end, `least`, at that."""
     axis, x = one.axis, one.numbers
-    mean = np.where(one.allowed, one.mean, np.nan)
+    at, low, high = (np.maximum(values, least) for values in (one.mean, one.low, one.high))
+    mean = np.where(one.allowed, at, np.nan)
     if axis.labels is not None:
-        ax.errorbar(
-            x, mean, [one.mean - one.low, one.high - one.mean], fmt="o", markersize=4, linewidth=1.4, color=COLOURS[0]
-        )
+        ax.errorbar(x, mean, [at - low, high - at], fmt="o", markersize=4, linewidth=1.4, color=COLOURS[0])
         if axis.ordered:
             ax.plot(x, mean, color=COLOURS[0], linewidth=0.8, alpha=0.6)
     else:
         steps = axis.values is not None and len(x) <= STEPS
-        ax.fill_between(x, one.low, one.high, where=one.allowed, color=COLOURS[0], alpha=0.2, linewidth=0,
+        ax.fill_between(x, low, high, where=one.allowed, color=COLOURS[0], alpha=0.2, linewidth=0,
                         step="mid" if steps else None)  # fmt: skip
         ax.plot(x, mean, color=COLOURS[0], linewidth=1.8, drawstyle="steps-mid" if steps else "default")
-    ax.plot(one.at, one.mean[x == one.at][:1], "*", color=COLOURS[4], markersize=12, markeredgecolor="black",
+    ax.plot(one.at, at[x == one.at][:1], "*", color=COLOURS[4], markersize=12, markeredgecolor="black",
             markeredgewidth=0.7, zorder=5, clip_on=False)  # fmt: skip
     _scale(axis, ax)
     ax.set_xlabel(plain(axis.name))

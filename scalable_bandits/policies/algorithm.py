@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.best import Best, Observations
+from scalable_bandits.policies.lock import locked
 from scalable_bandits.posteriors.rounds import Columns, Rule
 from scalable_bandits.spaces import Domain, Indices, Mask, Space
 
@@ -141,11 +142,13 @@ class Algorithm(ABC):
         """Turn values (...,) in units of y into those that the model has, where larger is better; or back."""
         return 0.0 - values if self.minimize else values  # 0 stays 0, not -0
 
+    @locked
     def best(self) -> Best:
         """Return the recommendation after the observations so far."""
         found = self.recommend()
         return found._replace(mean=self.oriented(found.mean))
 
+    @locked
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """Return posterior mean and standard deviation of f at x; before the first `tell`, those of the prior.
 
@@ -166,6 +169,7 @@ class Algorithm(ABC):
         """
         return self._described(x, self.moments)
 
+    @locked
     def interval(self, x: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
         """Return the central interval of the posterior of f at x.
 
@@ -210,6 +214,7 @@ class Algorithm(ABC):
         return (float(mean[0]), float(std[0])) if single else (mean, std)
 
     @property
+    @locked
     def observations(self) -> Observations | None:
         """Observations in the posterior; None if the policy keeps no list of them or forgets gradually."""
         found = self.learned_observations()

@@ -16,6 +16,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.policies.algorithm import Algorithm
 from scalable_bandits.policies.best import Best as Best
 from scalable_bandits.policies.best import Observations as Observations
+from scalable_bandits.policies.lock import Lock, locked
 from scalable_bandits.policies.measurements import LostInRounding, Noise, lost_in_rounding, measured
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.policies.recorder import Recorder
@@ -32,7 +33,7 @@ MOST_DRAWS = 100  # of random settings, of which one must not be excluded
 
 @attrs.define(eq=False, kw_only=True, slots=False)
 class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContextManager[Any]):
-    """Bandit algorithm: `ask` returns the next point, `tell` takes its value.
+    """Bandit algorithm: `ask` returns the next point, `tell` takes its value; several threads may share one.
 
     Parameters
     ----------
@@ -106,12 +107,14 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
     on: Any = attrs.field(default=None, repr=False)
     rounds: int = attrs.field(default=0, init=False, on_setattr=attrs.setters.NO_OP)
     failures: int = attrs.field(default=0, init=False, repr=False)
+    _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
     _domain: Domain = attrs.field(init=False, repr=False)
     _executor: Executor = attrs.field(init=False, repr=False)
     _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
     _warned: bool = attrs.field(default=False, init=False, repr=False)  # by `warn_of_rounding`
     _pending: PendingPoints = attrs.field(init=False, factory=PendingPoints, repr=False)
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
+    _asked: bool = attrs.field(init=False, default=True, repr=False)  # whether the next point to learn was asked for
 
     def __attrs_post_init__(self) -> None:
         if self.minimize and type(self).best is not Algorithm.best:
@@ -163,6 +166,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         """Points asked for whose value has not been told, in the order of asking."""
         return [self._domain.value(c) for c in self._pending.numbers]
 
+    @locked
     def ask(
         self, n: int | None = None, *, available: ArrayLike | None = None, context: Mapping[int, float] | None = None
     ) -> Any:
@@ -252,6 +256,11 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         ValueError
             If a point, a value or a noise is invalid, or the lengths differ; the policy is unchanged then.
         """
+        self._tell(None, x, y, noise)
+
+    @locked
+    def _tell(self, asked: bool | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> None:
+        """Tell as `tell` does; `asked` says whether the points were asked for, None that the pending ones were."""
         points, values, own, variances = measured(self.space, x, y, noise, self._usual_noise(noise))
         with self._unchanged_by_errors():
             candidates = self._locate(points)
@@ -259,6 +268,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
             if self._recorder is not None:
                 self._recorder.tells(candidates, points, values, own)
         for candidate, each, variance in zip(candidates.tolist(), values.tolist(), variances.tolist(), strict=True):
+            self._asked = candidate in self._pending.numbers if asked is None else asked
             self.observe(candidate, each, variance)
         if self._recorder is not None:
             self._recorder.told()
@@ -286,6 +296,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
             raise
         self.rounds += 1
 
+    @locked
     def tell_failure(self, x: ArrayLike, error: str = "") -> None:
         """Tell that the evaluation of a point failed: it is no longer pending, and is not chosen again.
 
@@ -330,6 +341,7 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
             self.__dict__.update(before)
             raise
 
+    @locked
     def abandon(self, x: ArrayLike | None = None) -> None:
         """Remove pending points: all, or those at `x`; if one of these is not pending, ValueError and no change.
 
@@ -374,10 +386,9 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         return {name: value for name, value in super().parameters().items() if name not in self.not_in_data}
 
     def close(self) -> None:
-        """Delete the policy's shards on workers, and stop a cluster that was started for it.
+        """Delete the policy's shards on workers, and stop a cluster that was started for it, but not your own client.
 
-        The next `ask` or `tell` makes both again. ``with sb.PEGPUCB(..., on="local:4") as policy:`` closes it at the
-        end. Your own client stays open.
+        The next `ask` or `tell` makes both again. ``with sb.PEGPUCB(..., on="local:4") as policy:`` closes it, too.
         """
         self._executor.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
@@ -15,12 +14,16 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.lazy import LazyModel
 from scalable_bandits.posteriors.model import DEVIATION
+from scalable_bandits.posteriors.repeated import number_of_plays
 from scalable_bandits.posteriors.state import Field, Stateful, group, member, number
 from scalable_bandits.spaces import Indices, Mask
 
 
 class BatchPoints(Stateful):
     """Model of the points of a batch: those observed, pending, or excluded after a failure.
+
+    Plays of one point in succession reach the engine at once, as one of their average, when another point is added or
+    chosen. A pending play has the noise variance lambda, and an observed one its own.
 
     Parameters
     ----------
@@ -29,6 +32,13 @@ class BatchPoints(Stateful):
     shrinkage
         Factor C of `RepeatedChoice`, by which deviations may shrink before another point is chosen; 1: each point is
         chosen by itself.
+
+    Attributes
+    ----------
+    pending : int
+        Number of the pending points that are among the points.
+    stale : bool
+        Whether the points have to be added anew: one that the engine has as pending was observed with another noise.
     """
 
     STATE: ClassVar[tuple[Field, ...]] = (
@@ -38,21 +48,35 @@ class BatchPoints(Stateful):
         number("_excluded", int),
         number("_present", int),
         number("_more", int),
+        number("_last", int, default=-1),
+        number("_precision", float, default=0.0),
+        number("_waiting", int, default=0),
     )
 
     def __init__(self, model: LazyModel, shrinkage: float):
         self.model, self._shrinkage = model, shrinkage
-        self.pending = 0  # number of the pending points that are among the points
+        self.pending, self.stale = 0, False
         self._excluded = 0  # number of the excluded ones
         self._present, self._more = -1, 0  # point chosen last, and how often it will be asked for again
+        self._last, self._precision, self._waiting = -1, 0.0, 0  # point added last; what the engine lacks of its plays
+        self._before: float | None = None  # variance of that point in the engine, once it is known
 
     @property
     def engine(self) -> Engine:
-        """Engine of the model."""
+        """Engine of the model, without the last plays of the point added last."""
         return self.model.engine
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain (nats) of all points."""
+        gain, lacking = self.model.information_gain, self._lacking
+        if lacking and self._before is None:
+            self._before = self._variance_of(self._last)
+        return gain if self._before is None else gain + 0.5 * math.log1p(self._before * lacking)
 
     def largest(self, salt: int, allowed: Mask | None) -> int:
         """Return the candidate of largest deviation among those of a mask (n,); ties are broken by a seeded hash."""
+        self._settle()
         with self._complete_or_dropped():
             return self.engine.maximize(DEVIATION, salt, allowed)[0]
 
@@ -73,52 +97,81 @@ class BatchPoints(Stateful):
         """Return whether no point has been removed: the pending ones are those known, and perhaps later ones."""
         return len(pending) >= self.pending and len(excluded) == self._excluded
 
-    def add_pending(self, pending: Sequence[int], rounds: int) -> None:
-        """Add the pending points that were asked for since the last call.
+    # ---- points
 
-        Parameters
-        ----------
-        pending
-            Numbers of all pending points, in the order of asking.
-        rounds
-            Number of rounds of the batch that are left to points not yet added.
-        """
-        for candidate in pending[self.pending :]:
-            self.add(candidate, self.model.regularization, rounds)
-            self.pending, rounds = self.pending + 1, rounds - 1
+    def play(self, candidate: int) -> None:
+        """Add a pending play of a chosen point: one of those planned, or the first of a new choice."""
+        if not (self._more and candidate == self._present):
+            self._settle()
+            self._present, self._more = candidate, self._plays_of(candidate)
+        self.wait(candidate)
+        self._more -= 1
 
-    def add(self, candidate: int, noise_variance: float, rounds: int = 1) -> None:
-        """Add a point, with its repetitions in the rounds (at least 1) that are left."""
-        if self._more and candidate == self._present:
-            self._more -= 1
-            return
-        with self._complete_or_dropped():
-            plays = self._plays_of(candidate, noise_variance, rounds)
-            self.model.observe(candidate, 0.0, noise_variance / plays)
-        self._present, self._more = candidate, plays - 1
+    def wait(self, candidate: int) -> None:
+        """Add a pending play of a point, without planning others."""
+        self._move_to(candidate)
+        self.pending, self._waiting = self.pending + 1, self._waiting + 1
 
-    def add_observed(self, observations: CollapsedObservations) -> None:
-        """Add observed points, whatever their values."""
-        points, _, noise_variances = observations.collapsed()
+    def told(self, candidate: int, noise_variance: float) -> None:
+        """Replace a pending play of a point by an observation."""
+        if candidate == self._last and self._waiting:
+            self._waiting, self._precision = self._waiting - 1, self._precision + 1.0 / noise_variance
+        elif noise_variance != self.model.regularization:
+            self.stale = True
+        self.pending -= 1
+
+    def add(self, candidate: int, noise_variance: float) -> None:
+        """Add an observation of a point that was not asked for. The next point is then chosen anew."""
+        self._move_to(candidate)
+        self._precision, self._more = self._precision + 1.0 / noise_variance, 0
+
+    def add_all(self, observed: CollapsedObservations, excluded: Sequence[int], pending: Sequence[int]) -> None:
+        """Add points, to none so far: observed ones, whatever their values, excluded ones, and pending ones."""
+        points, _, noise_variances = observed.collapsed()
         for point, variance in zip(points.tolist(), noise_variances.tolist(), strict=True):
             self.model.observe(point, 0.0, variance)
-
-    def add_excluded(self, excluded: Sequence[int]) -> None:
-        """Add the excluded points, to points that have none yet."""
         for candidate in excluded:
             self.model.observe(candidate, 0.0, self.model.regularization)
         self._excluded = len(excluded)
+        for candidate in pending:
+            self.wait(candidate)
 
-    def _plays_of(self, candidate: int, noise_variance: float, rounds: int) -> int:
-        """Return how often a point is played if it is chosen now: max(1, floor((C^2 - 1) lambda / s^2))."""
+    def go_on(self, earlier: BatchPoints) -> None:
+        """Play the point that earlier points planned to play again as often as they did."""
+        self._present, self._more = earlier._present, earlier._more
+
+    def _move_to(self, candidate: int) -> None:
+        """Make a point the one that was added last."""
+        if candidate != self._last:
+            self._settle()
+            self._last = candidate
+
+    @property
+    def _lacking(self) -> float:
+        """Precision (one over noise variance) of the plays that the engine lacks."""
+        return self._precision + self._waiting / self.model.regularization
+
+    def _settle(self) -> None:
+        """Condition the engine on the plays that it lacks."""
+        if lacking := self._lacking:
+            with self._complete_or_dropped():
+                self.model.observe(self._last, 0.0, 1.0 / lacking)
+            self._last, self._precision, self._waiting, self._before = -1, 0.0, 0, None
+
+    def _variance_of(self, candidate: int) -> float:
+        """Return the variance of a candidate in the engine."""
+        with self._complete_or_dropped():
+            return float(self.engine.at(np.array([candidate]))[1][0])
+
+    def _plays_of(self, candidate: int) -> int:
+        """Return how often a point is played if it is chosen now."""
         if self._shrinkage == 1.0:
             return 1
-        _, variance = self.engine.at(np.array([candidate]))
-        plays = (self._shrinkage**2 - 1.0) * noise_variance / max(float(variance[0]), sys.float_info.min)
-        return max(1, min(rounds, math.floor(min(plays, 2.0**53))))
+        return number_of_plays(self._shrinkage, self.model.regularization, self._variance_of(candidate))
 
     def are_those_of(self, observations: CollapsedObservations) -> bool:
         """Return whether the points, with their noise variances, are those of some observations."""
+        self._settle()
         points, noise_variances = _ascending(self.model.observations)
         theirs, their_variances = _ascending(observations)
         return np.array_equal(points, theirs) and np.allclose(noise_variances, their_variances, rtol=1e-9, atol=0.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
+from decimal import Decimal, localcontext
 from typing import ClassVar
 
 import attrs
@@ -18,8 +19,10 @@ from numpy.typing import ArrayLike
 from scalable_bandits import checks
 from scalable_bandits.formulas.fixed_design import fixed_points
 from scalable_bandits.formulas.information_gain import gain_exponent
+from scalable_bandits.formulas.whole import DIGITS, as_fraction, ceiling
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.policies.lock import locked
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.lazy import LazyModel
@@ -55,13 +58,15 @@ def batch_lengths(horizon: int, batches: int | None = None, growth: float = 0.0)
     if batches is not None and batches > horizon:
         checks.refuse("batches", batches, f"at most the number of rounds, {horizon}")
     found: list[int] = []
+    c = as_fraction(growth)
     while (left := horizon - sum(found)) > 0:
         i, previous = len(found) + 1, found[-1] if found else 1
         if batches is None:
-            length = math.ceil(math.sqrt(horizon * previous))  # (1)
+            length = math.isqrt(horizon * previous - 1) + 1  # (1)
         else:
-            q = (1.0 - growth) / 2.0
-            length = math.ceil(horizon ** ((1.0 - q**i) / (1.0 - q**batches)))  # (2)
+            with localcontext(DIGITS):
+                q = (1 - Decimal(c.numerator) / c.denominator) / 2
+                length = ceiling(Decimal(horizon) ** ((1 - q**i) / (1 - q**batches)))  # (2)
             length = left if i == batches else min(length, left - (batches - i))  # of the others at least a round each
         found.append(min(length, left))
     return tuple(found)
@@ -126,6 +131,7 @@ class BatchedElimination(GaussianProcessPolicy):
     delay: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.below_one)
     batch: int = attrs.field(default=1, init=False)
     lengths: tuple[int, ...] = attrs.field(init=False, repr=False)
+    _enough: list[int] = attrs.field(init=False, repr=False)  # values with which each batch but the last may end
     _told: int = attrs.field(default=0, init=False, repr=False)  # values of the batch's own points
     _late: Counter[int] = attrs.field(init=False, factory=Counter, repr=False)  # pending points of earlier batches
     _surviving: Indices = attrs.field(init=False, repr=False)  # C_i, ascending
@@ -143,7 +149,8 @@ class BatchedElimination(GaussianProcessPolicy):
         if self.horizon is None:
             checks.refuse("horizon", None, "a number of rounds: the lengths of the batches depend on it")
         growth = gain_exponent(self.prior_kernel, self.space.model_dimension)
-        self.lengths = batch_lengths(self.horizon, self.batches, growth)
+        self.lengths, delay = batch_lengths(self.horizon, self.batches, growth), as_fraction(self.delay)
+        self._enough = [length - math.floor(delay * length) for length in self.lengths[:-1]]
         self._set_surviving(np.arange(self.domain.choosable))
         self._width = fixed_points(self.intervals, self.delta, self.rkhs_norm, self.noise, self.regularization)
 
@@ -218,15 +225,15 @@ class BatchedElimination(GaussianProcessPolicy):
 
     def _ends(self, told: int, waiting: int) -> bool:
         """Return whether the batch ends with so many of its points told, and so many asked for and not told."""
-        length = self.lengths[self.batch - 1]
-        enough = told >= length - math.floor(self.delay * length) and told + waiting >= length
-        return enough and self.batch < len(self.lengths)
+        i = self.batch - 1
+        return i < len(self._enough) and told >= self._enough[i] and told + waiting >= self.lengths[i]
 
     def _set_surviving(self, candidates: Indices) -> None:
         self._surviving = candidates
         self._mask = np.zeros(self.domain.size, dtype=np.bool_)
         self._mask[candidates] = True
 
+    @locked
     def abandon(self, x: ArrayLike | None = None) -> None:
         super().abandon(x)
         self._late &= Counter(self._pending.asked)

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from scalable_bandits import checks
+from scalable_bandits.formulas.whole import as_fraction
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 
@@ -31,8 +32,9 @@ def memory_length(horizon: int, gain: float, variation_budget: float | None = No
     >>> memory_length(10_000, gain=16.0), memory_length(10_000, gain=16.0, variation_budget=4.0)
     (200, 100)
     """
-    budget = 1.0 if variation_budget is None else variation_budget
-    return min(max(math.ceil(gain**0.25 * math.sqrt(horizon / budget)), 1), horizon)
+    budget = as_fraction(1.0 if variation_budget is None else variation_budget)
+    fourth = math.ceil(as_fraction(gain) * horizon**2 / budget**2)
+    return min(math.isqrt(math.isqrt(max(fourth, 1) - 1)) + 1, horizon)
 
 
 def _length(_: Any, field: attrs.Attribute[Any], value: Any) -> None:

@@ -12,6 +12,8 @@ times. Hence also beta without the information gain. A fixed number of batches a
 
 Repetition (after Calandriello et al. 2022): x_j is played max(1, floor((C^2 - 1) lambda / s_{j-1}^2(x_j))) times, by
 when no deviation anywhere is smaller by more than the factor C. The cost then follows the distinct points.  (4)
+Deviations are those of the plays made or pending, not of those planned. The next point is chosen anew, before all plays
+are made, when x_j is not available, and after a value that was not asked for, a failure or a point given up.
 
 Differs from the paper in: beta = sqrt(B^2 + 2 R^2 / lambda log(2 |D| n / delta)) for n batches and both sides, which is
 smaller than the sum of its two parts (`formulas.fixed_design`); and as `BatchedElimination` says.
@@ -127,18 +129,22 @@ class PhasedElimination(BatchedElimination):
         super().observe(candidate, y, noise_variance)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        points = self._points
-        asked = len(self._pending.asked) < points.pending
-        if not asked:
-            points.add(candidate, noise_variance, max(1, self.missing))
-        super().learn(candidate, y, noise_variance)
-        points.pending -= asked
+        points, asked, self._asked = self._points, self._asked, True
+        if asked and len(self._pending.asked) == points.pending:  # proposed in a simulation, or in a run before
+            points.play(candidate)
+        (points.told if asked else points.add)(candidate, noise_variance)
+        try:
+            super().learn(candidate, y, noise_variance)
+        except BaseException:
+            points.stale = True
+            raise
 
     def add_value(self, candidate: int, y: float, noise_variance: float) -> None:
         self._seen.add(candidate, y, noise_variance)
 
     def begin(self, eliminated: Indices) -> None:
         self._seen, self._points = CollapsedObservations(), self._no_points()
+        self._points.stale = True  # late points are pending, and are not played again
 
     def _no_points(self) -> BatchPoints:
         model = self.make_model()
@@ -154,11 +160,14 @@ class PhasedElimination(BatchedElimination):
     def _points_so_far(self) -> BatchPoints:
         """Return the points of the batch, with all that were asked for and without those given up."""
         pending, excluded = self._pending.asked, self._pending.excluded
-        if not self._points.up_to_date(pending, excluded):
+        points, same = self._points, self._points.up_to_date(pending, excluded)
+        if points.stale or not same:
             self._points = self._no_points()
-            self._points.add_observed(self._seen)
-            self._points.add_excluded(excluded)
-        self._points.add_pending(pending, self._left_of(self._points.pending))
+            self._points.add_all(self._seen, excluded, pending)
+            if same:
+                self._points.go_on(points)
+        for candidate in pending[self._points.pending :]:
+            self._points.play(candidate)
         return self._points
 
     # ---- results and state
@@ -166,7 +175,7 @@ class PhasedElimination(BatchedElimination):
     @property
     def information_gain(self) -> float:
         """Realised information gain (nats) of the points of the batch, with those asked for."""
-        return self._points_so_far().model.information_gain
+        return self._points_so_far().information_gain
 
     def extend(self, grown: Domain) -> None:
         super().extend(grown)

@@ -218,7 +218,7 @@ class PiGPUCB(Policy):
     def _room(self, divisions: int) -> float:
         """Return the number of observations plus one beyond which a cell of side 1 / `divisions` splits."""
         try:
-            return float(divisions ** (1.0 / self._b))  # (5); exact for integers, unlike side ** (-1 / b)
+            return float(divisions ** (1.0 / self._b)) * (1.0 + 1e-12)  # (5); rounding down would split too early
         except OverflowError:  # of a very smooth kernel
             return math.inf
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from typing import ClassVar
 
 import attrs
@@ -14,7 +12,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.model_prior import ModelPrior
-from scalable_bandits.posteriors.repeated import RepeatedModel
+from scalable_bandits.posteriors.repeated import RepeatedModel, number_of_plays
 from scalable_bandits.posteriors.state import Field, number
 from scalable_bandits.spaces import Mask
 
@@ -37,8 +35,9 @@ class RepeatedChoice(GaussianProcessPolicy):
     choices : int
         Number of choices whose point was observed; read only.
 
-    Other parameters are those of `GaussianProcessPolicy` and `Policy`. Points that were not asked for may be told; the
-    present point is then chosen anew.
+    Other parameters are those of `GaussianProcessPolicy` and `Policy`. A point that was not asked for may be told. If
+    it is not the one that would be, it is no play of a choice, and the next point is then chosen anew, unless a chosen
+    one is pending.
 
     Raises
     ------
@@ -92,10 +91,16 @@ class RepeatedChoice(GaussianProcessPolicy):
     def _plays_of(self, candidate: int) -> int:
         """Return how often a candidate is played if it is chosen now."""
         _, variance = self.posterior_engine.at(np.array([candidate]))
-        plays = (self.shrinkage**2 - 1.0) * self.regularization / max(float(variance[0]), sys.float_info.min)
-        return max(1, math.floor(min(plays, 2.0**53)))
+        return number_of_plays(self.shrinkage, self.regularization, float(variance[0]))
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        asked, self._asked = self._asked, True
+        if not asked and (self._plays_of(candidate) == 1 or self.choose() != candidate):
+            self._model.settle()
+            super().learn(candidate, y, noise_variance)
+            self._model.settle()
+            self._present = -1
+            return
         if candidate != self._present:
             self._model.settle()
             self._present, self._planned, self._done = candidate, self._plays_of(candidate), 0

@@ -16,13 +16,14 @@ available, the available arm of best average. Arms whose evaluation failed hold 
 
 from __future__ import annotations
 
-import math
+from decimal import Decimal, localcontext
 from typing import ClassVar
 
 import attrs
 import numpy as np
 
 from scalable_bandits import checks
+from scalable_bandits.formulas.whole import DIGITS, ceiling
 from scalable_bandits.policies.arm_policy import ArmPolicy
 from scalable_bandits.policies.arm_statistics import REJECTED, Turns
 from scalable_bandits.posteriors.engine import choose
@@ -40,9 +41,10 @@ def phase_lengths(arms: int, horizon: int) -> Indices:
     horizon
         Number T of rounds.
     """
-    logbar = 0.5 + math.fsum(1.0 / i for i in range(2, arms + 1))
-    lengths = np.ceil(1.0 / logbar * (horizon - arms) / np.arange(arms, 1, -1))  # (1)
-    return np.maximum(lengths, 1.0).astype(np.int64)
+    with localcontext(DIGITS):
+        share = (horizon - arms) / sum((1 / Decimal(i) for i in range(2, arms + 1)), Decimal("0.5"))
+        lengths = [ceiling(share / left) for left in range(arms, 1, -1)]  # (1)
+    return np.maximum(np.array(lengths, dtype=np.int64), 1)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

@@ -255,10 +255,11 @@ class Recording:
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
         self._check_learned()
         count = len(values)
-        space = self.policy.space
+        space, pending = self.policy.space, self.policy.pending_points.numbers
+        call = self._calls + 1
         self.store.append(
             {
-                "call": np.full(count, self._calls + 1),
+                "call": np.full(count, call if np.isin(candidates, pending).any() else -call),
                 "candidate": candidates,
                 "x": points if space.has_coordinates else points[:, 0].astype(np.int64),
                 "y": values,

@@ -55,7 +55,7 @@ def replay_calls(policy: Policy, run: StoredRun, start: int = 0) -> int:
     int
         Number of the last call.
     """
-    call = int(run.read(start - 1, start, ["call"])["call"][0]) if start else 0
+    call = abs(int(run.read(start - 1, start, ["call"])["call"][0])) if start else 0
     done, failures = start, run.failures[policy.failures :]
     while True:
         while failures and failures[0].rounds <= done:
@@ -66,7 +66,7 @@ def replay_calls(policy: Policy, run: StoredRun, start: int = 0) -> int:
         rows = run.read(done, stop)
         policy.introduce(rows["candidate"], rows["x"])
         done += _tell_calls(policy, rows, whole=stop < done + REPLAY_BLOCK or stop == len(run))
-        call = int(run.read(done - 1, done, ["call"])["call"][0])
+        call = abs(int(run.read(done - 1, done, ["call"])["call"][0]))
 
 
 def _tell_calls(policy: Policy, rows: Mapping[str, NDArray[Any]], whole: bool) -> int:
@@ -76,10 +76,11 @@ def _tell_calls(policy: Policy, rows: Mapping[str, NDArray[Any]], whole: bool) -
         bounds.pop()
     for start, stop in itertools.pairwise(bounds):
         noise = rows["noise"][start:stop]
-        asked = stop == start + 1 and rows["call"][start] > 0  # call 0 has observations from before the run
+        asked = stop == start + 1 and rows["call"][start] > 0  # those before the run have 0, others nobody asked for -n
         if policy.ask_is_stateful and asked:
             policy.propose(policy.allowed(None))
-        policy.tell(rows["x"][start:stop], rows["y"][start:stop], noise=None if np.isnan(noise).any() else noise)
+        own = None if np.isnan(noise).any() else noise
+        policy._tell(bool(rows["call"][start] > 0), rows["x"][start:stop], rows["y"][start:stop], own)
     return bounds[-1]
 
 

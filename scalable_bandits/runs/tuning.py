@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import time
@@ -286,19 +287,18 @@ class Playing:
         ended = self._last
         best = self._best_measured()
         self._advance(1, "" if best is None else f"best {best.y:.6g}")
-        view = self._view(ended)
         with ForkedChildrenEnd():
             for callback in self._run.callbacks:
-                callback(view)
-        self._look_at_rules(view)
+                callback(self._view(ended))
+        self._look_at_rules(self._view(ended))
 
     def _best_measured(self) -> Measured | None:
-        return None if self._best < 0 else Measured(self._xs[self._best], self._ys[self._best])
+        return None if self._best < 0 else Measured(copy.copy(self._xs[self._best]), self._ys[self._best])
 
     def _view(self, ended: Ended) -> RunView:
         return RunView(
-            self._loop.ended, ended.x, ended.y, ended.error, self._best_measured(), self._since_best, self._policy,
-            time.monotonic() - self._began,
+            self._loop.ended, copy.copy(ended.x), ended.y, ended.error, self._best_measured(), self._since_best,
+            self._policy, time.monotonic() - self._began,
         )  # fmt: skip
 
     def _look_at_rules(self, view: RunView) -> None:

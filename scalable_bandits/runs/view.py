@@ -13,7 +13,7 @@ from scalable_bandits.runs.result import Measured
 
 @attrs.frozen(eq=False)
 class RunView:
-    """View of a run after an evaluation, for callbacks and stopping rules; read only.
+    """View of a run after an evaluation, for callbacks and stopping rules; read only, with points of its own.
 
     Attributes
     ----------

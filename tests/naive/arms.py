@@ -1,6 +1,7 @@
 """Bandits of independent arms, from the papers, arm by arm in plain loops."""
 
-from math import ceil, inf, log, sqrt
+from fractions import Fraction
+from math import inf, log, sqrt
 from statistics import NormalDist
 
 
@@ -64,11 +65,13 @@ def independent_ts(value, count, rounds, prior_mean, prior_std, noise_variance, 
 
 
 def successive_rejects_lengths(count, horizon):
-    """Audibert et al. 2010, Figure 2: n_0, ..., n_{K-1}."""
-    logbar = 0.5
-    for i in range(2, count + 1):
-        logbar += 1 / i
-    return [0, *(ceil(1 / logbar * (horizon - count) / (count + 1 - k)) for k in range(1, count))]
+    """Audibert et al. 2010, Figure 2: n_0, ..., n_{K-1}, each the first n with logbar (K + 1 - k) n >= T - K."""
+    logbar = Fraction(1, 2) + sum(Fraction(1, i) for i in range(2, count + 1))
+    found = [0]
+    for k in range(1, count):
+        steps = logbar * (count + 1 - k)
+        found.append(-((count - horizon) * steps.denominator // steps.numerator))
+    return found
 
 
 def successive_rejects(value, count, horizon, order):

@@ -3,38 +3,56 @@
 Li & Scarlett 2022, Algorithm 1, with late values as in Vakili, Ahmed, Bernacchia & Pike-Burke 2023.
 """
 
-from math import ceil, log, sqrt
+import itertools
+from fractions import Fraction
+from math import log, sqrt
 
 import numpy as np
 
 from naive.gp import GP
 
 
-def lengths(horizon, count=None, growth=0.0):
-    """Rounds of every batch; `count` batches if given, for an information gain of T^growth."""
-    found, total = [], 0
-    while total < horizon:
-        i = len(found) + 1
+def smallest(holds):
+    """Smallest k >= 1 for which a statement holds that, once it does, holds for all larger k."""
+    high = 1
+    while not holds(high):
+        high *= 2
+    low = high // 2  # does not hold, or is 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def lengths(horizon, count=None, growth=Fraction(0)):
+    """Rounds of every batch; `count` batches if given, for an information gain of T^growth. All in whole numbers."""
+    found = []
+    for i in itertools.count(1):
+        left = horizon - sum(found)
+        if not left:
+            return found
         if count is None:
-            n = ceil(sqrt(horizon * (found[-1] if found else 1)))
+            product = horizon * (found[-1] if found else 1)
+            n = smallest(lambda k: k**2 >= product)  # noqa: B023
         elif i == count:
-            n = horizon
+            n = left
         else:  # a round is left for each of the later batches
             ratio = (1 - growth) / 2
-            n = min(ceil(horizon ** ((1 - ratio**i) / (1 - ratio**count))), horizon - total - (count - i))
-        found.append(min(n, horizon - total))
-        total += found[-1]
-    return found
+            power = (1 - ratio**i) / (1 - ratio**count)
+            n = smallest(lambda k: k**power.denominator >= horizon**power.numerator)  # noqa: B023
+            n = min(n, left - (count - i))
+        found.append(min(n, left))
 
 
 class Batched:
     """What a batch has seen, what is still in the race, and what is late."""
 
     def __init__(
-        self, kernel, points, *, horizon, norm, noise, regularization, delta, count=None, delay=0.0, growth=0.0
+        self, kernel, points, *, horizon, norm, noise, regularization, delta, count=None, delay=0.0, growth=Fraction(0)
     ):  # fmt: skip
         self.empty = GP(kernel, points)
-        self.lengths, self.regularization, self.delay = lengths(horizon, count, growth), regularization, delay
+        self.lengths, self.regularization = lengths(horizon, count, growth), regularization
+        self.delay = Fraction(str(delay))
         intervals = len(points) * len(self.lengths)
         self.beta = sqrt(norm**2 + noise**2 / regularization * 2 * log(2 * intervals / delta))
         self.left, self.batch, self.told, self.seen, self.late = list(range(len(points))), 1, 0, [], []
@@ -47,6 +65,12 @@ class Batched:
             gp = gp.with_fantasies(list(pending), self.regularization)
         mean, variance = gp.mean_variance()
         return mean, np.sqrt(np.maximum(variance, 0))
+
+    def gain(self, pending=()):
+        """Information gain of the points of the batch and of the pending ones, in nats."""
+        gp = GP(self.empty.kernel, self.empty.points, 0.0, self.empty.gram)
+        gp.observations = [*self.seen, *((i, 0.0, self.regularization) for i in pending)]
+        return gp.information_gain()
 
     def choices(self, allowed, pending=()):
         """Points that may be chosen, and their standard deviations."""

@@ -98,6 +98,22 @@ def test_slices_have_a_panel_for_each_parameter(found):
     figure.canvas.draw()
 
 
+@pytest.mark.parametrize("mean", [0.0, -50.0])
+def test_slices_below_a_logarithmic_axis(mean):
+    """Of positive values the posterior may be negative: star, mean and band are then at the end of the axis."""
+    policy = sb.GPEI(sb.Box([[0, 1]]), sb.RBF(0.1), prior_mean=mean, minimize=True)
+    policy.tell([[0.2], [0.4], [0.9]], [0.01, 0.02, 30.0])
+    figure = Figure()
+    (ax,) = plots.slices(policy, figure=figure)
+    low, high = ax.get_ylim()
+    line, star = ax.lines
+    assert (ax.get_yscale(), low < high, low > 0.0) == ("log", True, True)
+    assert line.get_ydata().min() == low <= star.get_ydata()[0] < 0.02
+    (band,) = [each for each in ax.collections if not isinstance(each, PathCollection)]
+    assert band.get_paths()[0].vertices[:, 1].min() == low
+    figure.canvas.draw()
+
+
 def test_dots_fade_with_their_distance_from_a_slice():
     space = sb.Box([[0, 1], [0, 10]])
     policy = sb.GPEI(space, sb.RBF((0.3, 3.0)), noise=0.1, regularization=0.01)

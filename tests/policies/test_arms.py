@@ -121,7 +121,7 @@ def test_successive_rejects_plays_as_in_the_paper(horizon):
     assert policy.surviving.tolist() == [left] == [policy.best().x]
 
 
-@pytest.mark.parametrize(("count", "horizon"), [(2, 7), (12, 300), (62, 1000), (1000, 1001)])
+@pytest.mark.parametrize(("count", "horizon"), [(2, 7), (4, 23), (12, 300), (62, 1000), (1000, 1001)])
 def test_phases_are_the_papers(count, horizon):
     lengths = phase_lengths(count, horizon)
     assert lengths.tolist() == naive.successive_rejects_lengths(count, horizon)[1:]

@@ -1,6 +1,7 @@
 """PhasedElimination against batches that are refitted from scratch for every choice."""
 
 import collections
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def both(horizon, space=SPACE, batches=None, delay=0.0, **options):
     size = policy.domain.choosable
     oracle = batched.Batched(
         naive_kernels.matern32(LENGTHSCALE), policy.finite_space.points()[:size], horizon=horizon, norm=NORM,
-        count=batches, delay=delay, growth=2 / (2 * 1.5 + 2), **SETTINGS,
+        count=batches, delay=delay, growth=Fraction(2, 5), **SETTINGS,
     )  # fmt: skip
     return policy, oracle
 
@@ -56,15 +57,22 @@ def assert_same(policy, oracle):
 
 
 class TestLengths:
-    @given(st.integers(1, 10**7), st.none() | st.integers(1, 8), st.floats(0.0, 0.9))
+    @given(
+        st.integers(1, 10**7) | st.builds(pow, st.integers(2, 10), st.integers(1, 15)), st.none() | st.integers(1, 4),
+        st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(2, 5)]),
+    )  # fmt: skip
     def test_formula(self, horizon, count, growth):
+        """Also where the lengths are whole numbers before they are rounded up: powers of the horizon's base."""
         if count is not None and count > horizon:
             return
-        found = batch_lengths(horizon, count, growth)
+        found = batch_lengths(horizon, count, float(growth))
         assert found == tuple(batched.lengths(horizon, count, growth))
         assert sum(found) == horizon
         assert min(found) >= 1
         assert count in (None, len(found))
+
+    def test_a_whole_number_is_not_rounded_up(self):
+        assert batch_lengths(100_000, 4) == (465, 10_000, 46_416, 43_119)
 
     def test_few(self):
         """Values are waited for five times in a million rounds, and in ten million."""
@@ -153,6 +161,72 @@ def test_repetitions(flight):
         assert_same(policy, oracle)
     assert (policy.batch, max(plays for _, _, plays in runs) > 5) == (4, True)
     assert len(runs) < 300
+
+
+class Runs:
+    """Plays of a chosen point that are left: what (4) plans when a point is chosen, given what is played or pending."""
+
+    def __init__(self, shrinkage, oracle):
+        self.factor, self.oracle = shrinkage**2 - 1.0, oracle
+        self.point, self.left, self.again = None, 0, 0
+
+    def check(self, candidate, allowed, pending):
+        """A point that was asked for is the one that is being played, or of largest deviation."""
+        if self.left and self.point in allowed:
+            assert candidate == self.point
+            self.again += 1
+        else:
+            assert_chosen(self.oracle, candidate, allowed, pending)
+            variance = self.oracle.posterior(pending)[1][candidate] ** 2
+            self.point, self.left = candidate, max(1, int(self.factor * 0.05 / variance))
+        self.left -= 1
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize(("engine", "flight"), [("dense", 1), ("dense", 4), ("tiled", 4)])
+def test_repetitions_that_are_interrupted(engine, flight):
+    """Only plays that are made or pending count, with their own noises, whatever was planned.
+
+    Availability sets, values that nobody asked for, points given up, and measurements of a noise of their own.
+    """
+    policy, oracle = both(120, shrinkage=2.0, engine=engine)
+    rng, runs = np.random.default_rng(3), Runs(2.0, oracle)
+    for t in range(80):
+        allowed = sorted(rng.choice(25, size=6, replace=False).tolist()) if t % 5 == 4 else list(range(25))
+        while len(waiting(policy)) < flight:
+            before = waiting(policy)
+            runs.check(number(policy.ask(available=allowed)), allowed, before)
+            assert policy.information_gain == pytest.approx(oracle.gain(waiting(policy)), abs=1e-8)
+        told, batch = int(rng.choice(waiting(policy))), oracle.batch
+        if t % 9 == 8:
+            policy.abandon(SPACE.value(told))
+            runs.left = 0
+        else:
+            scale = float(rng.choice([1.0, 0.4, 3.0]))
+            policy.tell(SPACE.value(told), value(SPACE.value(told)), noise=scale * 0.05)
+            oracle.tell(told, value(SPACE.value(told)), waiting(policy), 0.05 * scale**2)
+        if t % 7 == 6:  # nobody asked for it
+            other = int(rng.choice(np.setdiff1d(np.arange(25), waiting(policy))))
+            policy.tell(SPACE.value(other), 0.1, noise=0.02)
+            oracle.tell(other, 0.1, waiting(policy), 0.05 * 0.4**2)
+            runs.left = 0
+        runs.left *= oracle.batch == batch
+        assert policy.information_gain == pytest.approx(oracle.gain(waiting(policy)), abs=1e-8)
+        assert_same(policy, oracle)
+    assert (policy.batch, runs.again > 20) == (3, True)
+
+
+def test_what_is_planned_and_not_played_does_not_count():
+    """One arm of variance 1, and lambda 1: two plays of eight that were planned are worth log(3) / 2."""
+    policy = sb.PhasedElimination(sb.Arms(2), sb.Covariance(np.eye(2)), horizon=100, shrinkage=3.0, noise=1.0)
+    first = policy.ask()
+    policy.tell(first, 0.0)
+    policy.tell(policy.ask(available=[first]), 0.0)
+    assert policy.information_gain == pytest.approx(np.log(3) / 2)
+    other = 1 - first
+    policy.tell(other, 0.0)  # nobody asked for it, and nothing is planned for it
+    assert policy.information_gain == pytest.approx(np.log(3) / 2 + np.log(2) / 2)
+    assert policy.ask() == other  # its variance is 1/2, that of the first 1/3
 
 
 def test_points_given_up():

@@ -1,5 +1,6 @@
 """Policies against the oracle: in every round the chosen candidate has the largest index."""
 
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from naive.normals import impulse_responses
 
 import scalable_bandits as sb
 from scalable_bandits.policies import sample_paths
+from scalable_bandits.policies.limited_memory import memory_length
 
 small_tiles = pytest.mark.usefixtures("small_tiles")
 
@@ -332,6 +334,11 @@ class RepeatedDuel(Duel):
 
     def tell(self, x, noise=None):
         number = self.number(x)
+        if number not in self.pending:  # nobody asked for it: no play of a choice (none is the one to be chosen)
+            super().tell(x, noise)
+            self.present = None
+            assert self.policy.choices == self.choices
+            return
         if number != self.present:
             self.present, self.left = number, self.plays(number)
             self.choices += 1
@@ -363,6 +370,23 @@ def test_a_chosen_point_is_played_until_it_is_known_well_enough_on_other_spaces(
     duel = RepeatedDuel(REPEATING[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
     duel.play(14)
     duel.check_report()
+
+
+@pytest.mark.parametrize("kind", [sb.MiniGPUCB, sb.MiniGPEI])
+def test_an_earlier_measurement_is_not_played_again(kind):
+    """A bad one, of a point that nobody asked for: the next one is chosen, and after it any that is told."""
+    policy = kind(sb.Grid([[0, 1]], 11), sb.RBF(0.1), noise=1.0, regularization=1.0, shrinkage=3.0)
+    policy.tell([0.0], -10.0)
+    first = policy.ask()
+    assert first[0] > 0.0
+    policy.tell(first, 1.0)
+    assert policy.ask() == first  # planned
+    policy.tell([0.0], -10.0)
+    assert policy.ask() == first  # pending
+    policy.abandon()
+    policy.tell([1.0], 50.0)
+    assert policy.ask()[0] > 0.7  # chosen anew
+    assert policy.choices == 1
 
 
 @pytest.mark.parametrize("name", REPEATING)
@@ -596,9 +620,15 @@ def test_memory_follows_the_variation_budget(kind, gain, budget):
         g = greedy_information_gain(naive_kernels.rbf(0.3), points, REGULARIZATION, horizon)[-1]
     else:
         g = gain(horizon) if callable(gain) else gain
-    expected = int(np.ceil(g**0.25 * np.sqrt(horizon / (budget or 1.0))))
-    assert policy.memory_length == min(expected, horizon)
-    assert (expected > horizon) == (budget == 1e-9)
+    budget = Fraction(str(budget or 1.0))
+    expected = next(k for k in range(1, horizon + 1) if k == horizon or k**4 * budget**2 >= Fraction(g) * horizon**2)
+    assert policy.memory_length == expected
+
+
+def test_a_memory_that_is_a_whole_number_is_not_rounded_up():
+    """sqrt(30 / 0.3) = 10, though the double nearest to 0.3 is below it; 4 sqrt(2500 / 4) = 100."""
+    assert memory_length(30, gain=1.0, variation_budget=0.3) == 10
+    assert memory_length(2500, gain=256.0, variation_budget=4.0) == 100
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,27 @@ def test_without_weights_the_median_is_the_median():
     assert z[1] - z[0] == pytest.approx((3.0 - worst) / transform.scale)
 
 
+@pytest.mark.parametrize("weight", [1.0, 0.3])
+def test_the_middle_of_an_odd_number_of_values_belongs_to_the_better_half(weight):
+    """Whatever the rounding of its rank: the scale of the worse half depends on it."""
+    for n in range(3, 80, 2):
+        y = np.sort(np.random.default_rng(n).standard_normal(n))
+        transform, middle = half_ranked(y, np.full(n, weight)), y[n // 2]
+        spread = math.sqrt(((y[n // 2 :] - middle) ** 2).mean())
+        worst = spread * naive.NormalDist().inv_cdf((n - 0.5) / n)
+        z = transform(y)
+        assert (z[n // 2] - z[0]) * transform.scale == pytest.approx(worst, rel=1e-9), n
+
+
+@pytest.mark.parametrize("transform", [standardized, lambda y: half_ranked(y, np.ones(len(y)))])
+def test_values_whose_squares_vanish_are_named(transform):
+    """And those of 1e-140 are not equal."""
+    y = np.array([1.0, 2.0, 4.0])
+    np.testing.assert_allclose(transform(1e-140 * y)(1e-140 * y), transform(y)(y))
+    with pytest.warns(UserWarning, match=r"^y: values that differ by 3e-200 are learned as equal"):
+        assert np.ptp(transform(1e-200 * y)(1e-200 * y)) < 1e-190
+
+
 @given(VALUES)
 def test_transform_keeps_the_order_and_has_an_inverse(ys):
     y = np.sort(np.unique(ys))

@@ -247,6 +247,28 @@ class TestCallbacks:
             assert (np.inf if run.best is None else run.best.y) == lowest
         assert [run.seconds for run in seen] == sorted(run.seconds for run in seen)
 
+    @pytest.mark.parametrize("space", [{"a": sb.Integer(1, 9), "b": sb.Real(0, 1)}, sb.Box([[1, 9], [0, 1]])])
+    def test_what_they_are_handed_is_theirs(self, space: Any) -> None:
+        """What a callback, or the function, does to a point changes neither the run nor what others see."""
+
+        def spoil(x: Any) -> None:
+            for key in x if isinstance(x, dict) else range(2):
+                x[key] = 77.0
+
+        def function(x: Any) -> float:
+            value = float(sum(x.values() if isinstance(x, dict) else x))
+            spoil(x)
+            return value
+
+        def callback(run: sb.RunView) -> None:
+            for point in (run.x, run.best.x if run.best else run.x):
+                assert 77.0 not in (point.values() if isinstance(point, dict) else point)
+                spoil(point)
+
+        found = sb.minimize(function, space, 5, callbacks=[callback, callback])
+        values = [sum(x.values() if isinstance(x, dict) else x) for x in found.x]
+        np.testing.assert_allclose(values, found.y)
+
     def test_an_exception_ends_the_run(self, tmp_path: Any) -> None:
         def angry(run: sb.RunView) -> None:
             if run.number == 4:

@@ -156,6 +156,19 @@ class TestRecordings:
         store = ObservationStore.open(place)
         assert (len(store), store.orderly) == (twin.rounds, True)
 
+    def test_what_was_not_asked_for(self):
+        """It is no play of a choice to the policy that is made of the store, as it was none to the first."""
+        options = {"noise": 1.0, "regularization": 1.0, "shrinkage": 3.0}
+        policy, again = (sb.MiniGPUCB(sb.Grid([[0, 1]], 11), sb.RBF(0.1), **options) for _ in range(2))
+        place = zarr.storage.MemoryStore()
+        with sb.record(policy, place) as held:
+            policy.tell([0.0], 3.0)
+            policy.tell(policy.ask(), 1.0)
+            np.testing.assert_array_equal(held.store.read(names=["call"])["call"], [-1, 2])
+        with sb.record(again, place):
+            assert again.choices == 1
+            assert again.ask() == policy.ask()
+
     def test_what_is_kept(self, tmp_path):
         """Of every observation: the call, the point and its candidate, the value, its noise where it was given."""
         policy = EVERY_POLICY["ei"].make(PROBLEMS["grid"])

@@ -13,7 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+
+LEAST = 1e-150  # difference of values of y whose square does not vanish
 
 
 class Transform:
@@ -63,8 +66,15 @@ class Linear(Transform):
 
 
 def standardized(y: Floats) -> Linear:
-    """Return the function that makes the average of values y (n,) 0 and their standard deviation 1."""
-    return Linear(float(y.mean()), 1.0 if y.min() == y.max() else float(y.std()) or 1.0)
+    """Return the function that makes the average of values y (n,) 0 and their standard deviation 1.
+
+    Values that differ by less than 1e-150 count as equal, with a warning if they are not: squares of such differences
+    vanish.
+    """
+    differ = float(y.max() - y.min())
+    if 0.0 < differ < LEAST:
+        checks.warn(f"y: values that differ by {differ:.3g} are learned as equal; multiply them by a large number")
+    return Linear(float(y.mean()), float(y.std()) if differ >= LEAST else 1.0)
 
 
 def half_ranked(y: Floats, weights: Floats) -> Transform:
@@ -75,9 +85,11 @@ def half_ranked(y: Floats, weights: Floats) -> Transform:
     from scipy.special import ndtri
 
     knots, inverse = np.unique(-y, return_inverse=True)  # distinct values, the largest first
-    knots, shares = -knots, np.bincount(inverse, weights) / weights.sum()
-    ranks = np.cumsum(shares) - 0.5 * shares
-    median = float(np.interp(0.5, ranks, knots))
+    knots, sums = -knots, np.bincount(inverse, weights)
+    above, half = np.cumsum(sums) - 0.5 * sums, 0.5 * sums.sum()
+    above[np.abs(above - half) < 1e-12 * half] = half  # the middle value is the median, whatever the rounding
+    shares, ranks = sums / sums.sum(), 0.5 * above / half
+    median = float(np.interp(half, above, knots))
     better = knots >= median
     spread = float(np.sqrt(np.average((knots[better] - median) ** 2, weights=shares[better])))  # (1)
     if not spread > 0.0:
