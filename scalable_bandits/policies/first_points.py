@@ -54,8 +54,8 @@ def _first_points(domain: Domain, seed: int) -> Floats:
         low, high = np.array(space.box).T
         return np.clip(low + _sobol(len(low), FIRST, seed) * (high - low), low, high)
     points = space.spread(_sobol(space.dimension, DRAWN, seed))
-    points = points[space.fulfilled(points)] if space.where is not None else points
-    return points[np.sort(np.unique(points, axis=0, return_index=True)[1])][:FIRST]
+    points = points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
+    return points[space.first_fulfilled(points, FIRST)]
 
 
 def _sobol(dimension: int, count: int, seed: int) -> Floats:
