@@ -40,6 +40,11 @@ def first_point(domain: Domain, position: int, free: Mask, seed: int) -> int | F
         return points[np.argmax(new)] if new.any() else None
     if not free.any():
         return None
+    if sides := domain.finite.lattice:
+        target, last = _sobol(len(sides), FIRST, seed)[position], np.array(sides) - 1
+        nearest = int(np.ravel_multi_index(tuple(np.rint(target * last).astype(np.int64)), sides))
+        if free[nearest]:
+            return nearest
     coordinates, numbers = domain.coordinates(), np.flatnonzero(free)
     low, high = coordinates.min(axis=0), coordinates.max(axis=0)
     scaled = (coordinates[numbers] - low) / np.where(high > low, high - low, 1.0)

@@ -47,7 +47,7 @@ def top_of_settings(
     scan
         Number of random settings.
     """
-    return _Search(surface, index, space, generator(key[0], "settings", key[1])).run(near, scan)
+    return Search(surface, index, space, generator(key[0], "settings", key[1])).run(near, scan)
 
 
 def _thinned(count: int) -> Indices:
@@ -60,7 +60,7 @@ def _thinned(count: int) -> Indices:
     return np.concatenate([numbers[first], numbers[~first]])
 
 
-class _Search:
+class Search:
     """One search, which counts the settings at which it computed the index."""
 
     def __init__(self, surface: SearchSurface, index: SmoothIndex, space: SearchSpace, rng: np.random.Generator):
@@ -71,18 +71,25 @@ class _Search:
     def run(self, near: Floats, scan: int) -> Top:
         best = near[promising(self.surface, self.index, self.space.encode(near))]
         around = [self.space.neighbours(point, self.rng) for point in best]
-        drawn = self.rng.random((scan, self.space.dimension))
-        points = np.concatenate([best, self.space.spread(drawn), *around])
+        points = np.concatenate([best, self.drawn(scan), *around])
         points = points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
         values = self._values(points)
         order = np.argsort(-values, kind="stable")[_thinned(len(values))]
-        starts = order[self.space.first_fulfilled(points[order], STARTS)]
+        starts = order[self.first_allowed(points[order], STARTS)]
         if not len(starts):  # `where` is true at hardly any setting
             points = self.space.draw(1, self.rng)
             values, starts = self._values(points), np.zeros(1, dtype=np.int64)
         ends, reached = self._climb(points[starts], values[starts])
         best_end = int(np.argmax(reached))
         return Top(ends[best_end], float(reached[best_end]), self.evaluations)
+
+    def drawn(self, count: int) -> Floats:
+        """Draw points (count, p), in general also some where `where` is false."""
+        return self.space.spread(self.rng.random((count, self.space.dimension)))
+
+    def first_allowed(self, points: Floats, count: int) -> Indices:
+        """Return the positions of the first allowed ones of points (k, p), at most `count`."""
+        return self.space.first_fulfilled(points, count)
 
     def _values(self, points: Floats) -> Floats:
         self.evaluations += len(points)
@@ -99,7 +106,7 @@ class _Search:
             for i, neighbours, indices in zip(left, around, found, strict=True):
                 order = np.argsort(-indices, kind="stable")
                 order = order[indices[order] > values[i]]
-                for best in order[self.space.first_fulfilled(neighbours[order], 1)]:
+                for best in order[self.first_allowed(neighbours[order], 1)]:
                     points[i], values[i] = neighbours[best], indices[best]
             left = left[values[left] > before[left] + GAIN * np.maximum(1.0, np.abs(before[left]))]
             if not len(left):
@@ -128,6 +135,7 @@ class _Search:
         changed = points.copy()
         changed[:, columns] = np.where(free, self.space.decode(moved)[:, columns], points[:, columns])
         reached = self._values(changed)
-        better = reached > values
-        better[better] = self.space.fulfilled(changed[better])
-        return np.where(better[:, None], changed, points), np.where(better, reached, values)
+        rows = np.flatnonzero(reached > values)
+        rows = rows[self.first_allowed(changed[rows], len(rows))]
+        points[rows], values[rows] = changed[rows], reached[rows]
+        return points, values
