@@ -40,6 +40,11 @@ def first_point(domain: Domain, position: int, free: Mask, seed: int) -> int | F
         return points[np.argmax(new)] if new.any() else None
     if not free.any():
         return None
+    if sides := domain.finite.lattice:
+        target, last = _sobol(len(sides), FIRST, seed)[position], np.array(sides) - 1
+        nearest = int(np.ravel_multi_index(tuple(np.rint(target * last).astype(np.int64)), sides))
+        if free[nearest]:
+            return nearest
     coordinates, numbers = domain.coordinates(), np.flatnonzero(free)
     low, high = coordinates.min(axis=0), coordinates.max(axis=0)
     scaled = (coordinates[numbers] - low) / np.where(high > low, high - low, 1.0)
@@ -54,8 +59,8 @@ def _first_points(domain: Domain, seed: int) -> Floats:
         low, high = np.array(space.box).T
         return np.clip(low + _sobol(len(low), FIRST, seed) * (high - low), low, high)
     points = space.spread(_sobol(space.dimension, DRAWN, seed))
-    points = points[space.fulfilled(points)] if space.where is not None else points
-    return points[np.sort(np.unique(points, axis=0, return_index=True)[1])][:FIRST]
+    points = points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
+    return points[space.first_fulfilled(points, FIRST)]
 
 
 def _sobol(dimension: int, count: int, seed: int) -> Floats:

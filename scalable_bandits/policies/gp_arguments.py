@@ -24,6 +24,11 @@ def kernel_or_learned(policy: Policy, field: attrs.Attribute[Any], value: Any) -
     checks.instance_of(Kernel, allowed)(policy, field, value)
 
 
+def given(number: float) -> float | None:
+    """Return a number, or None if it was not given."""
+    return number
+
+
 def positive_or_learned(policy: Any, field: attrs.Attribute[Any], value: Any) -> None:
     """Refuse a number that is not positive."""
     if value is not None:

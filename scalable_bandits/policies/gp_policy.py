@@ -44,11 +44,6 @@ from scalable_bandits.posteriors.state import Field, group
 from scalable_bandits.spaces import Domain, Indices, Mask, Points
 
 
-def _given(number: float) -> float | None:
-    """Return a number, or None if it was not given."""
-    return number
-
-
 @attrs.define(eq=False, kw_only=True, slots=False)
 class GaussianProcessPolicy(Policy):
     """Base class of policies with a Gaussian-process model.
@@ -68,8 +63,9 @@ class GaussianProcessPolicy(Policy):
     engine
         Name of the engine: "dense" (n x n covariance), "tiled" (for large spaces), "autoregressive" (for a
         kernel times `TemporalDecay`), or "auto", by kernel and size. These are exact, and so is the engine of a whole
-        box. "sketched" is approximate, for long runs on large spaces (Calandriello et al. 2019), and replaces a box by
-        a candidate set.
+        box, and of a grid of more than 20,000 points without a kernel: on both the largest index is searched for.
+        "sketched" is approximate, for long runs on large spaces (Calandriello et al. 2019), and replaces a box by a
+        candidate set.
     oversampling
         Factor qbar of the sketched engine: a queried point enters the dictionary with probability qbar s^2 / noise
         variance. If infinite, all enter, and the posterior is exact.
@@ -160,7 +156,7 @@ class GaussianProcessPolicy(Policy):
 
     def _fill_in(self) -> None:
         """Replace numbers that were not given, but for those that are learned."""
-        noise, variance = _given(self.noise), _given(self.regularization)
+        noise, variance = valid.given(self.noise), valid.given(self.regularization)
         if self.kernel is not None:
             self.noise, self.regularization = noise or 1.0, variance or 1.0
             if self.prior_mean is None:
@@ -171,7 +167,7 @@ class GaussianProcessPolicy(Policy):
     @property
     def learns_noise(self) -> bool:
         """Whether the noise is learned."""
-        return _given(self.noise) is None
+        return valid.given(self.noise) is None
 
     def _usual_noise(self, given: ArrayLike | None) -> Noise:
         if not self.learns_noise:
@@ -241,7 +237,8 @@ class GaussianProcessPolicy(Policy):
         if self.kernel is None:
             lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
             learned = LearnedPrior(self.space, not self.learns_noise, self._constant_mean, lengthscales, self.refit)
-        return make_model(prior, self._domain, self.make_engine, self.regularization, schedule, learned)
+        searches = learned is not None and self.engine == "tiled"
+        return make_model(prior, self._domain, self.make_engine, self.regularization, schedule, learned, searches)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine without observations.

@@ -85,8 +85,8 @@ class RegretBelow:
     most `eps` with probability 1 - delta. Without a kernel (or with ``refit=``) it is an estimate: the width is the one
     with which a learned model is played, about 2, and no run ends before ten points have been measured.
 
-    On finite spaces the largest bound is exact; on a box and a `SearchSpace` it is the largest that the search for it
-    finds.
+    On finite spaces the largest bound is exact; on a box, a `SearchSpace` and, without a kernel, a grid of more than
+    20,000 points it is the largest that the search for it finds.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
-"""Conditions under which the parameters of a search space exist."""
+"""Conditions under which the parameters of a search space exist, and under which a setting is allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.parameters import Parameter
 from scalable_bandits.specification import nearest
+
+MOST_ANSWERS = 10_000  # of `where` that are kept
 
 
 class Conditions:
@@ -72,4 +75,40 @@ class Conditions:
         for i in self.order:
             for other, numbers in self.pairs[i]:
                 found[:, i] &= found[:, other] & np.isin(points[:, other], numbers)
+        return found
+
+
+class Constraint:
+    """A user's `where`, which is asked once about a setting: its last answers are kept.
+
+    Parameters
+    ----------
+    where
+        Function of a setting that is true if the setting is allowed; None: all are.
+    """
+
+    def __init__(self, where: Callable[[dict[str, Any]], bool] | None):
+        self._where = where
+        self._answers: dict[bytes, bool] = {}  # by the bytes of the points
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._where,)  # copies and workers ask again
+
+    def fulfilled(self, point: Floats, setting_of: Callable[[Floats], dict[str, Any]]) -> bool:
+        """Return whether `where` is true at a point (p,); an error in it, or another answer, is one of the user's."""
+        if self._where is None:
+            return True
+        known = self._answers.get(key := point.tobytes())
+        if known is not None:
+            return known
+        setting = setting_of(point)
+        try:
+            answer = self._where(setting)
+        except Exception as error:
+            without = "parameters that do not exist in a setting are not in the dict"
+            raise ValueError(f"where: it raised {error!r} for {setting}; {without}") from error
+        found = checks.flag("result of where", answer)
+        if len(self._answers) >= MOST_ANSWERS:
+            self._answers.clear()
+        self._answers[key] = found
         return found

@@ -14,7 +14,7 @@ ENOUGH_DRAWS = 8  # so many for each that is asked for, where fewer will do
 
 
 def accepted(
-    draw: Callable[[int], Floats], fulfilled: Callable[[Floats], NDArray[np.bool_]], count: int, least: int
+    draw: Callable[[int], Floats], first_fulfilled: Callable[[Floats, int], NDArray[np.int64]], count: int, least: int
 ) -> tuple[Floats, int]:
     """Draw points until enough of them fulfil a condition.
 
@@ -22,8 +22,8 @@ def accepted(
     ----------
     draw
         Function that draws a number of points (n, p).
-    fulfilled
-        Function that returns the mask (n,) of the points for which the condition is true.
+    first_fulfilled
+        Function that returns the positions (k,) of the first points for which the condition is true, at most so many.
     count
         Number of points wanted.
     least
@@ -40,7 +40,7 @@ def accepted(
     kept: list[Floats] = []
     while drawn < most and found < count and not (least <= found and drawn >= ENOUGH_DRAWS * count):
         points = draw(size)
-        kept.append(points[fulfilled(points)])
+        kept.append(points[first_fulfilled(points, count - found)])
         drawn, found = drawn + size, found + len(kept[-1])
         size = min(2 * size, most - drawn)
-    return np.concatenate(kept)[:count], drawn
+    return np.concatenate(kept), drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,8 +16,8 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces.axes import Axis
-from scalable_bandits.spaces.base import FiniteSpace, Space
-from scalable_bandits.spaces.conditions import Conditions
+from scalable_bandits.spaces.base import FiniteSpace, Indices, Space
+from scalable_bandits.spaces.conditions import Conditions, Constraint
 from scalable_bandits.spaces.coordinates import Coordinates
 from scalable_bandits.spaces.parameters import Parameter, is_nothing
 from scalable_bandits.spaces.parameters_from import to_parameters
@@ -42,7 +43,7 @@ class SearchSpace(Space):
         `Categorical`), a distribution of scipy.stats (uniform, loguniform, randint) or of Optuna, a hyperparameter of
         ConfigSpace. Their order is that of stored points.
     where
-        Function of a setting (a dict) that is true if the setting is allowed; if not given, all are.
+        Function of a setting (a dict) that is true if it is allowed, whose answers are kept; if not given, all are.
 
     Raises
     ------
@@ -203,23 +204,22 @@ class SearchSpace(Space):
     def argument(self, point: Floats) -> dict[str, Any]:
         return self.setting(point)
 
+    @functools.cached_property
+    def _constraint(self) -> Constraint:
+        return Constraint(self.where)
+
     def _fulfils(self, point: Floats) -> bool:
-        """Return whether `where` is true at a point (p,); an error in it, or another answer, is one of the user's."""
-        if self.where is None:
-            return True
-        setting = self.setting(point)
-        try:
-            answer = self.where(setting)
-        except Exception as error:
-            without = "parameters that do not exist in a setting are not in the dict"
-            raise ValueError(f"where: it raised {error!r} for {setting}; {without}") from error
-        return checks.flag("result of where", answer)
+        """Return whether `where` is true at a point (p,)."""
+        return self._constraint.fulfilled(point, self.setting)
 
     def fulfilled(self, points: Floats) -> NDArray[np.bool_]:
         """Return the mask (k,) of the points (k, p) for which `where` is true."""
-        if self.where is None:
-            return np.ones(len(points), dtype=np.bool_)
         return np.fromiter((self._fulfils(point) for point in points), dtype=np.bool_, count=len(points))
+
+    def first_fulfilled(self, points: Floats, count: int) -> Indices:
+        """Return the positions of the first points (k, p) with `where` true, at most `count`; look no further."""
+        allowed = (i for i, point in enumerate(points) if self._fulfils(point))
+        return np.fromiter(itertools.islice(allowed, count), dtype=np.int64)
 
     # ---- coordinates
 
@@ -265,7 +265,8 @@ class SearchSpace(Space):
             If hardly any setting fulfils `where`.
         """
         least = count if least is None else least
-        points, drawn = accepted(lambda n: self.spread(rng.random((n, self.dimension))), self.fulfilled, count, least)
+        d = self.dimension
+        points, drawn = accepted(lambda n: self.spread(rng.random((n, d))), self.first_fulfilled, count, least)
         if len(points) < least:
             found = f"{len(points)} of {drawn:,}"
             checks.refuse("where", self.where, f"a condition that more of the settings fulfil: {found} did")
@@ -278,7 +279,7 @@ class SearchSpace(Space):
         return Points(self.draw(count, np.random.default_rng(derived_seed(seed, "candidates"))))
 
     def neighbours(self, point: Floats, rng: np.random.Generator) -> Floats:
-        """Return points (k, p) that differ from a point (p,) in the value of one parameter, all with `where` true.
+        """Return points (k, p) that differ from a point (p,) in the value of one parameter, whatever `where` says.
 
         A parameter that exists in the neighbour alone has a random value.
         """
@@ -292,8 +293,7 @@ class SearchSpace(Space):
         new = self.active(points) & ~exist
         if new.any():
             points = np.where(new, self.spread(rng.random(points.shape)), points)
-        points = self._canonical(points)
-        return points[self.fulfilled(points)]
+        return self._canonical(points)
 
     # ---- the interface of spaces
 

@@ -160,6 +160,23 @@ def test_constraints_hold(name):
         policy.tell(setting, setting["a"] + setting["b"])
 
 
+def test_a_slow_constraint_is_asked_of_few_settings():
+    """Of some by their index, until enough are allowed, and of none twice: the best ones are beyond the constraint."""
+    asked = []
+
+    def where(setting):
+        asked.append(tuple(setting.values()))
+        return setting["a"] + setting["b"] < 15
+
+    space = sb.SearchSpace({"a": sb.Integer(0, 20), "b": sb.Real(0, 20), "drop": sb.Boolean()}, where=where)
+    policy = sb.GPEI(space)
+    for _ in range(13):
+        setting = policy.ask()
+        policy.tell(setting, float(setting["a"] * setting["b"]))
+    assert len(asked) == len(set(asked))
+    assert len(asked) < 1500  # in three searches, each of which looks at more than two thousand settings
+
+
 @pytest.mark.parametrize("name", ["ei", "thompson"])
 def test_a_box_by_names_is_searched_as_a_box(name):
     names = sb.SearchSpace({"a": sb.Real(0, 1), "b": sb.Real(0, 1)})

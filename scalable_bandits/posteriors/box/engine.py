@@ -188,9 +188,13 @@ class BoxEngine(OnDemandEngine):
         return self.surface().predict(self.points[candidates])
 
     def columns(self, candidates: NDArray[np.int64]) -> Floats:
-        m, x = len(self._slots), self.points[candidates]
-        rows, all_ = covariances(self.kernel, self._x[:m], x), covariances(self.kernel, self._x[:m], self.points)
-        return covariances(self.kernel, x, self.points) - self._solve_transposed(m, self._solve(m, rows)).T @ all_
+        return self.covariance(self.points[candidates], self.points)
+
+    def covariance(self, x: Floats, other: Floats) -> Floats:
+        """Return the posterior covariances (k, j) of f at points x (k, d) and at other ones (j, d)."""
+        m = len(self._slots)
+        rows, columns = covariances(self.kernel, self._x[:m], x), covariances(self.kernel, self._x[:m], other)
+        return covariances(self.kernel, x, other) - self._solve_transposed(m, self._solve(m, rows)).T @ columns
 
     @property
     def _count(self) -> int:

@@ -1,12 +1,12 @@
 """Maxima of an index, or of a sample path, over the settings of a space of named parameters.
 
     scan:    index at random settings, at the settings `near`, and at the neighbours of the best of those
-    starts:  the settings of largest index
+    starts:  the settings of largest index that fulfil the space's `where`
     climb:   from each, the best neighbour (one parameter changed) as long as that is better, in turn with the
              ascent of `maximization` in the continuous parameters
 
-Nothing is enumerated, and every setting looked at fulfils the space's `where`. The result depends only on the
-posterior, the space, the settings `near` and the seed.
+Nothing is enumerated. The index is computed first, and `where`, which may be slow, asked in its order only until
+settings enough are allowed. The result depends only on the posterior, the space, the settings `near` and the seed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scalable_bandits.spaces import Indices, SearchSpace
 STARTS = 5  # number of climbs
 STEPS = 10  # largest number of evaluations in an ascent of the continuous parameters
 MOST_MOVES = 50  # largest number of changes of one parameter in a climb
+CLOSELY = 32  # number of settings of largest index that may all be starts; of the next 64 every second one, and so on
 GAIN = 1e-9  # relative gain below which a climb has ended
 
 
@@ -49,14 +50,24 @@ def top_of_settings(
     without
         Points (k, p) of settings that are not chosen unless the search finds no other.
     """
-    search = _Search(surface, index, space, generator(key[0], "settings", key[1]), without)
+    search = Search(surface, index, space, generator(key[0], "settings", key[1]), without)
     found = search.run(near, scan)
     if found.value > -np.inf:
         return found
-    return _Search(surface, index, space, generator(key[0], "settings", key[1])).run(near, scan)
+    return Search(surface, index, space, generator(key[0], "settings", key[1])).run(near, scan)
 
 
-class _Search:
+def _thinned(count: int) -> Indices:
+    """Return the numbers below `count` in the order in which they are looked at: ever larger steps, then the others.
+
+    The settings of largest index are often all beyond a constraint.
+    """
+    numbers = np.arange(count)
+    first = numbers % 2 ** np.log2(numbers // CLOSELY + 1).astype(np.int64) == 0
+    return np.concatenate([numbers[first], numbers[~first]])
+
+
+class Search:
     """One search, which counts the settings at which it computed the index."""
 
     def __init__(
@@ -71,13 +82,25 @@ class _Search:
     def run(self, near: Floats, scan: int) -> Top:
         best = near[promising(self.surface, self.index, self.space.encode(near))]
         around = [self.space.neighbours(point, self.rng) for point in best]
-        points = np.concatenate([best, self.space.draw(scan, self.rng, least=1 - min(len(best), 1)), *around])
+        points = np.concatenate([best, self.drawn(scan), *around])
         points = points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
         values = self._values(points)
-        starts = np.argsort(-values, kind="stable")[:STARTS]
+        order = np.argsort(-values, kind="stable")[_thinned(len(values))]
+        starts = order[self.first_allowed(points[order], STARTS)]
+        if not len(starts):  # `where` is true at hardly any setting
+            points = self.space.draw(1, self.rng)
+            values, starts = self._values(points), np.zeros(1, dtype=np.int64)
         ends, reached = self._climb(points[starts], values[starts])
         best_end = int(np.argmax(reached))
         return Top(ends[best_end], float(reached[best_end]), self.evaluations)
+
+    def drawn(self, count: int) -> Floats:
+        """Draw points (count, p), in general also some where `where` is false."""
+        return self.space.spread(self.rng.random((count, self.space.dimension)))
+
+    def first_allowed(self, points: Floats, count: int) -> Indices:
+        """Return the positions of the first allowed ones of points (k, p), at most `count`."""
+        return self.space.first_fulfilled(points, count)
 
     def _values(self, points: Floats) -> Floats:
         self.evaluations += len(points)
@@ -95,8 +118,9 @@ class _Search:
             around = [self.space.neighbours(points[i], self.rng) for i in left]
             found = np.split(self._values(np.concatenate(around)), np.cumsum([len(each) for each in around])[:-1])
             for i, neighbours, indices in zip(left, around, found, strict=True):
-                if len(indices) and indices.max() > values[i]:
-                    best = int(np.argmax(indices))
+                order = np.argsort(-indices, kind="stable")
+                order = order[indices[order] > values[i]]
+                for best in order[self.first_allowed(neighbours[order], 1)]:
                     points[i], values[i] = neighbours[best], indices[best]
             gain = GAIN * np.maximum(1.0, np.abs(np.where(np.isfinite(before), before, 0.0)))
             left = left[values[left] > before[left] + gain[left]]
@@ -126,5 +150,7 @@ class _Search:
         changed = points.copy()
         changed[:, columns] = np.where(free, self.space.decode(moved)[:, columns], points[:, columns])
         reached = self._values(changed)
-        better = self.space.fulfilled(changed) & (reached > values)
-        return np.where(better[:, None], changed, points), np.where(better, reached, values)
+        rows = np.flatnonzero(reached > values)
+        rows = rows[self.first_allowed(changed[rows], len(rows))]
+        points[rows], values[rows] = changed[rows], reached[rows]
+        return points, values

@@ -1,0 +1,76 @@
+"""Large grids without a kernel: the largest index is searched for, and nothing else changes."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import scalable_bandits as sb
+from scalable_bandits.posteriors.box_model import MOST_ENUMERATED, GridModel
+
+GRID = sb.Grid([[-1.0, 2.0], [0.0, 10.0], [5.0, 6.0]], (3, 100, 90))  # 27,000 points
+POINTS = GRID.points()
+
+
+@pytest.fixture(scope="module")
+def played():
+    policy = sb.GPEI(GRID, seed=3)
+    for _ in range(13):
+        x = policy.ask()
+        policy.tell(x, float(np.sin(0.8 * x[1]) + np.cos(4.0 * (x[2] - 5.0)) - (x[0] - 0.5) ** 2))
+    return policy
+
+
+@pytest.fixture
+def policy(played):
+    return copy.deepcopy(played)
+
+
+@pytest.mark.parametrize("kind", [sb.GPEI, sb.VarianceOnly])
+def test_the_searched_maximum_is_the_enumerated_one(played, kind):
+    policy, observations = kind(GRID, seed=3), played.observations
+    policy.tell(observations.x, observations.y)
+    index, surface = policy.acquisition(None), policy.model._surface((), None)
+    every = np.concatenate([index(*surface.predict(part)) for part in np.array_split(POINTS, 10)])
+    chosen, few = GRID.index(policy.ask())[0], np.arange(0, GRID.size, 40)
+    assert isinstance(policy.model, GridModel)
+    assert every[chosen] == pytest.approx(every.max(), rel=1e-6)
+    assert policy.model.largest(index, (0, 1)) == pytest.approx(every.max(), rel=1e-6)
+    policy.abandon()
+    assert GRID.index(policy.ask(available=few))[0] == few[np.argmax(every[few])]
+
+
+@pytest.mark.parametrize("pending", ["mean", "sample"])
+def test_points_of_the_grid_are_asked_for_with_others_pending(policy, pending):
+    """Also from few candidates, from most of them, of a context, and after a failure."""
+    policy.pending_values = pending
+    policy.tell_failure(policy.ask(), "no value")
+    few, most = np.arange(100, 300), np.flatnonzero(POINTS[:, 1] > 2.0)
+    assert len(most) > MOST_ENUMERATED
+    assert len(GRID.index(policy.ask(4))) == 4
+    assert GRID.index(policy.ask(available=few))[0] in few
+    assert GRID.index(policy.ask(available=most))[0] in most
+    assert policy.ask(context={0: 0.5})[0] == 0.5
+    assert len(policy.pending) == 7
+
+
+def test_a_policy_made_from_the_state_goes_on_alike(policy):
+    other = sb.GPEI(GRID, seed=3)
+    other.restore(policy.state())
+    assert other.best().x.tolist() == policy.best().x.tolist()
+    assert other.ask(2).tolist() == policy.ask(2).tolist()
+
+
+def test_a_million_points_are_not_enumerated(monkeypatch):
+    counts, points = [], sb.Grid.points
+
+    def counted(self, candidates=None):
+        found = points(self, candidates)
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(sb.Grid, "points", counted)
+    grid = sb.Grid([[0.0, 1.0]] * 3, 100)
+    found = sb.minimize(lambda x: float(((x - 0.37) ** 2).sum()), grid, budget=12)
+    assert max(counts) < 100
+    assert len(grid.index(found.best.x)) == 1
