@@ -285,9 +285,7 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
     """Base class of specifications: conversion to and from dicts, and a registry of classes by name."""
 
     __slots__ = ()
-    earlier_values: ClassVar[
-        Mapping[str, Mapping[str, str]]
-    ] = {}  # by parameter: values of version 0.1 and present ones
+    earlier_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}  # by parameter: values of 0.1 and present ones
     by_name: ClassVar[frozenset[str]] = frozenset()  # parameters that are dicts with names of the user's as keys
     in_order: ClassVar[frozenset[str]] = frozenset()  # those of them whose order means something
     identified: ClassVar[frozenset[str]] = frozenset()  # parameters with values of the user's, all told apart

@@ -31,9 +31,9 @@ class Lock:
 def locked(method: Callable[Concatenate[Owner, P], Result]) -> Callable[Concatenate[Owner, P], Result]:
     """Let one thread at a time call the methods of an object that are decorated so."""
 
-    @functools.wraps(method)
-    def alone(self: Owner, *args: P.args, **kwargs: P.kwargs) -> Result:
+    def alone(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Result:
         with self._lock.held:
             return method(self, *args, **kwargs)
 
+    functools.update_wrapper(alone, method)
     return alone

@@ -14,6 +14,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.forked import ForkedChildrenEnd
+from scalable_bandits.identity import function_name
 from scalable_bandits.policies import Best, Policy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.progress import Advance, progress_bar, wanted
@@ -26,7 +27,6 @@ from scalable_bandits.runs.stopping import Rule, name_of
 from scalable_bandits.runs.values import NotANumber
 from scalable_bandits.runs.view import Callback, RunView
 from scalable_bandits.runs.warm_start import Earlier, earlier_observations
-from scalable_bandits.specification import function_name
 
 if TYPE_CHECKING:
     from scalable_bandits.execution import Execution

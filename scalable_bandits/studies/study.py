@@ -13,10 +13,11 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.execution import resolve
+from scalable_bandits.identity import function_name
 from scalable_bandits.policies import Policy
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.runs.thinning import Keep, checked
-from scalable_bandits.specification import function_name, nearest
+from scalable_bandits.specification import nearest
 from scalable_bandits.store.studies import StudyInMemory, StudyStore, study_record
 from scalable_bandits.store.study_dataset import KEEP
 from scalable_bandits.store.study_growth import AXES, HORIZON, LISTS, TABLES, Value, described
