@@ -63,6 +63,7 @@ EXPECTED = {
 
 @pytest.mark.filterwarnings("default")
 @parametrize_with_checks([*checked()], expected_failed_checks=lambda _: EXPECTED)
+@pytest.mark.sampled(2)
 def test_passes_the_checks_of_estimators(estimator, check):
     check(estimator)
 

@@ -184,6 +184,7 @@ def test_one_search_at_a_time(tmp_path):
     assert clone(searched).store == tmp_path / "run"
 
 
+@pytest.mark.slow
 def test_a_frame_is_the_same_data_in_another_process(tmp_path):
     code = (
         "import sys, pandas, scalable_bandits as sb; from sklearn.datasets import load_iris\n"

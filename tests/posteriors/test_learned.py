@@ -361,6 +361,7 @@ def test_a_restored_policy_goes_on_alike(rounds, monkeypatch):
     np.testing.assert_array_equal(asked(first, 4), asked(second, 4))
 
 
+@pytest.mark.slow
 def test_fits_beyond_the_first_observations_are_rare(monkeypatch):
     monkeypatch.setattr(prior_module, "EVERY", 20)
     fits = []
@@ -506,6 +507,7 @@ def test_weights_beyond_its_reach(reach):
     assert np.corrcoef(np.log(found), np.log(exact))[0, 1] > 0.98
 
 
+@pytest.mark.slow
 def test_approximate_models_have_the_best_and_an_even_share_of_the_others(reach):
     prior = LearnedPrior(BOX, False, None, None, None)
     for i, y in enumerate(np.random.default_rng(0).standard_normal(200)):
