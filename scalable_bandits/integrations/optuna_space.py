@@ -12,7 +12,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import FrozenTrial, TrialState
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.spaces import Categorical, Integer, Parameter, SearchSpace
+from scalable_bandits.spaces import Categorical, Integer, Parameter, Real, SearchSpace
+from scalable_bandits.spaces.numbers import LARGEST
 from scalable_bandits.spaces.parameters_from import to_parameter
 
 MOST_LISTED = 1000  # largest number of steps that are an `Ordinal` of the values; more are an `Integer` of positions
@@ -28,14 +29,17 @@ def parameter_of(distribution: BaseDistribution) -> Parameter | None:
     ----------
     distribution
         Distribution of Optuna. Categories that cannot be compared or hashed become their texts; the numbers of the
-        parameter are always positions in the list of choices, or of steps.
+        parameter are always positions in the list of choices, or of steps. A range of more whole numbers, or steps,
+        than float64 can count is continuous, and its values are rounded.
     """
     if distribution.single():
         return None
     step = _step(distribution)
     try:
         if step is not None and (count := _steps(distribution, step)) > MOST_LISTED:
-            return Integer(0, count - 1)
+            return Integer(0, count - 1) if count < LARGEST else Real(0, count - 1)
+        if isinstance(distribution, IntDistribution) and max(-distribution.low, distribution.high) >= LARGEST:
+            return Real(distribution.low, distribution.high, log=distribution.log)
         return to_parameter("distribution", distribution)
     except ValueError:
         if not isinstance(distribution, CategoricalDistribution):
@@ -89,7 +93,8 @@ def internal_of(distribution: BaseDistribution, number: float) -> float:
     if not isinstance(distribution, FloatDistribution | IntDistribution):
         return number
     step = _step(distribution)
-    value = number if step is None else distribution.low + round(number) * step
+    whole = round(number) if isinstance(distribution, IntDistribution) else number
+    value = whole if step is None else distribution.low + round(number) * step
     return float(min(max(value, distribution.low), distribution.high))
 
 

@@ -623,3 +623,12 @@ def test_a_policy_class():
     study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=4)
     policy = study.sampler.current_policy(study)
     assert (type(policy), policy.minimize, policy.rounds) == (sb.GPEI, True, 4)
+
+
+def test_whole_numbers_beyond_float64_are_chosen_by_the_policy():
+    """Not left to random search: as a continuous range, rounded."""
+    study = optuna.create_study(sampler=BanditSampler(seed=1, policy=Spy))
+    study.optimize(lambda trial: trial.suggest_int("c", 0, 10**18) / 1e18, n_trials=3)
+    told = study.sampler.current_policy(study).told
+    assert [(round(x["c"]), y) for x, y in told] == [(trial.params["c"], trial.value) for trial in study.trials]
+    assert all(isinstance(trial.params["c"], int) for trial in study.trials)
