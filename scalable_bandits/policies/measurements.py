@@ -59,12 +59,12 @@ def lost_in_rounding(regularization: float, floor: float, rounds: int) -> str | 
     regularization
         Noise variance lambda, in squared units of y.
     floor
-        What `noise_floor` returned.
+        What `noise_floor` returned; 0 where the noise is learned.
     rounds
         Number of rounds, which may all be of one point, whose variance is then lambda / rounds.
     """
     largest = floor / ROUNDING
-    if regularization >= CARRIED * largest * rounds:
+    if not floor or regularization >= CARRIED * largest * rounds:
         return None
     most, least = regularization / (CARRIED * largest), CARRIED * largest * rounds
     return (
