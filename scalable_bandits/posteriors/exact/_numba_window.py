@@ -17,16 +17,13 @@ def project(gram, inverse, precision, rank, slot, rows_at, weights):
     Those of a repeated p are S inverse_p over its precision, and so of the size of its variance: a difference of larger
     numbers would lose the variance of a point that is played very often.
     """
+    scale = 1.0 / precision[slot] if slot >= 0 else -1.0
     for j in range(rank):
-        total = 0.0
-        if slot < 0:
-            for k in range(rank):
-                total -= gram[j, k] * rows_at[k]
-            weights[j] = total
-        else:
-            for k in range(slot, rank):
-                total += gram[j, k] * inverse[slot, k]
-            weights[j] = total / precision[slot]
+        weights[j] = 0.0
+    for k in range(max(slot, 0), rank):
+        factor = scale * (inverse[slot, k] if slot >= 0 else rows_at[k])
+        for j in range(rank):
+            weights[j] += factor * gram[k, j]
 
 
 @njit(cache=True, nogil=True)
@@ -35,9 +32,10 @@ def record(gram, inverse, shift, precision, rank, slot, weights, residual, total
     precision[slot if slot >= 0 else rank] = 1.0 / noise + (precision[slot] if slot >= 0 else 0.0)
     if slot >= 0:
         for j in range(rank):
-            shift[j] += weights[j] * residual / total_variance
+            step = weights[j] / total_variance
+            shift[j] += step * residual
             for k in range(rank):
-                gram[j, k] += weights[j] * weights[k] / total_variance
+                gram[j, k] += step * weights[k]
     else:
         root = math.sqrt(total_variance)
         for j in range(rank):
