@@ -47,6 +47,9 @@ class Coordinates:
         values = [Column(i, False, kind.ordered) for i, kind in enumerate(kinds) if kind.count != 1]
         values = values or [Column(0, False, True)]  # a model has at least one coordinate
         self.columns = (*values, *(Column(i, True, True) for i, each in enumerate(conditional) if each))
+        self._alike: dict[Parameter, list[int]] = {}  # numbers of the coordinates of equal parameters, encoded together
+        for k, column in enumerate(values):
+            self._alike.setdefault(kinds[column.parameter], []).append(k)
 
     @property
     def bounds(self) -> Floats:
@@ -68,10 +71,12 @@ class Coordinates:
 
     def encode(self, points: Floats, exist: NDArray[np.bool_]) -> Floats:
         """Return the coordinates (k, D) of points (k, p), in which the parameters of a mask (k, p) exist."""
-        found = np.empty((len(points), len(self.columns)))
-        for column, (i, activity, ordered) in zip(found.T, self.columns, strict=True):
-            absent = ABSENT if ordered else NO_POSITION
-            column[:] = exist[:, i] if activity else np.where(exist[:, i], self._kinds[i].encode(points[:, i]), absent)
+        parameters = self.parameters
+        found = exist[:, parameters].astype(np.float64)
+        for kind, columns in self._alike.items():
+            places = parameters[columns]
+            values = kind.encode(points[:, places].ravel()).reshape(-1, len(columns))
+            found[:, columns] = np.where(exist[:, places], values, ABSENT if kind.ordered else NO_POSITION)
         return found
 
     def decode(self, coordinates: Floats) -> Floats:

@@ -148,8 +148,9 @@ class Parameter(Specification):
         a continuous parameter, values at random distances.
         """
         if self.count is not None and self.count <= FEW:
-            found = self.first + np.arange(self.count)
-        elif self.count is not None and not self.ordered:
+            every = self.first + np.arange(self.count)
+            return np.asarray(every[every != number])
+        if self.count is not None and not self.ordered:
             found = self.spread(rng.random(FEW))
         else:
             u = float(self.encode(np.array([number]))[0])

@@ -283,13 +283,12 @@ class SearchSpace(Space):
 
         A parameter that exists in the neighbour alone has a random value.
         """
-        exist, rows = self.active(point[None])[0], []
-        for i in np.flatnonzero(exist):
-            numbers = self.kinds[i].neighbours(float(point[i]), rng)
-            changed = np.tile(point, (len(numbers), 1))
-            changed[:, i] = numbers
-            rows.append(changed)
-        points = np.concatenate(rows)
+        exist = self.active(point[None])[0]
+        places = np.flatnonzero(exist)
+        numbers = [self.kinds[i].neighbours(float(point[i]), rng) for i in places]
+        changed = np.repeat(places, [len(each) for each in numbers])
+        points = np.tile(point, (len(changed), 1))
+        points[np.arange(len(changed)), changed] = np.concatenate(numbers)
         new = self.active(points) & ~exist
         if new.any():
             points = np.where(new, self.spread(rng.random(points.shape)), points)

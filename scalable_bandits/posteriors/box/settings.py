@@ -83,7 +83,10 @@ class Search:
         best = near[promising(self.surface, self.index, self.space.encode(near))]
         around = [self.space.neighbours(point, self.rng) for point in best]
         points = np.concatenate([best, self.drawn(scan), *around])
-        points = points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
+        first: dict[bytes, int] = {}
+        for i, point in enumerate(points):
+            first.setdefault(point.tobytes(), i)
+        points = points[list(first.values())]
         values = self._values(points)
         order = np.argsort(-values, kind="stable")[_thinned(len(values))]
         starts = order[self.first_allowed(points[order], STARTS)]
