@@ -86,7 +86,6 @@ def simulate(
     horizon, keep = checks.integer("horizon", horizon, 1, checks.LARGEST_INTEGER), checked(keep)
     kept = checked_ends(ends, horizon)
     _check(policy, environment, available, progress)
-    policy.warn_of_rounding(horizon + (policy.rounds if store is None else 0))
     play = Play(policy, environment, available, horizon)
     with play.interrupts:
         if store is None:
