@@ -79,7 +79,6 @@ WHERE = {
     "click": lambda path: path.parts[0] in ("cli", "__main__.py"),
 }
 FORBIDDEN = {"utils", "util", "helpers", "helper", "core", "common", "misc"}
-MOST_LINES, MOST_FUNCTION_LINES = 400, 70
 
 FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 
@@ -221,21 +220,6 @@ def test_numba_files_know_nothing() -> None:
             ]:
                 strays.append(f"{path}:{node.lineno} {node.name}")
     assert strays == []
-
-
-def test_sizes() -> None:
-    """No file above 400 lines, no function above 70."""
-    lengths = {str(path): len((ROOT / path).read_text().splitlines()) for path in FILES}
-    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
-    long = [
-        f"{path}: {node.name} has {node.end_lineno - node.lineno + 1} lines"
-        for path in FILES
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno is not None
-        and node.end_lineno - node.lineno + 1 > MOST_FUNCTION_LINES
-    ]
-    assert long == []
 
 
 def test_files_say_what_they_are() -> None:
