@@ -81,7 +81,7 @@ from scalable_bandits.policies import (
     VarianceOnly,
 )
 from scalable_bandits.policies.confidence_policy import UnprovenWidth
-from scalable_bandits.policies.contradiction import ContradictedModel
+from scalable_bandits.policies.contradiction import AllMeasured, ContradictedModel
 from scalable_bandits.policies.measurements import LostInRounding
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
@@ -155,6 +155,7 @@ __all__ = [
     "TVGPUCB",
     "UCB1",
     "WGPUCB",
+    "AllMeasured",
     "ApproximateModel",
     "Arms",
     "AutoregressiveProcess",

@@ -19,6 +19,10 @@ class ContradictedModel(UserWarning):
     """Observations do not fit the noise, the kernel or the scale that a policy was given."""
 
 
+class AllMeasured(UserWarning):
+    """Every point of a space has been measured, without noise: further measurements tell nothing new."""
+
+
 FIRST_CHECK = 20  # number of observations at the first check; the next ones are at twice as many
 FEWEST_POINTS, MOST_POINTS = 10, 2000  # numbers of distinct points of a check
 TOO_LARGE, TOO_SMALL = 4.0, 0.05  # size of the errors (root mean square) that no chance explains

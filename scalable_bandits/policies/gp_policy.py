@@ -18,7 +18,7 @@ from scalable_bandits.policies import gp_arguments as valid
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.best import Observations
 from scalable_bandits.policies.compiled_rounds import play_rounds
-from scalable_bandits.policies.contradiction import FIRST_CHECK, ContradictedModel, contradiction
+from scalable_bandits.policies.contradiction import FIRST_CHECK, AllMeasured, ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
 from scalable_bandits.policies.measurements import ROUNDING, Noise, noise_floor
 from scalable_bandits.posteriors import (
@@ -123,6 +123,7 @@ class GaussianProcessPolicy(Policy):
     lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=valid.prior_or_auto)
     pending_values: str = attrs.field(default="mean", alias="pending", validator=valid.mean_or_sample)
     _model: Model = attrs.field(init=False, repr=False)
+    _said_all: bool = attrs.field(init=False, repr=False, default=False)  # by `AllMeasured`
     _next_check: int = attrs.field(init=False, repr=False, default=FIRST_CHECK)  # observations until `contradiction`
 
     def __attrs_post_init__(self) -> None:
@@ -359,6 +360,10 @@ class GaussianProcessPolicy(Policy):
         return play_rounds(self, self._model, self._salt, table, noise)
 
     def after_tell(self) -> None:
+        if self.learns_noise and not self._said_all and self._model.exhausted:
+            self._said_all = True
+            text = f"all {self._domain.count} settings have been measured, and repeats agree to the last bit"
+            checks.warn(f"{type(self).__name__}: {text}; more measurements tell nothing new", AllMeasured)
         if self.learns_noise or self.rounds < self._next_check:
             return
         self._next_check = 2 * self.rounds

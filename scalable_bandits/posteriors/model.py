@@ -224,6 +224,14 @@ class Model(Stateful):
         """Return the numbers (k,) of points that are not worth another measurement; see `LearnedPrior`."""
         return np.empty(0, dtype=np.int64) if self.learned is None else self.learned.settled(pending)
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether all points were observed, and repeats show a learned prior that there is no noise."""
+        learned, count = self.learned, self.domain.count
+        if learned is None or learned.known_noise or count is None or np.count_nonzero(self._queried) < count:
+            return False
+        return learned.exact_values
+
     def in_units(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Convert means and variances (k,) of the engine to units of y."""
         if self.learned is None:

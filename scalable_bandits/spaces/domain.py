@@ -126,6 +126,11 @@ class Domain(ABC):
         """Number of points."""
         return int(self.numbered.size)
 
+    @property
+    def count(self) -> int | None:
+        """Number of points that may be chosen; None if there are infinitely many."""
+        return self.choosable
+
     def points(self, candidates: ArrayLike | None = None) -> Floats:
         """Return the coordinates (k, d) of some points by number, or of all, in units of x."""
         return self.numbered.points(candidates)
@@ -256,6 +261,10 @@ class WholeBox(Domain):
     whole_box = True
     numbered: VisitedPoints
 
+    @property
+    def count(self) -> int | None:
+        return None
+
     def value(self, candidate: int) -> Any:
         return self.space.argument(self.numbered.value(candidate))
 
@@ -291,6 +300,10 @@ class WholeSearchSpace(WholeBox):
     """Domain of a named space of which every setting may be chosen; numbered points are those visited."""
 
     space: SearchSpace
+
+    @property
+    def count(self) -> int | None:
+        return self.space.size
 
     def draw_uniform(self, rng: np.random.Generator, allowed: Mask | None) -> Floats:
         return self.space.draw(1, rng)[0]

@@ -222,6 +222,7 @@ def test_recommendations_of_formulations_in_triplicate():
     assert missed <= 5  # 1.5 expected; more than 5 of 30 at a rate of 5 % in 0.3 % of tests
 
 
+@pytest.mark.filterwarnings("ignore:.*all 24 settings")
 @pytest.mark.parametrize("space", ["listed", "named"])
 def test_a_table_without_noise_is_asked_once(space):
     """After two repeats that agree, every setting is asked before any is asked again."""
@@ -268,6 +269,7 @@ def told_in_turn(values, repeats):
     return policy.model.learned
 
 
+@pytest.mark.filterwarnings("ignore:.*all 12 settings")
 def test_what_shows_that_a_function_has_no_noise():
     rng = np.random.default_rng(0)
     assert told_in_turn(rng.standard_normal(12), 2).exact_values
@@ -277,6 +279,14 @@ def test_what_shows_that_a_function_has_no_noise():
     noisy = told_in_turn(rng.standard_normal(12), 2)
     noisy.add(0, noisy.ys[0] + 1e-9, 1.0)
     assert not noisy.exact_values
+
+
+def test_a_space_that_is_all_measured_says_so():
+    policy = sb.GPEI(sb.SearchSpace({"n": sb.Integer(1, 3)}))
+    settings = [{"n": n} for n in (1, 2, 3)] * 3
+    policy.tell(settings[:7], [0.0, 0.7, 0.3] * 2 + [0.0])
+    with pytest.warns(sb.AllMeasured, match="all 3 settings"):
+        policy.tell(settings[7:], [0.7, 0.3])
 
 
 def test_noisy_points_are_measured_again():

@@ -281,9 +281,9 @@ class LearnedPrior(Stateful):
         if not repeats or (ys != ys[first][where]).any():
             return False
         _, same = np.unique(ys[first], return_counts=True)
-        pairs = len(points) * (len(points) - 1) / 2
-        chance = (1.0 + float((same * (same - 1) / 2).sum())) / (1.0 + pairs)
-        return chance < COARSE and chance**repeats < BY_CHANCE
+        ties, pairs = float((same * (same - 1) / 2).sum()), len(points) * (len(points) - 1) / 2
+        chance = (1.0 + ties) / (1.0 + pairs)
+        return len(points) > 2 and ties <= COARSE * pairs and chance**repeats < BY_CHANCE
 
     def best_points(self, count: int) -> Indices:
         """Return the numbers (k,) of the distinct points with the best values, at most `count`, best first."""
