@@ -247,7 +247,7 @@ class TestRefused:
             ({"space": SPACE.replace("low", "lo")}, "space.toml.*'lo'"),
             ({"space": SPACE.replace("log = true", "log = true\\nlgo = 1")}, "space.toml"),
             ({"space": SPACE.replace('"Real"', '"Rael"')}, "space.toml.*Rael.*did you mean"),
-            ({"space": SPACE.replace("high = 0.1", "high = 0.001")}, "space.toml"),
+            ({"space": SPACE.replace("high = 0.1", "high = 0.0001")}, "space.toml"),
             ({"space": SPACE.replace("low = 0.001", "low = 0.0")}, "space.toml"), ({"space": "[depth"}, "space.toml"),
             ({"space": ""}, "parameter"), ({"space": None}, "space.toml"),
         ],

@@ -213,7 +213,7 @@ class TestValues:
                 assert dict(os.environ) == environment
                 assert not [name for name in clusters.THREADS if name in inherited()]
                 client.restart()
-            added += me.children(recursive=True)
+            added += [p for p in me.children(recursive=True) if p.pid not in before[0]]
         workers = [p for p in added if "resource_tracker" not in "".join(cmdline(p))]
         assert len(workers) < len(added) or workers
         assert not psutil.wait_procs(workers, timeout=60)[1]

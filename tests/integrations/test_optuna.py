@@ -394,9 +394,14 @@ def test_an_independent_sampler_has_the_rest():
 
     sampler = BanditSampler(policy=spy, seed=0, independent_sampler=Constant())
     study = optuna.create_study(sampler=sampler)
-    study.optimize(lambda trial: trial.suggest_int("n", 0, 2**62) + trial.suggest_int("k", 0, 9), n_trials=4)
-    assert params(study)[0] == {"n": 4, "k": 4}
-    assert all(each["n"] == 4 for each in params(study))  # no search space has so many whole numbers
+
+    def objective(trial):
+        more = trial.suggest_int(f"n{trial.number}", 0, 99)  # which no search space has: it is not in every trial
+        return more + trial.suggest_int("k", 0, 9)
+
+    study.optimize(objective, n_trials=4)
+    assert params(study)[0] == {"n0": 4, "k": 4}
+    assert all(each[f"n{number}"] == 4 for number, each in enumerate(params(study)))
     assert any(each["k"] != 4 for each in params(study))
     assert sampler._independent_sampler.calls == 8
 

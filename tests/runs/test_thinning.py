@@ -308,6 +308,7 @@ def test_other_errors_come_first(tmp_path: Path) -> None:
         play(10, store=tmp_path / "run", keep=9)
 
 
+@pytest.mark.filterwarnings("ignore:.*more than double precision can carry")
 def test_more_than_memory() -> None:
     with pytest.raises(ValueError, match=r"^horizon: got 10+; allowed: fewer rounds, keep='log', or a store"):
         play(10**14, keep="all")

@@ -104,10 +104,10 @@ class TestGoingOn:
             "a1",
             "b0",
             "b2",
-        }  # a0, b0: whose policies there are, and whether all is valid
+        }  # a0, b0: whose policies there are, whether all is valid, and whether the spaces are those of the store
         before = built(notes)
         same(toy(Builder(str(notes))).run(store=place, on=client))
-        assert built(notes) - before == Counter(a0=1, b0=1)
+        assert built(notes) - before == Counter(a0=2, b0=2)
 
     def test_more_replicates(self, tmp_path):
         toy().run(replicates=1, store=tmp_path / "study")
