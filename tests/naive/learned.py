@@ -91,7 +91,7 @@ def uncertain(xs, zs, kernel_of, logs, triples, bounds, step=1e-3):
         for sign in (1, -1):
             end = np.clip(logs + sign * math.sqrt(p / max(curvature, least)) * vector, *bounds)
             ends.append(end)
-            weights.append(math.exp(min(value(end) - value(logs) + p / 2, 0.0)))
+            weights.append(math.exp(min(value(end) - value(logs) + p / 2, 2.0)))
 
     def moments(at, mean):
         total = np.zeros(len(at))

@@ -4,12 +4,12 @@ The posterior given the likeliest hyperparameters is too sure of itself: 95 % in
 functions drawn from the model's own prior, from few noisy observations. Here the hyperparameters vary,
 
     H = Hessian of minus the log posterior density of the p log hyperparameters, at its maximum h             (1)
-    h_i = h +- sqrt(p) H^(-1/2) e_i,  2 p of them,  w_i ~ density at h_i over that of N(h, H^-1), at most 1    (2)
+    h_i = h +- sqrt(p) H^(-1/2) e_i,  2 p of them,  w_i ~ density at h_i over that of N(h, H^-1)               (2)
     mean = that at h,   variance = sum of w_i (s2_i(x) + (mu_i(x) - mean)^2)                                  (3)
     s2_i also for the constant mean, which has its optimal value m_i:  (1 - 1' K_i^-1 k_i(x))^2 / (1' K_i^-1 1)   (4)
 
 (1) is Laplace's approximation, (2) the cubature rule of third degree (Arasaratnam & Haykin 2009) with importance
-weights, where the density falls faster than a normal one; (4) is ordinary kriging. What a policy chooses does not
+weights, at most e^2, as the density is not normal; (4) is ordinary kriging. What a policy chooses does not
 depend on it.
 """
 
@@ -25,6 +25,7 @@ from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Like
 from scalable_bandits.posteriors.regression import covariances, positive_factor
 
 STEP = 1e-2  # of the logarithms, in differences of gradients
+MOST = 2.0  # logarithm of the largest weight, before they are made to sum to 1
 MOST_POINTS = 200  # largest number of distinct points; more leave little doubt about the hyperparameters
 
 
@@ -68,7 +69,7 @@ class Uncertainty:
         steps = radius * np.concatenate([directions, -directions])
         ends = np.clip(logs + steps, low, high)
         fall = np.array([target(end)[0] for end in ends]) - target(logs)[0]
-        share = np.exp(np.minimum(fall + 0.5 * radius**2, 0.0))
+        share = np.exp(np.minimum(fall + 0.5 * radius**2, MOST))
         kept = np.flatnonzero(share > 1e-6)
         self._weights = share[kept] / share[kept].sum()
         self._alternatives = [_Alternative(target, ends[i]) for i in kept]
