@@ -4,7 +4,7 @@ The posterior given the likeliest hyperparameters is too sure of itself: 95 % in
 functions drawn from the model's own prior, from few noisy observations. Here the hyperparameters vary,
 
     H = Hessian of minus the log posterior density of the p log hyperparameters, at its maximum h             (1)
-    h_i = h +- sqrt(p) H^(-1/2) e_i,  2 p of them,  w_i ~ density at h_i over that of N(h, H^-1)               (2)
+    h_i = h +- sqrt(p) H^(-1/2) e_i,  2 p of them,  w_i ~ density at h_i over that of N(h, H^-1)              (2)
     mean = that at h,   variance = sum of w_i (s2_i(x) + (mu_i(x) - mean)^2)                                  (3)
     s2_i also for the constant mean, which has its optimal value m_i:  (1 - 1' K_i^-1 k_i(x))^2 / (1' K_i^-1 1)   (4)
 
