@@ -50,6 +50,7 @@ def alone():
 
 
 @pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.sampled(3)
 def test_any_number_of_workers(workers, four, some_of_four, messages):
     some_of_four(workers)
     assert play(policy_of(four)) == alone()
@@ -68,6 +69,7 @@ def test_a_batch_in_few_messages(four, messages):
     assert len(messages.sent) < 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snapshots", [False, True])
 def test_workers_die(snapshots, four, entries_of_logs):
     if snapshots:
@@ -77,6 +79,7 @@ def test_workers_die(snapshots, four, entries_of_logs):
     assert len(killer.ended()) == 5
 
 
+@pytest.mark.slow
 def test_a_store_goes_on_elsewhere(four, tmp_path):
     environment = sb.TableEnvironment(
         SPACE, [float(np.sin(4 * x[0]) - x[1] ** 2) for x in SPACE.points()], sb.GaussianNoise(0.05), seed=1

@@ -68,6 +68,7 @@ class TestExecutions:
         with executing(on, square, "square", 2 if request.param == "threads" else None) as found:
             yield found
 
+    @pytest.mark.sampled(2)
     def test_every_call_is_made_once(self, execution):
         """Also calls with equal arguments."""
         for number in range(6):
@@ -132,6 +133,7 @@ class TestValues:
                 with connect(on) as client:
                     assert len(client.nthreads()) == 1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("processes", [False, True])
     def test_an_adaptive_cluster(self, processes):
         """It starts a worker when asked, and ends it when there is nothing to do."""
@@ -315,6 +317,7 @@ class TestTLS:
             with pytest.raises(ClusterError, match="no scheduler can be reached"), connect(recipe):
                 pass
 
+    @pytest.mark.slow
     def test_encrypted_local_cluster(self, tmp_path):
         pytest.importorskip("cryptography", reason="cryptography is not installed")
         recipe = tmp_path / "recipe.yaml"
@@ -460,6 +463,7 @@ class TestRecipes:
 
 
 class TestWarmup:
+    @pytest.mark.slow
     def test_compiles_everything(self):
         """After a warm-up in a new process no policy compiles anything."""
         code = """

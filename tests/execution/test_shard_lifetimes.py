@@ -101,6 +101,7 @@ cloudpickle.register_pickle_by_value(scalable_bandits.policies.prior_model)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["at work", "first message"])
 @pytest.mark.sampled(2)
 def test_a_client_that_is_killed(when, client):

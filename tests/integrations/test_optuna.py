@@ -263,6 +263,7 @@ def params(study):
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.sampled(4)
 def test_a_new_sampler_goes_on_like_the_old_one(name):
     kept, made, other = (optuna.create_study(sampler=BanditSampler(policy=POLICIES[name], seed=s)) for s in (5, 5, 6))
     kept.optimize(objective, n_trials=18)

@@ -175,6 +175,7 @@ def test_the_posterior_in_one_dimension_is_the_policys():
 
 
 @pytest.mark.parametrize("kind", [sb.IGPUCB, sb.GPTS, sb.BBKB, sb.PiGPUCB, sb.RandomSearch, sb.RGPUCB])
+@pytest.mark.sampled(3)
 def test_a_policy_told_by_hand_shows_its_observations(kind):
     memory = {"memory": 9} if kind is sb.RGPUCB else {}
     policy = kind(LINE, KERNEL, **OPTIONS, **memory)

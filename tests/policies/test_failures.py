@@ -170,7 +170,7 @@ def step(policy, number):
 class TestRecorded:
     @pytest.mark.parametrize("often", [False, True], ids=["replayed", "checkpoints"])
     @pytest.mark.parametrize("name", MAKERS)
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(10)
     def test_resumed_anywhere_as_if_never_stopped(self, name, often, tmp_path, request):
         """The process dies after every evaluation, some of them failures."""
         if often:

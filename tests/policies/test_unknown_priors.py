@@ -230,7 +230,7 @@ def test_a_narrower_width(kind):
 
 @every_kind
 @pytest.mark.parametrize("name", ["still", "moving", "drifting"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, kind):
     """One point at a time, from an availability set that changes; rejections in the very round."""
     with warnings.catch_warnings():

@@ -61,7 +61,7 @@ class TestConformance:
 
     @pytest.mark.parametrize("prior", ["zero", "nonzero"])
     @pytest.mark.parametrize("name", KERNEL_CASES)
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(10)
     def test_posterior_is_the_refit_after_every_25_of_300_rounds(self, engine, name, prior, grams):
         case = KERNEL_CASES[name]
         points = case.points(SIZE)
@@ -206,6 +206,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.sampled(4)
 def test_both_engines_make_the_same_choices(name):
     """On 33 x 33 candidates (18 tiles), 700 rounds, of which every third offers a tenth of the candidates."""
     space = sb.Grid([[0, 1], [0, 1]], 33)
@@ -317,6 +318,7 @@ DRAWS = 20_000
 
 @pytest.mark.parametrize("rounds", [0, 5, 60, 200])
 @pytest.mark.parametrize("name", ["matern-1.5", "covariance", "product"])
+@pytest.mark.sampled(6)
 def test_draws_have_the_posterior_covariance(name, rounds):
     """Each entry within 5.5 standard errors: sqrt((C_ii C_jj + C_ij^2) / draws) for normal draws.
 

@@ -100,6 +100,7 @@ def test_engine_knows_the_exact_posterior():
 
 
 @pytest.mark.parametrize("pending", [[], [7], [3, 3, 70], [1, 70, 1, 20, 70, 1]])
+@pytest.mark.sampled(4)
 def test_paths_have_the_posterior_covariance(pending):
     """v_t^2 times it, each pending point observed as often as it is pending."""
     policy, gp = told(basis="quadrature", features=480)

@@ -33,7 +33,7 @@ class TestAutoregression:
 
     @pytest.mark.parametrize("epsilon", [1e-3, 0.05, 0.7, 1.0])
     @pytest.mark.parametrize("name", ["rbf", "matern-1.5", "covariance", "sum"])
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(9)
     def test_posterior_is_the_refit_in_every_round(self, name, epsilon):
         """With several observations in one round, and rounds without any."""
         case = KERNEL_CASES[name]
@@ -149,7 +149,7 @@ class TestLimitedMemory:
         return engine(kernel, points, means, how)
 
     @pytest.mark.parametrize("name", ["rbf", "matern-1.5", "covariance", "sum"])
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(9)
     def test_posterior_is_the_refit_in_every_round(self, kind, name):
         case = KERNEL_CASES[name]
         points, means = case.points(SIZE), np.cos(np.arange(SIZE))

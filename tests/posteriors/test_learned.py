@@ -360,6 +360,7 @@ def test_all_at_once_is_one_by_one(monkeypatch):
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 7, 13, 26])
+@pytest.mark.sampled(3)
 def test_a_restored_policy_goes_on_alike(rounds, monkeypatch):
     monkeypatch.setattr(prior_module, "EVERY", 20)
     first, second = sb.GPEI(BOX, seed=2), sb.GPEI(BOX, seed=2)
@@ -538,7 +539,7 @@ def test_approximate_models_have_the_best_and_an_even_share_of_the_others(reach)
 @pytest.mark.parametrize("kind", [sb.GPEI, sb.GPPI, sb.GPUCB, sb.IGPUCB, sb.GPTS, sb.MeanOnly, sb.VarianceOnly])
 @pytest.mark.parametrize("space", [sb.Grid([[-1, 3], [0, 0.5]], 6), BOX], ids=["grid", "box"])
 @pytest.mark.filterwarnings("ignore:.*guarantees assume a known kernel")
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_policies_that_learn(kind, space):
     policy = kind(space)
     xs = asked(policy, 14)

@@ -48,6 +48,7 @@ def assert_same_runs(space: str, rounds: int, monkeypatch: pytest.MonkeyPatch, *
 
 @every_space
 @pytest.mark.parametrize("tightening", [False, True])
+@pytest.mark.sampled(4)
 def test_loops(space: str, tightening: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """New cells, splits, points in several cells."""
     assert_same_runs(space, 3000, monkeypatch, tightening=tightening)

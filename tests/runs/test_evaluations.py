@@ -308,6 +308,7 @@ class TestStored:
         np.testing.assert_array_equal(seen[3], SPACE.points([7])[0])
 
     @pytest.mark.parametrize("place", PLACES)
+    @pytest.mark.sampled(5)
     def test_tickets_are_stored(self, place, tmp_path):
         """Wherever runs are; the run goes on there."""
         store = PLACES[place](tmp_path)
@@ -410,6 +411,7 @@ class TestOnACluster:
         with pytest.raises(ClusterError, match="cannot be sent to other processes"):
             sb.maximize(lambda x: lock and 1.0, make_policy(), 3, on=client)
 
+    @pytest.mark.slow
     def test_a_worker_dies(self, client, tmp_path):
         """Its evaluation is lost, and runs again elsewhere by itself."""
         (tmp_path / "calls").mkdir()

@@ -127,6 +127,7 @@ class TestSpaces:
 class TestFailures:
     @pytest.mark.parametrize("parallel", [None, 3])
     @pytest.mark.parametrize("bad", [ZeroDivisionError("no"), np.nan, np.inf, "text", None], ids=repr)
+    @pytest.mark.sampled(5)
     def test_are_stored_and_avoided(self, bad: Any, parallel: int | None, tmp_path: Any) -> None:
         works = threading.Event()
 

@@ -25,6 +25,7 @@ def names(place):
     return [part.name for part in found.parts if part.problem]
 
 
+@pytest.mark.sampled(5)
 def test_every_place(place):
     """Whole while it is written, closed, and gone on with."""
     store = create(place, ROUNDS)

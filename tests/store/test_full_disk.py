@@ -89,6 +89,7 @@ class TestInterrupted:
 
     @pytest.mark.parametrize("longer", [1, 3])
     @pytest.mark.parametrize("length", [3 * CHUNK, 8 * CHUNK])
+    @pytest.mark.sampled(4)
     def test_arrays_of_several_lengths(self, kept, longer, length):
         """Between two of them growing, or being trimmed."""
         group = zarr.open_group(kept, mode="r+")
@@ -404,6 +405,7 @@ class TestFullDisk:
 
     @BOTH
     @pytest.mark.parametrize("room", [0, 1, 2, 4, 7, 10])
+    @pytest.mark.sampled(6)
     def test_closing(self, tmp_path, disk, durability, room):
         """What was durable stays so, and the store is free for the next writer."""
         place = tmp_path / "run.zarr"
