@@ -61,6 +61,7 @@ def test_threads():
     assert play(policy_of("threads:3")) == alone()
 
 
+@pytest.mark.slow
 def test_a_batch_in_few_messages(four, messages):
     """A hundred points of a batch at once take fewer questions to the workers than points."""
     policy = sb.PhasedElimination(SPACE, sb.Matern(0.3, nu=2.5), horizon=10_000, engine="tiled", on=four)

@@ -154,6 +154,7 @@ class TestValues:
                 assert client.submit(sum, [1, 2]).result() == 3
             until(lambda: not own.futures and not own.nthreads())
 
+    @pytest.mark.slow
     def test_a_cluster_that_never_gets_a_worker(self):
         """The error is raised after the given seconds, and no task is left at the scheduler."""
         from distributed import Client, LocalCluster
@@ -421,6 +422,7 @@ class TestRecipes:
         with pytest.raises(ClusterError, match=f"^on: .*{message}"), connect(path):
             pass
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["scheduler.sbatch", "jobs.sbatch"])
     def test_job_scripts(self, name):
         path = CLUSTER / "slurm" / name
@@ -445,6 +447,7 @@ class TestRecipes:
         with pytest.raises(jsonschema.ValidationError, match="'many' is not of type 'integer'"):
             check(manifest)
 
+    @pytest.mark.slow
     def test_what_kubernetes_starts(self):
         """Names are consistent, and programs and options exist."""
         manifest = yaml.safe_load(MANIFEST.read_text())

@@ -60,6 +60,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", list(itertools.permutations(ENDS)), ids="-".join)
 @pytest.mark.sampled(3)
 def test_whatever_ends_first(order, client):

@@ -114,6 +114,7 @@ class TestSameNumbers:
         finally:
             four.run(tiles_are, usual)
 
+    @pytest.mark.slow
     def test_one_message_a_round(self, four, messages):
         """To each worker; what a round brought and what the next asks for go together."""
         for kind in KINDS:
@@ -180,6 +181,7 @@ class TestDeaths:
         assert len(run) == 5
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+    @pytest.mark.sampled(2)
     def test_told_in_vain(self, error, four, messages):
         """Its point is pending still; told again, the run goes on as if nothing had been."""
 
@@ -261,6 +263,7 @@ class TestAcrossExecutions:
     @pytest.mark.parametrize(
         "duplicate", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))], ids=["deep", "pickle"]
     )
+    @pytest.mark.sampled(2)
     def test_a_copy(self, duplicate, four):
         """A copy has the scheduler's address, and plays the same as the original."""
         policy = policy_of(sb.PEGPUCB, four)
@@ -307,6 +310,7 @@ class TestAcrossExecutions:
                     with pytest.raises(ClusterError, match=r"^on: no scheduler can be reached at tls:.* not those in"):
                         other.ask()
 
+    @pytest.mark.slow
     def test_points_of_a_box(self, four):
         """An observation between the candidates: all shards are made again on the longer set."""
         found = []
@@ -367,6 +371,7 @@ class TestLengthscales:
             assert policy.log_likelihoods == here.log_likelihoods
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+    @pytest.mark.sampled(2)
     def test_told_in_vain(self, error, four, messages):
         """Also in the round that adds a lengthscale; told again, the run goes on as if nothing had been."""
 

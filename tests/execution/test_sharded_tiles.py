@@ -97,6 +97,7 @@ class TestOnWorkers:
         assert play(policy_of("IGPUCB", four), killer) == alone("IGPUCB")
         assert len(killer.ended()) == 10
 
+    @pytest.mark.slow
     def test_messages(self, four, messages):
         """One to each worker a round; columns that were not foreseen and a full window cost some more."""
         sb.simulate(policy_of("IGPUCB", four), function(), 60)
@@ -106,6 +107,7 @@ class TestOnWorkers:
         assert set(sent) <= {"find_finalists", "rows_here", "promised", "state"}
         assert sent.count("promised") <= 1
 
+    @pytest.mark.slow
     def test_state(self, four):
         """A state of workers is restored in this process, and the reverse."""
         there, here = policy_of("IGPUCB", four), policy_of("IGPUCB")

@@ -331,6 +331,7 @@ def test_jobs_do_not_change_the_results(batches):
 
 
 @pytest.mark.parametrize(("jobs", "size"), [(None, 1), (2, 1), (3, 1), (6, 2), (8, 2), (9, 3)])
+@pytest.mark.sampled(3)
 def test_a_batch_fills_the_jobs(jobs, size, batches):
     """With three folds of each candidate; threads, of which any number may be started."""
     with joblib.parallel_config("threading"):

@@ -135,6 +135,7 @@ def test_a_round_with_shards_by_hand() -> None:
     assert took(2, 1.5) == pytest.approx(took(2) + 0.020)
 
 
+@pytest.mark.slow
 def test_messages_and_busy_workers_measured(client: Client) -> None:
     """On worker processes of this machine."""
     with connect(client):

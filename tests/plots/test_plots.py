@@ -273,6 +273,7 @@ def labels(axis):
         (1e-9, 1e9, {"$\\mathdefault{10^{-2}}$", "$\\mathdefault{10^{6}}$"}, False),
     ],
 )
+@pytest.mark.sampled(2)
 def test_logarithmic_ticks_are_plain_numbers(low, high, shown, digits):
     """20 and 10,000, not 2 x 10^1; powers where numbers have many zeros. Each stands where it says."""
     ax = Figure().subplots()

@@ -204,6 +204,7 @@ class TestRecorded:
             assert again.failures == 1
 
     @pytest.mark.parametrize("durability", ["round", "block"])
+    @pytest.mark.sampled(2)
     def test_through_whole_chunks(self, durability, tmp_path):
         """Journals that follow repeat the failures of those before."""
         place = tmp_path / "run.zarr"

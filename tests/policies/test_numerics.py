@@ -129,7 +129,7 @@ def play_and_check(policy: Policy, case: Case) -> None:
 
 @pytest.mark.parametrize(("name", "engine"), POLICIES)
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_stays_finite(name: str, engine: str, case: str) -> None:
     """Fifty rounds, one by one and then in batches with points pending."""
     play_and_check(make(name, CASES[case], engine=engine), CASES[case])

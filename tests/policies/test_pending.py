@@ -161,6 +161,7 @@ def test_a_failed_point_keeps_its_posterior_mean():
 
 
 @pytest.mark.parametrize("name", ["igpucb", "ei", "ei-observation", "mean", "gpucb-1"])
+@pytest.mark.sampled(5)
 def test_choices_number_for_number(name):
     """Between one and six points are pending, in an order that changes; every choice is the oracle's."""
     problem, case = PROBLEMS["points"], CASES[name]

@@ -64,6 +64,7 @@ def test_other_bounds_and_lengthscales_are_the_same_problem():
 
 @pytest.mark.parametrize("horizon", [None, 30])
 @pytest.mark.parametrize("bounds", [(2.74, 8.21), (-7.3, 7.16), (-0.1, 0.2)])
+@pytest.mark.sampled(3)
 def test_what_is_played_on_a_face_falls_into_the_cells_that_it_bounds(bounds, horizon):
     """A cell that did not learn what it proposed would propose it for ever; and the last face is the box's own."""
     low, high = bounds

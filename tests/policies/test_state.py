@@ -34,7 +34,7 @@ def test_goes_on_to_the_last_bit(name, space):
 
 @pytest.mark.usefixtures("small_tiles")
 @on(["grid", "arms"], {**CASES, **PHASED})
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 def test_goes_on_to_the_last_bit_in_tiles(name, space):
     check_goes_on(name, space, engine="tiled")
 

@@ -70,6 +70,7 @@ def test_posterior_is_the_one_from_scratch_in_every_round(oversampling, prior, g
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sampled(2)
 def test_bkb_that_keeps_every_point_is_igpucb(seed):
     function = sb.RKHSFunction.sparse(SPACE, KERNEL, sb.UniformNoise(0.5), seed=seed)
     options = {"noise": 0.5, "rkhs_norm": function.rkhs_norm, "regularization": 0.25, "seed": seed}
@@ -110,6 +111,7 @@ def test_variances_are_within_the_papers_bounds():
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("kind", [sb.BKB, sb.BBKB, sb.IGPUCB, sb.GPUCB, sb.GPEI])
+@pytest.mark.sampled(3)
 def test_goes_on_to_the_last_bit(kind):
     """Also in the middle of a batch, and other policies on the sketched engine too."""
     function = sb.RKHSFunction.sparse(SPACE, KERNEL, sb.UniformNoise(0.5), seed=1)

@@ -257,6 +257,7 @@ def test_a_run_with_a_function_says_why_its_posterior_is_missing(tmp_path):
     assert "Not drawn. policy.prior_mean: got" in page(tmp_path / "run.zarr")
 
 
+@pytest.mark.slow
 def test_the_command(places, tmp_path):
     """Writes, writes over its own pages only, and refuses what is neither a study nor a run with code 2."""
 

@@ -30,6 +30,7 @@ def make(kind: type, space: str = "grid", **given: Any) -> UnknownPriorPolicy:
 
 
 @every_kind
+@pytest.mark.sampled(4)
 def test_a_narrower_width(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     policy, alone = make(kind, scale=5.0), make(kind, scale=5.0)
     counted, environment = Counted(monkeypatch, policy), environment_of(PROBLEMS["grid"])

@@ -184,7 +184,7 @@ def test_constraints_that_few_settings_fulfil():
         {name: sb.Real(0, 1) for name in "abcd"}, where=lambda s: s["a"] < 0.1 * s["b"] < 0.01 * s["c"]
     )
     for policy in (sb.GPEI(rare), sb.RandomSearch(rare)):
-        for _ in range(12):
+        for _ in range(7):
             setting = policy.ask()
             assert rare.where(setting)
             policy.tell(setting, setting["d"])

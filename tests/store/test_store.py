@@ -97,6 +97,7 @@ class TestEveryPlace:
         assert list(found) == names
         np.testing.assert_array_equal(found["round"], np.arange(61, 71))
 
+    @pytest.mark.sampled(3)
     def test_what_is_read_is_the_readers_own(self, place):
         """Changing it, or what was appended, changes nothing in the store."""
         given = {name: array.copy() for name, array in rows(0, 50).items()}
@@ -170,6 +171,7 @@ class TestEveryPlace:
         store = ObservationStore.open(place)
         assert (store.pending, len(store)) == ([], 40)
 
+    @pytest.mark.sampled(3)
     def test_pending_again(self, place):
         """What is asked for after it was told is pending, whatever was told since the last flush."""
         store = create(place, durability="block")
@@ -482,6 +484,7 @@ class TestEveryPlace:
         self.assert_state(checkpoints.load(location, 41), 40, states)
         assert_holds(ObservationStore.open(place), 41)
 
+    @pytest.mark.sampled(3)
     def test_a_checkpoint_of_no_use_is_overwritten_first(self, place):
         """One of another version, or of more rounds than there are: a whole useful one stays."""
         store = create(place, 20)

@@ -307,6 +307,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., An
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.slow
 def test_command(command: Callable[..., Any], tmp_path: Path) -> None:
     """Tables with a part for each horizon, values chosen on the command line, continued from the store."""
     words = "run", "axes.toml", "--replicates", 1, "--store", "runs", "--out", "out"

@@ -386,6 +386,7 @@ class TestBesideThePublished:
         np.testing.assert_array_equal(janz2020.cells(policy)["cells"], made)
 
 
+@pytest.mark.slow
 def test_table_1_of_the_partitioned_paper_comes_out_in_small() -> None:
     """d = 2, six of the twelve replicates, a quarter of the rounds: pi-GP-UCB below IGP-UCB, by two standard errors.
 

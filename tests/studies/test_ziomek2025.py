@@ -44,6 +44,7 @@ def test_the_toy_is_the_papers():
     assert environment.optimum(2) == values[environment.available(2)].max()
 
 
+@pytest.mark.slow
 def test_the_true_function_comes_from_the_true_prior():
     """f minus the mean of prior 2 has the kernel's covariance: 40 seeds, five standard errors.
 
