@@ -60,7 +60,8 @@ def covering(cases, count, most=math.inf):
 def pytest_collection_modifyitems(items):
     """Mark as slow or long what `sampled(every)` leaves out of a test's cases; in any order of the tests the same.
 
-    Run by default: one case of that number, with every value of an argument where there are so few.
+    Run by default: one case of that number, with every value of an argument where there are so few; of `first=NAME`
+    those with NAME first.
     Slow: every pair of values. Long: all.
     """
     tests = collections.defaultdict(list)
@@ -68,8 +69,11 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("sampled") is not None and hasattr(item, "callspec"):
             tests[item.nodeid.partition("[")[0]].append(item)
     for cases in tests.values():
-        cases.sort(key=lambda case: (zlib.crc32(case.callspec.id.encode()), case.callspec.id))
-        room = math.ceil(len(cases) / cases[0].get_closest_marker("sampled").args[0])
+        mark = cases[0].get_closest_marker("sampled")
+        names = {case: case.callspec.id for case in cases}
+        first = mark.kwargs.get("first", "")
+        cases.sort(key=lambda case: (first not in names[case], zlib.crc32(names[case].encode()), names[case]))
+        room = math.ceil(len(cases) / mark.args[0])
         chosen = covering(cases, 1, most=room)
         rest = [case for case in cases if case not in chosen]
         slow = covering(cases, 2) if len(cases[0].callspec.params) > 1 else cases

@@ -1,6 +1,6 @@
 """Every file of a store, damaged in every way: what is read is right, or the damage is named, and nothing else is lost.
 
-A sample is tried with the tests; `pytest -m long tests/store` tries all of it, in half an hour.
+A sample is tried with the slow tests; `pytest -m long tests/store` tries all of it, in half an hour.
 """
 
 import collections
