@@ -129,6 +129,7 @@ def test_of_few_candidates_the_highest_is_played():
         assert engine.highest(path, 0, allowed) == np.argmax(np.where(allowed, values, -np.inf))
 
 
+@pytest.mark.slow
 def test_of_many_candidates_the_highest_of_the_promising_blocks_is_found(monkeypatch):
     """Exactly what the rule says; and by blocks coarser than a million's the maximum four times in five."""
     monkeypatch.setattr(pathwise, "ANCHORS", 512)
@@ -140,7 +141,7 @@ def test_of_many_candidates_the_highest_of_the_promising_blocks_is_found(monkeyp
     blocks, anchors = engine._groups, engine._anchors
     assert sorted(np.concatenate(blocks).tolist()) == list(range(space.size))
     assert all(anchor in block for anchor, block in zip(anchors, blocks, strict=True))
-    for t in range(10):
+    for t in range(40):
         path = engine.path(generator(t, "test"), 1.0, np.empty(0, dtype=np.int64), 0.2)
         values = engine.values(path, np.arange(space.size))
         allowed = np.arange(space.size) % 3 > 0 if t % 2 else None
@@ -156,7 +157,7 @@ def test_of_many_candidates_the_highest_of_the_promising_blocks_is_found(monkeyp
         found = engine.highest(path, 0, allowed)
         assert open_[found] == max(open_[blocks[i]].max() for i in looked)
         gaps.append(open_.max() - open_[found])
-    assert (np.array(gaps) == 0.0).sum() >= 8
+    assert (np.array(gaps) == 0.0).sum() >= 32
     assert np.max(gaps) < 0.06
 
 
@@ -177,7 +178,7 @@ def test_goes_on_to_the_last_bit():
 
 def test_on_a_box():
     box = sb.Box([[0, 2], [-1, 0]])
-    policy = sb.GPTS(box, sb.Matern(0.4, nu=2.5), noise=0.05, rkhs_norm=1.0, regularization=0.0025, candidates=21_000)
+    policy = sb.GPTS(box, sb.Matern(0.4, nu=2.5), noise=0.05, rkhs_norm=1.0, regularization=0.0025, candidates=30_000)
     truth = lambda x: -((x[0] - 1.5) ** 2) - (x[1] + 0.3) ** 2  # noqa: E731
     policy.tell([1.2345, -0.5], truth([1.2345, -0.5]))  # no candidate
     for _ in range(40):

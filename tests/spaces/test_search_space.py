@@ -178,13 +178,14 @@ def test_known_constraints():
         text.check({"a": 0.5})
 
 
+@pytest.mark.slow
 def test_constraints_that_few_settings_fulfil():
     """A tenth of a thousandth is enough, also where the search for the next setting draws thousands."""
     rare = sb.SearchSpace(
         {name: sb.Real(0, 1) for name in "abcd"}, where=lambda s: s["a"] < 0.1 * s["b"] < 0.01 * s["c"]
     )
     for policy in (sb.GPEI(rare), sb.RandomSearch(rare)):
-        for _ in range(7):
+        for _ in range(12):
             setting = policy.ask()
             assert rare.where(setting)
             policy.tell(setting, setting["d"])
