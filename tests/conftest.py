@@ -6,12 +6,16 @@ import gc
 import itertools
 import math
 import os
+import shutil
 import signal
 import zlib
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: the tests take all cores
     os.environ.pop("COLUMNS", None)  # which rich would keep from its import on
+
+if "TMPDIR" not in os.environ and os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 4e9:
+    os.environ["TMPDIR"] = "/dev/shm"  # what the tests write they sync again and again: in memory that takes no time
 
 import hypothesis
 import pytest
@@ -56,7 +60,8 @@ def covering(cases, count, most=math.inf):
 def pytest_collection_modifyitems(items):
     """Mark as slow or long what `sampled(every)` leaves out of a test's cases; in any order of the tests the same.
 
-    Run by default: one case of that number, with every value of an argument where there are so few.
+    Run by default: one case of that number, with every value of an argument where there are so few; of `first=NAME`
+    those with NAME first.
     Slow: every pair of values. Long: all.
     """
     tests = collections.defaultdict(list)
@@ -64,8 +69,11 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("sampled") is not None and hasattr(item, "callspec"):
             tests[item.nodeid.partition("[")[0]].append(item)
     for cases in tests.values():
-        cases.sort(key=lambda case: (zlib.crc32(case.callspec.id.encode()), case.callspec.id))
-        room = math.ceil(len(cases) / cases[0].get_closest_marker("sampled").args[0])
+        mark = cases[0].get_closest_marker("sampled")
+        names = {case: case.callspec.id for case in cases}
+        first = mark.kwargs.get("first", "")
+        cases.sort(key=lambda case: (first not in names[case], zlib.crc32(names[case].encode()), names[case]))
+        room = math.ceil(len(cases) / mark.args[0])
         chosen = covering(cases, 1, most=room)
         rest = [case for case in cases if case not in chosen]
         slow = covering(cases, 2) if len(cases[0].callspec.params) > 1 else cases

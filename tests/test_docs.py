@@ -119,6 +119,7 @@ def test_the_table_of_the_readme_was_measured(monkeypatch: pytest.MonkeyPatch) -
     assert "\n".join(table) in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_readme_can_be_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """From numbers that are measured here, at a tiny size and without peers."""
     monkeypatch.syspath_prepend(ROOT)

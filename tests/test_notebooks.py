@@ -13,11 +13,11 @@ def test_there_are_notebooks():
     assert len(NOTEBOOKS) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "default"
 )  # what Jupyter's packages warn of is theirs; those of a notebook are in its kernel
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-@pytest.mark.sampled(7)
 def test_notebook(path, tmp_path, monkeypatch):
     """The last cell that shows anything shows a figure."""
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")

@@ -152,6 +152,7 @@ def total(values: np.ndarray) -> float:
         pytest.param(workers, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
+@pytest.mark.sampled(3)
 def test_the_process_is_left_as_it_was(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its numba has launched threads, after which other numbers of them are refused."""
     monkeypatch.setattr(plt, "show", lambda: None)

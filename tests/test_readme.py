@@ -37,6 +37,7 @@ def test_choosing():
     assert namespace["policy"].round == 2
 
 
+@pytest.mark.slow
 def test_tuning(capsys, tmp_path, monkeypatch):
     """The kernel is learned; a run is recorded in a store."""
     monkeypatch.chdir(tmp_path)
@@ -46,6 +47,7 @@ def test_tuning(capsys, tmp_path, monkeypatch):
     assert (tmp_path / "tuning.zarr").is_dir()
 
 
+@pytest.mark.slow
 def test_integrations(tmp_path, monkeypatch):
     """A study of Optuna, then another policy in it."""
     monkeypatch.chdir(tmp_path)
@@ -65,6 +67,7 @@ def test_research(capsys, tmp_path, monkeypatch):
     assert namespace["study"].sizes["replicate"] == 4
 
 
+@pytest.mark.slow
 def test_searches_of_scikit_learn(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = run("docs/integrations.md")

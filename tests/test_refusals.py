@@ -191,7 +191,7 @@ class TestRefusedCalls:
 
     @pytest.mark.parametrize("place", PLACES)
     @pytest.mark.parametrize("name", CALLED)
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(8)
     def test_nothing_has_changed(self, name: str, place: str) -> None:
         """All that the policy holds is what it held, whatever the kind of error."""
         if (name, place) in REFUSED:
@@ -205,7 +205,7 @@ class TestRefusedCalls:
 
     @pytest.mark.parametrize("place", PLACES)
     @pytest.mark.parametrize("name", CALLED)
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(8)
     def test_twin_plays_on_alike(self, name: str, place: str) -> None:
         """A policy that refused every one of the calls, before its first round and later, plays as its twin does."""
         if (name, place) in REFUSED:

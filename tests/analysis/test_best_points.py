@@ -106,6 +106,7 @@ def test_what_was_not_kept_is_not_known():
 
 @pytest.mark.parametrize("measure", ["best", "cumulative", "average"])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sampled(3)
 def test_ranks_and_wins_are_those_of_a_loop(measure, seed):
     result = made(measure, seed)
     pairs = list(itertools.product(CASES, range(REPLICATES)))

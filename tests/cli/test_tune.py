@@ -94,6 +94,7 @@ class TestTuned:
         assert min(values) == 0.0
         assert len(values) + len(failures) == 14 == len((folder / "log").read_text().splitlines())
 
+    @pytest.mark.slow
     def test_values_are_handed_over_as_words(self, folder: Path) -> None:
         """Without a shell: spaces and signs are part of a word, and numbers have all their digits."""
         write_script(folder, '#!/bin/sh\nprintf "%s|" "$#" "$@" >> "$LOG"; echo >> "$LOG"; echo 1\n')
@@ -143,6 +144,7 @@ class TestTuned:
         assert f"scalable-bandits resume 'my run.zarr' --command '{LINE}' --rounds 6" in done.output
         assert "report 'my run.zarr'" in done.output
 
+    @pytest.mark.slow
     def test_names_that_mean_something_in_a_store(self, folder: Path) -> None:
         """The run can be resumed, looked at and reported."""
         given = SPACE.replace("[depth]", "[type]").replace("[rate]", "[function]").replace("[kind]", "[where]")
@@ -164,12 +166,14 @@ class TestTuned:
             ("echo 1; echo; echo", None),
         ],
     )  # fmt: skip
+    @pytest.mark.sampled(3)
     def test_what_is_no_value(self, body: str, error: str | None, folder: Path) -> None:
         write_script(folder, f"#!/bin/sh\n{body}\n")
         done = command(*arguments("--minimize", budget=2))
         assert done.exit_code == (0 if error is None else 1), done.output
         assert error is None or error in done.stderr
 
+    @pytest.mark.slow
     def test_a_timeout_ends_the_program_and_what_it_started(self, folder: Path) -> None:
         write_script(folder, '#!/bin/sh\nif [ "$1" -gt 6 ]; then sleep 300 & echo $! >> "$LOG"; wait; fi\necho "$1"\n')
         done = command(*arguments("--maximize", "--timeout", 1, "--parallel", 2, budget=10))
@@ -212,6 +216,7 @@ class TestTuned:
         assert other.exit_code == 2
         assert "kind: stored 'minimize', given 'maximize'" in other.stderr
 
+    @pytest.mark.slow
     def test_a_report(self, folder: Path) -> None:
         command(*arguments("--minimize", budget=25))
         assert command("report", "run.zarr").exit_code == 0

@@ -155,6 +155,7 @@ class TestBenchmark:
         assert environment.optimum() == function.optimum
 
     @pytest.mark.parametrize("name", FUNCTIONS)
+    @pytest.mark.sampled(4)
     def test_declared_optimum_is_not_exceeded(self, name: str) -> None:
         """By differential evolution from several seeds, each polished; the search is strong enough to come near."""
         environment = sb.Benchmark(name)

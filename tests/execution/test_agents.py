@@ -44,6 +44,7 @@ def alone():
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.sampled(3)
 def test_any_number_of_workers(workers, four, some_of_four, messages):
     """A message a batch to each worker, and one for the state: values are passed on with the question of a batch."""
     some_of_four(workers)
@@ -59,6 +60,7 @@ def test_threads(threads):
 
 
 @pytest.mark.parametrize("snapshots", [False, True])
+@pytest.mark.sampled(2)
 def test_an_agent_that_dies_and_comes_back(snapshots, four, entries_of_logs):
     if snapshots:
         entries_of_logs(7)
@@ -67,6 +69,7 @@ def test_an_agent_that_dies_and_comes_back(snapshots, four, entries_of_logs):
     assert len(killer.ended()) == 5
 
 
+@pytest.mark.slow
 def test_a_store_goes_on_elsewhere(four, tmp_path):
     whole = sb.simulate(policy_of(), function(), HORIZON)
     for first, second in ((None, four), (four, None)):

@@ -50,6 +50,7 @@ def alone():
 
 
 @pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.sampled(3)
 def test_any_number_of_workers(workers, four, some_of_four, messages):
     some_of_four(workers)
     assert play(policy_of(four)) == alone()
@@ -60,6 +61,7 @@ def test_threads():
     assert play(policy_of("threads:3")) == alone()
 
 
+@pytest.mark.slow
 def test_a_batch_in_few_messages(four, messages):
     """A hundred points of a batch at once take fewer questions to the workers than points."""
     policy = sb.PhasedElimination(SPACE, sb.Matern(0.3, nu=2.5), horizon=10_000, engine="tiled", on=four)
@@ -68,6 +70,7 @@ def test_a_batch_in_few_messages(four, messages):
     assert len(messages.sent) < 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snapshots", [False, True])
 def test_workers_die(snapshots, four, entries_of_logs):
     if snapshots:
@@ -77,6 +80,7 @@ def test_workers_die(snapshots, four, entries_of_logs):
     assert len(killer.ended()) == 5
 
 
+@pytest.mark.slow
 def test_a_store_goes_on_elsewhere(four, tmp_path):
     environment = sb.TableEnvironment(
         SPACE, [float(np.sin(4 * x[0]) - x[1] ** 2) for x in SPACE.points()], sb.GaussianNoise(0.05), seed=1

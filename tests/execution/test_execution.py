@@ -68,6 +68,7 @@ class TestExecutions:
         with executing(on, square, "square", 2 if request.param == "threads" else None) as found:
             yield found
 
+    @pytest.mark.sampled(2)
     def test_every_call_is_made_once(self, execution):
         """Also calls with equal arguments."""
         for number in range(6):
@@ -132,6 +133,7 @@ class TestValues:
                 with connect(on) as client:
                     assert len(client.nthreads()) == 1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("processes", [False, True])
     def test_an_adaptive_cluster(self, processes):
         """It starts a worker when asked, and ends it when there is nothing to do."""
@@ -152,6 +154,7 @@ class TestValues:
                 assert client.submit(sum, [1, 2]).result() == 3
             until(lambda: not own.futures and not own.nthreads())
 
+    @pytest.mark.slow
     def test_a_cluster_that_never_gets_a_worker(self):
         """The error is raised after the given seconds, and no task is left at the scheduler."""
         from distributed import Client, LocalCluster
@@ -315,6 +318,7 @@ class TestTLS:
             with pytest.raises(ClusterError, match="no scheduler can be reached"), connect(recipe):
                 pass
 
+    @pytest.mark.slow
     def test_encrypted_local_cluster(self, tmp_path):
         pytest.importorskip("cryptography", reason="cryptography is not installed")
         recipe = tmp_path / "recipe.yaml"
@@ -418,6 +422,7 @@ class TestRecipes:
         with pytest.raises(ClusterError, match=f"^on: .*{message}"), connect(path):
             pass
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["scheduler.sbatch", "jobs.sbatch"])
     def test_job_scripts(self, name):
         path = CLUSTER / "slurm" / name
@@ -442,6 +447,7 @@ class TestRecipes:
         with pytest.raises(jsonschema.ValidationError, match="'many' is not of type 'integer'"):
             check(manifest)
 
+    @pytest.mark.slow
     def test_what_kubernetes_starts(self):
         """Names are consistent, and programs and options exist."""
         manifest = yaml.safe_load(MANIFEST.read_text())
@@ -460,6 +466,7 @@ class TestRecipes:
 
 
 class TestWarmup:
+    @pytest.mark.slow
     def test_compiles_everything(self):
         """After a warm-up in a new process no policy compiles anything."""
         code = """

@@ -60,6 +60,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", list(itertools.permutations(ENDS)), ids="-".join)
 @pytest.mark.sampled(3)
 def test_whatever_ends_first(order, client):
@@ -101,6 +102,7 @@ cloudpickle.register_pickle_by_value(scalable_bandits.policies.prior_model)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["at work", "first message"])
 @pytest.mark.sampled(2)
 def test_a_client_that_is_killed(when, client):

@@ -134,7 +134,7 @@ steps = st.one_of(
 fates = st.lists(st.sampled_from(["", "", "before", "after", "interrupt", "forget"]), max_size=30)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(steps, max_size=40), fates, st.booleans(), st.integers(1, 6))
 def test_the_answers_are_those_of_one_process(entries_of_logs, planned, fates, stateful, most):
     """Whoever loses what, whenever; and the log stays short."""

@@ -18,7 +18,7 @@ SPACES = {
     "points": sb.Points(np.random.default_rng(0).random((150, 2))),
     "box": sb.Box([[0, 1], [0, 2]]),
 }
-HORIZON = {"box": 18}
+HORIZON = {"box": 12}
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -31,7 +31,7 @@ def policy_of(space, on=None, tightening=False, horizon=None):
     )  # fmt: skip
 
 
-def play(policy, before=lambda t: None, rounds=120):
+def play(policy, before=lambda t: None, rounds=60):
     """Play a run; return its points (also several at once, and of those available), widths, gains and cover."""
     seen, box = [], isinstance(policy.space, sb.Box)
     for t in range(1, rounds + 1):
@@ -52,7 +52,7 @@ def play(policy, before=lambda t: None, rounds=120):
 @functools.cache
 def alone(space, tightening=False, horizon=None):
     """Play the same run in this process, one cell after the other."""
-    found = play(policy_of(space, tightening=tightening, horizon=horizon), rounds=HORIZON.get(space, 120))
+    found = play(policy_of(space, tightening=tightening, horizon=horizon), rounds=HORIZON.get(space, 60))
     assert found[-1].count("split=None") > 1
     return found
 
@@ -97,19 +97,20 @@ class TestInProcess:
     @pytest.mark.parametrize("horizon", [None, 200])
     @pytest.mark.parametrize("tightening", [False, True])
     @pytest.mark.parametrize("space", SPACES)
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(12)
     def test_same_numbers(self, space, tightening, horizon, held_by):
         """Shared out to parts, all of them here."""
         held_by(watched := Watched())
         policy = policy_of(space, "here", tightening, horizon)
-        assert play(policy, rounds=HORIZON.get(space, 120)) == alone(space, tightening, horizon)
+        assert play(policy, rounds=HORIZON.get(space, 60)) == alone(space, tightening, horizon)
         assert {number for numbers, _ in watched.asked for number in numbers} <= set(range(SHARDS))
         assert len(watched.asked) > 20
 
     @pytest.mark.parametrize("space", SPACES)
+    @pytest.mark.sampled(4)
     def test_threads(self, space):
         """Cells in shards, of which two are computed at the same time."""
-        assert play(policy_of(space, "threads:2"), rounds=HORIZON.get(space, 120)) == alone(space)
+        assert play(policy_of(space, "threads:2"), rounds=HORIZON.get(space, 60)) == alone(space)
 
     @pytest.mark.parametrize("tightening", [False, True])
     def test_places_out_of_reach(self, tightening, held_by):
@@ -146,18 +147,19 @@ class TestOnWorkers:
         ("space", "workers", "tightening"),
         [("grid", 1, False), ("grid", 2, False), ("grid", 4, False), ("line", 4, True), ("box", 4, False)],
     )
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(5)
     def test_same_numbers(self, space, workers, tightening, four, some_of_four, messages):
         some_of_four(workers)
         policy = policy_of(space, four, tightening)
-        assert play(policy, rounds=HORIZON.get(space, 120)) == alone(space, tightening)
+        assert play(policy, rounds=HORIZON.get(space, 60)) == alone(space, tightening)
         assert len(set(messages.homes().values())) == workers
 
-    @pytest.mark.parametrize(("space", "kills"), [("grid", 15), ("box", 5)])
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("space", "kills"), [("grid", 8), ("box", 4)])
     @pytest.mark.sampled(2)
     def test_deaths(self, space, kills, four):
         """The shards of killed workers are made again on others."""
-        rounds = HORIZON.get(space, 120)
+        rounds = HORIZON.get(space, 60)
         killer = Killer(four, kills, rounds, kills=kills)
         assert play(policy_of(space, four), killer, rounds) == alone(space)
         assert len(killer.ended()) == kills

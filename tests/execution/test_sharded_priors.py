@@ -78,7 +78,7 @@ def alone(kind, moving=False, engine="auto"):
 class TestSameNumbers:
     @pytest.mark.parametrize("workers", [1, 2, 4])
     @every_kind
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(12)
     def test_any_number_of_workers(self, kind, workers, four, some_of_four, messages):
         """The workers share the priors evenly, and none of them is asked for nothing."""
         some_of_four(workers)
@@ -92,14 +92,17 @@ class TestSameNumbers:
 
     @pytest.mark.parametrize("threads", [1, 3])
     @every_kind
+    @pytest.mark.sampled(4)
     def test_threads(self, kind, threads):
         assert play(policy_of(kind, f"threads:{threads}")) == alone(kind)
 
+    @pytest.mark.slow
     def test_by_way_of_the_scheduler(self, four, monkeypatch):
         """A client without a direct connection to the workers."""
         monkeypatch.setattr(four, "direct_to_workers", False)
         assert play(policy_of(sb.PEGPUCB, four)) == alone(sb.PEGPUCB)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("moving", [False, True])
     @pytest.mark.sampled(2)
     def test_other_engines(self, moving, four, small_tiles):
@@ -111,6 +114,7 @@ class TestSameNumbers:
         finally:
             four.run(tiles_are, usual)
 
+    @pytest.mark.slow
     def test_one_message_a_round(self, four, messages):
         """To each worker; what a round brought and what the next asks for go together."""
         for kind in KINDS:
@@ -135,6 +139,7 @@ def tiles_are(sizes):
 
 
 class TestDeaths:
+    @pytest.mark.slow
     @every_kind
     @pytest.mark.parametrize("direct", [True, False])
     @pytest.mark.sampled(4)
@@ -164,6 +169,7 @@ class TestDeaths:
         homes = list(messages.homes().values())
         assert {homes.count(home) for home in homes} == {8 // len(four.nthreads())}
 
+    @pytest.mark.slow
     def test_the_scheduler_is_gone(self):
         """ClusterError is raised, and earlier observations are kept."""
         with local(1) as client:
@@ -175,6 +181,7 @@ class TestDeaths:
         assert len(run) == 5
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+    @pytest.mark.sampled(2)
     def test_told_in_vain(self, error, four, messages):
         """Its point is pending still; told again, the run goes on as if nothing had been."""
 
@@ -256,6 +263,7 @@ class TestAcrossExecutions:
     @pytest.mark.parametrize(
         "duplicate", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))], ids=["deep", "pickle"]
     )
+    @pytest.mark.sampled(2)
     def test_a_copy(self, duplicate, four):
         """A copy has the scheduler's address, and plays the same as the original."""
         policy = policy_of(sb.PEGPUCB, four)
@@ -268,6 +276,7 @@ class TestAcrossExecutions:
             found = [sb.simulate(each, function(), 10).candidate.tolist() for each in (policy, other, here)]
         assert found.count(found[0]) == 3
 
+    @pytest.mark.slow
     def test_a_copy_without_a_scheduler(self):
         with local(1) as found:
             client = Client(found.scheduler.address, set_as_default=False)
@@ -276,6 +285,7 @@ class TestAcrossExecutions:
             with pytest.raises(ClusterError, match=r"^on: the client is closed; a copy"):
                 pickle.dumps(policy)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("in_files", [True, False])
     def test_a_copy_of_a_client_with_certificates(self, in_files, tmp_path):
         """A pickle has the names of the files, and no private key; a copy in this process needs no files."""
@@ -300,6 +310,7 @@ class TestAcrossExecutions:
                     with pytest.raises(ClusterError, match=r"^on: no scheduler can be reached at tls:.* not those in"):
                         other.ask()
 
+    @pytest.mark.slow
     def test_points_of_a_box(self, four):
         """An observation between the candidates: all shards are made again on the longer set."""
         found = []
@@ -330,6 +341,7 @@ class TestLengthscales:
         return found
 
     @pytest.mark.parametrize("on", ["threads:3", 1, 3])
+    @pytest.mark.sampled(3)
     def test_same_numbers(self, on, four, some_of_four):
         if isinstance(on, int):
             some_of_four(on)
@@ -338,11 +350,12 @@ class TestLengthscales:
 
     def test_workers_that_die(self, four, entries_of_logs):
         entries_of_logs(7)  # a lengthscale is made again from a snapshot, or from the observations it began with
-        killer = Killer(four, 1, HORIZON)
+        killer = Killer(four, 1, HORIZON, kills=2)
         assert play(self.policy_of(four), killer) == self.alone
-        assert len(killer.ended()) == 5
+        assert len(killer.ended()) == 2
 
     @pytest.mark.parametrize("rounds", [7, 8, 20])
+    @pytest.mark.sampled(3)
     def test_states_and_copies(self, rounds, four):
         there, here = self.policy_of(four), self.policy_of()
         for policy in (there, here):
@@ -358,6 +371,7 @@ class TestLengthscales:
             assert policy.log_likelihoods == here.log_likelihoods
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+    @pytest.mark.sampled(2)
     def test_told_in_vain(self, error, four, messages):
         """Also in the round that adds a lengthscale; told again, the run goes on as if nothing had been."""
 

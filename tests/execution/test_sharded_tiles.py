@@ -72,7 +72,7 @@ class TestOnWorkers:
     @pytest.mark.parametrize(
         ("kind", "workers"), [("IGPUCB", 1), ("IGPUCB", 2), *[(kind, 4) for kind in KINDS]], ids=str
     )
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(12)
     def test_same_numbers(self, kind, workers, four, some_of_four, messages):
         some_of_four(workers)
         assert play(policy_of(kind, four)) == alone(kind)
@@ -86,6 +86,7 @@ class TestOnWorkers:
     def test_threads(self, kind, threads):
         assert play(policy_of(kind, f"threads:{threads}")) == alone(kind)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(2))
     @pytest.mark.sampled(2)
     def test_deaths(self, seed, four, entries_of_logs):
@@ -96,6 +97,7 @@ class TestOnWorkers:
         assert play(policy_of("IGPUCB", four), killer) == alone("IGPUCB")
         assert len(killer.ended()) == 10
 
+    @pytest.mark.slow
     def test_messages(self, four, messages):
         """One to each worker a round; columns that were not foreseen and a full window cost some more."""
         sb.simulate(policy_of("IGPUCB", four), function(), 60)
@@ -105,6 +107,7 @@ class TestOnWorkers:
         assert set(sent) <= {"find_finalists", "rows_here", "promised", "state"}
         assert sent.count("promised") <= 1
 
+    @pytest.mark.slow
     def test_state(self, four):
         """A state of workers is restored in this process, and the reverse."""
         there, here = policy_of("IGPUCB", four), policy_of("IGPUCB")
@@ -153,6 +156,7 @@ class TestInProcess:
 
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize(("tiles", "seed"), [(1, 0), (1, 1), (3, 2), (7, 3), (7, 4)])
+    @pytest.mark.sampled(5)
     def test_same_bits(self, tiles, seed, tiles_a_shard):
         tiles_a_shard(tiles)
         space, rng = sb.Grid([[0, 1], [0, 1]], (30, 40)), np.random.default_rng(seed)
@@ -189,6 +193,7 @@ class TestInProcess:
 
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize("query", ["find_finalists", "moments_here", "rows_here", "promised", "point_posterior"])
+    @pytest.mark.sampled(5)
     def test_places_out_of_reach(self, query, tiles_a_shard):
         """A call that fails goes on when it is repeated, wherever it was interrupted: the same but for rounding."""
         tiles_a_shard(2)

@@ -63,6 +63,7 @@ class TestThreads:
         assert not found.failed
         assert len(sb.maximize(measured, make_policy(), 6, on="threads:2")) == 6  # one evaluation a thread
 
+    @pytest.mark.slow
     def test_studies(self, tmp_path):
         """The same numbers in a store and in memory, also with BLAS."""
         same(toy().run(on="threads:2", store=tmp_path / "study"))

@@ -194,6 +194,7 @@ def covered(kernel, oracle, noise, constant):
     [(sb.RBF(0.2), naive_kernels.rbf(0.2)), (sb.Matern(0.2, nu=2.5), naive_kernels.matern52(0.2))],
     ids=["rbf", "matern"],
 )
+@pytest.mark.sampled(4)
 def test_the_interval_of_igp_ucb_covers_the_function(kernel, oracle, noise, constant):
     """In at least 1 - delta of the runs: in 200 of 200, with these seeds, in all eight problems.
 

@@ -57,6 +57,7 @@ def played(name, seed, rounds=80):
     return held, widths
 
 
+@pytest.mark.slow
 def test_they_cover_and_are_not_wider():
     """All candidates and rounds of 100 runs: failures at most delta, with three standard errors' room for chance."""
     seeds = 100

@@ -263,6 +263,7 @@ def params(study):
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.sampled(4)
 def test_a_new_sampler_goes_on_like_the_old_one(name):
     kept, made, other = (optuna.create_study(sampler=BanditSampler(policy=POLICIES[name], seed=s)) for s in (5, 5, 6))
     kept.optimize(objective, n_trials=18)
@@ -284,6 +285,7 @@ def test_a_pickled_sampler_goes_on_like_the_old_one():
 
 
 @pytest.mark.parametrize("name", ["default", "given kernel"])
+@pytest.mark.sampled(2)
 def test_batches_told_in_another_order(name):
     def played(again):
         study = optuna.create_study(sampler=BanditSampler(policy=POLICIES[name], seed=2))
@@ -477,6 +479,7 @@ def test_ranges_that_change():
     assert list(study.sampler.infer_relative_search_space(study, study.trials[0])) == ["x"]
 
 
+@pytest.mark.slow
 def test_long_names_on_a_database(tmp_path):
     """What is chosen is stored in attributes of at most 2,045 characters."""
     study = optuna.create_study(storage=f"sqlite:///{tmp_path}/study.db", sampler=BanditSampler(policy=spy, seed=0))
@@ -517,6 +520,7 @@ def test_hyperband():
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
+@pytest.mark.sampled(2)
 def test_it_finds_the_best(direction):
     sign = 1.0 if direction == "minimize" else -1.0
     study = optuna.create_study(direction=direction, sampler=BanditSampler(seed=0))

@@ -63,7 +63,7 @@ EXPECTED = {
 
 @pytest.mark.filterwarnings("default")
 @parametrize_with_checks([*checked()], expected_failed_checks=lambda _: EXPECTED)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 def test_passes_the_checks_of_estimators(estimator, check):
     check(estimator)
 
@@ -84,6 +84,7 @@ ROUTED = {
         "test_metadata_is_routed_correctly_to_splitter",
     ],
 )
+@pytest.mark.sampled(5)
 def test_routes_metadata(name):
     with config_context(enable_metadata_routing=True):
         getattr(routing, name)(ROUTED)
@@ -320,6 +321,7 @@ def scores(found):
     return {key: values for key, values in found.cv_results_.items() if "time" not in key}
 
 
+@pytest.mark.slow
 def test_jobs_do_not_change_the_results(batches):
     make = partial(search, policy=None, n_iter=14, batch=4)
     one, two = make(n_jobs=2).fit(X, Y), make(on="threads:2").fit(X, Y)
@@ -329,6 +331,7 @@ def test_jobs_do_not_change_the_results(batches):
 
 
 @pytest.mark.parametrize(("jobs", "size"), [(None, 1), (2, 1), (3, 1), (6, 2), (8, 2), (9, 3)])
+@pytest.mark.sampled(3)
 def test_a_batch_fills_the_jobs(jobs, size, batches):
     """With three folds of each candidate; threads, of which any number may be started."""
     with joblib.parallel_config("threading"):

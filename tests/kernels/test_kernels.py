@@ -74,6 +74,7 @@ class TestEveryKernel:
 
 
 @pytest.mark.parametrize("nu", [0.1, 0.3, 0.8, 1.0, 2.0, 2.2, 3.5, 7.0, 20.0, 60.0, 120.0, 150.0, 500.0])
+@pytest.mark.sampled(4)
 def test_matern_of_any_smoothness_at_any_distance(nu):
     """From the smallest distances, where the Bessel function overflows, to the largest."""
     r = np.concatenate([[0.0], np.logspace(-12, 1.5, 60)])

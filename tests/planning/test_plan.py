@@ -135,6 +135,7 @@ def test_a_round_with_shards_by_hand() -> None:
     assert took(2, 1.5) == pytest.approx(took(2) + 0.020)
 
 
+@pytest.mark.slow
 def test_messages_and_busy_workers_measured(client: Client) -> None:
     """On worker processes of this machine."""
     with connect(client):
@@ -218,6 +219,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pilots, "COPIED", 20)
 
 
+@pytest.mark.slow
 def test_of_a_study(quick: None, client: Client) -> None:
     """A row for each policy in each case, at its horizon; short pilots do not play the whole."""
     found = plan(Study.from_dict(tables()), (1, 2), seconds=0.02, on=client)
@@ -278,6 +280,7 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
         plan(Study.from_dict(tables()), **options)
 
 
+@pytest.mark.slow
 def test_command(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables and the record of one plan, which takes the same time whatever is printed."""
     words = ["plan", "scalability-horizon", "--horizon", "1000", "--seconds", "0.05", "--workers", "1,2,2000"]

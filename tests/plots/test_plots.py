@@ -175,6 +175,7 @@ def test_the_posterior_in_one_dimension_is_the_policys():
 
 
 @pytest.mark.parametrize("kind", [sb.IGPUCB, sb.GPTS, sb.BBKB, sb.PiGPUCB, sb.RandomSearch, sb.RGPUCB])
+@pytest.mark.sampled(3)
 def test_a_policy_told_by_hand_shows_its_observations(kind):
     memory = {"memory": 9} if kind is sb.RGPUCB else {}
     policy = kind(LINE, KERNEL, **OPTIONS, **memory)
@@ -272,6 +273,7 @@ def labels(axis):
         (1e-9, 1e9, {"$\\mathdefault{10^{-2}}$", "$\\mathdefault{10^{6}}$"}, False),
     ],
 )
+@pytest.mark.sampled(2)
 def test_logarithmic_ticks_are_plain_numbers(low, high, shown, digits):
     """20 and 10,000, not 2 x 10^1; powers where numbers have many zeros. Each stands where it says."""
     ax = Figure().subplots()

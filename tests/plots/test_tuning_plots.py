@@ -179,6 +179,7 @@ def test_parallel_has_a_line_for_each_evaluation(found):
     ],
     ids=["mixed", "single", "line", "many", "grid"],
 )
+@pytest.mark.sampled(5)
 def test_pictures_are_drawn_without_warnings(draw, space):
     """Warnings are errors in these tests; with pyplot, as a user has it."""
     import matplotlib.pyplot as plt

@@ -54,6 +54,7 @@ def tell(oracle, policy, candidate, y, noise_variance=None, late=False):
 
 
 @pytest.mark.parametrize(("count", "oversampling"), [(1, 1.5), (3, 1.5), (4, 0.3), (3, np.inf)])
+@pytest.mark.sampled(2)
 def test_plays_what_the_formulas_say(count, oversampling):
     """Draws, inducing points, eliminations, numbers sent; on after the horizon."""
     policy, oracle = both(300, count, oversampling)
@@ -108,6 +109,7 @@ def test_available_candidates_and_uninvited_values():
     assert policy.batch > 2
 
 
+@pytest.mark.slow
 def test_draws_are_uniform():
     """Chi-squared of 20,000 draws over 25 candidates: 24 degrees of freedom, below 60 in all but 1 of 10^4 runs."""
     policy, _ = both(10**9)

@@ -31,6 +31,7 @@ def play(policy, values, rounds, rng):
     return number
 
 
+@pytest.mark.slow
 def test_an_abrupt_change_is_noticed_within_fifty_rounds():
     """In at least 90 of 100 runs: an independent draw of the prior, given that it differs by 3 at the point played."""
     noticed, at_once = 0, 0
@@ -63,6 +64,7 @@ def resets_without_a_change(probability):
     return count
 
 
+@pytest.mark.slow
 def test_without_a_change_resets_are_as_rare_as_stated(monkeypatch):
     """In at most delta_B of the runs, with three standard errors of 100 runs; with half of the bound in more."""
     counts = [resets_without_a_change(probability) for probability in (0.5, 0.05)]

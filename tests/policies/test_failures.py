@@ -170,7 +170,7 @@ def step(policy, number):
 class TestRecorded:
     @pytest.mark.parametrize("often", [False, True], ids=["replayed", "checkpoints"])
     @pytest.mark.parametrize("name", MAKERS)
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(10)
     def test_resumed_anywhere_as_if_never_stopped(self, name, often, tmp_path, request):
         """The process dies after every evaluation, some of them failures."""
         if often:
@@ -204,6 +204,7 @@ class TestRecorded:
             assert again.failures == 1
 
     @pytest.mark.parametrize("durability", ["round", "block"])
+    @pytest.mark.sampled(2)
     def test_through_whole_chunks(self, durability, tmp_path):
         """Journals that follow repeat the failures of those before."""
         place = tmp_path / "run.zarr"

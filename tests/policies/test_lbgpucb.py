@@ -140,7 +140,7 @@ class Duel:
 
 @pytest.mark.parametrize("available", [False, True])
 @pytest.mark.parametrize("name", ["line", "bump", "plane", "cloud"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_every_choice_width_and_introduction(name, available):
     duel = Duel(name, available=available).play(70)
     assert len(duel.oracle.introduced) == {"line": 1, "bump": 1, "plane": 3, "cloud": 5}[name]
@@ -162,6 +162,7 @@ def test_with_points_pending_and_points_nobody_asked_for(name):
     ],
     ids=str,
 )
+@pytest.mark.sampled(5)
 def test_with_other_parameters(name, options):
     duel = Duel(name, **options).play(60)
     if "growth" in options:  # at most one a round, although more would be allowed
@@ -247,6 +248,7 @@ def test_categories_have_no_lengthscale_to_divide():
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3, 7, 8, 30])
+@pytest.mark.sampled(3)
 def test_a_state_has_its_lengthscales(rounds):
     """Restored in a policy with fewer lengthscales, or with more."""
     policy, ahead = small(), small()

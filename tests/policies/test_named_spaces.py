@@ -57,6 +57,7 @@ def played(name, rounds=8, space=SPACE):
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.sampled(5)
 def test_policies_ask_for_settings_and_are_told_them(name):
     policy, settings = played(name)
     for setting in settings:
@@ -75,6 +76,7 @@ def test_policies_ask_for_settings_and_are_told_them(name):
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.sampled(5)
 def test_settings_that_a_policy_did_not_ask_for(name):
     policy = POLICIES[name](SPACE)
     own = {"rate": 0.02, "depth": 7, "batch": 32, "features": None, "drop": False}
@@ -87,6 +89,7 @@ def test_settings_that_a_policy_did_not_ask_for(name):
 
 
 @pytest.mark.parametrize("name", ["ei", "ei of candidates", "tiled", "priors"])
+@pytest.mark.sampled(4)
 def test_the_posterior_is_that_of_the_coordinates(name):
     """Against the formulas (Rasmussen & Williams 2006, eqs. 2.25 and 2.26)."""
     policy, settings = played(name, 10)
@@ -114,6 +117,7 @@ def enumerated(space):
 
 
 @pytest.mark.parametrize("name", ["ei", "ucb"])
+@pytest.mark.sampled(2)
 def test_the_index_is_maximised_over_all_settings(name):
     """Of 10,368 settings, five times as many as are looked at in the first place."""
     space = sb.SearchSpace(
@@ -148,6 +152,7 @@ def test_continuous_parameters_are_climbed():
 
 
 @pytest.mark.parametrize("name", ["random", "ei", "ei of candidates", "thompson"])
+@pytest.mark.sampled(4)
 def test_constraints_hold(name):
     space = sb.SearchSpace(
         {"a": sb.Integer(0, 20), "b": sb.Real(0, 20), "drop": sb.Boolean()},
@@ -192,6 +197,7 @@ def test_a_box_by_names_is_searched_as_a_box(name):
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if name != "stages"])
+@pytest.mark.sampled(7)
 def test_copies_and_states(name):
     policy, _ = played(name)
     restored = POLICIES[name](SPACE)
@@ -203,6 +209,7 @@ def test_copies_and_states(name):
 
 @pytest.mark.parametrize("parallel", [None, 2])
 @pytest.mark.parametrize("name", ["random", "ei", "learned", "priors"])
+@pytest.mark.sampled(4)
 def test_runs_in_a_store_go_on(tmp_path, name, parallel):
     whole = sb.maximize(value, POLICIES[name](SPACE), 12)
     first = sb.maximize(value, POLICIES[name](SPACE), 7, parallel=parallel, store=tmp_path / "run")

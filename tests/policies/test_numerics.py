@@ -129,7 +129,7 @@ def play_and_check(policy: Policy, case: Case) -> None:
 
 @pytest.mark.parametrize(("name", "engine"), POLICIES)
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_stays_finite(name: str, engine: str, case: str) -> None:
     """Fifty rounds, one by one and then in batches with points pending."""
     play_and_check(make(name, CASES[case], engine=engine), CASES[case])
@@ -203,7 +203,7 @@ CROWDED: dict[str, Callable[[sb.Kernel, dict[str, Any]], Policy]] = {
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes a quarter of an hour where nothing is compiled")
 @pytest.mark.parametrize("kernel", [sb.RBF(3.0), sb.Periodic(1.0, period=0.25), sb.Linear()], ids=str)
 @pytest.mark.parametrize("name", CROWDED)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 def test_hundreds_of_points_with_as_little_noise_as_may_be(name: str, kernel: sb.Kernel) -> None:
     """They are far from independent, and say what the prior rules out: rounding errors do not feed each other."""
     if name == "pathwise" and not kernel.stationary:

@@ -130,10 +130,10 @@ def test_drawn_values_are_those_of_the_oracle():
 
 
 def test_drawn_values_have_the_law_of_observations():
-    """Mean and covariance over 20,000 keys, each entry within five standard errors of the predictive one."""
+    """Mean and covariance over 4,000 keys, each entry within five standard errors of the predictive one."""
     policy, gp = told_arms(seed=0)
     _, _, mean, covariance = predictive(gp, [3, 60, 2, 60], REGULARIZATION)
-    count = 20_000
+    count = 4_000
     drawn = np.array([policy.model.draw([3, 60, 2, 60], (seed, 17)).values for seed in range(count)])
     deviations = np.sqrt(covariance.diagonal())
     assert (np.abs(drawn.mean(axis=0) - mean) < 5 * deviations / np.sqrt(count)).all()
@@ -161,6 +161,7 @@ def test_a_failed_point_keeps_its_posterior_mean():
 
 
 @pytest.mark.parametrize("name", ["igpucb", "ei", "ei-observation", "mean", "gpucb-1"])
+@pytest.mark.sampled(5)
 def test_choices_number_for_number(name):
     """Between one and six points are pending, in an order that changes; every choice is the oracle's."""
     problem, case = PROBLEMS["points"], CASES[name]
@@ -201,6 +202,7 @@ def kept_in_flight(policy, count, rounds):
 class TestLearnedKernel:
     """The same with a kernel that is learned, in units of the transformed y."""
 
+    @pytest.mark.sampled(5)
     def test_without_pending_points_it_does_not_matter(self, name, space):
         kind, given = KINDS[name]
         by_mean, drawn = kind(space, **given), kind(space, pending="sample", **given)
@@ -210,6 +212,7 @@ class TestLearnedKernel:
             for policy in (by_mean, drawn):
                 policy.tell(x, function(x))
 
+    @pytest.mark.sampled(5)
     def test_same_seed_same_points(self, name, space):
         kind, given = KINDS[name]
         one, same, other = (
@@ -219,6 +222,7 @@ class TestLearnedKernel:
         np.testing.assert_array_equal(one[:10], other[:10])  # the first points are spread over the space
         assert not np.array_equal(one, other)
 
+    @pytest.mark.sampled(5)
     def test_resumed_from_a_store(self, name, space, tmp_path):
         kind, given = KINDS[name]
         whole = kept_in_flight(kind(space, pending="sample", **given), 3, 16)

@@ -82,6 +82,7 @@ class TestLengths:
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("engine", ["dense", "tiled"])
 @pytest.mark.parametrize("batches", [None, 3])
+@pytest.mark.sampled(4)
 def test_plays_what_the_paper_plays(engine, batches):
     """Points, ends of batches and eliminations, and on after the horizon."""
     policy, oracle = both(150, engine=engine, batches=batches)
@@ -138,6 +139,7 @@ def test_a_batch_at_once():
 
 
 @pytest.mark.parametrize("flight", [1, 7])
+@pytest.mark.sampled(2)
 def test_repetitions(flight):
     """A point is played until no deviation has shrunk by more than C, or the batch has no rounds left."""
     policy, oracle = both(600, shrinkage=1.5)
@@ -325,6 +327,7 @@ def test_a_box_takes_the_points_of_others():
 
 
 @pytest.mark.parametrize("rounds", [5, 10, 11, 47])
+@pytest.mark.sampled(4)
 def test_goes_on_in_the_middle_of_a_batch(rounds, tmp_path):
     environment = sb.TableEnvironment(SPACE, [value(x) for x in SPACE.points()], sb.GaussianNoise(0.05), seed=1)
     whole = sb.simulate(both(100)[0], environment, 80)

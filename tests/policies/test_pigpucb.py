@@ -61,7 +61,7 @@ CASES = [  # d, points a side, horizon (so many cubes at first), rounds
 
 @pytest.mark.parametrize("tightening", [False, True])
 @pytest.mark.parametrize(("d", "side", "horizon", "rounds"), CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 def test_plays_the_naive_maximum(d, side, horizon, rounds, tightening):
     space = sb.Grid([[0, 1]] * d, side)
     policy = sb.PiGPUCB(space, sb.Matern(0.3, nu=1.5), horizon=horizon, tightening=tightening, seed=d, **SETTINGS)

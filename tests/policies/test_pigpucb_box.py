@@ -25,7 +25,7 @@ def naive(points, horizon, tightening):
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("tightening", [False, True])
 @pytest.mark.parametrize(("d", "rounds"), [(1, 40), (2, 30)])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_no_point_of_a_dense_set_is_better(d, rounds, tightening, count):
     """Nor a point that was played: the index is the naive one, and its maximum is found."""
     policy = make(((0, 1),) * d, horizon=None if d == 1 else 12, tightening=tightening, seed=d)
@@ -64,6 +64,7 @@ def test_other_bounds_and_lengthscales_are_the_same_problem():
 
 @pytest.mark.parametrize("horizon", [None, 30])
 @pytest.mark.parametrize("bounds", [(2.74, 8.21), (-7.3, 7.16), (-0.1, 0.2)])
+@pytest.mark.sampled(3)
 def test_what_is_played_on_a_face_falls_into_the_cells_that_it_bounds(bounds, horizon):
     """A cell that did not learn what it proposed would propose it for ever; and the last face is the box's own."""
     low, high = bounds
@@ -91,12 +92,12 @@ def play(policy, rounds, seed=0):
 @pytest.mark.sampled(2)
 def test_kept_put_back_and_squeezed(tightening, cells_cache):
     """To the last bit, from a state, and with posteriors that are made again all the time."""
-    whole, other = play(make(tightening=tightening), 20), make(tightening=tightening)
+    whole, other = play(make(tightening=tightening), 8), make(tightening=tightening)
     other.restore({name: array.copy() for name, array in whole.state().items()})
-    play(whole, 25, seed=1)
-    play(other, 25, seed=1)
+    play(whole, 8, seed=1)
+    play(other, 8, seed=1)
     cells_cache(100_000)
-    squeezed = play(play(make(tightening=tightening), 20), 25, seed=1)
+    squeezed = play(play(make(tightening=tightening), 8), 8, seed=1)
     x = whole.ask()
     for one in (other, squeezed):
         np.testing.assert_array_equal(one.ask(), x)

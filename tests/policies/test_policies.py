@@ -214,7 +214,7 @@ every_engine = pytest.mark.parametrize("engine", ["dense", "tiled"])
 @every_engine
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(30)
 def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenario, engine):
     duel = Duel(CASES[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
     duel.play(12 if SCENARIOS[scenario].batch else 40)
@@ -224,7 +224,7 @@ def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, scenari
 @small_tiles
 @every_engine
 @on(["points", "arms", "box"], CASES)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(20)
 def test_the_chosen_candidate_has_the_largest_index_on_other_spaces(name, space, engine):
     duel = Duel(CASES[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
     duel.play(14)
@@ -250,7 +250,7 @@ def test_the_chosen_candidate_has_the_largest_improvement_over_a_path_on_other_s
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", ["event", "event-often"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 def test_what_contradicts_the_model_resets_it(name, scenario):
     """In the round in which the oracle resets, through jumps, with availability sets and pending points."""
     duel = ChangingDuel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
@@ -261,7 +261,7 @@ def test_what_contradicts_the_model_resets_it(name, scenario):
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", FORGETTING)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(20)
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name, scenario):
     """In every round: through restarts, window drops and fading, with availability sets and pending points."""
     duel = Duel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
@@ -270,7 +270,7 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name,
 
 
 @on(["points", "arms", "box"], FORGETTING)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_other_spaces(name, space):
     duel = Duel(FORGETTING[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
     duel.play(14)
@@ -281,7 +281,7 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_ot
 @every_engine
 @pytest.mark.parametrize("scenario", DRAWN_VALUES)
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(30)
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values(name, scenario, engine):
     """The oracle draws the same values at up to six pending points, and refits with them as observations."""
     duel = Duel(CASES[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], engine)
@@ -291,7 +291,7 @@ def test_the_chosen_candidate_has_the_largest_index_given_drawn_values(name, sce
 
 @small_tiles
 @on(["points", "arms", "box"], CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_on_other_spaces(name, space):
     duel = Duel(CASES[name], PROBLEMS[space], DRAWN_VALUES["drawn, all at once"], "tiled")
     duel.play(8)
@@ -300,7 +300,7 @@ def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_on_other_
 
 @pytest.mark.parametrize("scenario", DRAWN_VALUES)
 @pytest.mark.parametrize("name", FORGETTING)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_through_all_forgetting(name, scenario):
     """Pending points count as measured in the next round."""
     duel = Duel(FORGETTING[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], "auto")
@@ -516,13 +516,13 @@ def ts_probabilities(gp, allowed, pending=()):
 @pytest.mark.parametrize("allowed", [[0, 1, 2], [0, 2]])
 @pytest.mark.sampled(2)
 def test_thompson_sampling_plays_each_arm_as_often_as_it_wins_a_draw(allowed):
-    """Over 4,000 seeds; each frequency within five standard errors of the oracle's."""
-    counts = np.zeros(3)
-    for seed in range(SEEDS):
+    """Over 1,000 seeds; each frequency within five standard errors of the oracle's."""
+    counts, seeds = np.zeros(3), 1000
+    for seed in range(seeds):
         counts[ts_policy(seed).ask(available=allowed)] += 1
     p = ts_probabilities(ts_oracle(), allowed)
     assert sorted(p)[-2] > 0.1  # the problem is not decided
-    assert (np.abs(counts / SEEDS - p) <= 5 * np.sqrt(p * (1 - p) * (1 / SEEDS + 1 / 400_000))).all()
+    assert (np.abs(counts / seeds - p) <= 5 * np.sqrt(p * (1 - p) * (1 / seeds + 1 / 400_000))).all()
 
 
 @pytest.mark.slow
@@ -704,7 +704,7 @@ def test_telling_in_any_order_and_at_once_is_the_same(name):
 
 
 @every_policy
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 def test_a_policy_made_anew_in_every_round_goes_on_the_same(name):
     """All a policy is, is its specification and what it was told."""
     problem = PROBLEMS["grid"]

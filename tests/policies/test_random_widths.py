@@ -12,11 +12,12 @@ from scipy.stats import expon, ks_2samp, kstest
 import scalable_bandits as sb
 from scalable_bandits.policies import sample_paths
 
-SEEDS = 2000
+SEEDS = 500
 LEAST_P = 1e-4  # of a test that is right: one run in ten thousand
 
 
 @pytest.mark.parametrize("arms", [1, 2, 3, 90])
+@pytest.mark.sampled(4)
 def test_squared_widths_are_exponential_above_their_least(arms):
     """Over rounds and seeds: max(0, 2 log(n / 2)) plus an exponential number of mean 2."""
     least = max(0.0, 2.0 * np.log(arms / 2.0))
@@ -47,8 +48,9 @@ def some_arms(kind, seed):
 
 @pytest.mark.parametrize(("allowed", "pending"), [([0, 1, 2], []), ([0, 2], [0, 2, 2])])
 @pytest.mark.parametrize("kind", [sb.PIMS, sb.PSEI])
+@pytest.mark.sampled(2)
 def test_the_incumbent_is_the_maximum_of_a_draw(kind, allowed, pending):
-    """Over 2,000 seeds: of the posterior, with pending points taken for observed, over the arms that are allowed."""
+    """Over 500 seeds: of the posterior, with pending points taken for observed, over the arms that are allowed."""
     _, gp = some_arms(kind, 0)
     mean, covariance = gp.with_fantasies(pending, REGULARIZATION).mean_covariance()
     draws = np.random.default_rng(0).multivariate_normal(mean, covariance, size=100_000, method="eigh")
@@ -70,6 +72,7 @@ class Known(NamedTuple):
 
 
 @pytest.mark.parametrize("name", OVER_A_PATH)
+@pytest.mark.sampled(2)
 def test_on_a_whole_box_the_point_has_the_largest_index(name, monkeypatch):
     """Given the path's maximum: no less than at 300 random points, by the oracle's posterior, with points pending."""
     problem, case, paths = PROBLEMS["whole box"], OVER_A_PATH[name], []
@@ -78,7 +81,7 @@ def test_on_a_whole_box_the_point_has_the_largest_index(name, monkeypatch):
     policy, rng, told, waiting = case.make(problem), np.random.default_rng(5), [], []
     assert policy.domain.whole_box
     low, high = np.array(problem.space.bounds).T
-    for t in range(12):
+    for t in range(6):
         x = policy.ask()
         policy.abandon(x)
         highest = policy.highest_of_path(1.0, None).value
@@ -101,6 +104,7 @@ def test_on_a_whole_box_the_point_has_the_largest_index(name, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [sb.PIMS, sb.PSEI, sb.IRGPUCB])
+@pytest.mark.sampled(3)
 def test_without_a_kernel_it_is_learned(kind):
     """A smooth function of two parameters: after 40 evaluations within a thousandth of its maximum."""
     policy = kind(sb.Box([[0, 1], [0, 1]]), seed=1)

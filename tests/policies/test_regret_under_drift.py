@@ -38,6 +38,7 @@ def test_forgetting_ends_ahead_under_drift(study):
         assert total[:, column].mean() < 0.6 * total[:, 0].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", ["zhou2021-abrupt", "zhou2021-slow"])
 @pytest.mark.sampled(2)
 def test_dynamic_regret_grows_sublinearly(study):

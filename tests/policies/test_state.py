@@ -27,14 +27,14 @@ def assert_same(one, other):
 
 @pytest.mark.usefixtures("small_tiles")
 @on(["grid", "arms"], EVERY_POLICY)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 def test_goes_on_to_the_last_bit(name, space):
     check_goes_on(name, space)
 
 
 @pytest.mark.usefixtures("small_tiles")
 @on(["grid", "arms"], {**CASES, **PHASED})
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 def test_goes_on_to_the_last_bit_in_tiles(name, space):
     check_goes_on(name, space, engine="tiled")
 
@@ -138,7 +138,7 @@ def test_a_policy_of_a_whole_box_pickles(name):
 
 
 @on(["grid", "whole box"], EVERY_POLICY)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(10)
 def test_reading_changes_nothing(name, space):
     """What a property returns does not depend on earlier reads, and later choices are the same to the last bit."""
     problem, case = PROBLEMS[space], EVERY_POLICY[name]

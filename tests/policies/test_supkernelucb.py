@@ -38,6 +38,7 @@ def assert_chosen(oracle, candidate, allowed, pending=()):
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("engine", ["dense", "tiled"])
 @pytest.mark.parametrize("scale", [1.0, 2.0])
+@pytest.mark.sampled(4)
 def test_plays_what_the_paper_plays(engine, scale):
     """In every round, through several stages down to the greedy one."""
     policy, oracle = both(60, own=False, scale=scale, engine=engine)

@@ -219,6 +219,7 @@ class Duel:
 
 
 @every_kind
+@pytest.mark.sampled(4)
 def test_a_narrower_width(kind):
     """Its square divided by `scale`, in the index, the rejections and the report."""
     with warnings.catch_warnings():
@@ -230,7 +231,7 @@ def test_a_narrower_width(kind):
 
 @every_kind
 @pytest.mark.parametrize("name", ["still", "moving", "drifting"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, kind):
     """One point at a time, from an availability set that changes; rejections in the very round."""
     with warnings.catch_warnings():
@@ -244,7 +245,7 @@ def test_the_chosen_candidate_has_the_largest_index_in_every_round(name, kind):
 
 @every_kind
 @pytest.mark.parametrize("name", ["still", "moving", "drifting"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_with_points_pending_and_points_nobody_asked_for(name, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -255,6 +256,7 @@ def test_with_points_pending_and_points_nobody_asked_for(name, kind):
 
 @every_kind
 @pytest.mark.usefixtures("small_tiles")
+@pytest.mark.sampled(4)
 def test_in_tiles(kind):
     """The engine for large spaces."""
     with warnings.catch_warnings():

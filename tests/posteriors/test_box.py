@@ -116,6 +116,7 @@ class Known:
 
 
 @pytest.mark.parametrize("name", [*WHOLE, *DRAWN])
+@pytest.mark.sampled(4)
 def test_the_point_chosen_has_the_largest_index_of_the_box(name):
     """In every round, with points pending, points told twice and points nobody asked for."""
     case, rng = {**WHOLE, **DRAWN}[name], np.random.default_rng(3)
@@ -188,6 +189,7 @@ def test_a_surface_with_drawn_values_is_that_of_these_observations(name):
 
 
 @pytest.mark.parametrize("name", ["igpucb", "ei", "mean", "variance"])
+@pytest.mark.sampled(2)
 def test_it_goes_on_to_the_last_bit(name):
     """From a state, from a store, and from a store with checkpoints none of which is taken."""
     environment = sb.FunctionEnvironment(PROBLEM.space, PROBLEM.truth, sb.GaussianNoise(NOISE), seed=5, optimum=2.0)

@@ -61,7 +61,7 @@ class TestConformance:
 
     @pytest.mark.parametrize("prior", ["zero", "nonzero"])
     @pytest.mark.parametrize("name", KERNEL_CASES)
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(10)
     def test_posterior_is_the_refit_after_every_25_of_300_rounds(self, engine, name, prior, grams):
         case = KERNEL_CASES[name]
         points = case.points(SIZE)
@@ -90,7 +90,7 @@ class TestConformance:
         gp = GP(naive.rbf(0.15), points)
         tested = engine(sb.RBF(0.15), points, np.zeros(400))
         truth = np.sin(6 * points[:, 0]) * np.cos(5 * points[:, 1])
-        for t in range(250):
+        for t in range(100):
             mean, variance = gp.mean_variance()
             allowed = [None, rng.random(400) < 0.3, rng.random(400) < 0.01][rng.integers(3)]
             if allowed is not None:
@@ -120,6 +120,7 @@ class TestConformance:
             gp.observe(played, y, 0.01)
         assert_posterior(tested, gp)
 
+    @pytest.mark.sampled(2)
     def test_an_outlier_far_away(self, engine):
         """A mean that moves by more than ever before still moves everywhere."""
         points = np.linspace(0, 1, 640)[:, None]
@@ -206,6 +207,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.sampled(4)
 def test_both_engines_make_the_same_choices(name):
     """On 33 x 33 candidates (18 tiles), 700 rounds, of which every third offers a tenth of the candidates."""
     space = sb.Grid([[0, 1], [0, 1]], 33)
@@ -279,6 +281,7 @@ def lowbias32(candidate, salt):
 
 
 @pytest.mark.parametrize("salt", [0, 1, 12345, 2**63 - 1, 2**64 - 1])
+@pytest.mark.sampled(3)
 def test_ties_fall_to_the_smallest_hash_in_both_engines(salt):
     """On a symmetric grid all candidates are tied at first, then mirror images are."""
     grid = sb.Grid([[-1, 1], [-1, 1]], 15)
@@ -302,11 +305,11 @@ def test_ties_fall_to_the_smallest_hash_in_both_engines(salt):
 
 
 def test_seeds_spread_their_choice_over_tied_candidates():
-    """Of 10 tied arms, 4,000 seeds choose each 400 times, give or take five standard deviations."""
+    """Of 10 tied arms, 1,000 seeds choose each 100 times, give or take five standard deviations."""
     counts = np.zeros(10)
-    for seed in range(4000):
+    for seed in range(1000):
         counts[sb.MeanOnly(sb.Arms(10), sb.Covariance(np.eye(10)), seed=seed).ask()] += 1
-    assert np.abs(counts - 400).max() < 5 * np.sqrt(400 * 0.9)
+    assert np.abs(counts - 100).max() < 5 * np.sqrt(100 * 0.9)
 
 
 # ---- draws
@@ -317,6 +320,7 @@ DRAWS = 20_000
 
 @pytest.mark.parametrize("rounds", [0, 5, 60, 200])
 @pytest.mark.parametrize("name", ["matern-1.5", "covariance", "product"])
+@pytest.mark.sampled(6)
 def test_draws_have_the_posterior_covariance(name, rounds):
     """Each entry within 5.5 standard errors: sqrt((C_ii C_jj + C_ij^2) / draws) for normal draws.
 

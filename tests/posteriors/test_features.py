@@ -29,6 +29,7 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.sampled(3)
 def test_random_features_are_the_kernel(name):
     """Within five standard errors; a product of two features has variance at most k(x, x)^2 / 2 + 1/2."""
     kernel, oracle = KERNELS[name]
@@ -100,6 +101,7 @@ def test_engine_knows_the_exact_posterior():
 
 
 @pytest.mark.parametrize("pending", [[], [7], [3, 3, 70], [1, 70, 1, 20, 70, 1]])
+@pytest.mark.sampled(4)
 def test_paths_have_the_posterior_covariance(pending):
     """v_t^2 times it, each pending point observed as often as it is pending."""
     policy, gp = told(basis="quadrature", features=480)
@@ -127,6 +129,7 @@ def test_of_few_candidates_the_highest_is_played():
         assert engine.highest(path, 0, allowed) == np.argmax(np.where(allowed, values, -np.inf))
 
 
+@pytest.mark.slow
 def test_of_many_candidates_the_highest_of_the_promising_blocks_is_found(monkeypatch):
     """Exactly what the rule says; and by blocks coarser than a million's the maximum four times in five."""
     monkeypatch.setattr(pathwise, "ANCHORS", 512)

@@ -33,7 +33,7 @@ class TestAutoregression:
 
     @pytest.mark.parametrize("epsilon", [1e-3, 0.05, 0.7, 1.0])
     @pytest.mark.parametrize("name", ["rbf", "matern-1.5", "covariance", "sum"])
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(9)
     def test_posterior_is_the_refit_in_every_round(self, name, epsilon):
         """With several observations in one round, and rounds without any."""
         case = KERNEL_CASES[name]
@@ -149,7 +149,7 @@ class TestLimitedMemory:
         return engine(kernel, points, means, how)
 
     @pytest.mark.parametrize("name", ["rbf", "matern-1.5", "covariance", "sum"])
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(9)
     def test_posterior_is_the_refit_in_every_round(self, kind, name):
         case = KERNEL_CASES[name]
         points, means = case.points(SIZE), np.cos(np.arange(SIZE))
@@ -172,6 +172,7 @@ class TestLimitedMemory:
         held = np.unique([number for number, _, noise in gp.observations if noise < 1e17])
         assert np.isin(held, np.flatnonzero(engine.observed)).all()
 
+    @pytest.mark.sampled(3)
     def test_candidates_that_join_later_and_a_restored_engine_go_on(self, kind):
         """The first as if they had been there, the second to the last bit."""
         points, means = np.random.default_rng(7).random((SIZE, 2)), np.arange(SIZE) / SIZE
@@ -262,6 +263,7 @@ def test_weights_neither_overflow_nor_linger():
 
 
 @pytest.mark.parametrize("work", [0, 1000, 10**6])
+@pytest.mark.sampled(3)
 def test_weights_by_rows_and_at_once(work, monkeypatch):
     """Both ways to compute the posterior agree with the oracle, as arms with weight come and go."""
     monkeypatch.setattr(weighted, "LITTLE_WORK", work)

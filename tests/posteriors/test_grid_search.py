@@ -27,6 +27,7 @@ def policy(played):
 
 
 @pytest.mark.parametrize("kind", [sb.GPEI, sb.VarianceOnly])
+@pytest.mark.sampled(2)
 def test_the_searched_maximum_is_the_enumerated_one(played, kind):
     policy, observations = kind(GRID, seed=3), played.observations
     policy.tell(observations.x, observations.y)

@@ -148,6 +148,7 @@ def uncertain_at(x, z, policy):
 
 
 @pytest.mark.parametrize("repeats", [1, 4])
+@pytest.mark.sampled(2)
 def test_hyperparameters_are_a_maximum_of_the_density(repeats):
     """The oracle has a row for every observation, also of one point."""
     x = np.repeat(told(sb.GPEI(BOX), 60 // repeats), repeats, axis=0)
@@ -208,6 +209,7 @@ def test_repeats_are_what_they_would_be_a_little_apart():
     assert exact.model.describe().noise == pytest.approx(near.model.describe().noise, rel=0.05)
 
 
+@pytest.mark.slow
 def test_recommendations_of_formulations_in_triplicate():
     """Errors of what is recommended are as large as it says, where few settings are measured a few times each."""
     names, missed = [f"formulation {i}" for i in range(8)], 0
@@ -224,6 +226,7 @@ def test_recommendations_of_formulations_in_triplicate():
 
 @pytest.mark.filterwarnings("ignore:.*all 24 settings")
 @pytest.mark.parametrize("space", ["listed", "named"])
+@pytest.mark.sampled(2)
 def test_a_table_without_noise_is_asked_once(space):
     """After two repeats that agree, every setting is asked before any is asked again."""
     rng = np.random.default_rng(0)
@@ -301,6 +304,7 @@ def test_noisy_points_are_measured_again():
 
 
 @pytest.mark.parametrize("space", [sb.Grid([[-1, 3], [0, 0.5]], 7), BOX], ids=["grid", "box"])
+@pytest.mark.sampled(2)
 def test_units_of_y_do_not_matter(space):
     plain, scaled = sb.GPEI(space), sb.GPEI(space)
     for _ in range(16):
@@ -360,6 +364,7 @@ def test_all_at_once_is_one_by_one(monkeypatch):
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 7, 13, 26])
+@pytest.mark.sampled(3)
 def test_a_restored_policy_goes_on_alike(rounds, monkeypatch):
     monkeypatch.setattr(prior_module, "EVERY", 20)
     first, second = sb.GPEI(BOX, seed=2), sb.GPEI(BOX, seed=2)
@@ -538,7 +543,7 @@ def test_approximate_models_have_the_best_and_an_even_share_of_the_others(reach)
 @pytest.mark.parametrize("kind", [sb.GPEI, sb.GPPI, sb.GPUCB, sb.IGPUCB, sb.GPTS, sb.MeanOnly, sb.VarianceOnly])
 @pytest.mark.parametrize("space", [sb.Grid([[-1, 3], [0, 0.5]], 6), BOX], ids=["grid", "box"])
 @pytest.mark.filterwarnings("ignore:.*guarantees assume a known kernel")
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_policies_that_learn(kind, space):
     policy = kind(space)
     xs = asked(policy, 14)

@@ -27,7 +27,7 @@ def data_of(case, count=15):
 
 @pytest.mark.parametrize("mean", [0.4, None])
 @pytest.mark.parametrize("name", LEARNABLE)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_the_likelihood_is_the_formula_and_has_its_gradient(name, mean):
     case = KERNEL_CASES[name]
     x, y, noise = data_of(case)
@@ -129,6 +129,7 @@ def test_the_usual_prior_is_the_published_density():
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sampled(3)
 def test_no_other_search_finds_likelier_hyperparameters(seed):
     """Nelder-Mead from ten random starts, on the oracle's likelihood."""
     rng = np.random.default_rng(seed)

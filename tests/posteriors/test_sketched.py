@@ -40,6 +40,7 @@ def oracle_of(gram, prior_mean, oversampling, seed):
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("oversampling", [0.4, 1.5, math.inf])
 @pytest.mark.parametrize("prior", ["zero", "nonzero"])
+@pytest.mark.sampled(3)
 def test_posterior_is_the_one_from_scratch_in_every_round(oversampling, prior, gram):
     """250 rounds with repeated points, noises of their own, and sketches, to 1e-8."""
     means = np.zeros(SPACE.size) if prior == "zero" else 1.0 + np.cos(np.arange(SPACE.size))
@@ -69,6 +70,7 @@ def test_posterior_is_the_one_from_scratch_in_every_round(oversampling, prior, g
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sampled(2)
 def test_bkb_that_keeps_every_point_is_igpucb(seed):
     function = sb.RKHSFunction.sparse(SPACE, KERNEL, sb.UniformNoise(0.5), seed=seed)
     options = {"noise": 0.5, "rkhs_norm": function.rkhs_norm, "regularization": 0.25, "seed": seed}
@@ -109,6 +111,7 @@ def test_variances_are_within_the_papers_bounds():
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("kind", [sb.BKB, sb.BBKB, sb.IGPUCB, sb.GPUCB, sb.GPEI])
+@pytest.mark.sampled(3)
 def test_goes_on_to_the_last_bit(kind):
     """Also in the middle of a batch, and other policies on the sketched engine too."""
     function = sb.RKHSFunction.sparse(SPACE, KERNEL, sb.UniformNoise(0.5), seed=1)
@@ -130,6 +133,7 @@ def test_goes_on_to_the_last_bit(kind):
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("engine", ["dense", "tiled", "sketched"])
+@pytest.mark.sampled(3)
 def test_bbkb_plays_the_algorithm(engine, gram):
     """Every choice from scratch: values are learned when the batch's variance ratio passes the threshold."""
     noise, regularization, delta, norm, threshold = 0.4, 0.2, 0.05, 1.5, 1.8

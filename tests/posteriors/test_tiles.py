@@ -41,6 +41,7 @@ def played(make, index, rounds=260):
 @pytest.mark.usefixtures("small_tiles")
 class TestThreads:
     @pytest.mark.parametrize("index", [UpperConfidence(0.7), ExpectedImprovement(0.9)], ids=["bound", "improvement"])
+    @pytest.mark.sampled(2)
     def test_same_bits(self, index, rebuilds, tile_sizes):
         """Of 20 tiles, the last of them not full; folds and refits happen."""
         tile_sizes(A_RUN=2)

@@ -48,6 +48,7 @@ def assert_same_runs(space: str, rounds: int, monkeypatch: pytest.MonkeyPatch, *
 
 @every_space
 @pytest.mark.parametrize("tightening", [False, True])
+@pytest.mark.sampled(4)
 def test_loops(space: str, tightening: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """New cells, splits, points in several cells."""
     assert_same_runs(space, 3000, monkeypatch, tightening=tightening)
@@ -75,6 +76,7 @@ def test_few_rounds_go_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["one cube", "theory", "mean", "not stationary", "rough", "greedy"],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:PiGPUCB's guarantee")
+@pytest.mark.sampled(3)
 def test_options(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same_runs("square", 1500, monkeypatch, **given)
 

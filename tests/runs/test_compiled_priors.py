@@ -30,6 +30,7 @@ def make(kind: type, space: str = "grid", **given: Any) -> UnknownPriorPolicy:
 
 
 @every_kind
+@pytest.mark.sampled(4)
 def test_a_narrower_width(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     policy, alone = make(kind, scale=5.0), make(kind, scale=5.0)
     counted, environment = Counted(monkeypatch, policy), environment_of(PROBLEMS["grid"])
@@ -40,6 +41,7 @@ def test_a_narrower_width(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @every_kind
 @pytest.mark.parametrize("space", ["grid", "arms"])
+@pytest.mark.sampled(4)
 def test_loops(kind: type, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More points than a window has, rejections on the way; what follows is the same, too."""
     policy, alone = make(kind, space), make(kind, space)
@@ -83,6 +85,7 @@ def test_copies_go_their_own_ways(kind: type, copied: Any) -> None:
 
 
 @every_kind
+@pytest.mark.sampled(4)
 def test_restored_and_resumed(kind: type, tmp_path: Any) -> None:
     environment = environment_of(PROBLEMS["grid"])
     whole = one_by_one(make(kind), environment, 300)

@@ -23,7 +23,7 @@ COMPILED = [
 
 
 @on(["grid", "arms"], EVERY_POLICY)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 def test_every_policy(name: str, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds enough for windows to be folded and for restarts; what follows is the same, too."""
     problem, case = PROBLEMS[space], EVERY_POLICY[name]

@@ -163,6 +163,7 @@ class TestFailures:
         [float("nan"), float("inf"), "text", None, 10**400, Unsure(), OSError("broken")],
         ids=lambda w: repr(w)[:9],
     )
+    @pytest.mark.sampled(4)
     def test_given_up(self, wrong):
         """Half of the space fails: one evaluation each there, no more, and the rest of the budget elsewhere."""
         works = threading.Event()  # the first evaluation to end has a value: a text would be a mistake there
@@ -188,7 +189,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
     @pytest.mark.parametrize("parallel", [1, 4])
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(3)
     def test_given_up_on_a_whole_box(self, parallel, stored, tmp_path):
         """Part of the box fails: it is looked for elsewhere, in the process that saw it and in a later one."""
 
@@ -308,6 +309,7 @@ class TestStored:
         np.testing.assert_array_equal(seen[3], SPACE.points([7])[0])
 
     @pytest.mark.parametrize("place", PLACES)
+    @pytest.mark.sampled(5)
     def test_tickets_are_stored(self, place, tmp_path):
         """Wherever runs are; the run goes on there."""
         store = PLACES[place](tmp_path)
@@ -410,6 +412,7 @@ class TestOnACluster:
         with pytest.raises(ClusterError, match="cannot be sent to other processes"):
             sb.maximize(lambda x: lock and 1.0, make_policy(), 3, on=client)
 
+    @pytest.mark.slow
     def test_a_worker_dies(self, client, tmp_path):
         """Its evaluation is lost, and runs again elsewhere by itself."""
         (tmp_path / "calls").mkdir()
@@ -470,6 +473,7 @@ class TestOnACluster:
             thread.join()
         assert len(found) == 3
 
+    @pytest.mark.slow
     def test_a_worker_of_several_in_a_process_leaves(self):
         """The others keep what they need."""
         with in_threads(2) as client:

@@ -37,7 +37,7 @@ def interrupted(policy: sb.Policy, **given: Any) -> None:
     def press() -> None:
         while policy.rounds < 500:
             time.sleep(0.01)
-        time.sleep(0.3)
+        time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
     presser = threading.Thread(target=press)

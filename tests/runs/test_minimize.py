@@ -127,6 +127,7 @@ class TestSpaces:
 class TestFailures:
     @pytest.mark.parametrize("parallel", [None, 3])
     @pytest.mark.parametrize("bad", [ZeroDivisionError("no"), np.nan, np.inf, "text", None], ids=repr)
+    @pytest.mark.sampled(5)
     def test_are_stored_and_avoided(self, bad: Any, parallel: int | None, tmp_path: Any) -> None:
         works = threading.Event()
 
@@ -541,6 +542,7 @@ class TestWarmStart:
         ],
         ids=["lists", "array", "records", "table", "wide table", "result"],
     )  # fmt: skip
+    @pytest.mark.sampled(3)
     def test_of_every_kind(self, given: Any) -> None:
         found = sb.minimize(loss, SPACE, 6, warm_start=given)
         assert (len(found), found.earlier, len(found.tickets)) == (8, 2, 6)
@@ -559,6 +561,7 @@ class TestWarmStart:
         assert sb.maximize(float, arms, 3, warm_start=([3, 4], [3.0, 4.0])).x[:2].tolist() == [3, 4]
 
     @pytest.mark.parametrize("from_file", [False, True])
+    @pytest.mark.sampled(2)
     def test_of_the_table_of_a_result(self, from_file: bool) -> None:
         """Without the evaluations that failed, with None as a value, and parameters that do not always exist."""
         space = sb.SearchSpace(
@@ -586,6 +589,7 @@ class TestWarmStart:
         assert [run.since_best for run in seen] == [1, 2, 3]
 
     @pytest.mark.parametrize("again", [True, False])
+    @pytest.mark.sampled(2)
     def test_is_stored_with_the_run(self, again: bool, tmp_path: Any) -> None:
         whole = sb.minimize(loss, SPACE, 8, warm_start=(X, Y))
         place = tmp_path / "run"
@@ -685,6 +689,7 @@ class TestStored:
         np.testing.assert_array_equal(store.read(names=["y"])["y"], found.y)
 
     @pytest.mark.parametrize("parallel", [None, 3])
+    @pytest.mark.sampled(2)
     def test_resumed_as_if_it_had_never_stopped(self, parallel: int | None, tmp_path: Any) -> None:
         """Failures in between; where evaluations are made one at a time, to the last bit."""
         function = Function(range(3, 60, 4))

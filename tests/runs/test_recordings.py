@@ -112,13 +112,14 @@ class TestRecordings:
         return held, policy, twin
 
     @on(["points"], EVERY_POLICY)
-    @pytest.mark.sampled(8)
+    @pytest.mark.sampled(20)
     def test_every_policy(self, name, space):
         held, policy, twin = self.play(name, space, zarr.storage.MemoryStore(), (1, 4, 9, 14))
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
         held.close()
 
     @pytest.mark.parametrize("name", ["igpucb", "ei", "variance", "ts"])
+    @pytest.mark.sampled(4)
     def test_a_whole_box(self, name):
         """Where points exist only because they were asked for; those abandoned keep their numbers to themselves."""
         held, policy, twin = self.play(name, "whole box", zarr.storage.MemoryStore(), (0, 1, 4, 6, 9, 14))
@@ -130,7 +131,7 @@ class TestRecordings:
 
     @pytest.mark.usefixtures("often")
     @on(["whole box"], EVERY_POLICY)
-    @pytest.mark.sampled(8)
+    @pytest.mark.sampled(20)
     def test_every_policy_from_checkpoints(self, name, space):
         held, policy, twin = self.play(name, space, zarr.storage.MemoryStore(), (3, 8, 16))
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))
@@ -140,7 +141,7 @@ class TestRecordings:
     @pytest.mark.parametrize("singly", [True, False])
     @pytest.mark.parametrize("space", ["grid", "box"])
     @pytest.mark.parametrize("name", ["gpucb-1", "igpucb", "ei", "variance"])
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(10)
     def test_by_blocks(self, name, space, singly):
         """Where asking leaves traces in the last bits."""
         place = zarr.storage.MemoryStore()
@@ -149,7 +150,7 @@ class TestRecordings:
         held.close()
 
     @BOTH
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(10)
     def test_every_place(self, place, durability):
         held, _, twin = self.play("igpucb", "box", place, (1, 4, 6, 11), durability=durability)
         held.close()
@@ -186,6 +187,7 @@ class TestRecordings:
             assert dataset.attrs["specification"]["policy"]["type"] == "GPEI"
 
     @pytest.mark.parametrize("durability", ["round", "flushed"])
+    @pytest.mark.sampled(5)
     def test_owed_after_a_crash(self, place, durability):
         """`ask` gives first what was asked for and not told, in order; then it chooses anew."""
         make = functools.partial(EVERY_POLICY["ts"].make, PROBLEMS["arms"])
@@ -231,6 +233,7 @@ class TestRecordings:
             assert again.ask() == asked[0]
             assert sorted(again.pending) == sorted([*asked, new])
 
+    @pytest.mark.sampled(5)
     def test_pending_after_an_orderly_end(self, place):
         """Stays so, and is not asked for again."""
         make = functools.partial(EVERY_POLICY["igpucb"].make, PROBLEMS["arms"])

@@ -54,7 +54,7 @@ def policies(space):
 @pytest.mark.parametrize(
     "environment", list(environments()), ids=lambda e: f"{type(e).__name__} {type(e.space).__name__}"
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_resumes_from_the_store_alone(environment, tmp_path):
     """Policy and environment are made again from what the store says, to the last bit."""
     for number, policy in enumerate(policies(environment.space)):
@@ -279,6 +279,7 @@ def begun(place, function=experiment):
 
 
 @pytest.mark.parametrize("kind", ["value", "key", "os", "nothing"])
+@pytest.mark.sampled(4)
 def test_a_function_that_fails_now_and_then(kind, tmp_path, monkeypatch):
     """Whatever it raises, the run goes on, and says what failed; the failures are stored."""
     call = begun(tmp_path / "run.zarr")

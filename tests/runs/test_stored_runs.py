@@ -68,14 +68,14 @@ class TestSimulations:
     """A run in pieces is the run in one go, to the last bit."""
 
     @on(["grid"], EVERY_POLICY)
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(12)
     def test_every_policy(self, name, space):
         run = play_in_pieces(name, space, zarr.storage.MemoryStore(), (17, 30))
         assert_same_run(run, play_whole(name, space, 30))
 
     @pytest.mark.usefixtures("often", "small_tiles")
     @on(["arms"], EVERY_POLICY)
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(12)
     def test_every_policy_from_checkpoints(self, name, space):
         run = play_in_pieces(name, space, zarr.storage.MemoryStore(), available=every_third)
         assert_same_run(run, play_whole(name, space, available=every_third))
@@ -83,13 +83,14 @@ class TestSimulations:
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize("available", [None, every_third])
     @pytest.mark.parametrize("name", ["gpucb-1", "igpucb", "ei", "pi", "mean", "variance"])
+    @pytest.mark.sampled(6)
     def test_by_blocks(self, name, available):
         run = play_in_pieces(name, "grid", zarr.storage.MemoryStore(), available=available, engine="tiled")
         assert_same_run(run, play_whole(name, "grid", available=available, engine="tiled"))
 
     @BOTH
     @pytest.mark.parametrize(("name", "available"), [("ts", every_third), ("random", None)])
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(12)
     def test_every_place(self, place, name, durability, available):
         run = play_in_pieces(name, "arms", place, (13, 14, 27), available=available, durability=durability)
         assert_same_run(run, play_whole(name, "arms", 27, available=available))
@@ -97,6 +98,7 @@ class TestSimulations:
             np.testing.assert_array_equal(dataset["y"], run.y)
 
     @pytest.mark.usefixtures("often")
+    @pytest.mark.sampled(5)
     def test_every_place_with_checkpoints(self, place):
         assert_same_run(play_in_pieces("ts", "grid", place), play_whole("ts", "grid"))
 
@@ -235,13 +237,14 @@ class TestMaximize:
     def make(space="box", name="ei", **given):
         return EVERY_POLICY[name].make(PROBLEMS[space], **given)
 
+    @pytest.mark.sampled(12)
     def test_every_place(self, place):
         for budget in (5, 6, 6, 25):
             found = sb.maximize(Function(), self.make(), budget, store=place)
         assert_same_maximum(found, sb.maximize(Function(), self.make(), 25))
 
     @on(["arms"], EVERY_POLICY)
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(12)
     def test_every_policy(self, name, space):
         place = zarr.storage.MemoryStore()
         for budget in (3, 20):

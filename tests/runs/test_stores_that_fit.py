@@ -170,6 +170,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.sampled(5)
 def test_a_store_is_continued_by_a_run_that_fits(way: str, tmp_path: Path) -> None:
     """Values come back under the names that they had; a run that does not fit is refused, and changes nothing."""
     run, place = WAYS[way], tmp_path / "run"

@@ -136,6 +136,7 @@ def test_refused(keep: Any) -> None:
 
 @pytest.mark.parametrize("durability", ["block", "round"])
 @pytest.mark.parametrize("keep", [7, 10_000, "log"], ids=str)
+@pytest.mark.sampled(3)
 def test_a_store_has_the_rounds_of_the_run_in_memory(keep: Any, durability: str, tmp_path: Path) -> None:
     horizon = 3000 if durability == "block" else 60
     run, whole = play(horizon, store=tmp_path / "run", keep=keep, durability=durability), play(horizon, keep=keep)
@@ -157,7 +158,7 @@ def test_a_store_has_the_rounds_of_the_run_in_memory(keep: Any, durability: str,
 
 @pytest.mark.parametrize("name", ["grid", "changing", "priors", "cells", "sampled", "restricted"])
 @pytest.mark.parametrize("saved", [0, 90], ids=["no checkpoint", "checkpoints"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_store_is_continued(name: str, saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a checkpoint, or from the beginning; with more rounds than at first, too."""
     make, function, given = WAYS[name]()

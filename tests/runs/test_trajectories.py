@@ -43,7 +43,7 @@ def every_third(t):
 
 
 @on(["arms"], EVERY_POLICY)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_simulate_is_the_loop_by_hand(name, space):
     """With an availability set that changes; without one, `test_compiled_rounds.py` compares them."""
     problem, case, available = PROBLEMS[space], EVERY_POLICY[name], every_third

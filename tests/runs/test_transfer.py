@@ -126,6 +126,7 @@ def split(name: str) -> tuple[str, float]:
 
 
 class TestOracle:
+    @pytest.mark.sampled(2)
     def test_names_and_order(self, made: Made) -> None:
         names = ["task 0", "task 1", "task 2", "average of the tables", "no table"]
         copies = ["", *(f", variance x {variance:g}" for variance in VARIANCES[1:])]

@@ -104,6 +104,7 @@ def policy() -> sb.Policy:
 
 
 @pytest.mark.parametrize("failing", [1, 4, 40])
+@pytest.mark.sampled(3)
 def test_a_disk_that_fails_and_is_mended(failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in the store is the beginning of the run, and the next process goes on from there."""
     monkeypatch.setattr(stored_simulation, "BLOCK_ROUNDS", 50)
@@ -127,6 +128,7 @@ def test_a_disk_that_fails_and_is_mended(failing: int, tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("after", [1, 3, 12])
+@pytest.mark.sampled(3)
 def test_interrupted_between_blocks(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_simulation, "BLOCK_ROUNDS", 50)
     whole, blocks = sb.simulate(policy(), FUNCTION, 1500), []

@@ -178,6 +178,7 @@ def test_known_constraints():
         text.check({"a": 0.5})
 
 
+@pytest.mark.slow
 def test_constraints_that_few_settings_fulfil():
     """A tenth of a thousandth is enough, also where the search for the next setting draws thousands."""
     rare = sb.SearchSpace(

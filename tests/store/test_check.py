@@ -25,6 +25,7 @@ def names(place):
     return [part.name for part in found.parts if part.problem]
 
 
+@pytest.mark.sampled(5)
 def test_every_place(place):
     """Whole while it is written, closed, and gone on with."""
     store = create(place, ROUNDS)
@@ -57,7 +58,7 @@ FILES = {
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("damage", ["gone", "empty", "half", "flipped"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_names_the_file(closed, file, damage):
     DAMAGES[damage](closed / file)
     before = files(closed)
@@ -93,6 +94,7 @@ def test_what_is_mended(closed, damage):
 
 
 @pytest.mark.parametrize("damage", ["gone", "flipped", "half", "empty"])
+@pytest.mark.sampled(2)
 def test_numbers_of_rounds(closed, damage):
     """Those that are missing are written again when it is opened, those that are damaged if it is recovered."""
     DAMAGES[damage](closed / "round" / "c.0")

@@ -153,6 +153,7 @@ class TestJournal:
     @pytest.mark.parametrize(
         "more", [b"\xff" * 60, b"\x19\0\0\0" + bytes(40) + b"\1", b"\xf5sb\n" + b"\1" * 60], ids=str
     )
+    @pytest.mark.sampled(3)
     def test_rubbish_at_the_end(self, crashed, more):
         """It is no frame that ends early; nothing of the rest is lost."""
         with journal_of(crashed).open("ab") as stream:
@@ -183,7 +184,7 @@ class TestJournal:
 
     @every_damage
     @pytest.mark.parametrize("count", [CHUNK, ROUNDS])
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(4)
     def test_of_a_closed_run_that_goes_on(self, tmp_path, count, damage):
         folder = tmp_path / "run.zarr"
         create(folder, count).close()
@@ -270,7 +271,7 @@ class TestWholeChunk:
     @pytest.mark.parametrize(
         ("original", "name", "chunk"), [("closed", "candidate", 0), ("crashed", "x", 1), ("closed", "noise", 1)]
     )
-    @pytest.mark.sampled(6)
+    @pytest.mark.sampled(3)
     def test_is_told_and_recovered_from(self, request, original, name, chunk, damage):
         """The message names the file and the rounds; all files are kept, and every other round is."""
         kept = request.getfixturevalue(original)
@@ -459,7 +460,7 @@ class TestMetadata:
     """Files that zarr needs to read anything at all."""
 
     @pytest.mark.parametrize("file", METADATA)
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(5)
     def test_gone(self, kept, file):
         """Is made again, without loss."""
         (kept / file).unlink()
@@ -539,7 +540,7 @@ class TestEveryFile:
     @pytest.mark.parametrize(
         ("original", "damage"), [*(("closed", damage) for damage in DAMAGES), ("crashed", "gone"), ("crashed", "half")]
     )
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(12)
     def test_is_read_or_told(self, request, original, damage):
         kept = request.getfixturevalue(original)
         originals = files(kept)

@@ -1,6 +1,6 @@
 """Every file of a store, damaged in every way: what is read is right, or the damage is named, and nothing else is lost.
 
-A sample is tried with the tests; `pytest -m long tests/store` tries all of it, in half an hour.
+A sample is tried with the slow tests; `pytest -m long tests/store` tries all of it, in half an hour.
 """
 
 import collections
@@ -43,13 +43,6 @@ def sample(store, count):
     damages = list(store.damages(flips=2, digits=1))
     chosen = np.random.default_rng(3).choice(len(damages), count, replace=False)
     return outcomes(store, [damages[i] for i in sorted(chosen)])
-
-
-@pytest.mark.sampled(7)
-def test_a_few(store):
-    """Each that changes a byte is harmless or reported (`outcomes`)."""
-    counts = sample(store, 8)
-    assert 4 <= counts["read: harmless"] + counts["read: reported"] <= 8
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ class TestInterrupted:
     """At making, growing, closing."""
 
     @pytest.mark.parametrize("left", ["nothing", "arrays", "inputs", "attributes"])
+    @pytest.mark.sampled(4)
     def test_making(self, tmp_path, left):
         """A run that was never made to its end is none, and can be made."""
         place = tmp_path / "run.zarr"
@@ -54,6 +55,7 @@ class TestInterrupted:
         assert_holds(ObservationStore.open(place), 20)
         assert_plain(place, 20)
 
+    @pytest.mark.slow
     def test_making_at_every_write(self, tmp_path, disk):
         """What is there then is opened or made, as `simulate` does it."""
         for allowed in itertools.count():
@@ -77,6 +79,7 @@ class TestInterrupted:
             assert_plain(place, 40)
         assert allowed > 8
 
+    @pytest.mark.sampled(2)
     def test_half_written_files(self, kept):
         """Are removed, and disturb nobody before."""
         for name in ("y/c.1.0123.partial", "committed/c.abc.partial", "zarr.json.abc.partial"):
@@ -89,6 +92,7 @@ class TestInterrupted:
 
     @pytest.mark.parametrize("longer", [1, 3])
     @pytest.mark.parametrize("length", [3 * CHUNK, 8 * CHUNK])
+    @pytest.mark.sampled(4)
     def test_arrays_of_several_lengths(self, kept, longer, length):
         """Between two of them growing, or being trimmed."""
         group = zarr.open_group(kept, mode="r+")
@@ -322,6 +326,7 @@ class TestFullDisk:
         return True
 
     @pytest.mark.parametrize("way", ["round", "flushed"])
+    @pytest.mark.sampled(2)
     def test_a_crash_after_it(self, tmp_path, disk, way):
         """What was there before is there; of the call that failed, nothing."""
         for allowed in range(0, 40, 5):
@@ -375,6 +380,7 @@ class TestFullDisk:
         assert_plain(tmp_path / "run.zarr", 40)
 
     @BOTH
+    @pytest.mark.sampled(2)
     def test_other_calls_of_a_store(self, tmp_path, disk, durability):
         """They name the store, change nothing, and work when there is room again."""
         place = tmp_path / "run.zarr"
@@ -404,6 +410,7 @@ class TestFullDisk:
 
     @BOTH
     @pytest.mark.parametrize("room", [0, 1, 2, 4, 7, 10])
+    @pytest.mark.sampled(6)
     def test_closing(self, tmp_path, disk, durability, room):
         """What was durable stays so, and the store is free for the next writer."""
         place = tmp_path / "run.zarr"
@@ -543,6 +550,7 @@ print(json.dumps([said, store.pending, store.orderly]))
 """
 
 
+@pytest.mark.slow
 def test_a_folder_that_may_not_be_written(originals):
     """Can be read; writing raises PermissionError with the store's name."""
     with tempfile.TemporaryDirectory() as top:

@@ -321,7 +321,7 @@ def test_killed_while_it_opens(memory):
         policy.tell(policy.ask(), 1.0)
         policy.ask()
         pending = policy.finite_space.index(policy.pending).tolist()
-    for number in range(1, 16, 3):
+    for number in range(1, 16, 5):
         faults = [Fault(number, torn=0.5 if number % 2 else 1.0), Fault()]
         for fault in faults:
             assert end(begin(work, place, memory, fault), memory)
@@ -339,6 +339,7 @@ def test_writes_that_take_few_bytes(tmp_path, monkeypatch):
 # ---- while it is written
 
 
+@pytest.mark.slow
 def test_read_while_it_is_written(tmp_path):
     """Whoever opens the run sees a prefix of it, never shorter than before; a second writer is told who writes."""
     work = Work("record", "round", 20_000, "RandomSearch")  # longer than the test
@@ -539,14 +540,14 @@ def test_order_of_writing(watched):
     assert counts[-1] == work.rounds
 
 
-@pytest.mark.sampled(2)
-def test_power_fails(watched):
-    """Whatever was acknowledged is there, and the run goes on, after a power failure at any moment."""
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
+def test_power_fails(watched, every):
+    """Whatever was acknowledged is there, and the run goes on, after a power failure at any moment, or at some."""
     work, disk, folder = watched
     reference = kill_work.raw_rows(work.rounds)
     rng = np.random.default_rng(8)
     target = folder / "left"
-    for number, moment in enumerate(disk.moments):
+    for number, moment in enumerate(disk.moments[::every]):
         disk.lay_out(moment, target, rng if number % 3 else None)
         check_left(work, target / "run", target, reference, moment[-1])
         with warnings.catch_warnings():

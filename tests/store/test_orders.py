@@ -211,6 +211,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_a_writer_in_another_process(tmp_path):
     """Is named to other writers; a reader sees exact rows, and at once what the writer says is there."""
     command = [sys.executable, "-c", READER_OR_WRITER, str(tmp_path / "run.zarr"), "300"]

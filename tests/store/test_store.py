@@ -48,6 +48,7 @@ class TestEveryPlace:
     """The same promises for a folder, zarr stores, a URL and an icechunk repository."""
 
     @BOTH
+    @pytest.mark.sampled(5, first="folder")
     def test_what_was_appended_comes_back(self, place, durability):
         """At every moment, after every close, and in one piece or many."""
         store = create(place, durability=durability)
@@ -70,7 +71,7 @@ class TestEveryPlace:
         assert_holds(ObservationStore.open(place), 300)
 
     @pytest.mark.parametrize("count", [0, CHUNK - 1, CHUNK, CHUNK + 1])
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(7, first="folder")
     def test_closed_at_any_count(self, place, count):
         create(place, count).close()
         assert_holds(ObservationStore.open(place), count)
@@ -80,6 +81,7 @@ class TestEveryPlace:
         assert_holds(ObservationStore.open(place), count + 1)
 
     @pytest.mark.parametrize("writing", [True, False])
+    @pytest.mark.sampled(5, first="folder")
     def test_any_slice(self, place, writing):
         store = create(place, 75)
         if not writing:
@@ -95,6 +97,7 @@ class TestEveryPlace:
         assert list(found) == names
         np.testing.assert_array_equal(found["round"], np.arange(61, 71))
 
+    @pytest.mark.sampled(3, first="folder")
     def test_what_is_read_is_the_readers_own(self, place):
         """Changing it, or what was appended, changes nothing in the store."""
         given = {name: array.copy() for name, array in rows(0, 50).items()}
@@ -107,6 +110,7 @@ class TestEveryPlace:
         store.close()
         assert_holds(ObservationStore.open(place), 50)
 
+    @pytest.mark.sampled(5, first="folder")
     def test_sample_and_dataset(self, place):
         store = create(place, 75)
         store.close()
@@ -120,6 +124,7 @@ class TestEveryPlace:
             np.testing.assert_array_equal(dataset["round"], np.arange(1, 76))
             run.close()
 
+    @pytest.mark.sampled(3, first="folder")
     def test_what_describes_the_run(self, place):
         large = np.random.default_rng(3).random((30, 4))
         store = create(place, 20, planned=500, attributes={"kind": "test"}, inputs={array_digest(large): large})
@@ -132,6 +137,7 @@ class TestEveryPlace:
             np.testing.assert_array_equal(store.input(input_of(large)), large)
             store.close()
 
+    @pytest.mark.sampled(3, first="folder")
     def test_a_plan_can_change(self, place):
         create(place, 5, planned=100).close()
         with ObservationStore.open(place, "a") as store:
@@ -142,6 +148,7 @@ class TestEveryPlace:
         assert_holds(store, 40)
 
     @BOTH
+    @pytest.mark.sampled(5, first="folder")
     def test_what_is_pending_stays_so(self, place, durability):
         """Until it is told; a point asked for twice is pending twice."""
         store = create(place, durability=durability)
@@ -164,6 +171,7 @@ class TestEveryPlace:
         store = ObservationStore.open(place)
         assert (store.pending, len(store)) == ([], 40)
 
+    @pytest.mark.sampled(3, first="folder")
     def test_pending_again(self, place):
         """What is asked for after it was told is pending, whatever was told since the last flush."""
         store = create(place, durability="block")
@@ -186,6 +194,7 @@ class TestEveryPlace:
         crash(store)
         assert ObservationStore.open(place).pending == [3]
 
+    @pytest.mark.sampled(3, first="folder")
     def test_an_exception_is_no_orderly_end(self, place):
         """But everything is durable, and the next writer may enter."""
         store = create(place, durability="block")
@@ -202,6 +211,7 @@ class TestEveryPlace:
         ObservationStore.open(place, "a").close()
         assert ObservationStore.open(place).orderly
 
+    @pytest.mark.sampled(3, first="folder")
     def test_nothing_is_overwritten(self, place):
         create(place, 20).close()
         with pytest.raises(FileExistsError, match="exists already"):
@@ -218,6 +228,7 @@ class TestEveryPlace:
         create(place, 3).close()
         assert_holds(ObservationStore.open(place), 3)
 
+    @pytest.mark.sampled(3, first="folder")
     def test_one_writer(self, place):
         """Also in the same process; the message names it. Readers may come."""
         store = create(place, 5)
@@ -233,6 +244,7 @@ class TestEveryPlace:
             store.append(rows(6, 7))
         assert_holds(ObservationStore.open(place), 7)
 
+    @pytest.mark.sampled(3, first="folder")
     def test_one_writer_of_many_at_once(self, place):
         """Whoever comes at the same moment is refused."""
         create(place, 5).close()
@@ -257,6 +269,7 @@ class TestEveryPlace:
         store.close()
         assert_holds(ObservationStore.open(place), 6)
 
+    @pytest.mark.sampled(3, first="folder")
     def test_closed_by_another_thread(self, place):
         """The lock is the store's, not the thread's."""
         store = create(place, 5)
@@ -340,6 +353,7 @@ class TestEveryPlace:
             with pytest.raises(StoreError, match=r"newer version \(schema 99.* upgrade"):
                 ObservationStore.open(place, mode)
 
+    @pytest.mark.sampled(5, first="folder")
     def test_plain_zarr_and_xarray(self, place):
         """Read every round of a closed run, and nothing more, without a warning."""
         inputs = {array_digest(np.arange(100.0)): np.arange(100.0)}
@@ -362,6 +376,7 @@ class TestEveryPlace:
                     assert int(dataset["committed"]) == last
 
     @BOTH
+    @pytest.mark.sampled(8, first="folder")
     def test_a_reader_sees_a_growing_prefix(self, place, durability):
         """Exact rows, in order, whatever the writer is at."""
         total, seen, failed = 300, [], []
@@ -390,6 +405,7 @@ class TestEveryPlace:
         assert_holds(reader, total)
         assert seen == sorted(seen)
 
+    @pytest.mark.sampled(3, first="folder")
     def test_a_reader_sees_what_was_written_since(self, place):
         """When it looks again; what it has stays exact until then."""
         store = create(place, 10)
@@ -406,6 +422,7 @@ class TestEveryPlace:
         assert (reader.pending, reader.orderly) == ([4], True)
         assert_holds(reader, 70)
 
+    @pytest.mark.sampled(3, first="folder")
     def test_a_crash_costs_nothing(self, place):
         """With durability "round": what `append` and `note_pending` have returned from is there."""
         crash(create(place, 0))
@@ -421,6 +438,7 @@ class TestEveryPlace:
             assert (reader.pending, reader.orderly) == ([7, count - step], False)
             assert_holds(reader, count)
 
+    @pytest.mark.sampled(5, first="folder")
     def test_a_crash_costs_a_block_at_the_most(self, place):
         """With durability "block": nothing of what was flushed; what is there is a prefix."""
         count = 0
@@ -439,6 +457,7 @@ class TestEveryPlace:
             assert_holds(reader, len(reader))
             count = len(reader)
 
+    @pytest.mark.sampled(3, first="folder")
     def test_checkpoints(self, place):
         """Come back bit for bit, the newest first, and writing goes on after each."""
         draw = np.random.default_rng(5)
@@ -465,6 +484,7 @@ class TestEveryPlace:
         self.assert_state(checkpoints.load(location, 41), 40, states)
         assert_holds(ObservationStore.open(place), 41)
 
+    @pytest.mark.sampled(3, first="folder")
     def test_a_checkpoint_of_no_use_is_overwritten_first(self, place):
         """One of another version, or of more rounds than there are: a whole useful one stays."""
         store = create(place, 20)
@@ -487,6 +507,7 @@ class TestEveryPlace:
         assert_equal(found[1], states[rounds])
 
     @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
+    @pytest.mark.sampled(5, first="folder")
     def test_a_damaged_checkpoint_is_passed_over(self, place, damage):
         store = create(place, 20)
         states = {rounds: {"state": np.random.default_rng(rounds).random(50)} for rounds in (10, 20)}

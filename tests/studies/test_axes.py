@@ -134,6 +134,7 @@ def test_a_choice_changes_no_number(whole: xarray.Dataset) -> None:
 
 
 @pytest.mark.parametrize("where", ["here", "workers"])
+@pytest.mark.sampled(2)
 def test_a_store_grows_along_its_axes(
     where: str, whole: xarray.Dataset, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -168,6 +169,7 @@ def test_one_horizon_becomes_a_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", ["log", 7])
+@pytest.mark.sampled(2)
 def test_some_rounds(keep: Any, whole: xarray.Dataset, tmp_path: Path) -> None:
     """Regrets are sums over all rounds, in memory and in stores; a store goes on with what it keeps."""
     here = study(keep=keep).run()
@@ -190,6 +192,7 @@ def test_some_rounds(keep: Any, whole: xarray.Dataset, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", ["all", 7])
+@pytest.mark.sampled(2)
 def test_unfinished_studies_can_be_read(keep: Any, tmp_path: Path) -> None:
     """Runs that are missing: one of two replicates, all of a policy, those of a horizon."""
     place = tmp_path / "runs"
@@ -236,6 +239,7 @@ def test_in_python() -> None:
 
 
 @pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.sampled(2)
 def test_what_a_problem_lacks_is_not_played(stored: bool, tmp_path: Path) -> None:
     """A policy that is only in some cases: it is neither missing nor in the tables there."""
     place = str(tmp_path / "runs") if stored else None
@@ -303,6 +307,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., An
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.slow
 def test_command(command: Callable[..., Any], tmp_path: Path) -> None:
     """Tables with a part for each horizon, values chosen on the command line, continued from the store."""
     words = "run", "axes.toml", "--replicates", 1, "--store", "runs", "--out", "out"

@@ -38,8 +38,7 @@ def built(folder):
 
 
 class TestSameNumbers:
-    @pytest.mark.parametrize("on", [None, "local:1", "client of 2", "local:4"])
-    @pytest.mark.sampled(4)
+    @pytest.mark.parametrize("on", ["client of 2", pytest.param("local:4", marks=pytest.mark.slow)])
     def test_wherever_it_runs(self, on, client, tmp_path):
         same(toy().run(on=client if on == "client of 2" else on, store=tmp_path / "study"))
 
@@ -122,8 +121,7 @@ class TestGoingOn:
 
 
 class TestFailures:
-    @pytest.mark.parametrize("wrong", [raises, dies], ids=lambda f: f.__name__)
-    @pytest.mark.sampled(2)
+    @pytest.mark.parametrize("wrong", [raises, pytest.param(dies, marks=pytest.mark.slow)], ids=lambda f: f.__name__)
     def test_once(self, wrong, client, tmp_path):
         """A run that fails is tried again; one whose worker dies runs again by itself."""
         (tmp_path / "notes").mkdir()

@@ -124,6 +124,7 @@ def test_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert traffic.messages >= result["messages"].sum()
 
 
+@pytest.mark.slow
 def test_command(tmp_path: Path) -> None:
     """Tables of costs and exponents, and both in the record for programs."""
     words = ["run", "scalability-horizon", "--quick", "--horizon", "100", "--out", str(tmp_path / "out")]

@@ -113,7 +113,7 @@ ADDITIONS: dict[str, list[Callable[[Path], Any]]] = {
 
 
 @pytest.mark.parametrize("way", ADDITIONS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_whatever_is_added(way: str, tmp_path: Path) -> None:
     for add in ADDITIONS[way]:
         result = add(tmp_path / "runs")
@@ -133,18 +133,17 @@ def test_names_of_folders_stay(tmp_path: Path) -> None:
     """Labels that are alike in a file system, added one by one."""
     labels = ["UCB", "ucb", "U.C.B", "ucb-1", "Ucb"]
     tables = {label: {"type": "GPUCB", "scale": 1.0 + i} for i, label in enumerate(labels)}
-    place, folders = tmp_path / "runs", {}
+    place, folders, given = tmp_path / "runs", {}, {**FILE, "horizon": 5, "replicates": 1}
     for count in range(1, 6):
         some = dict(list(tables.items())[:count])
-        result = Study.from_dict({**FILE, "policies": some, "horizon": 5}).run(store=place)
+        result = Study.from_dict({**given, "policies": some}).run(store=place)
         record = study_record(place)
         assert record is not None
         store = StudyStore(place, record)
         for i, label in enumerate(record["policies"]):
             assert folders.setdefault(label, store.place_of((0, i, 0))) == store.place_of((0, i, 0))
     assert len(set(folders.values())) == 5
-    whole = Study.from_dict({**FILE, "policies": tables, "horizon": 5})
-    assert_whole(place, result, whole.run())
+    assert_whole(place, result, Study.from_dict({**given, "policies": tables}).run())
 
 
 def test_an_older_store_keeps_its_folders(tmp_path: Path) -> None:

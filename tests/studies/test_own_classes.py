@@ -177,6 +177,7 @@ def test_classes_that_were_stored_without_their_module(module: str) -> None:
     assert len(differences(stored, given)) == 1
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_imports(module: str, tmp_path: Path) -> None:
     options = [part for name in names(module) for part in ("--class", name)]
 

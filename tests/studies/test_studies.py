@@ -82,7 +82,7 @@ def _differ(one: xarray.Dataset, other: xarray.Dataset) -> bool:
 class TestNamedStudies:
     """Each of them, two replicates of twenty rounds."""
 
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(30)
     def test_result(self, name: str, run: Any) -> None:
         """Sizes, coordinates and attributes; regret finite and not negative; rounds from 1."""
         result, study = run(name), Study.load(name)
@@ -107,14 +107,14 @@ class TestNamedStudies:
         assert result.attrs["version"] == sb.__version__
         assert result.attrs["measure"] in ("cumulative", "average", "best")
 
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(30)
     def test_replicates_differ(self, name: str, run: Any) -> None:
         result = run(name)
         assert _differ(result.isel(replicate=0), result.isel(replicate=1))
         different = result["uniform_regret"].isel(replicate=0) != result["uniform_regret"].isel(replicate=1)
         assert (different == (name not in KNOWN_FUNCTIONS)).all()
 
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(30)
     def test_published(self, name: str, run: Any) -> None:
         """A row or more for every case and policy, also of a part; finite wherever twenty rounds suffice."""
         study, result = Study.load(name), run(name)
@@ -133,12 +133,14 @@ class TestNamedStudies:
 class TestSomeNamedStudies:
     """What the runner does for all of them."""
 
+    @pytest.mark.sampled(6)
     def test_other_seed_other_numbers(self, name: str, run: Any) -> None:
         """The plays differ; so do the functions, unless they are measured or the literature's."""
         assert _differ(run(name), run(name, 1))
         same_functions = (run(name)["uniform_regret"] == run(name, 1)["uniform_regret"]).all()
         assert bool(same_functions) == (Study.load(name).needs_data or name in KNOWN_FUNCTIONS + PUBLISHED_FUNCTIONS)
 
+    @pytest.mark.sampled(6)
     def test_opens_again(self, name: str, run: Any, tmp_path: Path) -> None:
         """What was written comes back equal, by xarray and by zarr alone, without a warning."""
         result = run(name)
@@ -384,6 +386,7 @@ class TestBesideThePublished:
         np.testing.assert_array_equal(janz2020.cells(policy)["cells"], made)
 
 
+@pytest.mark.slow
 def test_table_1_of_the_partitioned_paper_comes_out_in_small() -> None:
     """d = 2, six of the twelve replicates, a quarter of the rounds: pi-GP-UCB below IGP-UCB, by two standard errors.
 

@@ -44,6 +44,7 @@ def test_the_toy_is_the_papers():
     assert environment.optimum(2) == values[environment.available(2)].max()
 
 
+@pytest.mark.slow
 def test_the_true_function_comes_from_the_true_prior():
     """f minus the mean of prior 2 has the kernel's covariance: 100 seeds, five standard errors.
 
@@ -71,6 +72,7 @@ def test_the_toy_has_the_published_order(toy):
     assert all(3 * mean[name] < mean["random"] for name in unsure)
 
 
+@pytest.mark.slow
 def test_the_plays_of_prior_elimination_concentrate_on_the_true_prior(toy):
     shares = toy["plays"].sel(policy="PE-GP-UCB").isel(case=0).values / toy.sizes["round"]
     assert shares.mean(axis=0).argmax() == 2
@@ -79,7 +81,8 @@ def test_the_plays_of_prior_elimination_concentrate_on_the_true_prior(toy):
     assert float(late.sel(policy="PE-GP-UCB").mean()) < 0.02 * float(late.sel(policy="random").mean())
 
 
-def test_the_histogram_shows_the_shares(toy):
+def test_the_histogram_shows_the_shares():
+    toy = Study.load("ziomek2025-toy").run(replicates=2)
     ax = prior_histogram(toy, "toy")
     labels = [container.get_label() for container in ax.containers]
     assert labels == ["PE-GP-UCB", "MLE", "fully Bayesian", "regret balancing"]

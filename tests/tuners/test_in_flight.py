@@ -40,6 +40,7 @@ def test_so_many_are_in_flight_and_all_are_told(flight):
     assert line["checkpoints"][0]["best_value"] == pytest.approx(best, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_kept_runs_are_not_played_again(tmp_path, capsys, monkeypatch):
     """And one that is missing is; the table counts wins on the runs that both have."""
     pytest.importorskip("cocoex")

@@ -120,6 +120,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("GPSampler", "Bo
 @pytest.mark.filterwarnings("ignore")  # those of other packages
 @pytest.mark.parametrize("name", ["random", "TPE", "ours", "counted", *SLOW])
 @pytest.mark.parametrize("case", ["exact", "noisy"])
+@pytest.mark.sampled(4)
 def test_checkpoints_change_nothing(name, case, study, counted):
     from benchmarks.tuners import peers, studies
     from benchmarks.tuners.spaces import PeerSpace

@@ -39,6 +39,7 @@ def key_of(kind, setting):
     return "".join(str(kind.PARAMETERS[name].index(setting[name])) for name in sorted(setting))
 
 
+@pytest.mark.sampled(3)
 def test_every_setting(case):
     """Each setting has the measurements of its key, and f is their average; the optimum is the best of these."""
     kind, table, entries = case

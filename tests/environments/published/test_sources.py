@@ -101,6 +101,7 @@ def test_licences(source):
     assert source.citation
 
 
+@pytest.mark.slow
 def test_importing_is_cheap_and_needs_no_package():
     """It imports neither a data package nor, beyond what the package itself imports, a large library."""
     code = """
