@@ -72,7 +72,8 @@ class BatchPoints(Stateful):
         gain, lacking = self.model.information_gain, self._lacking
         if lacking and self._before is None:
             self._before = self._variance_of(self._last)
-        return gain if self._before is None else gain + 0.5 * math.log1p(self._before * lacking)
+        # By the expression of the engines, to the last bit.
+        return gain if self._before is None else gain + 0.5 * math.log1p(self._before / (1.0 / lacking))
 
     def largest(self, salt: int, allowed: Mask | None) -> int:
         """Return the candidate of largest deviation among those of a mask (n,); ties are broken by a seeded hash."""

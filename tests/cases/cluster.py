@@ -79,7 +79,7 @@ def by_hand(folder, workers=1, *options, scheme="tcp"):
             process.wait()
 
 
-def until(condition, seconds=60):
+def until(condition, seconds=300):
     """Wait for something to become true."""
     stop = time.monotonic() + seconds
     while not condition():

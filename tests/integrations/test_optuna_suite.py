@@ -10,7 +10,10 @@ from scalable_bandits.integrations.optuna import BanditSampler
 
 pytest_samplers = pytest.importorskip("optuna.testing.pytest_samplers", reason="old versions of Optuna ship none")
 
-pytestmark = pytest.mark.sampled(4)  # of each test's cases, some of which are products of distributions
+pytestmark = [
+    pytest.mark.sampled(4),  # of the cases of each test, some of which are products of distributions
+    pytest.mark.filterwarnings("ignore:.*settings have been measured"),  # some spaces are smaller than the budget
+]
 
 
 class OfSampler:
