@@ -34,11 +34,17 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("repeatable")
 
 
+def shown(value):
+    """A value as text, also one that is invalid on purpose and cannot be printed."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"{type(value)} {id(value)}"
+
+
 def combinations(case, count):
     """Every choice of `count` of the arguments that a case of a test is made with, by name and value."""
-    return set(
-        itertools.combinations(sorted((name, repr(value)) for name, value in case.callspec.params.items()), count)
-    )
+    return set(itertools.combinations(sorted((n, shown(value)) for n, value in case.callspec.params.items()), count))
 
 
 def covering(cases, count, most=math.inf):
