@@ -455,6 +455,7 @@ def test_values(distribution):
             assert setting["v"] == pytest.approx(value, rel=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*settings have been measured")
 def test_categories_that_cannot_be_hashed():
     lists = [[64, 64], [128], []]
     with pytest.warns(UserWarning, match="Choices for a categorical distribution"):
