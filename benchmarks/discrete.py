@@ -263,33 +263,45 @@ def _results(folder: Path, name: str, at: int) -> dict[Key, dict[str, Any]]:
     return {key: each for key, line in found.items() for each in line["checkpoints"] if each["at"] == at}
 
 
-def _score(ours: Mapping[Key, Any], theirs: Mapping[Key, Any], problem: str | None = None) -> Score:
+def _score(ours: Mapping[Key, Any], theirs: Mapping[Key, Any], problem: str | None) -> Score:
+    """Count wins, losses and ties of `ours` in the runs of a problem, or of all, that both have."""
     keys = [key for key in ours if key in theirs and problem in (None, key.case)]
     ahead = [ours[key]["best_value"] - theirs[key]["best_value"] for key in keys]
     wins, losses = sum(by > 1e-12 for by in ahead), sum(by < -1e-12 for by in ahead)
     return Score(wins, losses, len(keys) - wins - losses)
 
 
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return p-values adjusted for their number (Holm 1979)."""
+    found, largest = [1.0] * len(ps), 0.0
+    for rank, i in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        largest = max(largest, min((len(ps) - rank) * ps[i], 1.0))
+        found[i] = largest
+    return found
+
+
+def _distinct(results: Mapping[Key, Any], problem: str | None) -> str:
+    """Return the median number of distinct settings in the runs of a problem, or of all."""
+    counts = [each["distinct"] for key, each in results.items() if problem in (None, key.case)]
+    return f"{statistics.median(counts):.0f}" if counts else "-"
+
+
 def sheets(folder: Path) -> Iterator[Sheet]:
-    """Yield a table for each checkpoint that has runs."""
-    for at in sorted(
-        {each["at"] for line in lines.load(folder, STUDY, "ours").values() for each in line["checkpoints"]}
-    ):
+    """Yield a table for each checkpoint that has runs; p-values of problems are adjusted for their number."""
+    kept = lines.load(folder, STUDY, "ours").values()
+    for at in sorted({each["at"] for line in kept for each in line["checkpoints"]}):
         every = {name: _results(folder, name, at) for name in TUNERS}
-        ours, rows = every["ours"], []
-        for problem in (*MADE, None):
-            scores = [_score(ours, every[name], problem) for name in TUNERS[1:]]
-            runs = [
-                statistics.median(each["distinct"] for key, each in found.items() if problem in (None, key.case))
-                for found in every.values()
-                if any(problem in (None, key.case) for key in found)
-            ]
-            if any(map(sum, scores)):
-                p = [f"{score.p:.2g}" for score in scores]
-                cells = [cell for score, each in zip(scores, p, strict=True) for cell in (str(score), each)]
-                rows.append([problem or "all", *cells, " / ".join(f"{count:.0f}" for count in runs)])
-        head = ("problem", "random", "p", "TPE", "p", "distinct: " + " / ".join(TUNERS))
-        yield Sheet(f"After {at} evaluations: wins-losses-ties of the default tuner", list(head), rows)
+        ours = every["ours"]
+        problems = [problem for problem in MADE if any(key.case == problem for key in ours)]
+        columns: list[list[str]] = []
+        for name in TUNERS[1:]:
+            scores = [_score(ours, every[name], problem) for problem in (*problems, None)]
+            adjusted = [*holm([score.p for score in scores[:-1]]), scores[-1].p]
+            columns += [list(map(str, scores)), [f"{p:.2g}" for p in adjusted]]
+        columns.append([" / ".join(_distinct(every[name], each) for name in TUNERS) for each in (*problems, None)])
+        rows = [list(row) for row in zip([*problems, "all"], *columns, strict=True)]
+        head = ["problem", "random", "p", "TPE", "p", "distinct: " + " / ".join(TUNERS)]
+        yield Sheet(f"After {at} evaluations: wins-losses-ties of the default tuner", head, rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -90,7 +90,9 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """
     place = _place.get()
     if place:
-        warnings.warn_explicit(f"{place}: {text}", category, f"<{place.partition(',')[0]}>", 1, registry=_given)
+        warnings.warn_explicit(
+            visible(f"{place}: {text}"), category, f"<{place.partition(',')[0]}>", 1, registry=_given
+        )
         return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):

@@ -48,7 +48,7 @@ def described(value: Any) -> Any:
 
 
 def undescribed(plain: Any, name: str = "") -> str | None:
-    """Return the name of a value in a description that cannot be told from others; None if there is none.
+    """Return the name of a value in a description that cannot be told from others; None without such a value.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def _is_importable(value: Any) -> bool:
 
 
 def _text(value: Any, outer: Outer) -> str:
-    """Return the text of a value inside others; raise an error if there is none."""
+    """Return the text of a value inside others; raise an error if it has no text that tells it from others."""
     for depth, each in enumerate(outer):
         if each is value:
             return f"<{depth}>"

@@ -100,7 +100,7 @@ class Environment(Specification):
 
     @property
     def sub_gaussian(self) -> float:
-        """Sub-Gaussian constant R of the noise, in units of y; infinite if there is none."""
+        """Sub-Gaussian constant R of the noise, in units of y; infinite for noise that is not sub-Gaussian."""
         return self.noise.sub_gaussian
 
     def measured(self, point: Floats, value: float, t: int) -> float:

@@ -51,7 +51,7 @@ class Execution(ABC):
     slots : int
         Number of calls that run at the same time, as of the last call of `events`.
     dashboard : str
-        Address of a page that shows the running tasks; empty if there is none.
+        Address of a page that shows the running tasks; empty without a dashboard.
     in_turn : bool
         Whether the function is called by `events`, in the caller's thread.
     ends_calls : bool
@@ -69,7 +69,7 @@ class Execution(ABC):
 
     @abstractmethod
     def events(self, seconds: float | None = None) -> list[Event]:
-        """Return the events since the last call; if there is none, wait for one, for some seconds if given.
+        """Return the events since the last call; without any, wait for one, for some seconds if given.
 
         Raises
         ------
@@ -185,7 +185,7 @@ class Threads(Execution):
 
 
 def drained(waiting: queue.SimpleQueue[Event], seconds: float | None) -> list[Event]:
-    """Return all events of a queue; if there is none, wait for one, for some seconds if given."""
+    """Return all events of a queue; without any, wait for one, for some seconds if given."""
     found: list[Event] = []
     try:
         found.append(waiting.get(timeout=seconds))

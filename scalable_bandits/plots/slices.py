@@ -68,7 +68,7 @@ def slices(
     Raises
     ------
     ValueError
-        As in `analysis.slices`; or if the axis cannot be logarithmic, since a value is not positive.
+        If `analysis.slices` raises it, or the axis cannot be logarithmic because a value is not positive.
     """
     import matplotlib.pyplot as plt
 

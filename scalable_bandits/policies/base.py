@@ -277,9 +277,16 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
 
     def warn_of_rounding(self, rounds: int) -> None:
         """Warn, once, if double precision cannot carry a posterior of so many rounds that all count."""
-        if not self._warned and (text := lost_in_rounding(self.regularization, self._noise_floor, rounds)):
+        if self._warned or self.forgets:
+            return
+        if (text := lost_in_rounding(self.regularization, self._noise_floor, rounds)) is not None:
             self._warned = True
             checks.warn(f"{type(self).__name__}: {text}", LostInRounding)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether observations count for some rounds only, or ever less."""
+        return False
 
     def _usual_noise(self, given: ArrayLike | None) -> Noise:
         """Return the assumptions about the noise, for measurements whose own noise may be given."""
@@ -386,9 +393,10 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         return {name: value for name, value in super().parameters().items() if name not in self.not_in_data}
 
     def close(self) -> None:
-        """Delete the policy's shards on workers, and stop a cluster that was started for it, but not your own client.
+        """Delete the policy's shards on workers, and stop a cluster that was started for it.
 
-        The next `ask` or `tell` makes both again. ``with sb.PEGPUCB(..., on="local:4") as policy:`` closes it, too.
+        The next `ask` or `tell` makes both again. ``with sb.PEGPUCB(..., on="local:4") as policy:`` closes it at the
+        end. Your own client stays open.
         """
         self._executor.close()
 

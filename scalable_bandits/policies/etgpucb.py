@@ -110,8 +110,9 @@ class ETGPUCB(ConfidencePolicy):
         if self.rkhs_norm == "double":
             checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
 
-    def warn_of_rounding(self, rounds: int) -> None:
-        """Do nothing: observations are forgotten before they are too many."""
+    @property
+    def forgets(self) -> bool:
+        return True
 
     @property
     def remembered(self) -> int:

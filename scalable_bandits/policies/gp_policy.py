@@ -136,7 +136,8 @@ class GaussianProcessPolicy(Policy):
             checks.refuse("on", self.on, allowed)
         if self.prior_mean is not None and not callable(self.prior_mean):
             means = checks.finite("prior_mean", self.prior_mean)
-            if means.shape not in ([()] if self.space.finite is None else [(), (self._domain.size,)]):
+            sizes = [()] if self.space.finite is None else [(), (self._domain.size,)]
+            if means.shape not in sizes:
                 allowed = "a number, or a function; on a finite space also one number for each candidate"
                 checks.refuse("prior_mean", f"shape {means.shape}", allowed)
             self.prior_mean = checks.frozen(means) if means.ndim else float(means)
@@ -149,10 +150,9 @@ class GaussianProcessPolicy(Policy):
             return
         some = self.space.encode(self._domain.sample(self.seed))
         self._given_mean_at(some[:1])
-        # ValueError if a covariance has too few arms
-        self._noise_floor = noise_floor(self.regularization, float(self.prior_kernel.diagonal(some).max()))
+        largest = float(self.prior_kernel.diagonal(some).max())  # ValueError if a covariance has too few arms
+        self._noise_floor = noise_floor(self.regularization, largest)
         self._model = self.make_model(self._schedule(self._constant_mean))
-        self._warned = bool(self.engines or self.prior_kernel.epsilon)  # these forget
         self.warn_of_rounding(self.horizon or 0)
 
     def _fill_in(self) -> None:
@@ -164,6 +164,10 @@ class GaussianProcessPolicy(Policy):
                 self.prior_mean = 0.0
         elif noise is not None or variance is not None:
             self.noise, self.regularization = noise or (variance or 0.0) ** 0.5, variance or (noise or 0.0) ** 2
+
+    @property
+    def forgets(self) -> bool:
+        return bool(self.engines or self.prior_kernel.epsilon)
 
     @property
     def learns_noise(self) -> bool:
@@ -190,7 +194,8 @@ class GaussianProcessPolicy(Policy):
 
     def _takes_whole_boxes(self) -> bool:
         engine = find_engine(self.engine)
-        return super()._takes_whole_boxes() and not self.prior_kernel.epsilon and (engine is None or engine.exact)
+        exact = engine is None or engine.exact
+        return super()._takes_whole_boxes() and not self.prior_kernel.epsilon and exact
 
     def _engine_is_sharded(self) -> bool:
         engine = find_engine(self.engine)

@@ -64,8 +64,9 @@ class RGPUCB(ConfidencePolicy):
         """Number H of rounds between restarts, "auto" resolved."""
         return resolved_memory(self, self.memory, self.variation_budget)
 
-    def warn_of_rounding(self, rounds: int) -> None:
-        """Do nothing: observations are forgotten before they are too many."""
+    @property
+    def forgets(self) -> bool:
+        return True
 
     @property
     def remembered(self) -> int:

@@ -55,6 +55,8 @@ class Regression:
 
     Attributes
     ----------
+    weights : ndarray
+        (m,) weights (K + N)^-1 residuals of the covariances in the posterior mean.
     jitter : float
         Amount added to the noise variances where rounding made the matrix indefinite; 0 almost always.
     log_likelihood : float
@@ -70,17 +72,17 @@ class Regression:
         self._kernel, self._points = kernel, points
         matrix = kernel.block(points) if len(points) else np.empty((0, 0))
         self._factor, self.jitter = positive_factor(matrix, noise_variance)
-        self._alpha = cho_solve((self._factor, True), residuals)
+        self.weights = cho_solve((self._factor, True), residuals)
         determinant = float(np.log(self._factor.diagonal()).sum())  # half the logarithm
         self.log_likelihood = (
-            -0.5 * float(residuals @ self._alpha) - determinant - 0.5 * len(points) * math.log(2.0 * math.pi)
+            -0.5 * float(residuals @ self.weights) - determinant - 0.5 * len(points) * math.log(2.0 * math.pi)
         )
 
     def mean(self, x: Floats) -> Floats:
         """Return posterior mean minus prior mean at points x (k, d), shape (k,)."""
         if not len(self._points):
             return np.zeros(len(x))
-        return np.asarray(self._kernel.block(self._points, x).T @ self._alpha)
+        return np.asarray(self._kernel.block(self._points, x).T @ self.weights)
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         """Return posterior mean minus prior mean, and variance, at points x (k, d): two (k,) arrays."""
@@ -89,4 +91,4 @@ class Regression:
             return np.zeros(len(x)), variance
         cross = self._kernel.block(self._points, x)
         solved = solve_triangular(self._factor, cross, lower=True)
-        return cross.T @ self._alpha, np.maximum(variance - np.einsum("ij,ij->j", solved, solved), 0.0)
+        return cross.T @ self.weights, np.maximum(variance - np.einsum("ij,ij->j", solved, solved), 0.0)

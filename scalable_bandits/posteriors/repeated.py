@@ -13,7 +13,6 @@ Reading changes nothing, so that a run does not depend on what is looked at.
 from __future__ import annotations
 
 import math
-import sys
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -24,18 +23,6 @@ from scalable_bandits.posteriors.engine import Engine, ForgettingEngine
 from scalable_bandits.posteriors.model import Model
 from scalable_bandits.posteriors.state import Field, State, value
 from scalable_bandits.spaces import Indices
-
-
-def number_of_plays(shrinkage: float, noise_variance: float, variance: float) -> int:
-    """Return max(1, floor((C^2 - 1) lambda / s^2)); what is less than a whole number by 1e-9 of it is rounding.
-
-    Examples
-    --------
-    >>> number_of_plays(shrinkage=1.2, noise_variance=100.0, variance=1.0)
-    44
-    """
-    plays = (shrinkage**2 - 1.0) * noise_variance / max(variance, sys.float_info.min)
-    return max(1, math.floor(min(plays * (1.0 + 1e-9), 2.0**53)))
 
 
 class Repeats(NamedTuple):

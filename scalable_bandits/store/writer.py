@@ -99,7 +99,8 @@ class RunWriter(StoredRun):
         self._check_writable()
         rows, count = self._rows.check(columns)
         late = self.durability == "block" and self._overdue()
-        if len(self._rows) >= self.block:  # before the new rows are accepted: if it fails, nothing has changed
+        # Before the new rows are accepted: if it fails, nothing has changed.
+        if len(self._rows) >= self.block:
             self._write_whole_chunks()
         elif late:
             self.flush()

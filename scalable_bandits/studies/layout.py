@@ -17,7 +17,7 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.runs.thinning import Keep, Thinning, default
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import Indices, Space
 from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreError
 from scalable_bandits.store.study_dataset import KEEP
@@ -218,6 +218,31 @@ def _described(problem: Problem) -> _Described:
     )
 
 
+class FirstProblems:
+    """Problems of the first replicates of cases, and the spaces of those that were made; called as a `ProblemAt`.
+
+    Parameters
+    ----------
+    make
+        Function that makes the problem, given a case, a horizon and the values of the axes.
+    """
+
+    def __init__(self, make: ProblemAt):
+        self._make = make
+        self._spaces: dict[tuple[Any, ...], dict[str, Space]] = {}
+
+    def __call__(self, case: str, horizon: int, values: Mapping[str, Value]) -> Problem:
+        problem = self._make(case, horizon, values)
+        self._spaces[case, horizon, *values.items()] = {name: each.space for name, each in problem.policies.items()}
+        return problem
+
+    def spaces(self, case: str, horizon: int, values: Mapping[str, Value]) -> Mapping[str, Space]:
+        """Return the spaces of a problem's policies by name; the problem is made unless it was."""
+        if (case, horizon, *values.items()) not in self._spaces:
+            self(case, horizon, values)
+        return self._spaces[case, horizon, *values.items()]
+
+
 def lay_out(
     problem_at: ProblemAt, cases: Sequence[str], labels: Sequence[str] | None,
     axes: Mapping[str, Sequence[Value]], horizon: int | Sequence[int], choice: Choice = EVERYTHING,
@@ -311,13 +336,15 @@ def _variants(axes_of: Mapping[str, Mapping[str, Sequence[Value]]]) -> Iterable[
 
 
 def check_stored(
-    problem_at: ProblemAt, stored: Mapping[str, Any], given: Mapping[str, Any], start: Mapping[str, Value], place: str
+    problems: FirstProblems, stored: Mapping[str, Any], given: Mapping[str, Any], start: Mapping[str, Value], place: str
 ) -> None:
     """Refuse spaces that are not those of a store's runs, and what `check_longer` refuses.
 
     Parameters
     ----------
-    problem_at, stored, given, start, place
+    problems
+        Problems of the study's cases.
+    stored, given, start, place
         As in `check_longer`. Of a study file, the tables are compared instead.
 
     Raises
@@ -326,22 +353,22 @@ def check_stored(
         If the policies of a stored run have another space; the message lists the differences.
     """
     if stored[HORIZON] < given[HORIZON]:
-        check_longer(problem_at, stored, given, start, place)
+        check_longer(problems, stored, given, start, place)
     alike = all(stored.get(key) == given.get(key) for key in ("study", "family", "seed"))
     if TABLES in stored or TABLES in given or not alike:
         return
     folders = [stored.get(FOLDERS, {}).get(name) or slugs(stored[name]) for name in LISTS]
     for case, folder in zip(variants(stored, "cases"), folders[0], strict=True):
         known = {one.name for one in variants(given, "cases")}
-        problem = problem_at(case.name, stored[HORIZON], {**start, **case.values}) if case.name in known else None
+        spaces = problems.spaces(case.name, given[HORIZON], {**start, **case.values}) if case.name in known else {}
         for policy, inside in zip(variants(stored, "policies"), folders[1], strict=True):
-            if problem is None or policy.name not in problem.policies:
+            if policy.name not in spaces:
                 continue
             try:
                 run = ObservationStore.open(f"{place.rstrip('/')}/{folder}/{inside}/0000").specification["policy"]
             except (StoreError, OSError, KeyError):
                 continue  # not played yet, or damaged
-            own = specify({"space": problem.policies[policy.name].space})[0]
+            own = specify({"space": spaces[policy.name]})[0]
             lines = [f"{case.label}: {each}" for each in differences({"space": run["space"]}, own)]
             if lines:
                 listed = "\n  ".join(lines)

@@ -318,15 +318,15 @@ class Study:
         from_all = self.series is not None or self.published is not None  # computed from all rounds
         keep = layout.keep_of("all" if from_all else self.keep, horizon, stored)
         play = Player(self.build, self.series, keep, layout.checked_horizons("horizon", horizon), self.timed, self.name)
-        problem_at = self._problem_at(play, seed, folder)
-        whole = layout.lay_out(problem_at, self.cases, self.labels, axes, horizon, choice)
+        problems = self._first_problems(play, seed, folder)
+        whole = layout.lay_out(problems, self.cases, self.labels, axes, horizon, choice)
         chosen = whole.chosen(choice)
         record = {
             **self._attributes(seed, axes), **described(attrs.asdict(chosen, recurse=False), layout.listed(horizon)),
             "replicates": count, **chosen.without, HORIZON: max(map(chosen.rounds, chosen.policies)),
             "data": None if folder is None else str(folder), **({} if keep == "all" else {KEEP: keep}),
         }  # fmt: skip
-        results = self._results(store, stored, record, whole, problem_at)
+        results = self._results(store, stored, record, whole, problems)
         jobs = Jobs(self.name, chosen, count, functools.partial(self.replicate, seed=seed, data=folder))
         failed = play_missing(jobs, play, results, on, progress)
         found = results.dataset(layout.kept_rounds(results.record))
@@ -359,19 +359,19 @@ class Study:
         given = {name: of_axis[0] for name, of_axis in self.axes.items()} | dict(values or {})
         return Replicate(case, number, own, horizon, None if data is None else Path(data), tuple(given.items()))
 
-    def _problem_at(self, player: Player, seed: int, data: Path | None) -> layout.ProblemAt:
-        """Return the function that makes the problem of a case's first replicate, given horizon and values of axes."""
-        return lambda *at: player.problem(self.replicate(at[0], 0, at[1], seed, data, at[2]))
+    def _first_problems(self, player: Player, seed: int, data: Path | None) -> layout.FirstProblems:
+        """Return the problems of the cases' first replicates, given horizon and values of axes."""
+        return layout.FirstProblems(lambda *at: player.problem(self.replicate(at[0], 0, at[1], seed, data, at[2])))
 
     def _results(
         self, store: str | Path | None, stored: Mapping[str, Any] | None, record: Mapping[str, Any], whole: Layout,
-        problem_at: layout.ProblemAt,
+        problems: layout.FirstProblems,
     ) -> StudyInMemory | StudyStore:  # fmt: skip
         """Return what keeps the results of a study; `whole` has the order of its cases and policies."""
         if store is None:
             return StudyInMemory(record, layout.kept_rounds(record))
         if stored is not None:
-            layout.check_stored(problem_at, stored, record, whole.start, str(store))
+            layout.check_stored(problems, stored, record, whole.start, str(store))
         order = described(attrs.asdict(whole, recurse=False), None)
         return StudyStore.take_up(store, record, {name: order[name] for name in LISTS})
 

@@ -103,10 +103,10 @@ class TestGoingOn:
             "a1",
             "b0",
             "b2",
-        }  # a0, b0: whose policies there are, whether all is valid, and whether the spaces are those of the store
+        }  # a0, b0: whose policies there are, and whether all is valid
         before = built(notes)
         same(toy(Builder(str(notes))).run(store=place, on=client))
-        assert built(notes) - before == Counter(a0=2, b0=2)
+        assert built(notes) - before == Counter(a0=1, b0=1)
 
     def test_more_replicates(self, tmp_path):
         toy().run(replicates=1, store=tmp_path / "study")

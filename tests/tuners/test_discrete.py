@@ -23,6 +23,12 @@ def test_random_settings_are_not_repeated():
     assert len({tuple(tuner.ask().values()) for _ in range(12)}) == 12
 
 
+def test_adjusted_p_values():
+    from benchmarks import discrete
+
+    assert discrete.holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.5])
+
+
 def test_kept_runs_are_not_played_again(tmp_path, capsys, monkeypatch):
     from benchmarks import discrete
 

@@ -50,11 +50,12 @@ def top_of_settings(
     without
         Points (k, p) of settings that are not chosen unless the search finds no other.
     """
-    search = Search(surface, index, space, generator(key[0], "settings", key[1]), without)
-    found = search.run(near, scan)
-    if found.value > -np.inf:
-        return found
-    return Search(surface, index, space, generator(key[0], "settings", key[1])).run(near, scan)
+
+    def found(without: Floats | None) -> Top:
+        return Search(surface, index, space, generator(key[0], "settings", key[1]), without).run(near, scan)
+
+    top = found(without)
+    return top if top.value > -np.inf else found(None)  # all settings are among those
 
 
 def _thinned(count: int) -> Indices:

@@ -11,10 +11,10 @@ tenth; in between, observations are transformed as at the last fit. What is lear
 their order alone, not on when it is asked for: fits start from the last milestone, and milestones also from the
 standard values (beyond 200 where n has doubled).
 
-Repeated measurements count: their scatter around the averages of their points is a factor of the likelihood, so that
-they teach the noise, and identical ones that there is none (`posteriors/collapsed.py`). Where that is beyond doubt, a
-point is not measured again; where the learned noise is small, not a fourth time (`LearnedPrior.settled`). What is
-predicted has the uncertainty of what was learned (`uncertainty.py`).
+Repeated measurements count: their scatter around the averages of their points is a factor of the likelihood, from which
+the noise is learned, also that of exact values (`posteriors/collapsed.py`). Where values are exact beyond doubt, a
+point is not measured again; where the learned noise is small, not a fourth time (`LearnedPrior.settled`). Predictions
+have the uncertainty of the learned hyperparameters (`uncertainty.py`).
 
 Beyond 2,000 observations the model is approximate, which a warning says once (`ApproximateModel`): kernel and noise
 stay as they are, and at every milestone the model is made of a subset of 2,000 observations (Rasmussen & Williams 2006,

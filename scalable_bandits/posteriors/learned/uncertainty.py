@@ -9,8 +9,8 @@ functions drawn from the model's own prior, from few noisy observations. Here th
     s2_i also for the constant mean, which has its optimal value m_i:  (1 - 1' K_i^-1 k_i(x))^2 / (1' K_i^-1 1)   (4)
 
 (1) is Laplace's approximation, (2) the cubature rule of third degree (Arasaratnam & Haykin 2009) with importance
-weights, at most e^2, as the density is not normal; (4) is ordinary kriging. What a policy chooses does not
-depend on it.
+weights of at most e^2, since the density is not normal; (4) is ordinary kriging. What a policy chooses depends on none
+of this.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood
-from scalable_bandits.posteriors.regression import covariances, positive_factor
+from scalable_bandits.posteriors.regression import Regression
 
 STEP = 1e-2  # of the logarithms, in differences of gradients
 MOST = 2.0  # logarithm of the largest weight, before they are made to sum to 1
@@ -30,25 +29,22 @@ MOST_POINTS = 200  # largest number of distinct points; more leave little doubt 
 
 
 class _Alternative:
-    """Posterior with other hyperparameters, and a constant mean that is unknown."""
+    """Posterior with other hyperparameters, and a constant mean that is unknown unless it is given."""
 
     def __init__(self, target: Likelihood, logs: Floats):
-        self._kernel, noise = target.at(logs)
-        self._x = target.x
-        factor, _ = positive_factor(covariances(self._kernel, self._x, self._x), noise)
-        ones = np.ones(len(self._x))
-        self._solve = (factor, True)
-        self._ones = cho_solve(self._solve, ones)
-        self._mean = float(self._ones @ target.y / self._ones.sum()) if target.prior_mean is None else target.prior_mean
-        self._weights = cho_solve(self._solve, target.y - self._mean)
-        self._mean_variance = 1.0 / float(self._ones.sum()) if target.prior_mean is None else 0.0
+        kernel, noise = target.at(logs)
+        self._ones = Regression(kernel, target.x, noise, np.ones(len(target.x)))
+        if target.prior_mean is not None:
+            self._mean, self._mean_variance = target.prior_mean, 0.0
+        else:
+            total = float(self._ones.weights.sum())
+            self._mean, self._mean_variance = float(self._ones.weights @ target.y) / total, 1.0 / total
+        self._values = Regression(kernel, target.x, noise, target.y - self._mean)
 
     def moments(self, x: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance (k,) at points x (k, d)."""
-        cross = covariances(self._kernel, self._x, x)
-        explained = np.einsum("ij,ij->j", cross, cho_solve(self._solve, cross))
-        variance = np.maximum(self._kernel.diagonal(x) - explained, 0.0)
-        return self._mean + cross.T @ self._weights, variance + (1.0 - cross.T @ self._ones) ** 2 * self._mean_variance
+        mean, variance = self._values.predict(x)
+        return self._mean + mean, variance + (1.0 - self._ones.mean(x)) ** 2 * self._mean_variance
 
 
 class Uncertainty:

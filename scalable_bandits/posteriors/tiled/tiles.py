@@ -35,8 +35,9 @@ TILE = 1024  # candidates; a multiple of 64, so that BLAS splits no tile differe
 WINDOW = 64  # distinct points between two folds
 BATCH = 64  # largest number of covariance columns computed together, in all kinds of tiles
 CACHE_BYTES = 256 * 2**20  # of covariance columns
-# Smallest number of tiles that a thread takes to observe or to compute the index: another thread costs about 15
-# microseconds, a tile 5 to observe and 1.4 for the index. A thread may compute the columns (milliseconds) of one tile.
+# Smallest number of tiles that a thread takes to observe or to compute the index. Another thread costs about 15
+# microseconds; a tile takes 5 to observe and 1.4 for the index (20 for the expected improvement). Columns take
+# milliseconds a tile, so that a thread may compute those of a single one.
 A_RUN = 8
 
 
