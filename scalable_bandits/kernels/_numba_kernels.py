@@ -61,13 +61,15 @@ def squared_sines(X, Z, inverse_lengthscale, frequency, out):
 @njit(cache=True, nogil=True)
 def mismatches(X, Z, inverse_lengthscale, out):
     """Set out[i, j] = the sum over k of [X[i, k] != Z[j, k]] / lengthscale[k]."""
-    for i in range(X.shape[0]):
-        for j in range(Z.shape[0]):
-            total = 0.0
+    columns = np.ascontiguousarray(Z.T)
+    for start in range(0, len(Z), BLOCK):
+        for i in range(len(X)):
+            row = out[i, start : start + BLOCK]
+            row[:] = 0.0
             for k in range(X.shape[1]):
-                if X[i, k] != Z[j, k]:
-                    total += inverse_lengthscale[k]
-            out[i, j] = total
+                category, inverse = X[i, k], inverse_lengthscale[k]
+                for j in range(len(row)):
+                    row[j] += inverse if columns[k, start + j] != category else 0.0
 
 
 @njit(cache=True, nogil=True)
