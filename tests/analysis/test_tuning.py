@@ -35,6 +35,7 @@ def _numbers(setting):
         yield {"a": 0.0, "b": 0.5, None: 1.0}[value] if name == "kind" else np.log10(value) if name == "rate" else value
 
 
+@pytest.mark.slow
 def test_indices_of_the_ishigami_function():
     """Sobol & Levitan 1999: a = 7, b = 0.1."""
     space = sb.Box([[-np.pi, np.pi]] * 3)
@@ -87,6 +88,7 @@ def test_indices_of_whole_numbers_categories_and_parameters_that_do_not_exist_al
     assert (np.abs(found.total - total) < 4.0 * found.total_error + 1e-12).all()
 
 
+@pytest.mark.slow
 def test_logarithmic_parameters_are_uniform_on_their_logarithm():
     """A linear function of the logarithm and of another parameter: variances are known."""
     space = sb.SearchSpace({"rate": sb.Real(1e-3, 1e3, log=True), "x": sb.Real(0.0, 1.0)})

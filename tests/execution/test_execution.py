@@ -193,6 +193,7 @@ class TestValues:
         with pytest.raises(ValueError, match="got 'an asynchronous client'; allowed: one that blocks"), _given(Other()):
             pass
 
+    @pytest.mark.slow
     def test_own_cluster(self, monkeypatch):
         """It listens on loopback only, has one thread of BLAS and numba a worker, and leaves nothing.
 

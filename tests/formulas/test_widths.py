@@ -160,6 +160,7 @@ def test_the_dual_is_the_convex_problem(gram):
     assert upper[number] == pytest.approx(-solved.fun, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_the_minimum_over_alpha_is_sharper_and_covers(gram):
     """In 100 runs: failures at most delta with room for chance, never outside the closed form."""
     failed, narrower = 0, []

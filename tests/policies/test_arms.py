@@ -244,6 +244,7 @@ def test_successive_rejects_needs_a_horizon():
 
 
 @pytest.mark.parametrize(("kind", "share"), [(sb.UCB1, 0.4), (sb.IndependentTS, 0.2), (sb.SuccessiveRejects, 0.3)])
+@pytest.mark.slow
 def test_regret_is_far_below_that_of_uniform_play(kind, share):
     """Twenty arms with gaps, 2,000 rounds: the average of five seeds, and nearly all of these."""
     values = np.concatenate([np.linspace(0.0, 0.6, 19), [1.0]])

@@ -354,6 +354,7 @@ class RepeatedDuel(Duel):
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", REPEATING)
 @pytest.mark.sampled(8)
+@pytest.mark.slow
 def test_a_chosen_point_is_played_until_it_is_known_well_enough(name, scenario, engine):
     duel = RepeatedDuel(REPEATING[name], PROBLEMS["grid"], SCENARIOS[scenario], engine)
     for _ in range(7):
@@ -515,6 +516,7 @@ def ts_probabilities(gp, allowed, pending=()):
 
 @pytest.mark.parametrize("allowed", [[0, 1, 2], [0, 2]])
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_thompson_sampling_plays_each_arm_as_often_as_it_wins_a_draw(allowed):
     """Over 1,000 seeds; each frequency within five standard errors of the oracle's."""
     counts, seeds = np.zeros(3), 1000

@@ -52,6 +52,7 @@ def test_dynamic_regret_grows_sublinearly(study):
     assert (exponents.mean(axis=0) + 4 * error < 0.75).all()
 
 
+@pytest.mark.slow
 def test_knowing_how_the_world_forgets_helps():
     """TV-GP-UCB ends ahead of GP-UCB and of restarts on processes, by four standard errors over 6 seeds."""
     study, out = Study.load("bogunovic2016-synthetic"), []

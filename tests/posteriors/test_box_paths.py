@@ -65,6 +65,7 @@ def test_gradient(dimension, seed):
 
 @pytest.mark.parametrize(("dimension", "missed"), [(2, 0), (3, 0), (6, 3)])
 @pytest.mark.sampled(3)
+@pytest.mark.slow
 def test_no_denser_search_finds_more(dimension, missed):
     """In six dimensions it may, in a few draws."""
     bounds, gaps = np.array([[0.0, 1.0]] * dimension), []

@@ -611,6 +611,7 @@ def test_noise_of_a_measurement_needs_a_known_noise():
 # ---- what the model believes
 
 
+@pytest.mark.slow
 def test_beliefs_in_the_users_units():
     space = sb.SearchSpace(
         {

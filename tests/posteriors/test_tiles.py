@@ -133,6 +133,7 @@ class TestEarlierStates:
         return chosen
 
     @pytest.mark.parametrize("executor", [None, InProcess()], ids=["whole", "shards"])
+    @pytest.mark.slow
     def test_with_all_tiles_up_to_date(self, executor, earlier, tile_by_tile):
         """It is taken, and goes on as if this version had played from the beginning."""
         state, candidates = earlier

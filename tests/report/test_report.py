@@ -116,6 +116,7 @@ def test_a_study_has_every_policy_and_case(pages):
     assert "numpy" in words
 
 
+@pytest.mark.slow
 def test_a_finished_dataset_and_an_unfinished_study(tmp_path):
     study = attrs.evolve(TOY, cases=("a",), replicates=2)
     sb_store = tmp_path / "study"

@@ -55,6 +55,7 @@ def policies(space):
     "environment", list(environments()), ids=lambda e: f"{type(e).__name__} {type(e.space).__name__}"
 )
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_resumes_from_the_store_alone(environment, tmp_path):
     """Policy and environment are made again from what the store says, to the last bit."""
     for number, policy in enumerate(policies(environment.space)):

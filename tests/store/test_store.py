@@ -654,6 +654,7 @@ class TestDurability:
         crash(store)
         assert_holds(ObservationStore.open(place), 111)
 
+    @pytest.mark.slow
     def test_a_journal_of_small_segments(self, monkeypatch):
         """Where files cannot be appended to, frames lie across segments; a new journal hides the old."""
         cases.segments(monkeypatch, 64)

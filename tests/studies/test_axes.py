@@ -155,6 +155,7 @@ def test_a_store_grows_along_its_axes(
     xarray.testing.assert_identical(again.drop_attrs(), result.drop_attrs())
 
 
+@pytest.mark.slow
 def test_one_horizon_becomes_a_list(tmp_path: Path) -> None:
     """The runs of a policy that depends on the horizon stay where they are, under a name with T."""
     place = tmp_path / "runs"
@@ -170,6 +171,7 @@ def test_one_horizon_becomes_a_list(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", ["log", 7])
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_some_rounds(keep: Any, whole: xarray.Dataset, tmp_path: Path) -> None:
     """Regrets are sums over all rounds, in memory and in stores; a store goes on with what it keeps."""
     here = study(keep=keep).run()
@@ -193,6 +195,7 @@ def test_some_rounds(keep: Any, whole: xarray.Dataset, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", ["all", 7])
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_unfinished_studies_can_be_read(keep: Any, tmp_path: Path) -> None:
     """Runs that are missing: one of two replicates, all of a policy, those of a horizon."""
     place = tmp_path / "runs"
@@ -240,6 +243,7 @@ def test_in_python() -> None:
 
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_what_a_problem_lacks_is_not_played(stored: bool, tmp_path: Path) -> None:
     """A policy that is only in some cases: it is neither missing nor in the tables there."""
     place = str(tmp_path / "runs") if stored else None

@@ -86,6 +86,7 @@ def build(replicate: Replicate) -> Problem:
     return Problem(environment, policies)
 
 
+@pytest.mark.slow
 def test_in_a_study(tmp_path: Path) -> None:
     """For every run; kept in the store, where a run that goes on has no new ones; regret is that of other studies."""
     plain = Study("plain", ("one",), build, 60, 2, family="same").run()

@@ -114,6 +114,7 @@ ADDITIONS: dict[str, list[Callable[[Path], Any]]] = {
 
 @pytest.mark.parametrize("way", ADDITIONS)
 @pytest.mark.sampled(4)
+@pytest.mark.slow
 def test_whatever_is_added(way: str, tmp_path: Path) -> None:
     for add in ADDITIONS[way]:
         result = add(tmp_path / "runs")
@@ -129,6 +130,7 @@ def test_what_was_not_played_is_missing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(there.sel(policy="UCB"), [[50, 50, 0], [0, 0, 0]])
 
 
+@pytest.mark.slow
 def test_names_of_folders_stay(tmp_path: Path) -> None:
     """Labels that are alike in a file system, added one by one."""
     labels = ["UCB", "ucb", "U.C.B", "ucb-1", "Ucb"]
@@ -146,6 +148,7 @@ def test_names_of_folders_stay(tmp_path: Path) -> None:
     assert_whole(place, result, Study.from_dict({**given, "policies": tables}).run())
 
 
+@pytest.mark.slow
 def test_an_older_store_keeps_its_folders(tmp_path: Path) -> None:
     """Two labels that are alike from the beginning have numbers; a third that is like them gets another name."""
     place = tmp_path / "runs"
@@ -221,6 +224,7 @@ def test_a_family_has_the_same_functions() -> None:
     assert one.to_dict()["family"] == "line"
 
 
+@pytest.mark.slow
 def test_killed_while_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The notes of the larger study are there, its attributes not yet."""
     place = tmp_path / "runs"

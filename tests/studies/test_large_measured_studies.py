@@ -17,6 +17,7 @@ SMALL = [name for name in OWN_TESTS if name != "scalability-workers"]
     ],
 )
 @pytest.mark.sampled(5)
+@pytest.mark.slow
 def test_some_rounds(name: str) -> None:
     """All policies in the first case, at the first value of each axis; twice the same."""
     axes = {axis: values[:1] for axis, values in (first_values(name) or {}).items()}

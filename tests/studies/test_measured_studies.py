@@ -396,6 +396,7 @@ class TestFilms:
 @needs(COCO)
 class TestBBOB:
     @pytest.mark.parametrize("number", [0, 3])
+    @pytest.mark.slow
     def test_instances(self, number: int) -> None:
         """Replicate i has the instance 5 + i, whatever the seed."""
         build = Study.load("bbob").build

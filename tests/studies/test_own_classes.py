@@ -134,6 +134,7 @@ def arms() -> dict:
     return {"type": "GPSample", "space": sb.Arms(3), "kernel": sb.Covariance(np.eye(3))}
 
 
+@pytest.mark.slow
 def test_a_study_with_own_classes(module: str, tmp_path: Path) -> None:
     """It is played, stored, grown, opened without the classes, and has the numbers of the classes in Python."""
     study = Study.load("own.toml", classes=names(module))
