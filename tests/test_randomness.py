@@ -45,6 +45,7 @@ def test_rounds_do_not_overlap() -> None:
     assert len(np.unique(np.concatenate(drawn))) == 80_000
 
 
+@pytest.mark.slow
 def test_same_in_a_fresh_process() -> None:
     """No number depends on the process: not on Python's hash seed, nor on what was drawn before."""
     code = (

@@ -155,6 +155,7 @@ class TestRun:
             assert 0.001 < coloured.mean() < 0.5
 
 
+@pytest.mark.slow
 def test_some_cases_and_policies(tmp_path: Path) -> None:
     """By name, once for each; others are refused."""
     chosen = ("--case", "camel", "--case", "bukin6", "--policy", "SupKernelUCB")
@@ -331,6 +332,7 @@ class TestRefusals:
         assert "run" in result.output
 
 
+@pytest.mark.slow
 def test_numbers_have_their_digits(tmp_path):
     """Errors two, regrets four with their zeros; one replicate is one."""
     done = CliRunner(env={"COLUMNS": "100"}).invoke(

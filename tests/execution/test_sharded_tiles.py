@@ -127,6 +127,7 @@ class TestOnWorkers:
         np.testing.assert_array_equal(run.candidate, whole.candidate)
         np.testing.assert_array_equal(run.information_gain, whole.information_gain)
 
+    @pytest.mark.slow
     def test_several_in_flight(self, four):
         """Pending points, whose columns the workers compute too."""
         found = []

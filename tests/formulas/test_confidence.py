@@ -195,6 +195,7 @@ def covered(kernel, oracle, noise, constant):
     ids=["rbf", "matern"],
 )
 @pytest.mark.sampled(4)
+@pytest.mark.slow
 def test_the_interval_of_igp_ucb_covers_the_function(kernel, oracle, noise, constant):
     """In at least 1 - delta of the runs: in 200 of 200, with these seeds, in all eight problems.
 

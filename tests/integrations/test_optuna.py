@@ -567,6 +567,7 @@ def test_without_optuna(monkeypatch):
 # ---- found by review
 
 
+@pytest.mark.slow
 def test_a_study_that_was_deleted_is_not_mixed_up_with_the_next(tmp_path):
     """SQLite gives the number of a deleted study to the next one."""
     storage = optuna.storages.get_storage(f"sqlite:///{tmp_path}/trials.db")

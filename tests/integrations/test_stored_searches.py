@@ -111,6 +111,7 @@ def test_more_candidates_are_evaluated_later(tmp_path, whole):
     assert (found.rounds, found.planned, found.state) == (7, 7, "complete")
 
 
+@pytest.mark.slow
 def test_told_what_was_logged_alone(tmp_path, monkeypatch):
     """The process ends between the log of a candidate and the policy's round; failures too."""
     space = {"C": sb.Real(-1.0, 1.0)}  # negative values fail

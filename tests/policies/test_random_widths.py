@@ -49,6 +49,7 @@ def some_arms(kind, seed):
 @pytest.mark.parametrize(("allowed", "pending"), [([0, 1, 2], []), ([0, 2], [0, 2, 2])])
 @pytest.mark.parametrize("kind", [sb.PIMS, sb.PSEI])
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_the_incumbent_is_the_maximum_of_a_draw(kind, allowed, pending):
     """Over 500 seeds: of the posterior, with pending points taken for observed, over the arms that are allowed."""
     _, gp = some_arms(kind, 0)

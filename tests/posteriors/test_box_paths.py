@@ -95,6 +95,7 @@ def test_what_is_played_is_the_largest_of_a_path_of_the_whole_box():
     assert path.predict(policy.ask()[None])[0][0] == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_it_finds_the_optimum_of_a_smooth_function():
     """Nearer than the nearest of 1024 Sobol points in four dimensions."""
     space, top = sb.Box([[0.0, 1.0]] * 4), np.array([0.21, 0.77, 0.5, 0.63])

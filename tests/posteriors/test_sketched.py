@@ -252,6 +252,7 @@ def test_constants_of_the_width_suffice(regularization, gram):
         assert wide - 1 - 2**0.5 >= regularised(gain, 0.1, 1.0, 0.5, regularization) - 1
 
 
+@pytest.mark.slow
 def test_posterior_anywhere_is_the_sketched_one():
     policy = sb.BKB(SPACE, KERNEL, noise=0.5, regularization=0.25, prior_mean=2.0)
     for t in range(300):

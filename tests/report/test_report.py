@@ -150,6 +150,7 @@ def test_a_named_study_says_its_command(tmp_path):
 
 @pytest.mark.parametrize("name", ["mine", "srinivas2010-synthetic"])
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_a_study_of_a_file_has_it_in_the_page(name, tmp_path, monkeypatch):
     """What the page says gives the same numbers again; a copy that was changed does not go by its first name."""
     from scalable_bandits import store
@@ -198,6 +199,7 @@ def test_a_run_says_what_it_is(pages, places):
         assert "posterior after the last round" in words[name]
 
 
+@pytest.mark.slow
 def test_a_run_on_a_box_some_of_whose_evaluations_failed(tmp_path):
     """Points given up have numbers, too: those of the rounds are beyond the count of their points."""
 
@@ -218,6 +220,7 @@ def test_a_run_on_a_box_some_of_whose_evaluations_failed(tmp_path):
     assert "dots: observations" in page(tmp_path / "run.zarr")
 
 
+@pytest.mark.slow
 def test_a_tuned_space_is_shown_by_its_names(tmp_path):
     """The best settings as a table, the pictures, and the observations with a column a parameter; `where` or not."""
     space = sb.SearchSpace(

@@ -190,6 +190,7 @@ class TestFailures:
     @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
     @pytest.mark.parametrize("parallel", [1, 4])
     @pytest.mark.sampled(3)
+    @pytest.mark.slow
     def test_given_up_on_a_whole_box(self, parallel, stored, tmp_path):
         """Part of the box fails: it is looked for elsewhere, in the process that saw it and in a later one."""
 

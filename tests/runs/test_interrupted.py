@@ -74,6 +74,7 @@ def test_the_store_has_what_was_played(name: str, tmp_path: Path) -> None:
 @in_main_thread
 @every_policy
 @pytest.mark.sampled(3)
+@pytest.mark.slow
 def test_the_store_of_some_rounds_is_continued(name: str, tmp_path: Path) -> None:
     """With the default of a long run, whose rounds since the last stored one are played again."""
     policy = MAKERS[name]()

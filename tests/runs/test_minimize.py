@@ -296,6 +296,7 @@ class TestRules:
         assert found.stopped_by == "NoImprovement(k=5)"
         assert len(found) == int(np.argmax(found.y)) + 1 + 5
 
+    @pytest.mark.slow
     def test_counts_on_after_a_resume(self, tmp_path: Any) -> None:
         calls: list[int] = []
 

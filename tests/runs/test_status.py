@@ -165,6 +165,7 @@ class TestStatus:
         assert "…" not in result.stdout
         assert max(map(len, result.stdout.splitlines())) <= 80
 
+    @pytest.mark.slow
     def test_what_has_no_room_is_left_out(self, tmp_path):
         """Column after column, before a name is folded; a study's runs are named by their policies, which go last."""
         sb.Study.load("srinivas2010-synthetic").run(replicates=1, horizon=2, store=tmp_path / "runs")

@@ -239,6 +239,7 @@ def test_a_machine_that_rounds_otherwise(tmp_path: Path, monkeypatch: pytest.Mon
         np.testing.assert_array_equal(found[name], before[name])
 
 
+@pytest.mark.slow
 def test_no_more_is_learned_than_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint after the horizon is of no use."""
 

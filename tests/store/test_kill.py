@@ -312,6 +312,7 @@ def test_killed_while_it_mends(work, memory):
         assert dies_and_goes_on(work, reference, memory / "at", torn, Fault(second)) == 2
 
 
+@pytest.mark.slow
 def test_killed_while_it_opens(memory):
     """A run that was closed with a point pending stays so, whatever becomes of those that only open it."""
     work = Work("open", "round", 0)

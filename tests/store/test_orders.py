@@ -37,6 +37,7 @@ pytest_plugins = ["cases.store_fixtures"]
 
 @hypothesis.given(st.data())
 @hypothesis.settings(max_examples=40)
+@pytest.mark.slow
 def test_a_journal_in_segments_is_one_in_a_file(data):
     """Whatever is appended and made anew: the same frames are read."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:

@@ -377,6 +377,7 @@ class TestEveryPlace:
 
     @BOTH
     @pytest.mark.sampled(8, first="folder")
+    @pytest.mark.slow
     def test_a_reader_sees_a_growing_prefix(self, place, durability):
         """Exact rows, in order, whatever the writer is at."""
         total, seen, failed = 300, [], []

@@ -135,6 +135,7 @@ def test_a_choice_changes_no_number(whole: xarray.Dataset) -> None:
 
 @pytest.mark.parametrize("where", ["here", "workers"])
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_a_store_grows_along_its_axes(
     where: str, whole: xarray.Dataset, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -81,6 +81,7 @@ class TestSameNumbers:
         failed = StudyIncomplete("toy", {"one": "trace\n", "two": "other\n", "three": "trace\n"}, None, True)
         assert str(failed).endswith("plays the failed runs again: one:\nthree:\ntrace\n\ntwo:\nother")
 
+    @pytest.mark.slow
     def test_a_lazy_dataset(self, tmp_path):
         """A chunk a run; opened by itself, also before it is complete."""
         result = toy().run(store=tmp_path / "study")
@@ -108,6 +109,7 @@ class TestGoingOn:
         same(toy(Builder(str(notes))).run(store=place, on=client))
         assert built(notes) - before == Counter(a0=1, b0=1)
 
+    @pytest.mark.slow
     def test_more_replicates(self, tmp_path):
         toy().run(replicates=1, store=tmp_path / "study")
         same(toy().run(store=tmp_path / "study"))

@@ -121,6 +121,7 @@ def test_whatever_is_added(way: str, tmp_path: Path) -> None:
     assert_whole(tmp_path / "runs", result, study().run())
 
 
+@pytest.mark.slow
 def test_what_was_not_played_is_missing(tmp_path: Path) -> None:
     study().run(store=tmp_path / "runs", policies=["random"])
     result = study().run(store=tmp_path / "runs", policies=["UCB"], cases=["rough"], horizon=50, replicates=2)
@@ -179,6 +180,7 @@ def test_what_does_not_grow(tmp_path: Path) -> None:
     study(title="Other words", source="of another page").run(store=place, replicates=1)
 
 
+@pytest.mark.slow
 def test_a_policy_that_depends_on_the_horizon(tmp_path: Path) -> None:
     """Its runs cannot go on: the store says so before it changes, also if others are to go on."""
     shared = {"policies": {**FILE["shared"]["policies"], "rkhs_norm": 1.0}}
@@ -206,6 +208,7 @@ def build(replicate: Replicate) -> Problem:
     return Problem(environment, policies)
 
 
+@pytest.mark.slow
 def test_a_study_made_in_python_needs_few_words(tmp_path: Path) -> None:
     made = Study("mine", ("one", "two"), build, 10, 2)
     assert (made.title, made.source, made.duration) == ("mine", "", "")

@@ -218,6 +218,7 @@ class TestMeasuredPanels:
         data = load_temperature(DATA)
         assert np.argmax(problem.environment.table(5)) == np.argmax(data.test[4])
 
+    @pytest.mark.slow
     def test_traffic(self) -> None:
         """What is sought is the slowest detector."""
         problem = drift.traffic(replicate(data=DATA))

@@ -243,6 +243,7 @@ class TestFunction:
         assert command("run", "srinivas2010-synthetic", "--environment", "math:sin").exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_store_knows_the_file(tmp_path: Path) -> None:
     """It resumes without the file, refuses a changed one, and takes more replicates."""
     file, runs = tmp_path / "mine.toml", tmp_path / "runs"

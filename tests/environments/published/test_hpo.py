@@ -57,6 +57,7 @@ def test_every_setting(case):
         assert environment.mean(setting) == pytest.approx(averages[key_of(kind, setting)], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_pulls(case):
     """Of settings with as many measurements as any, and of NAS-Bench-201 also one that lacks its third."""
     kind, table, entries = case

@@ -84,6 +84,7 @@ class TestChemistry:
         for (low, high), column in zip(ranges, columns.values(), strict=True):
             assert low <= min(column) < max(column) <= high
 
+    @pytest.mark.slow
     def test_repeats(self):
         for name in ("fullerenes", "colors_bob", "alkox"):
             environment = Chemistry(name, seed=5)
@@ -126,6 +127,7 @@ class TestHPOB:
         assert environment.space.points().min() >= 0.0
         assert environment.space.points().max() <= 1.0
 
+    @pytest.mark.slow
     def test_repeats(self):
         """The pool with most equal rows; its largest value, and a pair of different accuracies if there is one."""
         with np.load(folder(BOCODE) / "opt_problems/hpo/data/hpob_data.npz", allow_pickle=False) as file:
