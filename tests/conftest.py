@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import signal
+import tempfile
 import zlib
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -16,6 +17,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 if "TMPDIR" not in os.environ and os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 4e9:
     os.environ["TMPDIR"] = "/dev/shm"  # what the tests write they sync again and again: in memory that takes no time
+    tempfile.tempdir = None  # which pytest has asked for already
 
 import hypothesis
 import pytest
@@ -42,9 +44,12 @@ def shown(value):
         return f"{type(value)} {id(value)}"
 
 
-def combinations(case, count):
+def combinations(case, count, texts):
     """Every choice of `count` of the arguments that a case of a test is made with, by name and value."""
-    return set(itertools.combinations(sorted((n, shown(value)) for n, value in case.callspec.params.items()), count))
+    for value in case.callspec.params.values():
+        if id(value) not in texts:
+            texts[id(value)] = shown(value)
+    return set(itertools.combinations(sorted((n, texts[id(v)]) for n, v in case.callspec.params.items()), count))
 
 
 def covering(cases, count, most=math.inf):
@@ -52,11 +57,12 @@ def covering(cases, count, most=math.inf):
 
     Not of arguments that have more than `most` values.
     """
-    missing, chosen = set().union(*(combinations(case, count) for case in cases)), []
+    texts = {}
+    missing, chosen = set().union(*(combinations(case, count, texts) for case in cases)), []
     values = collections.Counter(each[0][0] for each in missing)
     missing = {each for each in missing if values[each[0][0]] <= most}
     for case in cases:
-        if found := missing & combinations(case, count):
+        if found := missing & combinations(case, count, texts):
             missing -= found
             chosen.append(case)
     return chosen
