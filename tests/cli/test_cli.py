@@ -81,6 +81,7 @@ class TestRun:
             assert all(case in words for case in ran.study.cases)
 
     @pytest.mark.sampled(30)
+    @pytest.mark.slow
     def test_saves_what_the_study_gives(self, ran: Ran) -> None:
         """The same numbers as `Study.run` with this seed; no warning on opening."""
         axes = first_values(ran.study.name)

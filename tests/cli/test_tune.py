@@ -110,6 +110,7 @@ class TestTuned:
             assert (count, kind, depth) == ("3", f"{setting['kind']} $HOME;", f"--n={setting['depth']}{{}}")
             assert float(rate) == setting["rate"]
 
+    @pytest.mark.slow
     def test_failures_are_stored_with_the_end_of_their_errors(self, folder: Path) -> None:
         done = command(*arguments("--minimize", budget=25))
         assert done.exit_code == 0

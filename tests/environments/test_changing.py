@@ -136,6 +136,7 @@ def window() -> sb.SWGPUCB:
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 @pytest.mark.sampled(3)
+@pytest.mark.slow
 def test_regret_is_dynamic(name):
     """A simulation is the loop of ask, observe and tell, and its regret the distance from each round's own optimum."""
     run = sb.simulate(window(), ENVIRONMENTS[name](), 130)

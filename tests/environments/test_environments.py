@@ -315,6 +315,7 @@ class TestRKHSFunction:
         expected = [environment.weights[centers == arm].sum() * covariance[arm, arm] for arm in range(4)]
         np.testing.assert_allclose(environment.table(), expected)
 
+    @pytest.mark.slow
     def test_posterior_mean(self) -> None:
         """f = K (K + rho I)^-1 y at the candidates, y ~ N(0, K): so y = f + rho w, with covariance K over seeds."""
         space, kernel, rho, seeds = sb.Points([0.0, 0.1, 0.4, 0.9]), sb.RBF(0.3), 0.5, 3000

@@ -45,6 +45,7 @@ def alone():
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
 @pytest.mark.sampled(3)
+@pytest.mark.slow
 def test_any_number_of_workers(workers, four, some_of_four, messages):
     """A message a batch to each worker, and one for the state: values are passed on with the question of a batch."""
     some_of_four(workers)

@@ -51,6 +51,7 @@ def alone():
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.sampled(3)
+@pytest.mark.slow
 def test_any_number_of_workers(workers, four, some_of_four, messages):
     some_of_four(workers)
     assert play(policy_of(four)) == alone()

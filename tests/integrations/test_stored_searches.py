@@ -76,6 +76,7 @@ def test_killed_in_candidates_and_in_the_final_fit(batch, tmp_path):
     assert (found.cv_results_["mean_fit_time"] > 0).all()
 
 
+@pytest.mark.slow
 def test_interrupted_by_the_user(tmp_path, whole):
     store, file = tmp_path / "run", tmp_path / "fits"
     for last in (-8, -(8 + 3 * 5)):

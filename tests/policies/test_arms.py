@@ -90,6 +90,7 @@ MEANS, STDS = np.array([0.0, 0.3, 0.5, -0.4]), np.array([1.0, 0.6, 0.2, 1.5])
 
 
 @pytest.mark.parametrize("far", [np.inf, 3.0, 1.0, 0.0, -0.5])
+@pytest.mark.slow
 def test_the_largest_draw_has_its_distribution(far):
     """However many draws are made first: frequencies within five standard errors of those of plain draws."""
     count = 4_000

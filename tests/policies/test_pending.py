@@ -129,6 +129,7 @@ def test_drawn_values_are_those_of_the_oracle():
     assert policy.model.draw([], (8, 1)) is None
 
 
+@pytest.mark.slow
 def test_drawn_values_have_the_law_of_observations():
     """Mean and covariance over 4,000 keys, each entry within five standard errors of the predictive one."""
     policy, gp = told_arms(seed=0)
@@ -213,6 +214,7 @@ class TestLearnedKernel:
                 policy.tell(x, function(x))
 
     @pytest.mark.sampled(5)
+    @pytest.mark.slow
     def test_same_seed_same_points(self, name, space):
         kind, given = KINDS[name]
         one, same, other = (

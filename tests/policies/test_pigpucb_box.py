@@ -51,6 +51,7 @@ def test_no_point_of_a_dense_set_is_better(d, rounds, tightening, count):
     assert sum(element.split is not None for element in policy.cover) >= 2
 
 
+@pytest.mark.slow
 def test_other_bounds_and_lengthscales_are_the_same_problem():
     unit, other = make(), make(((-3, 1), (5, 7)), lengthscale=(1.2, 0.6))
     for _ in range(30):
@@ -91,6 +92,7 @@ def play(policy, rounds, seed=0):
 
 @pytest.mark.parametrize("tightening", [False, True])
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_kept_put_back_and_squeezed(tightening, cells_cache):
     """To the last bit, from a state, and with posteriors that are made again all the time."""
     whole, other = play(make(tightening=tightening), 8), make(tightening=tightening)

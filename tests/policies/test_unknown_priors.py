@@ -713,6 +713,7 @@ def test_a_prior_from_a_panel_has_its_covariance_and_the_best_epsilon():
         assert best > naive.autoregression_log_likelihood(centred, covariance, other, 0.01)
 
 
+@pytest.mark.slow
 def test_epsilon_is_found_again():
     """Over 8 seeded panels of 800 rounds, within a factor of 1.3 in the median (short panels flatter forgetting)."""
     found = [sb.prior_from_panel(walk(800, 6, 0.1, seed)[0], noise_variance=0.01).kernel.epsilon for seed in range(8)]

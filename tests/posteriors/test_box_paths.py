@@ -107,6 +107,7 @@ def test_it_finds_the_optimum_of_a_smooth_function():
     assert regret(policy.best().x) < 0.003 < regret(space.candidates(1024, 4).points()).min()
 
 
+@pytest.mark.slow
 def test_it_goes_on_to_the_last_bit(tmp_path):
     """From a state, from a store, and as its own specification, with the kernel learned."""
 

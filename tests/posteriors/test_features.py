@@ -30,6 +30,7 @@ KERNELS = {
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.sampled(3)
+@pytest.mark.slow
 def test_random_features_are_the_kernel(name):
     """Within five standard errors; a product of two features has variance at most k(x, x)^2 / 2 + 1/2."""
     kernel, oracle = KERNELS[name]

@@ -493,6 +493,7 @@ def test_beyond_its_reach_a_model_is_approximate_and_says_so_once(reach):
     policy.best()
 
 
+@pytest.mark.slow
 def test_approximate_beside_exact(reach, monkeypatch):
     """Where values are among the best quarter they nearly agree."""
     at = BOX.candidates(300, 3).array

@@ -150,6 +150,7 @@ def test_no_other_search_finds_likelier_hyperparameters(seed):
     assert found.log_likelihood == pytest.approx(-fall(values), abs=1e-8)
 
 
+@pytest.mark.slow
 def test_lengthscales_are_found_again():
     """Of a function drawn from the prior, within a factor of 1.6 (it was seen at 300 points)."""
     kernel = 4.0 * sb.RBF([0.2, 0.8])

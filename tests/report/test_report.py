@@ -132,6 +132,7 @@ def test_a_finished_dataset_and_an_unfinished_study(tmp_path):
     assert "4 of 4 runs" in page(tmp_path / "made")
 
 
+@pytest.mark.slow
 def test_a_study_without_a_source_says_nothing_of_it(tmp_path):
     attrs.evolve(TOY, source="", cases=("a",), replicates=1).run(store=tmp_path / "study")
     text = page(tmp_path / "study")
@@ -170,6 +171,7 @@ def test_a_study_of_a_file_has_it_in_the_page(name, tmp_path, monkeypatch):
     np.testing.assert_array_equal(again["regret"], result["regret"])
 
 
+@pytest.mark.slow
 def test_published_numbers_stand_beside_the_named_study_alone(tmp_path):
     study = Study.load("janz2020-table1")
     tables = copy.deepcopy(study.to_dict())
@@ -254,6 +256,7 @@ def test_a_tuned_space_is_shown_by_its_names(tmp_path):
     assert "Not drawn" not in text
 
 
+@pytest.mark.slow
 def test_a_run_with_a_function_says_why_its_posterior_is_missing(tmp_path):
     space = sb.Grid([[0, 1]], 20)
     policy = sb.GPUCB(space, sb.RBF(0.2), noise=0.1, regularization=0.01, prior_mean=lambda x: x[:, 0])

@@ -132,6 +132,7 @@ class TestRecordings:
     @pytest.mark.usefixtures("often")
     @on(["whole box"], EVERY_POLICY)
     @pytest.mark.sampled(20)
+    @pytest.mark.slow
     def test_every_policy_from_checkpoints(self, name, space):
         held, policy, twin = self.play(name, space, zarr.storage.MemoryStore(), (3, 8, 16))
         np.testing.assert_array_equal(policy.ask(3), twin.ask(3))

@@ -76,6 +76,7 @@ class TestSimulations:
     @pytest.mark.usefixtures("often", "small_tiles")
     @on(["arms"], EVERY_POLICY)
     @pytest.mark.sampled(12)
+    @pytest.mark.slow
     def test_every_policy_from_checkpoints(self, name, space):
         run = play_in_pieces(name, space, zarr.storage.MemoryStore(), available=every_third)
         assert_same_run(run, play_whole(name, space, available=every_third))

@@ -159,6 +159,7 @@ def test_a_store_has_the_rounds_of_the_run_in_memory(keep: Any, durability: str,
 @pytest.mark.parametrize("name", ["grid", "changing", "priors", "cells", "sampled", "restricted"])
 @pytest.mark.parametrize("saved", [0, 90], ids=["no checkpoint", "checkpoints"])
 @pytest.mark.sampled(6)
+@pytest.mark.slow
 def test_a_store_is_continued(name: str, saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a checkpoint, or from the beginning; with more rounds than at first, too."""
     make, function, given = WAYS[name]()

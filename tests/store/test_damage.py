@@ -34,7 +34,7 @@ from scalable_bandits.store.notes import Notes
 from scalable_bandits.store.resolve import locate
 
 pytest_plugins = ["cases.store_fixtures"]
-pytestmark = pytest.mark.usefixtures("disk")
+pytestmark = [pytest.mark.usefixtures("disk"), pytest.mark.slow]
 every_damage = pytest.mark.parametrize("damage", DAMAGES)
 
 

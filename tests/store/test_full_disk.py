@@ -27,7 +27,7 @@ import scalable_bandits as sb
 from scalable_bandits.store import ObservationStore, StoreDamaged, StoreLocked, checkpoints, folder, journal
 
 pytest_plugins = ["cases.store_fixtures"]
-pytestmark = pytest.mark.usefixtures("disk")
+pytestmark = [pytest.mark.usefixtures("disk"), pytest.mark.slow]
 
 
 class TestInterrupted:

@@ -21,6 +21,8 @@ from scalable_bandits.store import folder, journal
 from scalable_bandits.store.journal import replace_file
 from scalable_bandits.store.tickets import read_tickets
 
+pytestmark = pytest.mark.slow
+
 
 def make(**options):
     """The run of the kept stores of a finished simulation."""

@@ -52,6 +52,7 @@ class TestSameNumbers:
         given = {"replicates": 2, "horizon": 40}
         same(study.run(**given, on=client, store=tmp_path / "study"), study.run(**given))
 
+    @pytest.mark.slow
     def test_runs_are_stores_of_their_own(self, client, tmp_path):
         """Complete, and those of `simulate`; one writer each, of another process."""
         toy().run(on=client, store=tmp_path / "study")
@@ -92,6 +93,7 @@ class TestSameNumbers:
 
 
 class TestGoingOn:
+    @pytest.mark.slow
     def test_only_what_is_missing(self, client, tmp_path):
         place, notes = tmp_path / "study", tmp_path / "notes"
         notes.mkdir()
@@ -115,6 +117,7 @@ class TestGoingOn:
         same(toy().run(store=tmp_path / "study"))
         same(toy().run(replicates=2, store=tmp_path / "study"))  # what there is, stays
 
+    @pytest.mark.slow
     def test_another_study(self, tmp_path):
         toy().run(replicates=1, store=tmp_path / "study")
         for changes, line in (({"seed": 1}, "seed: stored 0, given 1"),):
@@ -132,6 +135,7 @@ class TestFailures:
         until(lambda: len(client.nthreads()) == 2)
 
     @pytest.mark.parametrize("cluster", [False, True], ids=["here", "cluster"])
+    @pytest.mark.slow
     def test_always(self, cluster, client, tmp_path):
         """Reported with its traceback, by name, when all others are there; what is missing is NaN."""
         (tmp_path / "notes").mkdir()

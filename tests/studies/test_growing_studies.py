@@ -161,6 +161,7 @@ def test_an_older_store_keeps_its_folders(tmp_path: Path) -> None:
     assert_whole(place, result, Study.from_dict({**FILE, "policies": tables, "horizon": 5}).run())
 
 
+@pytest.mark.slow
 def test_what_does_not_grow(tmp_path: Path) -> None:
     place = tmp_path / "runs"
     study().run(store=place, replicates=1)
@@ -275,6 +276,7 @@ def command(*arguments: Any) -> Any:
     return CliRunner(env={"COLUMNS": "140"}).invoke(app, [str(argument) for argument in arguments])
 
 
+@pytest.mark.slow
 def test_status_says_how_to_go_on(tmp_path: Path) -> None:
     study().run(store=tmp_path / "file", policies=["random"])
     said = "runs are complete"
@@ -285,6 +287,7 @@ def test_status_says_how_to_go_on(tmp_path: Path) -> None:
     assert command("status", tmp_path / "file" / "rough").exit_code == 0  # a part of a study
 
 
+@pytest.mark.slow
 def test_a_study_made_in_python_is_continued_by_its_script(tmp_path: Path) -> None:
     made = Study("mine", ("one",), build, 10, 2)
     made.run(store=tmp_path / "runs")
@@ -299,6 +302,7 @@ def test_a_study_made_in_python_is_continued_by_its_script(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.slow
 def test_interrupted(stored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line: what is kept, and how to go on."""
     runs = sys.modules["scalable_bandits.studies.runs"]

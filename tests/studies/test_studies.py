@@ -236,6 +236,7 @@ class TestRunner:
         xarray.testing.assert_identical(Study.open(tmp_path / "result.zarr").load(), result.load())
         xarray.testing.assert_identical(TOY.run(replicates=1, horizon=3), result)
 
+    @pytest.mark.slow
     def test_policies_with_names_alike_have_stores_of_their_own(self, tmp_path: Path) -> None:
         """Folders are named by letters and digits alone."""
         names = ["ucb", "UCB", "ucb-1", "u/c b"]
