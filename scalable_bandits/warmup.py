@@ -43,7 +43,7 @@ def warmup() -> float:
     Examples
     --------
     >>> import scalable_bandits as sb
-    >>> bool(sb.warmup() >= 0.0)  # doctest: +SKIP
+    >>> bool(sb.warmup() >= 0.0)
     True
     """
     from filelock import FileLock

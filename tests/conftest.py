@@ -44,12 +44,9 @@ def shown(value):
         return f"{type(value)} {id(value)}"
 
 
-def combinations(case, count, texts):
+def combinations(case, count):
     """Every choice of `count` of the arguments that a case of a test is made with, by name and value."""
-    for value in case.callspec.params.values():
-        if id(value) not in texts:
-            texts[id(value)] = shown(value)
-    return set(itertools.combinations(sorted((n, texts[id(v)]) for n, v in case.callspec.params.items()), count))
+    return set(itertools.combinations(sorted((n, shown(value)) for n, value in case.callspec.params.items()), count))
 
 
 def covering(cases, count, most=math.inf):
@@ -57,13 +54,13 @@ def covering(cases, count, most=math.inf):
 
     Not of arguments that have more than `most` values.
     """
-    texts = {}
-    missing, chosen = set().union(*(combinations(case, count, texts) for case in cases)), []
+    found = {case: combinations(case, count) for case in cases}
+    missing, chosen = set().union(*found.values()), []
     values = collections.Counter(each[0][0] for each in missing)
     missing = {each for each in missing if values[each[0][0]] <= most}
     for case in cases:
-        if found := missing & combinations(case, count, texts):
-            missing -= found
+        if missing & found[case]:
+            missing -= found[case]
             chosen.append(case)
     return chosen
 

@@ -13,7 +13,10 @@ FILES = [path.relative_to(ROOT.parent) for path in ROOT.rglob("*.py") if ">>> " 
 MODULES = sorted(".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in FILES)
 
 
-@pytest.mark.parametrize("name", MODULES)
+SLOW = {"scalable_bandits.warmup": pytest.mark.slow}  # it compiles everything
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in MODULES])
 def test_examples(name):
     """There are some, and none fails."""
     failed, attempted = doctest.testmod(importlib.import_module(name))

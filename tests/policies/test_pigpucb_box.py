@@ -26,7 +26,6 @@ def naive(points, horizon, tightening):
 @pytest.mark.parametrize("tightening", [False, True])
 @pytest.mark.parametrize(("d", "rounds"), [(1, 40), (2, 30)])
 @pytest.mark.sampled(8)
-@pytest.mark.slow
 def test_no_point_of_a_dense_set_is_better(d, rounds, tightening, count):
     """Nor a point that was played: the index is the naive one, and its maximum is found."""
     policy = make(((0, 1),) * d, horizon=None if d == 1 else 12, tightening=tightening, seed=d)

@@ -251,7 +251,6 @@ def test_the_chosen_candidate_has_the_largest_improvement_over_a_path_on_other_s
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", ["event", "event-often"])
 @pytest.mark.sampled(3)
-@pytest.mark.slow
 def test_what_contradicts_the_model_resets_it(name, scenario):
     """In the round in which the oracle resets, through jumps, with availability sets and pending points."""
     duel = ChangingDuel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")

@@ -134,7 +134,6 @@ def test_goes_on_to_the_last_bit(kind):
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("engine", ["dense", "tiled", "sketched"])
 @pytest.mark.sampled(3)
-@pytest.mark.slow
 def test_bbkb_plays_the_algorithm(engine, gram):
     """Every choice from scratch: values are learned when the batch's variance ratio passes the threshold."""
     noise, regularization, delta, norm, threshold = 0.4, 0.2, 0.05, 1.5, 1.8
