@@ -46,6 +46,7 @@ class Coordinates:
         self._kinds = kinds
         values = [Column(i, False, kind.ordered) for i, kind in enumerate(kinds) if kind.count != 1]
         values = values or [Column(0, False, True)]  # a model has at least one coordinate
+        self._values = len(values)  # number of coordinates that are values
         self.columns = (*values, *(Column(i, True, True) for i, each in enumerate(conditional) if each))
         self._alike: dict[Parameter, list[int]] = {}  # numbers of the coordinates of equal parameters, encoded together
         for k, column in enumerate(values):
@@ -72,11 +73,14 @@ class Coordinates:
     def encode(self, points: Floats, exist: NDArray[np.bool_]) -> Floats:
         """Return the coordinates (k, D) of points (k, p), in which the parameters of a mask (k, p) exist."""
         parameters = self.parameters
-        found = exist[:, parameters].astype(np.float64)
+        found = np.empty((len(points), len(parameters)))
+        found[:, self._values :] = exist.take(parameters[self._values :], axis=1)
         for kind, columns in self._alike.items():
             places = parameters[columns]
-            values = kind.encode(points[:, places].ravel()).reshape(-1, len(columns))
-            found[:, columns] = np.where(exist[:, places], values, ABSENT if kind.ordered else NO_POSITION)
+            there = exist.take(places, axis=1)
+            values = kind.encode(points.take(places, axis=1).ravel()).reshape(there.shape)
+            absent = ABSENT if kind.ordered else NO_POSITION
+            found[:, columns] = values if there.all() else np.where(there, values, absent)
         return found
 
     def decode(self, coordinates: Floats) -> Floats:

@@ -148,8 +148,7 @@ class Parameter(Specification):
         a continuous parameter, values at random distances.
         """
         if self.count is not None and self.count <= FEW:
-            every = self.first + np.arange(self.count)
-            return np.asarray(every[every != number])
+            return np.array([value for i in range(self.count) if (value := self.first + i) != number])
         if self.count is not None and not self.ordered:
             found = self.spread(rng.random(FEW))
         else:

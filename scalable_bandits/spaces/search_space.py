@@ -190,7 +190,8 @@ class SearchSpace(Space):
         return np.array([kind.first for kind in self.kinds])
 
     def _canonical(self, points: Floats) -> Floats:
-        return np.where(self.active(points), points, self._first) + 0.0
+        exist = self.active(points)
+        return (points if exist.all() else np.where(exist, points, self._first)) + 0.0
 
     def setting(self, point: Floats) -> dict[str, Any]:
         """Return the setting of a point (p,): the values of the parameters that exist in it, by name."""
@@ -289,8 +290,7 @@ class SearchSpace(Space):
         changed = np.repeat(places, [len(each) for each in numbers])
         points = np.tile(point, (len(changed), 1))
         points[np.arange(len(changed)), changed] = np.concatenate(numbers)
-        new = self.active(points) & ~exist
-        if new.any():
+        if not exist.all() and (new := self.active(points) & ~exist).any():
             points = np.where(new, self.spread(rng.random(points.shape)), points)
         return self._canonical(points)
 
