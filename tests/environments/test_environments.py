@@ -333,6 +333,7 @@ class TestRKHSFunction:
 class TestGPSample:
     """Functions drawn from the prior."""
 
+    @pytest.mark.slow
     def test_covariance_over_seeds(self) -> None:
         """Mean 0 and covariance K within five standard errors; normal fourth moment."""
         space, kernel, seeds = sb.Grid([[0, 1]], 5), 4.0 * sb.Matern(0.3, nu=1.5), 4000

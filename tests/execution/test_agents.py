@@ -62,6 +62,7 @@ def test_threads(threads):
 
 @pytest.mark.parametrize("snapshots", [False, True])
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_an_agent_that_dies_and_comes_back(snapshots, four, entries_of_logs):
     if snapshots:
         entries_of_logs(7)

@@ -348,6 +348,7 @@ class TestLengthscales:
             on = four
         assert play(self.policy_of(on)) == self.alone
 
+    @pytest.mark.slow
     def test_workers_that_die(self, four, entries_of_logs):
         entries_of_logs(7)  # a lengthscale is made again from a snapshot, or from the observations it began with
         killer = Killer(four, 1, HORIZON, kills=2)

@@ -275,6 +275,7 @@ def test_a_new_sampler_goes_on_like_the_old_one(name):
     assert params(other) != params(kept)[:3]
 
 
+@pytest.mark.slow
 def test_a_pickled_sampler_goes_on_like_the_old_one():
     kept, pickled = (optuna.create_study(sampler=BanditSampler(seed=5)) for _ in range(2))
     kept.optimize(objective, n_trials=14)

@@ -24,7 +24,7 @@ def naive(points, horizon, tightening):
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("tightening", [False, True])
-@pytest.mark.parametrize(("d", "rounds"), [(1, 40), (2, 30)])
+@pytest.mark.parametrize(("d", "rounds"), [(1, 40), pytest.param(2, 30, marks=pytest.mark.slow)])
 @pytest.mark.sampled(8)
 def test_no_point_of_a_dense_set_is_better(d, rounds, tightening, count):
     """Nor a point that was played: the index is the naive one, and its maximum is found."""

@@ -262,8 +262,7 @@ def test_weights_neither_overflow_nor_linger():
     assert_posterior(engine, gp)
 
 
-@pytest.mark.parametrize("work", [0, 1000, 10**6])
-@pytest.mark.sampled(3)
+@pytest.mark.parametrize("work", [1000, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 10**6))])
 def test_weights_by_rows_and_at_once(work, monkeypatch):
     """Both ways to compute the posterior agree with the oracle, as arms with weight come and go."""
     monkeypatch.setattr(weighted, "LITTLE_WORK", work)

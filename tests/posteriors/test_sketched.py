@@ -38,9 +38,8 @@ def oracle_of(gram, prior_mean, oversampling, seed):
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("oversampling", [0.4, 1.5, math.inf])
+@pytest.mark.parametrize("oversampling", [0.4, *(pytest.param(c, marks=pytest.mark.slow) for c in (1.5, math.inf))])
 @pytest.mark.parametrize("prior", ["zero", "nonzero"])
-@pytest.mark.sampled(3)
 def test_posterior_is_the_one_from_scratch_in_every_round(oversampling, prior, gram):
     """250 rounds with repeated points, noises of their own, and sketches, to 1e-8."""
     means = np.zeros(SPACE.size) if prior == "zero" else 1.0 + np.cos(np.arange(SPACE.size))
@@ -132,8 +131,7 @@ def test_goes_on_to_the_last_bit(kind):
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("engine", ["dense", "tiled", "sketched"])
-@pytest.mark.sampled(3)
+@pytest.mark.parametrize("engine", ["dense", pytest.param("tiled", marks=pytest.mark.slow), "sketched"])
 def test_bbkb_plays_the_algorithm(engine, gram):
     """Every choice from scratch: values are learned when the batch's variance ratio passes the threshold."""
     noise, regularization, delta, norm, threshold = 0.4, 0.2, 0.05, 1.5, 1.8

@@ -391,6 +391,7 @@ class TestStored:
 
 
 class TestOnACluster:
+    @pytest.mark.slow
     def test_evaluations_on_workers(self, client, tmp_path):
         """Each has its own key, so that equal points are measured anew; all workers take part."""
         found = sb.maximize(measured_anew, sb.RandomSearch(sb.Arms(2)), 16, on=client, store=tmp_path / "run")

@@ -332,6 +332,7 @@ def test_rounds_between_those_that_are_kept_are_played_at_once(tmp_path: Path, m
     assert calls == [(1, 300), (301, 300), (601, 300), (901, 100)]
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run(tmp_path: Path) -> None:
     play(600, store=tmp_path / "run", keep=50)
     text = page(tmp_path / "run")

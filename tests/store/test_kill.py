@@ -541,7 +541,7 @@ def test_order_of_writing(watched):
     assert counts[-1] == work.rounds
 
 
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [30, pytest.param(1, marks=pytest.mark.slow)])
 def test_power_fails(watched, every):
     """Whatever was acknowledged is there, and the run goes on, after a power failure at any moment, or at some."""
     work, disk, folder = watched

@@ -194,7 +194,7 @@ class Operations(hypothesis.stateful.RuleBasedStateMachine):
 @pytest.mark.parametrize("kind", ["folder", "memory"])
 def test_any_order_of_operations(kind):
     """The store is what plain lists would be."""
-    examples = {"folder": 12, "memory": 25}[kind]
+    examples = {"folder": 8, "memory": 12}[kind]
     settings = hypothesis.settings(max_examples=examples, stateful_step_count=25, report_multiple_bugs=False)
     hypothesis.stateful.run_state_machine_as_test(functools.partial(Operations, kind), settings=settings)
 

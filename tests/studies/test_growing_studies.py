@@ -62,6 +62,7 @@ def assert_whole(place: Path, result: xarray.Dataset, whole: xarray.Dataset) -> 
     assert all(found.whole for found in sb.check(place))
 
 
+@pytest.mark.slow
 def test_a_policy_and_a_horizon_are_added(tmp_path: Path, played: list[Any]) -> None:
     """Two policies of thirty rounds; then a third, which comes first, and then sixty rounds of all."""
     place = tmp_path / "runs"
