@@ -77,6 +77,7 @@ def test_the_page_of_barriers_was_measured(monkeypatch: pytest.MonkeyPatch) -> N
     assert barriers.PAGE.read_text() == barriers.page()
 
 
+@pytest.mark.slow
 def test_the_batches_of_the_page_of_barriers_are_those_of_the_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sizes sum to the rounds; there are as many as the policy ended, and perhaps an unfinished one."""
     monkeypatch.syspath_prepend(ROOT)

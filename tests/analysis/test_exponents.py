@@ -45,6 +45,7 @@ def test_interval_is_that_of_means_drawn_again() -> None:
     assert found == exponent(x, values, "whole")  # the same draws in every call
 
 
+@pytest.mark.slow
 def test_intervals_hold_about_as_often_as_they_say() -> None:
     """200 sets of 20 runs with random exponents: 95 % +- 3 standard errors of chance and 4 % for the bootstrap."""
     rng = np.random.default_rng(2)

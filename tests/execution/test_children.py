@@ -27,7 +27,7 @@ def objective(x):
         return queue.get() + sum(pool.map(abs, [1, -2])) + sum(executor.map(abs, [3]))
 
 def endless(x):
-    os.write(1, f"{os.getpid()}\\n".encode())  # at once: print may write the line's end later, after another worker's line
+    os.write(1, f"{os.getpid()}\\n".encode())  # whole: print may write a line's end later
     while True:
         time.sleep(1)
 

@@ -434,6 +434,7 @@ class TestRecipes:
         known = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert all(option in known for option in options)
 
+    @pytest.mark.slow
     def test_kubernetes(self):
         """The manifest fits the schema that the operator installs in the cluster."""
         pytest.importorskip("dask_kubernetes", reason="dask-kubernetes is not installed")

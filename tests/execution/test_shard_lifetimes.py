@@ -282,7 +282,11 @@ distributed.versions.version = hidden
 
     @pytest.mark.parametrize(
         ("name", "version", "raised"),
-        [("scalable_bandits", "0.0.1", True), ("python", "2.7", True), ("numpy", "1", False)],
+        [
+            ("scalable_bandits", "0.0.1", True),
+            ("python", "2.7", True),
+            pytest.param("numpy", "1", False, marks=pytest.mark.slow),
+        ],
     )
     def test_other_versions(self, name, version, raised, client, monkeypatch):
         """Versions are compared again when a worker is first used, as it may have come after the client."""

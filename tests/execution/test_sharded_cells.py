@@ -175,6 +175,7 @@ class TestOnWorkers:
         assert np.mean([len(parts) for parts in asked]) < SHARDS / 4
         assert len(asked) < 3 * 60
 
+    @pytest.mark.slow
     def test_store(self, four, tmp_path):
         """A stored run of this process continues on workers, and the reverse."""
         function = sb.GPSample(SPACES["grid"], sb.Matern(0.2, nu=1.5), sb.GaussianNoise(0.1))

@@ -357,6 +357,7 @@ class TestLengthscales:
 
     @pytest.mark.parametrize("rounds", [7, 8, 20])
     @pytest.mark.sampled(3)
+    @pytest.mark.slow
     def test_states_and_copies(self, rounds, four):
         there, here = self.policy_of(four), self.policy_of()
         for policy in (there, here):
@@ -472,6 +473,7 @@ if __name__ == "__main__":
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
+    @pytest.mark.slow
     def test_own_client(self, client, messages):
         """Stays open; its workers forget the priors, without having been told more than to."""
         before = set(client.futures), sum(client.run(actors).values())

@@ -119,6 +119,7 @@ class TestOnWorkers:
         found = [sb.simulate(policy, function(), 20).candidate.tolist() for policy in (there, here, back, forth)]
         assert found.count(found[0]) == 4
 
+    @pytest.mark.slow
     def test_store(self, four, tmp_path):
         """A stored run of this process continues on workers."""
         whole = sb.simulate(policy_of("IGPUCB"), function(), 30)

@@ -523,6 +523,7 @@ def test_hyperband():
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_it_finds_the_best(direction):
     sign = 1.0 if direction == "minimize" else -1.0
     study = optuna.create_study(direction=direction, sampler=BanditSampler(seed=0))

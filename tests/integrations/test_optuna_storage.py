@@ -114,7 +114,7 @@ def test_two_processes_at_once(tmp_path):
     assert study.best_value < 3.0
 
 
-@pytest.mark.parametrize("kind", ["journal", "database"])
+@pytest.mark.parametrize("kind", ["journal", pytest.param("database", marks=pytest.mark.slow)])
 def test_running_trials_of_another_process_are_pending(tmp_path, kind):
     """Also before they have suggested anything, and until they end."""
     pending = []

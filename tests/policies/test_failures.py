@@ -171,6 +171,7 @@ class TestRecorded:
     @pytest.mark.parametrize("often", [False, True], ids=["replayed", "checkpoints"])
     @pytest.mark.parametrize("name", MAKERS)
     @pytest.mark.sampled(10)
+    @pytest.mark.slow
     def test_resumed_anywhere_as_if_never_stopped(self, name, often, tmp_path, request):
         """The process dies after every evaluation, some of them failures."""
         if often:

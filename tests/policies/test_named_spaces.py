@@ -210,6 +210,7 @@ def test_copies_and_states(name):
 @pytest.mark.parametrize("parallel", [None, 2])
 @pytest.mark.parametrize("name", ["random", "ei", "learned", "priors"])
 @pytest.mark.sampled(4)
+@pytest.mark.slow
 def test_runs_in_a_store_go_on(tmp_path, name, parallel):
     whole = sb.maximize(value, POLICIES[name](SPACE), 12)
     first = sb.maximize(value, POLICIES[name](SPACE), 7, parallel=parallel, store=tmp_path / "run")

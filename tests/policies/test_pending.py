@@ -225,6 +225,7 @@ class TestLearnedKernel:
         assert not np.array_equal(one, other)
 
     @pytest.mark.sampled(5)
+    @pytest.mark.slow
     def test_resumed_from_a_store(self, name, space, tmp_path):
         kind, given = KINDS[name]
         whole = kept_in_flight(kind(space, pending="sample", **given), 3, 16)

@@ -140,6 +140,7 @@ def test_a_batch_at_once():
 
 @pytest.mark.parametrize("flight", [1, 7])
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_repetitions(flight):
     """A point is played until no deviation has shrunk by more than C, or the batch has no rounds left."""
     policy, oracle = both(600, shrinkage=1.5)

@@ -143,6 +143,7 @@ def test_it_says_how_many_points():
     assert policy.evaluations > few
 
 
+@pytest.mark.slow
 def test_a_store(tmp_path):
     """In pieces, as in one go."""
 

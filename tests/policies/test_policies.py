@@ -250,7 +250,7 @@ def test_the_chosen_candidate_has_the_largest_improvement_over_a_path_on_other_s
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", ["event", "event-often"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, first="event")
 def test_what_contradicts_the_model_resets_it(name, scenario):
     """In the round in which the oracle resets, through jumps, with availability sets and pending points."""
     duel = ChangingDuel(FORGETTING[name], PROBLEMS["grid"], SCENARIOS[scenario], "auto")
@@ -271,6 +271,7 @@ def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting(name,
 
 @on(["points", "arms", "box"], FORGETTING)
 @pytest.mark.sampled(8)
+@pytest.mark.slow
 def test_the_chosen_candidate_has_the_largest_index_through_all_forgetting_on_other_spaces(name, space):
     duel = Duel(FORGETTING[name], PROBLEMS[space], SCENARIOS["all at once"], "auto")
     duel.play(14)
@@ -301,6 +302,7 @@ def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_on_other_
 @pytest.mark.parametrize("scenario", DRAWN_VALUES)
 @pytest.mark.parametrize("name", FORGETTING)
 @pytest.mark.sampled(6)
+@pytest.mark.slow
 def test_the_chosen_candidate_has_the_largest_index_given_drawn_values_through_all_forgetting(name, scenario):
     """Pending points count as measured in the next round."""
     duel = Duel(FORGETTING[name], PROBLEMS["grid"], DRAWN_VALUES[scenario], "auto")
@@ -367,6 +369,7 @@ def test_a_chosen_point_is_played_until_it_is_known_well_enough(name, scenario, 
 @every_engine
 @on(["points", "arms", "box"], REPEATING)
 @pytest.mark.sampled(4)
+@pytest.mark.slow
 def test_a_chosen_point_is_played_until_it_is_known_well_enough_on_other_spaces(name, space, engine):
     duel = RepeatedDuel(REPEATING[name], PROBLEMS[space], SCENARIOS["all at once"], engine)
     duel.play(14)

@@ -321,6 +321,7 @@ def half(x):
     return -x[0]
 
 
+@pytest.mark.slow
 def test_resumed_for_a_script(tmp_path):
     """One record: how far it is, the best point, and what failed for good."""
     call = begun(tmp_path / "run.zarr")

@@ -161,6 +161,7 @@ def test_the_ends_are_allowed_values():
         assert parameter.encode(np.array([parameter.low, parameter.high])).tolist() == [0.0, 1.0]
 
 
+@pytest.mark.slow
 def test_known_constraints():
     space = sb.SearchSpace(
         {"a": sb.Integer(0, 9), "b": sb.Integer(0, 9)}, where=lambda setting: setting["a"] + setting["b"] < 6

@@ -126,6 +126,7 @@ def test_a_context_by_name():
     assert policy.ask(context={"activation": "tanh", "width": 64})["activation"] == "tanh"
 
 
+@pytest.mark.slow
 def test_stored_and_resumed(tmp_path):
     """A run is the same from a store, in two parts, and its table has the names."""
     values = np.cos(np.arange(18.0))

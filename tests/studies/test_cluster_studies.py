@@ -127,6 +127,7 @@ class TestGoingOn:
 
 class TestFailures:
     @pytest.mark.parametrize("wrong", [raises, pytest.param(dies, marks=pytest.mark.slow)], ids=lambda f: f.__name__)
+    @pytest.mark.slow
     def test_once(self, wrong, client, tmp_path):
         """A run that fails is tried again; one whose worker dies runs again by itself."""
         (tmp_path / "notes").mkdir()
