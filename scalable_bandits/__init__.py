@@ -8,7 +8,6 @@ from __future__ import annotations
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
-from scalable_bandits import _renamed
 from scalable_bandits.environments import (
     AutoregressiveProcess,
     Benchmark,
@@ -262,7 +261,6 @@ def _cluster_executor(on: Any) -> Executor:
 
 
 register(_cluster_executor)
-_renamed.install()
 
 
 def __getattr__(name: str) -> Any:
@@ -271,8 +269,4 @@ def __getattr__(name: str) -> Any:
         if not inside:
             return import_module(f"scalable_bandits.{name}")
         return getattr(import_module(f"scalable_bandits.{inside}"), name)
-    if name in _renamed.PUBLIC:
-        return _renamed.public(name)
-    if name in _renamed.MODULES:
-        return import_module(f"scalable_bandits.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

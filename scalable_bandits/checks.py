@@ -100,11 +100,6 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(visible(text), category, stacklevel=level)
 
 
-def deprecated(old: str, new: str) -> None:
-    """Emit a `DeprecationWarning` for an old name."""
-    warn(f"{old} is deprecated and will be removed in version 0.3: use {new}", DeprecationWarning)
-
-
 def kind(name: str, value: Any, expected: type[Any] | tuple[type[Any], ...], allowed: str) -> None:
     """Refuse a value that is not an instance of a class (abstract or not) or of one of several classes."""
     if not isinstance(value, expected):

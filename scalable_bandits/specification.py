@@ -224,7 +224,7 @@ def _of_mappings(stored: Mapping[str, Any], given: Mapping[str, Any], name: str,
     usual = {} if by_name else _defaults(given.get("type"))  # parameters that are newer than the store had these values
     kind = Specification._registry.get("" if by_name else str(given.get("type")), Specification)
     for key in [*stored, *(key for key in given if key not in stored)]:
-        old, new = _present(kind, key, stored.get(key, usual.get(key, missing))), given.get(key, missing)
+        old, new = stored.get(key, usual.get(key, missing)), given.get(key, missing)
         if missing in (old, new):
             if by_name or not (key == "code" and "function" in stored and "function" in given):  # known by name in one
                 lines += [f"{inside}{key}: stored {_shown(old, missing)}, given {_shown(new, missing)}"]
@@ -247,22 +247,12 @@ def _are_equal(stored: Any, given: Any, typed: bool) -> bool:
 
 
 def _may_be_one(name: str, stored: Any, given: Any) -> bool:
-    """Return whether two names can mean one function or class: the same, but one from an interactive session.
-
-    Version 0.1 named the classes of others without their module.
-    """
+    """Return whether two names can mean one function or class: the same, but one from an interactive session."""
     last = name.rpartition(".")[2]
     if last not in ("function", "type") or not isinstance(stored, str) or not isinstance(given, str):
         return False
-    if last == "type" and ":" not in stored:
-        return given.endswith(f":{stored}")
     (first, _, stored_name), (second, _, given_name) = stored.partition(":"), given.partition(":")
     return stored_name == given_name and MAIN in (first, second)
-
-
-def _present(kind: type[Specification], key: str, value: Any) -> Any:
-    """Return the value of a parameter, or the present name of a value that version 0.1 called otherwise."""
-    return kind.earlier_values.get(key, {}).get(value, value) if isinstance(value, str) else value
 
 
 def _defaults(kind: Any) -> dict[str, Any]:
@@ -285,7 +275,6 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
     """Base class of specifications: conversion to and from dicts, and a registry of classes by name."""
 
     __slots__ = ()
-    earlier_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}  # by parameter: values of 0.1 and present ones
     by_name: ClassVar[frozenset[str]] = frozenset()  # parameters that are dicts with names of the user's as keys
     in_order: ClassVar[frozenset[str]] = frozenset()  # those of them whose order means something
     identified: ClassVar[frozenset[str]] = frozenset()  # parameters with values of the user's, all told apart
@@ -352,7 +341,7 @@ class Specification(ABC):  # noqa: B024 - subclasses declare their own abstract 
         for key in values:
             if key not in fields:
                 refuse(f"key of {name}", key, nearest(key, fields))
-        return kind(**{key: _present(kind, key, value) for key, value in values.items()})
+        return kind(**values)
 
 
 def known_types(name: Any, known: Iterable[str]) -> str:

@@ -20,7 +20,6 @@ NAME = ROOT.name
 # From the bottom up. A unit imports from units before it, and from itself where it is a folder.
 LAYERS = (
     "checks",
-    "_renamed",
     "terminal",
     "forked",
     "identity",
@@ -55,7 +54,6 @@ FAMILIES = ("exact", "tiled", "forgetting", "sketched", "sampling", "box", "part
 ABOVE_FAMILIES = ("registry", "greedy_gain", "model", "box_model", "lazy", "repeated", "__init__")
 BY_NAME = {  # files that import modules by name, and why
     "__init__.py": "public names are imported when they are first used",
-    "_renamed.py": "names of version 0.1 are looked up where they are now",
     "execution/recipes.py": "a recipe names a class of another package",
     "specification.py": "the user names functions and classes to import",
 }

@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 import scalable_bandits as sb
-from scalable_bandits import checks
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -29,12 +28,6 @@ def test_one_version():
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == VERSION
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest[1] == VERSION
-
-
-def test_what_is_deprecated_goes_with_the_next_minor_version():
-    major, minor = map(int, VERSION.split(".")[:2])
-    with pytest.warns(DeprecationWarning, match=re.escape(f"will be removed in version {major}.{minor + 1}:")):
-        checks.deprecated("old", "new")
 
 
 def test_the_source_archive_has_every_folder_that_the_script_looks_for(release):

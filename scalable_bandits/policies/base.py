@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
-from scalable_bandits._renamed import RenamedMembers
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.algorithm import Algorithm
 from scalable_bandits.policies.best import Best as Best
@@ -21,7 +20,6 @@ from scalable_bandits.policies.measurements import LostInRounding, Noise, lost_i
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.policies.recorder import Recorder
 from scalable_bandits.posteriors.placement import Executor, executor
-from scalable_bandits.posteriors.registry import RENAMED
 from scalable_bandits.posteriors.state import Field, Stateful, number, value
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
@@ -32,7 +30,7 @@ MOST_DRAWS = 100  # of random settings, of which one must not be excluded
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContextManager[Any]):
+class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
     """Bandit algorithm: `ask` returns the next point, `tell` takes its value; several threads may share one.
 
     Parameters
@@ -87,7 +85,6 @@ class Policy(Algorithm, Stateful, Specification, RenamedMembers, AbstractContext
         ),
         Field("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
     )  # fmt: skip
-    earlier_values: ClassVar[Mapping[str, Mapping[str, str]]] = {"engine": RENAMED}
     not_in_data: ClassVar[frozenset[str]] = frozenset({"on"})
     continuous: ClassVar[bool] = False
     sharded: ClassVar[bool] = False

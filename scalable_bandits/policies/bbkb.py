@@ -32,7 +32,6 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies.bkb import budgeted_width
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.posteriors.registry import current_name
 from scalable_bandits.posteriors.state import Field, number, value
 from scalable_bandits.spaces import Domain
 
@@ -92,7 +91,7 @@ class BBKB(ConfidencePolicy):
     )  # fmt: skip
     own_widths: ClassVar[tuple[str, ...]] = ("budgeted",)
 
-    engine: str = attrs.field(default="sketched", converter=current_name)
+    engine: str = "sketched"
     threshold: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.above_one)
     batches: int = attrs.field(default=0, init=False)
     _ratio: float = attrs.field(default=1.0, init=False, repr=False)  # of the points observed

@@ -31,7 +31,6 @@ import attrs
 
 from scalable_bandits.formulas.confidence import budgeted, budgeted_gain
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.posteriors.registry import current_name
 
 
 def budgeted_width(policy: ConfidencePolicy, delta: float) -> float:
@@ -75,7 +74,7 @@ class BKB(ConfidencePolicy):
     True
     """
 
-    engine: str = attrs.field(default="sketched", converter=current_name)
+    engine: str = "sketched"
     own_widths: ClassVar[tuple[str, ...]] = ("budgeted",)
 
     @property

@@ -28,7 +28,6 @@ from scalable_bandits.posteriors import (
     State,
     check_engine,
     check_size,
-    current_name,
     find_engine,
     make_engine,
 )
@@ -117,7 +116,7 @@ class GaussianProcessPolicy(Policy):
         default=cast(float, None), converter=checks.to_float, validator=valid.positive_or_learned
     )
     prior_mean: float | Floats | Callable[[Floats], Floats] | None = attrs.field(default=None)
-    engine: str = attrs.field(default="auto", converter=current_name)
+    engine: str = "auto"
     oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
     refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
     lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=valid.prior_or_auto)

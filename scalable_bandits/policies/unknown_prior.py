@@ -21,7 +21,7 @@ from scalable_bandits.policies.compiled_priors import Constants, play_priors
 from scalable_bandits.policies.measurements import noise_floor
 from scalable_bandits.policies.prior_model import PriorModel, Proposal
 from scalable_bandits.policies.tally import Outcome, Rejection, Tally
-from scalable_bandits.posteriors import State, check_engine, current_name, nested, part
+from scalable_bandits.posteriors import State, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.placement import Shards
 from scalable_bandits.posteriors.rounds import Columns, Game
@@ -101,7 +101,7 @@ class UnknownPriorPolicy(Policy):
     steps: ClassVar[int | None] = None  # number of the class in `_numba_priors.py`, for compiled loops over rounds
 
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
-    engine: str = attrs.field(default="auto", converter=current_name)
+    engine: str = "auto"
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     _shards: Shards = attrs.field(init=False, repr=False)
     tally: Tally = attrs.field(init=False, repr=False)

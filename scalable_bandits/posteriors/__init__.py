@@ -1,10 +1,5 @@
 """Posteriors: engines that keep mean and standard deviation of the candidates, and refits at any points."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from scalable_bandits._renamed import CLASSES, renamed
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, EngineOptions, ForgettingEngine
 from scalable_bandits.posteriors.exact.dense import DenseEngine
@@ -14,7 +9,6 @@ from scalable_bandits.posteriors.forgetting.weighted import WeightedEngine
 from scalable_bandits.posteriors.registry import (
     check_engine,
     check_size,
-    current_name,
     engine_class,
     engine_names,
     find_engine,
@@ -54,7 +48,6 @@ __all__ = [
     "arrays",
     "check_engine",
     "check_size",
-    "current_name",
     "engine_class",
     "engine_names",
     "find_engine",
@@ -66,9 +59,3 @@ __all__ = [
     "register_engine",
     "register_frequencies",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in CLASSES:
-        return renamed("posteriors", "posteriors", name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

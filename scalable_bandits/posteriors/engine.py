@@ -9,7 +9,6 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from scalable_bandits._renamed import RenamedMembers
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_choice as numba_choice
@@ -41,7 +40,7 @@ class EngineOptions(NamedTuple):
     space: FiniteSpace | None = None  # space of the candidates, a short description of them for workers
 
 
-class Engine(Stateful, RenamedMembers, ABC):
+class Engine(Stateful, ABC):
     """Posterior of a Gaussian process on n numbered candidates, kept up to date.
 
     Parameters

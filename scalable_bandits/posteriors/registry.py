@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -17,8 +16,6 @@ from scalable_bandits.specification import nearest
 
 AUTO = "auto"
 DENSE_LIMIT = 6_000  # number of candidates; at 4,900 the dense engine was still twice as fast (benchmarks, "engines")
-
-RENAMED = {"blocked": "tiled"}  # names of version 0.1
 
 _engines: dict[str, type[Engine]] = {}
 
@@ -51,20 +48,6 @@ register_engine("dense", DenseEngine)
 register_engine("tiled", TiledEngine)
 register_engine("sketched", SketchedEngine)
 register_engine("autoregressive", KalmanEngine)
-
-
-def current_name(name: Any) -> Any:
-    """Return the present name of an engine for one of version 0.1, with a `DeprecationWarning`; else what is given.
-
-    Parameters
-    ----------
-    name
-        Name as it was given; any other value is returned for `check_engine` to refuse.
-    """
-    if not isinstance(name, str) or name not in RENAMED:
-        return name
-    checks.deprecated(f"engine={name!r}", f"engine={RENAMED[name]!r}")
-    return RENAMED[name]
 
 
 def find_engine(name: str) -> type[Engine] | None:

@@ -16,7 +16,7 @@ import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.execution import ClusterError
 from scalable_bandits.runs.status import resume
-from scalable_bandits.specification import Specification, differences, specify
+from scalable_bandits.specification import Specification
 from scalable_bandits.studies import Study
 
 MODULE = '''
@@ -162,20 +162,6 @@ def test_a_run_with_own_classes(module: str) -> None:
     with pytest.raises(ValueError, match=rf"type: got '{module}:.*allow it: --class"):
         resume(place, rounds=30)
     assert len(resume(place, rounds=30, classes=names(module))) == 30
-
-
-def test_classes_that_were_stored_without_their_module(module: str) -> None:
-    """As version 0.1 did: the same name is the same class."""
-    Specification.allow(f"{module}:Greedy")
-    policy = sys.modules[module].Greedy(sb.Arms(3), sb.Covariance(np.eye(3)), noise=0.1)
-    given = specify({"policy": policy})[0]
-    stored = {"policy": {**given["policy"], "type": "Greedy"}}
-    assert given["policy"]["type"] == f"{module}:Greedy"
-    assert not differences(stored, given)
-    stored["policy"]["type"] = "Greed"
-    assert differences(stored, given) == [f"policy.type: stored 'Greed', given '{module}:Greedy'"]
-    stored["policy"]["type"] = "another:Greedy"
-    assert len(differences(stored, given)) == 1
 
 
 @pytest.mark.slow
