@@ -78,10 +78,10 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
 
     STATE: ClassVar[tuple[Field, ...]] = (  # without the pending points
         number("rounds", int),
-        number("failures", int, default=0),
+        number("failures", int),
         value(
             "excluded", "(k,)", np.int64, lambda self: self._pending.excluded,
-            lambda self, numbers: self._pending.exclude(numbers.tolist()), np.empty(0, dtype=np.int64),
+            lambda self, numbers: self._pending.exclude(numbers.tolist()),
         ),
         Field("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
     )  # fmt: skip

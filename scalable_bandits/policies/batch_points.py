@@ -48,9 +48,9 @@ class BatchPoints(Stateful):
         number("_excluded", int),
         number("_present", int),
         number("_more", int),
-        number("_last", int, default=-1),
-        number("_precision", float, default=0.0),
-        number("_waiting", int, default=0),
+        number("_last", int),
+        number("_precision", float),
+        number("_waiting", int),
     )
 
     def __init__(self, model: LazyModel, shrinkage: float):

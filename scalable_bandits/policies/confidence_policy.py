@@ -19,7 +19,7 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 from scalable_bandits.posteriors.rounds import Rule
-from scalable_bandits.posteriors.state import Field, number, value
+from scalable_bandits.posteriors.state import Field, number
 from scalable_bandits.spaces import Domain, Mask, Points
 from scalable_bandits.specification import nearest
 
@@ -106,8 +106,8 @@ class ConfidencePolicy(GaussianProcessPolicy):
     """
 
     STATE: ClassVar[tuple[Field, ...]] = (
-        value("norm", "()", float, lambda policy: policy.norm, lambda policy, norm: policy._restore_norm(norm), np.nan),
-        number("_loss", float, default=0.0),
+        number("norm", float),
+        number("_loss", float),
     )
     own_widths: ClassVar[tuple[str, ...]] = ()  # in addition to `confidence.WIDTHS`
 
@@ -145,10 +145,6 @@ class ConfidencePolicy(GaussianProcessPolicy):
             while self._loss > limit(rkhs_norm=self.norm):
                 self.norm *= 2.0
         super().learn(candidate, y, noise_variance)
-
-    def _restore_norm(self, norm: float) -> None:
-        if not np.isnan(norm):  # NaN in states of older versions
-            self.norm = float(norm)
 
     def warn_where_unproven(self) -> None:
         """Warn if the width "improved" is used with a lambda for which its theorem does not hold."""

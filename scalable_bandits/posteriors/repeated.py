@@ -111,7 +111,7 @@ class RepeatedModel(Model):
     STATE: ClassVar[tuple[Field, ...]] = (
         value(
             "repeats", "(3,)", float, lambda model: np.array(model.repeats, dtype=np.float64),
-            lambda model, values: model._restore_repeats(values), np.array(NONE, dtype=np.float64),
+            lambda model, values: model._restore_repeats(values),
         ),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from the declaration:
         STATE = (array("gram", "(r, r)"), array("shift", "(r,)"), number("rank", int))
 
 `state` returns arrays by name; `restore` puts them into an object made from the same specification. Numbers are arrays
-without dimensions. The names are those in checkpoints on disk: renaming one makes older checkpoints unreadable.
+without dimensions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ class Field(NamedTuple):
     dtype: DTypeLike | None  # None: as `read` returns it
     read: Callable[[Any], Any]  # returns the value of an object: an array, a number, or the state of a group
     write: Callable[[Any, Any], None]  # restores such a value
-    default: Any = None  # value for older states without this entry; None: every state has it
 
 
 def array(
@@ -42,7 +41,6 @@ def array(
     *,
     name: str = "",
     used: str | tuple[str, ...] = (),
-    default: Any = None,
 ) -> Field:
     """Declare an array, which is filled in place when it is restored.
 
@@ -59,8 +57,6 @@ def array(
     used
         Attributes with the lengths in use of the leading axes, for an array that has room for more; dotted names reach
         into members. All of the array if not given.
-    default
-        Value for older states without this entry; of an array a number that fills it, or an array.
     """
     lengths = [attrgetter(length) for length in ((used,) if isinstance(used, str) else used)]
     entry = name or attribute.lstrip("_")
@@ -75,10 +71,10 @@ def array(
             checks.refuse(f"state: {entry}", f"shape {value.shape}", f"{held.shape}, {shape}")
         held[...] = value
 
-    return Field(entry, shape, dtype, read, write, default)
+    return Field(entry, shape, dtype, read, write)
 
 
-def number(attribute: str, kind: type, *, name: str = "", stored: str = "", default: Any = None) -> Field:
+def number(attribute: str, kind: type, *, name: str = "", stored: str = "") -> Field:
     """Declare a number or a truth value.
 
     Parameters
@@ -87,7 +83,7 @@ def number(attribute: str, kind: type, *, name: str = "", stored: str = "", defa
         Attribute that holds the number.
     kind
         Type: float, int or bool.
-    name, default
+    name
         As for `array`.
     stored
         Attribute that is restored, where `attribute` is a property.
@@ -96,20 +92,19 @@ def number(attribute: str, kind: type, *, name: str = "", stored: str = "", defa
     def write(owner: Any, value: Any) -> None:
         setattr(owner, stored or attribute, kind(value))
 
-    return Field(name or attribute.lstrip("_"), "()", kind, attrgetter(attribute), write, default)
+    return Field(name or attribute.lstrip("_"), "()", kind, attrgetter(attribute), write)
 
 
 def value(
-    name: str, shape: str, dtype: DTypeLike | None, read: Callable[[Any], ArrayLike], write: Callable[[Any, Any], None],
-    default: Any = None,
-) -> Field:  # fmt: skip
+    name: str, shape: str, dtype: DTypeLike | None, read: Callable[[Any], ArrayLike], write: Callable[[Any, Any], None]
+) -> Field:
     """Declare a value that is not an array in the object, such as a dict or a list.
 
     Parameters
     ----------
     name
         Name in the state.
-    shape, default
+    shape
         As for `array`.
     dtype
         Data type; None: as `read` returns it.
@@ -118,7 +113,7 @@ def value(
     write
         Function that restores such an array.
     """
-    return Field(name, shape, dtype, read, write, default)
+    return Field(name, shape, dtype, read, write)
 
 
 def member(attribute: str, *, name: str = "", prefix: bool = True) -> Field:
@@ -191,21 +186,19 @@ class Stateful:
     def restore(self, state: State) -> None:
         """Restore from arrays (...,) that `state` returned, of an object of the same specification.
 
-        Entries that the class does not declare are ignored: older versions had some.
-
         Raises
         ------
         ValueError
             If an entry is missing, which is noticed before the object's own entries change, or has another shape.
         """
         fields = self.state_fields()
-        missing = [f.name for f in fields if f.shape and f.default is None and f.name not in state]
+        missing = [f.name for f in fields if f.shape and f.name not in state]
         if missing:
             checks.refuse("state", sorted(state), f"a state of {type(self).__name__}, which has {', '.join(missing)}")
         self.before_restore(state)
         for field in fields:
             if field.shape:
-                field.write(self, state.get(field.name, field.default))
+                field.write(self, state[field.name])
             else:
                 field.write(self, part(state, field.name) if field.name else state)
         self.after_restore()

@@ -154,7 +154,7 @@ class EvaluationLoop:
             self._change(ticket, "lost", final=False)
 
     def _exclude(self, candidate: int) -> None:
-        """Exclude a point that failed in a run of an earlier version, which told the policy no failures."""
+        """Exclude a point whose failure is in the log of tickets alone: damage to the journal lost it there."""
         domain = self._policy.domain
         if candidate < domain.size and np.isfinite(domain.points([candidate])).all():  # of a box it may be lost
             self._policy.learn_failure(candidate)

@@ -1,6 +1,6 @@
-"""Trajectories that 0.1 played, on problems of every kind: later versions make the same choices.
+"""Golden trajectories, on problems of every kind: every version makes the choices that are kept.
 
-``python golden.py FILE``, run in an environment with some version, writes those of that version.
+``python golden.py FILE`` writes those of the version that it imports.
 """
 
 import sys
@@ -11,7 +11,7 @@ import scalable_bandits as sb
 from cases.policies import ARMS, BELIEVING, EVERY_POLICY, NOISE, OVER_A_PATH, PROBLEMS, REPEATING
 
 ROUNDS = 60
-LATER = (  # than 0.1
+NOT_KEPT = (  # policies without a trajectory in the file
     *REPEATING, *ARMS, *BELIEVING, *OVER_A_PATH, "arms-ts", "elimination", "duets", "irgpucb", "lengthscales", "event",
     "event-often",
 )  # fmt: skip
@@ -37,7 +37,7 @@ def played(policy, environment):
 def trajectories():
     """Every run by its name."""
     for name, case in EVERY_POLICY.items():
-        if name in LATER:
+        if name in NOT_KEPT:
             continue
         for kind in ("grid", "arms"):
             problem = PROBLEMS[kind]

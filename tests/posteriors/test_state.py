@@ -37,9 +37,9 @@ class Whole(Stateful):
 
     STATE = (
         array("weights", "(2,)"),
-        array("numbers", "(2,)", np.int64, default=7),
+        array("numbers", "(2,)", np.int64),
         number("scale", float),
-        number("ready", bool, default=False),
+        number("ready", bool),
         number("total", float, stored="_total"),
         value("names", "(k,)", np.int64, lambda own: list(own.names), lambda own, names: own.rename(names)),
         member("_rows"),
@@ -78,7 +78,7 @@ class Beside(Stateful):
 class More(Whole):
     """Adds an entry to those of its base."""
 
-    STATE = (number("late", int, default=5),)
+    STATE = (number("late", int),)
 
     def __init__(self):
         super().__init__()
@@ -144,12 +144,6 @@ class TestStateful:
         assert Rows().nbytes() == 8
         assert Stateful().nbytes() == 0
 
-    def test_an_older_state_has_fewer_entries(self):
-        state = {name: held for name, held in filled().state().items() if name not in ("late", "numbers", "ready")}
-        other = filled()
-        other.restore(state)
-        assert (other.late, other.ready, other.numbers.tolist()) == (5, False, [7, 7])
-
     def test_a_state_of_something_else_is_refused(self):
         """Before anything is changed, as far as the entries of its own tell."""
         state, other = filled().state(), filled()
@@ -166,11 +160,6 @@ class TestStateful:
         state[name] = np.zeros((1, 4)) if "." in name else np.zeros(1)
         with pytest.raises(ValueError, match=rf"^state: {name.split('.')[-1]}: got 'shape .*; allowed: "):
             filled().restore(state)
-
-    def test_entries_that_nobody_declares_are_ignored(self):
-        one, other = filled(), More()
-        other.restore({**one.state(), "asleep": np.ones(3), "rows.more": np.ones(2)})
-        assert bits(other.state()) == bits(one.state())
 
 
 def test_learned_prior():

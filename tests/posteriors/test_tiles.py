@@ -1,4 +1,4 @@
-"""Tiles: the same numbers on any number of threads, and states of earlier versions."""
+"""Tiles: the same numbers on any number of threads."""
 
 import copy
 import functools
@@ -9,16 +9,13 @@ import threading
 import numpy as np
 import pytest
 import threadpoolctl
-from cases.paths import STORES
 from scipy.linalg import blas as wrappers
 
 import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConfidence
 from scalable_bandits.posteriors import TiledEngine, blas
-from scalable_bandits.posteriors.placement import InProcess
 from scalable_bandits.posteriors.threads import Threads
 
-EARLIER = STORES / "earlier-tiles.npz"
 GRID = sb.Grid([[0, 1], [0, 1]], (30, 41))
 
 
@@ -109,54 +106,6 @@ def test_matrix_routines_give_the_bits_of_scipy(shape):
     np.testing.assert_array_equal(rows, wrappers.dtrmm(1.0, np.asfortranarray(triangle), expected.T, side=1, lower=1).T)
     with pytest.raises(ValueError, match=r"^array: got float64 \(.*; allowed: row-major float64 of shape"):
         blas.solve_lower(triangle[:, ::-1] if k > 1 else triangle.repeat(2)[None], rows)
-
-
-class TestEarlierStates:
-    """States of a version that did not update tiles that could not win."""
-
-    @pytest.fixture
-    def earlier(self, tile_sizes):
-        """State of an engine after 30 rounds, and the candidates played."""
-        tile_sizes(TILE=64, WINDOW=8, BATCH=4)
-        state = dict(np.load(EARLIER))
-        return state, state.pop("candidates").tolist()
-
-    def engine(self, executor=None):
-        return TiledEngine(sb.Matern(0.3, nu=1.5), np.linspace(0.0, 1.0, 150)[:, None], np.zeros(150), executor)
-
-    def play(self, engine, first, stop, given=None):
-        chosen = []
-        for t in range(first, stop):
-            chosen.append(engine.maximize(UpperConfidence(2.0), t)[0] if t % 3 else 5 * (t % 6))
-            assert given is None or chosen[-1] == given[t - 1]
-            engine.observe(chosen[-1], float(np.sin(9.0 * engine.points[chosen[-1], 0])), 0.01)
-        return chosen
-
-    @pytest.mark.parametrize("executor", [None, InProcess()], ids=["whole", "shards"])
-    @pytest.mark.slow
-    def test_with_all_tiles_up_to_date(self, executor, earlier, tile_by_tile):
-        """It is taken, and goes on as if this version had played from the beginning."""
-        state, candidates = earlier
-        restored, straight = self.engine(executor), self.engine()
-        restored.restore(state)
-        self.play(straight, 1, 31, candidates)
-        now = restored.state()
-        assert set(now) == set(straight.state())
-        del now["tiles.window.inverse"]  # earlier states have the coordinates, whose inverse it is
-        assert set(now) < set(state)
-        for name, array in now.items():
-            np.testing.assert_array_equal(array, state[name], err_msg=name)
-        assert self.play(restored, 31, 90) == self.play(straight, 31, 90)
-        np.testing.assert_allclose(restored.mean(), straight.mean(), rtol=0, atol=1e-9)
-        np.testing.assert_allclose(restored.variance(), straight.variance(), rtol=0, atol=1e-9)
-
-    @pytest.mark.parametrize("executor", [None, InProcess()], ids=["whole", "shards"])
-    @pytest.mark.parametrize(("name", "at", "value"), [("asleep", 1, True), ("fresh", (0, 1), False)])
-    def test_with_tiles_left_behind(self, name, at, value, executor, earlier):
-        state, _ = earlier
-        state[f"tiles.{name}"][at] = value
-        with pytest.raises(ValueError, match=r"^state: got one of an earlier version with .* left behind"):
-            self.engine(executor).restore(state)
 
 
 def test_blas_has_one_thread_while_several_work():

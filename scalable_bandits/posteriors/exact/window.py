@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.exact import _numba_window as numba_window
-from scalable_bandits.posteriors.state import State, Stateful, array, value
+from scalable_bandits.posteriors.state import Stateful, array, value
 from scalable_bandits.spaces import Indices
 
 
@@ -77,13 +77,6 @@ class Window(Stateful):
     def numbers(self) -> Indices:
         """Points (r,) of the window, in the order of their rows."""
         return np.fromiter(self.points, dtype=np.int64, count=self.rank)
-
-    def restore(self, state: State) -> None:
-        if "inverse" not in state and "coordinates" in state:  # of 0.1: its transposed inverse
-            inside, inverse = np.s_[: len(state["points"]), : len(state["points"])], np.zeros_like(self.inverse)
-            inverse[inside] = np.tril(np.linalg.inv(state["coordinates"][inside])).T
-            state = {**state, "inverse": inverse}
-        super().restore(state)
 
     @property
     def coordinates(self) -> Floats:

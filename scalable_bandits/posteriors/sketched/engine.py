@@ -163,7 +163,7 @@ class SketchedTiles(Tiles):
 
     STATE = (
         number("sketches", int),
-        number("steepness", float, default=0.0),
+        number("steepness", float),
         value("folds", "()", np.int64, lambda tiles: len(tiles._row_blocks), lambda tiles, count: None),
         group("fold", _block_states, _restore_blocks),
     )

@@ -27,7 +27,6 @@ from scalable_bandits.posteriors.exact.window import PointPosterior, RowBlock, W
 from scalable_bandits.posteriors.state import Field, State, Stateful, array, group, member, number, value
 from scalable_bandits.posteriors.threads import Threads
 from scalable_bandits.posteriors.tiled.column_cache import ColumnCache
-from scalable_bandits.posteriors.tiled.earlier import refuse_tiles_left_behind
 from scalable_bandits.posteriors.tiled.ordering import best_of_groups, best_of_neighbours
 from scalable_bandits.spaces import Indices
 
@@ -110,9 +109,6 @@ class Tiles(Stateful):
     def span(self, tile: int) -> slice:
         """Return the positions of a tile."""
         return slice(tile * self.width, min((tile + 1) * self.width, self.size))
-
-    def before_restore(self, state: State) -> None:
-        refuse_tiles_left_behind(state)
 
     def _all_rows(self) -> State:
         return {str(tile): self._tile_rows[tile][: self._height] for tile in range(self.first, self.stop)}
