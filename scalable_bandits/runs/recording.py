@@ -172,10 +172,7 @@ def _proposal_attributes(policy: Policy) -> dict[str, int]:
 def _check_same(store: ObservationStore, kind: str, fields: Sequence[Field], given: Mapping[str, Any]) -> None:
     found = store.attributes.get("kind")
     lines = [] if found == kind else [f"kind: stored {found!r}, given {kind!r}"]
-    differing = specification.differences(store.specification, given)
-    if "upgraded_from" in store.attributes:  # old specifications are not complete
-        differing = [line for line in differing if ": stored nothing, " not in line]
-    lines += differing
+    lines += specification.differences(store.specification, given)
     if not lines and store.fields != tuple(fields):
         lines = [f"fields: stored {[f.name for f in store.fields]}, given {[f.name for f in fields]}"]
     if lines:

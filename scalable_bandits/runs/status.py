@@ -31,7 +31,7 @@ from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.studies import StudyStore, all_runs, study_record
 
 SETTINGS = ("parallel", "on", "retries", "timeout")  # arguments of a tuning run that its store has
-_ASIDE = re.compile(r"\.(damaged|earlier|recovering|upgrading)\d*$")  # names of files set aside
+_ASIDE = re.compile(r"\.(damaged|recovering)\d*$")  # names of files set aside
 
 
 class Status(NamedTuple):
@@ -86,7 +86,7 @@ def runs_in(place: Any) -> Iterator[Any]:
     if not found and study_record(place) is not None:
         return
     if not found:
-        ObservationStore.open(place)  # raises an error, except for a run of an earlier version
+        ObservationStore.open(place)  # raises an error that says what is there
         found = [Path(place)]
     yield from found
 

@@ -11,7 +11,6 @@ from scalable_bandits.store import checkpoints
 from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line
 from scalable_bandits.store.layout import (
     ROUND,
-    SCHEMA,
     check_schema,
     compare,
     count_document,
@@ -27,7 +26,6 @@ from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import DIGESTS
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.studies import study_copies, study_record
-from scalable_bandits.store.upgrade import read_schema_0
 
 
 class Part(NamedTuple):
@@ -77,13 +75,7 @@ def _without_attributes(location: Location, damaged: Mapping[str, str]) -> Part:
     """Report on a location without readable attributes of a run."""
     if location.occupied() and not location.unfinished() and location.has_run_files():
         return Part(METADATA, str(refuse_attributes(location, damaged)))
-    try:
-        earlier = read_schema_0(location)
-    except StoreDamaged as error:
-        return Part(METADATA, str(error))
-    if earlier is None:
-        raise FileNotFoundError(f"store: there is no run in {location.name}")
-    return Part(f"{len(earlier.columns['y'])} rounds of schema 0, which has no digests", "")
+    raise FileNotFoundError(f"store: there is no run in {location.name}")
 
 
 def _logs(run: StoredRun) -> Iterator[Part]:
@@ -99,8 +91,6 @@ def _logs(run: StoredRun) -> Iterator[Part]:
         yield Part(location.record_file, "")
         for name, contents in found.logs.items():
             yield Part(f"{found.file(location, name)}, {contents.frames} frame(s)", "")
-    if run.attributes["schema"] < SCHEMA:
-        yield Part(f"schema {run.attributes['schema']}, which has no digests", "")
 
 
 def _metadata(run: StoredRun, damaged: Mapping[str, str]) -> Iterator[Part]:
@@ -208,7 +198,7 @@ def _checkpoints(run: StoredRun) -> Iterator[Part]:
     """Check the checkpoints."""
     for name, header in checkpoints.read_headers(run.location).items():
         why = header.problem
-        if not why and header.attributes["run"] != run.attributes.get("id", ""):
+        if not why and header.attributes["run"] != run.attributes["id"]:
             why = "it is another run's"
         if not why:
             try:
@@ -241,7 +231,7 @@ def check_study(place: Any) -> Iterator[Part]:
             yield Part(file, damaged.get(file, "it is missing"), mended=True)
     attributes = next(iter(found.values()))
     notes = Notes((len(record["cases"]), len(record["policies"]), record["replicates"]), record["horizon"])
-    problems = notes.load(location, attributes["id"]) if "id" in attributes else []
+    problems = notes.load(location, attributes["id"])
     for problem in problems:
         name, _, why = problem.partition(" ")
         yield Part(name, f"{why}; its numbers are computed again from the runs")

@@ -171,12 +171,6 @@ def restore(location: Location, most: int, stamp: str, run: str, target: Restora
     return 0
 
 
-def remove(location: Location) -> None:
-    """Remove all checkpoints."""
-    location.delete(GROUP)
-    location.commit_transaction()
-
-
 def read_headers(location: Location) -> dict[str, Header]:
     """Return the metadata of the completely written checkpoints by name."""
     headers = {}

@@ -12,10 +12,11 @@ from scalable_bandits.store import digests
 from scalable_bandits.store.digests import Digests
 from scalable_bandits.store.errors import StoreDamaged, one_line
 from scalable_bandits.store.frames import Contents
-from scalable_bandits.store.layout import ROUND, SCHEMA, field_document, fields_of
+from scalable_bandits.store.layout import ROUND, field_document, fields_of
 from scalable_bandits.store.locations import Location
 from scalable_bandits.store.record import CommitRecord
 from scalable_bandits.store.rows import Columns, Field
+from scalable_bandits.store.scan import NOTHING
 
 REPLACED = "its digest is not that of what was written: the file was replaced by another"
 
@@ -48,14 +49,13 @@ class ChunkReader:
         self._fields, self._size = fields_of(attributes), attributes["chunk"]
         self._columns = {field.name: number for number, field in enumerate(self._fields)}  # of the digests
         self._replayable = attributes.get("kind") == "simulate"
-        self._signed = attributes["schema"] == SCHEMA
         self._tail: tuple[int, ...] = ()
         self._chain = 0
-        self._log: tuple[Contents | None, str] = None, ""
+        self._log: tuple[Contents, str] = NOTHING, ""
         self.table: Digests | None = None
         self._recent: dict[str, tuple[int, NDArray[Any]]] = {}  # number and rows of the chunk read last, by field
 
-    def set_record(self, record: CommitRecord, contents: Contents | None, file: str) -> None:
+    def set_record(self, record: CommitRecord, contents: Contents, file: str) -> None:
         """Set the commit record, which says which chunks there are.
 
         Parameters
@@ -63,18 +63,13 @@ class ChunkReader:
         record
             Commit record.
         contents
-            Contents of the log of digests; None for a run of an earlier schema, which has none.
+            Contents of the log of digests.
         file
             File of the log of digests, for messages.
         """
         self.committed, self._tail, self._chain = record.rounds, record.tail, record.chain
         self.whole = record.rounds // self._size * self._size
         self._log, self.table, self._recent = (contents, file), None, {}
-
-    def digests_with(self, table: Digests) -> Digests:
-        """Return the digests (chunks, fields) of all whole chunks, followed by those (k, fields) of new chunks."""
-        known = self.digests()
-        return table if known is None or not len(known) else np.concatenate([known, table])
 
     def _field(self, name: str) -> Field:
         return ROUND if name == ROUND.name else self._fields[self._columns[name]]
@@ -104,13 +99,11 @@ class ChunkReader:
         if recent is not None and (first, last) == (recent[0], recent[0] + 1):
             return recent[1][start - first * self._size : stop - first * self._size].copy()
         values = self.read_unchecked(name, first * self._size, last * self._size)
-        table = self.digests()
-        if table is not None:
-            expected = table[first:last, self._columns[name]]
-            other = digests.first_mismatch(values, expected, self._size)
-            if other is not None:
-                wrong = (first + other) * self._size
-                raise StoreDamaged(self.damage_message(name, wrong, wrong + self._size, REPLACED))
+        expected = self.digests()[first:last, self._columns[name]]
+        other = digests.first_mismatch(values, expected, self._size)
+        if other is not None:
+            wrong = (first + other) * self._size
+            raise StoreDamaged(self.damage_message(name, wrong, wrong + self._size, REPLACED))
         rows = values[start - first * self._size : stop - first * self._size]
         if last == first + 1:
             self._recent[name] = first, values
@@ -133,10 +126,7 @@ class ChunkReader:
             values = np.asarray(self.array(name)[start : start + self._size])
         except Exception as error:  # codecs raise errors of any class
             return one_line(error)
-        table = self.digests()
-        if table is None or digests.digest(values) == table[number, self._columns[name]]:
-            return ""
-        return REPLACED
+        return "" if digests.digest(values) == self.digests()[number, self._columns[name]] else REPLACED
 
     def damage_message(self, name: str, start: int, stop: int, why: str) -> str:
         """Return the message that rounds of a chunk cannot be read."""
@@ -175,7 +165,7 @@ class ChunkReader:
             except Exception as error:  # codecs raise errors of any class
                 found[field.name] = one_line(error)
                 continue
-            right = not self._signed or (digests.digest(values),) == self._tail[number : number + 1]
+            right = (digests.digest(values),) == self._tail[number : number + 1]
             found[field.name] = values if right else "it is not what was written"
         return found
 
@@ -187,13 +177,13 @@ class ChunkReader:
         rows = {name: found for name, found in self.last_chunk().items() if not isinstance(found, str)}
         return rows if len(rows) == len(self._fields) else None
 
-    def digests(self) -> Digests | None:
-        """Return the digests (chunks, fields) of all whole chunks; None for a run of an earlier schema.
+    def digests(self) -> Digests:
+        """Return the digests (chunks, fields) of all whole chunks.
 
         If their log is damaged, they are computed from the chunks and must match the commit record.
         """
         contents, file = self._log
-        if self.table is None and contents is not None:
+        if self.table is None:
             table = digests.decode(contents, len(self._fields), self.whole // self._size)
             if table is None or digests.chain(table) != self._chain:
                 table = self.compute_digests()
@@ -205,8 +195,7 @@ class ChunkReader:
 
     def digests_match(self) -> bool:
         """Whether the digests match the commit record."""
-        table = self.digests()
-        return table is None or digests.chain(table) == self._chain
+        return digests.chain(self.digests()) == self._chain
 
     def compute_digests(self) -> Digests:
         """Compute the digests (chunks, fields) of the whole chunks."""
@@ -219,8 +208,7 @@ class ChunkReader:
 
     def column(self, name: str) -> Column:
         """Return a field's rows in whole chunks, for dask."""
-        table = self.digests()
-        expected = None if table is None else table[:, self._columns[name]]
+        expected = self.digests()[:, self._columns[name]]
         text = f"store {self._location.name}: {name}: some rounds cannot be read"
         return Column(self.array(name), self.whole, expected, self._size, text)
 
@@ -228,7 +216,7 @@ class ChunkReader:
 class Column:
     """Rows (n, ...) of a field in whole chunks, as an array for dask that compares what it reads with digests."""
 
-    def __init__(self, array: Any, rounds: int, expected: NDArray[np.uint32] | None, chunk: int, damage: str):
+    def __init__(self, array: Any, rounds: int, expected: NDArray[np.uint32], chunk: int, damage: str):
         self._array, self._expected, self._chunk, self._damage = array, expected, chunk, damage
         self.shape, self.dtype, self.ndim = (rounds, *array.shape[1:]), array.dtype, array.ndim
 
@@ -237,9 +225,8 @@ class Column:
         start, stop, step = rows.indices(self.shape[0])
         first, last = start // self._chunk, -(-stop // self._chunk)
         values = np.asarray(self._array[first * self._chunk : last * self._chunk])
-        if self._expected is not None:
-            other = digests.first_mismatch(values, self._expected[first:last], self._chunk)
-            if other is not None:
-                raise StoreDamaged(f"{self._damage} (chunk {first + other}: {REPLACED})")
+        other = digests.first_mismatch(values, self._expected[first:last], self._chunk)
+        if other is not None:
+            raise StoreDamaged(f"{self._damage} (chunk {first + other}: {REPLACED})")
         found = values[start - first * self._chunk : stop - first * self._chunk : step]
         return found[(slice(None), *index[1:])] if isinstance(index, tuple) else found

@@ -70,12 +70,6 @@ class Folder(Location):
             return sorted(e.name for e in (self.path / COMMITTED).iterdir() if _JOURNAL.fullmatch(e.name))
         return []
 
-    def read_schema_1(self, name: str) -> bytes:
-        return FileJournal(self.path / COMMITTED / name).read() or b""
-
-    def remove_schema_1(self, name: str) -> None:
-        (self.path / COMMITTED / name).unlink(missing_ok=True)
-
     def read_record(self) -> Any:
         try:
             return json.loads((self.path / self.record_file).read_bytes())
@@ -190,7 +184,7 @@ class Folder(Location):
             return None
         return held if held and may_be_running(held) else None
 
-    def free_sibling(self, suffix: str, argument: str) -> Location:
+    def free_sibling(self, suffix: str) -> Location:
         names = (f"{self.path.name}.{suffix}{number or ''}" for number in itertools.count())
         return Folder(next(place for place in map(self.path.with_name, names) if not place.exists()))
 
@@ -198,7 +192,7 @@ class Folder(Location):
         if self.path.exists():
             return ""
         folder, name = self.path.parent, self.path.name
-        found = [p for suffix in ("recovering", "upgrading") for p in folder.glob(f"{glob.escape(name)}.{suffix}*")]
+        found = folder.glob(f"{glob.escape(name)}.recovering*")
         complete = sorted(p for p in found if (p / self.record_file).exists())
         return complete[-1].name if complete else ""
 

@@ -9,7 +9,6 @@ from scalable_bandits.store import pending as pendings
 from scalable_bandits.store.chunks import ChunkReader
 from scalable_bandits.store.failures import Failure
 from scalable_bandits.store.frames import Frame, Gap, Kind
-from scalable_bandits.store.layout import SCHEMA
 from scalable_bandits.store.pending import Proposals
 from scalable_bandits.store.record import ROUNDS
 from scalable_bandits.store.rows import Columns, Rows
@@ -20,7 +19,6 @@ class Run(Protocol):
     """Interface of the run that takes the rounds: a part of `StoredRun`."""
 
     location: Any
-    attributes: dict[str, Any]
     chunks: ChunkReader
     dimension: int
     pending: list[int]
@@ -29,7 +27,6 @@ class Run(Protocol):
     orderly: bool
     last_write: float
     problems: list[str]
-    repairs: list[str]
 
     @property
     def deterministic(self) -> bool:
@@ -130,8 +127,4 @@ class JournalReader:
             lost = self._restore_lost(rounds)
             run.problems.append(f"{self._file}: it ends too early, {missing} frames are missing; {lost}")
         elif rounds > start:
-            lost = self._restore_lost(rounds)
-            if self._ended or run.attributes["schema"] == SCHEMA:
-                run.problems.append(f"{self._file}: {lost}")
-            else:  # schema 1 does not count the rounds in its journal
-                run.repairs.append(f"rounds {start + 1} to {rounds} were missing in the journal, read from the arrays")
+            run.problems.append(f"{self._file}: {self._restore_lost(rounds)}")

@@ -46,7 +46,7 @@ def read_attributes(location: Location) -> Copies:
         Location of the run.
     """
     found: dict[str, dict[str, Any]] = {}
-    newer: dict[str, dict[str, Any]] = {}  # of a newer version, which may sign them in another way
+    foreign: dict[str, dict[str, Any]] = {}  # of another schema, which may sign them in another way
     damaged = {}
     for file, path in ((METADATA, ""), (f"{COMMITTED}/{METADATA}", COMMITTED)):
         try:
@@ -59,22 +59,16 @@ def read_attributes(location: Location) -> Copies:
             attributes = attributes.get(COPY)
         if not isinstance(attributes, dict) or "schema" not in attributes or attributes.get("kind") == "study":
             damaged[file] = "it is missing" if document is None else "the attributes of the run are not in it"
-        elif (attributes["schema"] != 1 or "digest" in attributes) and not is_signed(attributes):
+        elif not is_signed(attributes):
             damaged[file] = "its attributes do not match their digest"
-            if type(attributes["schema"]) is int and attributes["schema"] > SCHEMA:
-                newer[file] = attributes
+            if attributes["schema"] != SCHEMA:
+                foreign[file] = attributes
         else:
             found[file] = attributes
-    found = found or newer
-    # A copy of schema 1 has no digest. It is used if neither copy has one, or if an upgrade was interrupted.
+    found = found or foreign
     # Of two copies of equal rank the group's is used, which is written last.
     run, digest = _recorded(location)
-    best: dict[str, Any] | None = None
-    rank: tuple[Any, ...] = ()
-    for attributes in found.values():
-        own = attributes.get("id") == run, attributes.get("digest") == digest, attributes["schema"]
-        if best is None or own > rank:
-            best, rank = attributes, own
+    best = max(found.values(), key=lambda each: (each.get("id") == run, each.get("digest") == digest), default=None)
     for file, attributes in found.items():
         if attributes != best:
             damaged[file] = "its attributes are not those of the other copy"
@@ -96,12 +90,15 @@ def sign_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_schema(name: str, attributes: Mapping[str, Any]) -> None:
-    """Raise StoreError if a run is of a newer schema than this version can read."""
-    if attributes["schema"] > SCHEMA:
-        raise StoreError(
-            f"store {name}: it was written by a newer version (schema {attributes['schema']}; "
-            f"this one reads up to {SCHEMA}): upgrade scalable_bandits"
-        )
+    """Raise StoreError if the attributes of a run or a study have another schema than the one of this version."""
+    schema = attributes.get("schema")
+    if schema == SCHEMA:
+        return
+    hint = "a newer version wrote it: upgrade scalable_bandits"
+    if schema == 1:
+        opened = "Study.open(...)" if attributes.get("kind") == "study" else "ObservationStore.open(...).dataset()"
+        hint = f"read it with version 0.2, and export it there: {opened}.to_zarr(...)"
+    raise StoreError(f"store {name}: it has schema {schema}, and this version reads schema {SCHEMA} alone; {hint}")
 
 
 def fields_of(attributes: Mapping[str, Any]) -> tuple[Field, ...]:

@@ -20,7 +20,6 @@ from scalable_bandits.store.errors import StoreDamaged
 from scalable_bandits.store.journal import Journal
 
 COMMITTED = "committed"  # array of the number of rounds; in a folder also the directory of the logs and the lock
-JOURNAL_1 = "journal"  # journal of schema 1; later journals have their generation in their names
 BOOKKEEPING = "bookkeeping"  # group of the logs and the lock in stores other than folders
 METADATA = "zarr.json"
 
@@ -63,14 +62,6 @@ class Location(ABC):
     @abstractmethod
     def journals(self) -> list[str]:
         """Return the names of the existing journals."""
-
-    @abstractmethod
-    def read_schema_1(self, name: str) -> bytes:
-        """Return the bytes of a journal of schema 1; empty if it does not exist."""
-
-    @abstractmethod
-    def remove_schema_1(self, name: str) -> None:
-        """Remove a journal of schema 1 if it exists."""
 
     @abstractmethod
     def read_record(self) -> Any:
@@ -209,7 +200,7 @@ class Location(ABC):
             recorded = self.read_record() is not None
         except ValueError:
             return False
-        return not recorded and self.had_writer() and not self.read_schema_1(JOURNAL_1) and not self.has_rounds()
+        return not recorded and self.had_writer() and not self.has_rounds()
 
     def had_writer(self) -> bool:
         """Whether a process has locked this location before."""
@@ -235,15 +226,15 @@ class Location(ABC):
         """Return the lock owner's record; None if no process is writing as far as can be found out."""
         return None
 
-    def free_sibling(self, suffix: str, argument: str) -> Location:
+    def free_sibling(self, suffix: str) -> Location:
         """Return an unused location beside this one.
 
         Raises
         ------
         ValueError
-            If the location has no siblings. The message blames the argument `argument`.
+            If the location has no siblings.
         """
-        checks.refuse(argument, self.name, "a store in a folder, of which a copy can be kept: copy it to one first")
+        checks.refuse("recover", self.name, "a store in a folder, of which a copy can be kept: copy it to one first")
 
     def move(self, place: Location) -> None:
         """Move the content to another location, which does not exist yet."""

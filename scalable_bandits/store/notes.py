@@ -162,14 +162,6 @@ class Notes:
             self._set(name, values, attributes["priors"])
         return problems
 
-    def load_unsigned(self, location: Location) -> None:
-        """Read the notes stored by version 0.1, which have no digests."""
-        group: Any = location.group()
-        self._set(UNIFORM, np.asarray(group[UNIFORM][...]), ())
-        if MORE in group:
-            for name, array in group[MORE].arrays():
-                self._set(name, np.asarray(array[...]), array.attrs.get("priors", ()))
-
     def _set(self, name: str, values: NDArray[Any], priors: Any) -> None:
         """Take over the values of a stored array, which may have another shape."""
         if name == PLAYS:

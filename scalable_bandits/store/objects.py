@@ -13,7 +13,7 @@ from zarr.abc.store import Store
 from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from scalable_bandits.store.array_journal import SEGMENT, SEGMENTS, ArrayJournal
+from scalable_bandits.store.array_journal import ArrayJournal
 from scalable_bandits.store.errors import StoreDamaged, StoreLocked, store_errors
 from scalable_bandits.store.journal import Journal
 from scalable_bandits.store.locations import BOOKKEEPING, METADATA, Location
@@ -43,21 +43,6 @@ class Objects(Location):
     def journals(self) -> list[str]:
         paths = (key.split("/") for key in self.keys(f"{BOOKKEEPING}/"))
         return sorted({parts[1] for parts in paths if len(parts) > 2 and "-" in parts[1]})
-
-    def read_schema_1(self, name: str) -> bytes:
-        """Return the bytes of an array of two halves, whose first segment says which half is the journal."""
-        path = f"{BOOKKEEPING}/{name}"
-        if self.document(path) is None:
-            return b""
-        array: Any = self.group()[path]
-        first = 1 + int(array[0]) * SEGMENTS
-        numbers = (int(key.rpartition("/")[2]) for key in self.keys(f"{path}/") if key.startswith(f"{path}/c/"))
-        last = max((n for n in numbers if first <= n < first + SEGMENTS), default=first - 1)
-        return b"".join(array[n * SEGMENT : (n + 1) * SEGMENT].tobytes() for n in range(first, last + 1))
-
-    def remove_schema_1(self, name: str) -> None:
-        if self.document(f"{BOOKKEEPING}/{name}") is not None:
-            self.delete(f"{BOOKKEEPING}/{name}")
 
     def read_record(self) -> Any:
         return self._bookkeeping_attributes().get("record")

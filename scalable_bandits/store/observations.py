@@ -19,7 +19,6 @@ from scalable_bandits.store.layout import (
     check_schema,
     count_document,
     describe_fields,
-    fields_of,
     group_document,
     lay_out,
     read_attributes,
@@ -30,7 +29,6 @@ from scalable_bandits.store.locations import COMMITTED, Location
 from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.rows import Field, check_fields
-from scalable_bandits.store.upgrade import Schema0Run, read_schema_0, upgrade
 from scalable_bandits.store.writer import Durability, RunWriter
 
 
@@ -162,13 +160,7 @@ class ObservationStore(RunWriter):
             cls._finish_move(location, mode)
             attributes, damaged = cls._find_attributes(location)
             if attributes is None:
-                earlier = read_schema_0(location)
-                if earlier is None:
-                    cls._refuse_to_open(location, damaged)
-                if mode == "r":
-                    return cls._open_schema_0(location, earlier)
-                attributes = cls._upgrade_schema_0(location, earlier)
-        check_schema(location.name, attributes)
+                cls._refuse_to_open(location, damaged)
         if mode == "r":
             return cls._read(location, attributes, recover)
         with store_errors(location.name, "opening it for writing"):
@@ -192,7 +184,7 @@ class ObservationStore(RunWriter):
         Returns
         -------
         dict or None
-            Specification; empty if it cannot be read, or is one of schema 0: `open` says more.
+            Specification; empty if it cannot be read: `open` says why.
         """
         location = locate(place)
         with store_errors(location.name, "reading its attributes"):
@@ -229,7 +221,9 @@ class ObservationStore(RunWriter):
             location.refresh()
             # Another process may have changed them before the lock was taken.
             attributes = cls._find_attributes(location).attributes or attributes
-            return cls._open_locked(location, attributes, durability, thorough=recover), []
+            store = cls(location, attributes, durability, writable=True)
+            repair.repair(store, thorough=recover)
+            return store, []
         except StoreDamaged:
             try:
                 if not recover:
@@ -244,22 +238,6 @@ class ObservationStore(RunWriter):
             raise
 
     @classmethod
-    def _open_locked(
-        cls, location: Location, attributes: Mapping[str, Any], durability: Durability, thorough: bool
-    ) -> Self:
-        """Open and repair a run whose lock was taken; if `thorough`, raise StoreDamaged if any round is unreadable."""
-        upgraded = attributes["schema"] < SCHEMA
-        if upgraded:
-            reader = StoredRun(location, attributes)
-            reader.refresh()
-            attributes = upgrade(reader)
-        store = cls(location, attributes, durability, writable=True)
-        if upgraded:
-            store.repairs += [*reader.repairs, f"upgraded to schema {SCHEMA}"]
-        repair.repair(store, thorough)
-        return store
-
-    @classmethod
     def _read(cls, location: Location, attributes: Mapping[str, Any], recover: bool) -> Self:
         """Open a run for reading, with a warning about damage and torn logs; nothing on disk is changed."""
         store = cls(location, attributes, "block", writable=False, recover=recover)
@@ -272,23 +250,30 @@ class ObservationStore(RunWriter):
 
     @staticmethod
     def _finish_move(location: Location, mode: str) -> None:
-        """Finish the recovery or upgrade of a run that was interrupted at its last step."""
+        """Finish the recovery of a run that was interrupted at its last step."""
         sibling = location.unfinished_move()
         if sibling and mode == "r":
-            text = f"its recovery or upgrade was interrupted; {sibling} has all of it: open it for writing"
+            text = f"its recovery was interrupted; {sibling} has all of it: open it for writing"
             raise StoreDamaged(f"store {location.name}: {text}")
         if sibling:
             location.finish_move(sibling)
-            text = f"it was moved here from {sibling}, which completes an interrupted recovery or upgrade"
+            text = f"it was moved here from {sibling}, which completes an interrupted recovery"
             checks.warn(f"store {location.name}: {text}")
 
     @staticmethod
     def _find_attributes(location: Location) -> Copies:
-        """Read the attributes of the run in a location; None if its creation was interrupted."""
+        """Read the attributes of the run in a location; None if its creation was interrupted.
+
+        Raises
+        ------
+        StoreError
+            If the run has a schema that this version does not read.
+        """
         copies = read_attributes(location)
-        if copies.attributes is not None and copies.attributes["schema"] == SCHEMA and location.unfinished():
-            return Copies(None, {})
-        return copies
+        if copies.attributes is None:
+            return copies
+        check_schema(location.name, copies.attributes)
+        return Copies(None, {}) if location.unfinished() else copies
 
     @staticmethod
     def _refuse_to_open(location: Location, damaged: Mapping[str, str]) -> NoReturn:
@@ -298,27 +283,6 @@ class ObservationStore(RunWriter):
         if not location.has_run_files():
             raise FileExistsError(f"store: {location.name} exists already and is not a run; name another place")
         raise refuse_attributes(location, damaged)
-
-    @classmethod
-    def _open_schema_0(cls, location: Location, earlier: Schema0Run) -> Self:
-        """Open a run of schema 0 for reading."""
-        store = cls(location, earlier.attributes, "block", writable=False)
-        store.keep(earlier.columns)
-        return store
-
-    @classmethod
-    def _upgrade_schema_0(cls, location: Location, earlier: Schema0Run) -> dict[str, Any]:
-        """Replace a run of schema 0 by one of this schema and keep the original beside it; return the attributes."""
-        sibling, kept = location.free_sibling("upgrading", "store"), location.free_sibling("earlier", "store")
-        given = dict(earlier.attributes)
-        fields, specification, planned = fields_of(given), given.pop("specification"), given.pop("planned")
-        with cls.create(sibling, fields, specification=specification, planned=planned, attributes=given) as store:
-            store.append(earlier.columns)
-        location.move(kept)
-        sibling.move(location)
-        text = f"store {location.name}: upgraded to schema {SCHEMA}; the original is in {kept.name}"
-        checks.warn(text)
-        return read_attributes(location).attributes or {}
 
 
 def _check_durability(durability: str) -> None:

@@ -17,12 +17,11 @@ from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line
 from scalable_bandits.store.failures import Failure
 from scalable_bandits.store.frames import Frame, Kind
 from scalable_bandits.store.journal_reader import JournalReader
-from scalable_bandits.store.layout import INPUTS, ROUND, SCHEMA, fields_of, read_attributes
+from scalable_bandits.store.layout import INPUTS, ROUND, fields_of, read_attributes
 from scalable_bandits.store.locations import Location
 from scalable_bandits.store.record import DIGESTS, TICKETS
 from scalable_bandits.store.rows import Columns, Rows
 from scalable_bandits.store.scan import Scan, lost_frames, scan
-from scalable_bandits.store.schema_1 import scan_schema_1
 
 if TYPE_CHECKING:
     import xarray
@@ -86,7 +85,6 @@ class StoredRun:
         self.known = 0  # number of rounds, including lost ones
         self.last_write = 0.0
         self._recover = recover
-        self._in_memory_only = False  # whether there are no files to refresh from
         self._scan: Scan | None = None  # result of the last `refresh`
         self.chunks = ChunkReader(location, attributes, recover)
         self._rows = Rows(self.fields)  # rounds after the whole chunks
@@ -100,12 +98,6 @@ class StoredRun:
         """Number of rounds in the run, as of the last `refresh`; for a writer, including rounds not yet durable."""
         return self.chunks.whole + len(self._rows)
 
-    def keep(self, columns: Columns) -> None:
-        """Make this a run of the given rows, arrays (k, ...) of each field, in memory only."""
-        rows, count = self._rows.check(columns)
-        self._rows.extend(rows, count)
-        self._in_memory_only = True
-
     def refresh(self) -> None:
         """Read again what the run contains.
 
@@ -114,15 +106,11 @@ class StoredRun:
         StoreDamaged
             If something is damaged, unless the run was opened with `recover`.
         """
-        if self._in_memory_only:
-            return
         for _ in range(ATTEMPTS):
             self.location.refresh()
             before = self._stored_record()
-            if self.attributes["schema"] < SCHEMA:
-                self._check_same()
             try:
-                self._load(self._scan_files())
+                self._load(scan(self.location, self.attributes))
             except StoreDamaged:
                 if self._stored_record() == before:
                     self._check_same()
@@ -133,10 +121,10 @@ class StoredRun:
         raise StoreError(f"store {self.location.name}: it is written faster than it can be read")
 
     def _check_same(self) -> None:
-        """Raise StoreError if the run was upgraded or replaced by another one since it was opened."""
+        """Raise StoreError if the run was replaced by another one since it was opened."""
         now = read_attributes(self.location).attributes
-        if now is not None and (now["schema"], now.get("id")) != (self.attributes["schema"], self.attributes.get("id")):
-            text = "it was upgraded, or another run was put in its place, since it was opened: open it again"
+        if now is not None and now["id"] != self.attributes["id"]:
+            text = "another run was put in its place since it was opened: open it again"
             raise StoreError(f"store {self.location.name}: {text}")
 
     def _stored_record(self) -> Any:
@@ -145,11 +133,6 @@ class StoredRun:
             return self.location.read_record()
         except ValueError as error:
             return str(error)
-
-    def _scan_files(self) -> Scan:
-        """Scan the files of the run."""
-        earlier = self.attributes["schema"] < SCHEMA
-        return scan_schema_1(self.location, self.attributes) if earlier else scan(self.location, self.attributes)
 
     def read(self, start: int = 0, stop: int | None = None, names: Sequence[str] | None = None) -> Columns:
         """Return the columns of rounds start + 1 to stop: arrays over rounds by field.
@@ -285,7 +268,7 @@ class StoredRun:
     def _load(self, found: Scan) -> None:
         """Take over the result of a scan; raise StoreDamaged if anything is damaged, unless opened with `recover`."""
         self._scan = found
-        self.chunks.set_record(found.record, found.logs.get(DIGESTS), found.file(self.location, DIGESTS))
+        self.chunks.set_record(found.record, found.logs[DIGESTS], found.file(self.location, DIGESTS))
         self._rows = Rows(self.fields)
         self.pending, self.proposals, self.failures, self.orderly = [], pendings.NO_PROPOSALS, [], False
         self.problems = list(found.problems)

@@ -17,7 +17,6 @@ from scalable_bandits.store.log import Entry
 from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS
 from scalable_bandits.store.scan import Scan
-from scalable_bandits.store.upgrade import remove_schema_1_files
 from scalable_bandits.store.writer import RunWriter
 
 # Attributes that every run has.
@@ -53,7 +52,6 @@ def repair(store: RunWriter, thorough: bool = False) -> None:
     current = {f"{name}-{log.generation}" for name, log in store._logs.items()}
     for file in set(location.journals()) - current:  # before or after the current generation
         location.journal(file).remove()
-    remove_schema_1_files(location)
     store._commit_record()
     location.commit_transaction()
 
@@ -63,7 +61,7 @@ def _renew_logs(store: RunWriter, found: Scan) -> None:
     table = store.chunks.digests()
     for name, contents in found.logs.items():
         file = found.file(store.location, name)
-        if name == DIGESTS and table is not None:
+        if name == DIGESTS:
             known = digests.decode(contents, len(store.fields), len(table))
             if known is None or not np.array_equal(known, table) or contents.torn or contents.gaps():
                 store._replace_log(DIGESTS, [Entry(Kind.START, 0, b""), Entry(Kind.DIGESTS, 0, digests.encode(table))])
@@ -158,7 +156,7 @@ def recover(run: StoredRun, create: Callable[..., RunWriter]) -> str:
         If the run is not in a folder, so that no copy can be kept beside it.
     """
     location = run.location
-    sibling, kept = location.free_sibling("recovering", "recover"), location.free_sibling("damaged", "recover")
+    sibling, kept = location.free_sibling("recovering"), location.free_sibling("damaged")
     given = {key: value for key, value in run.attributes.items() if key not in RUN_ATTRIBUTES}
     store = create(
         sibling, run.fields, specification=run.specification, planned=run.planned, chunk=run.chunk, attributes=given,

@@ -25,8 +25,8 @@ class Scan(NamedTuple):
     notes: list[str]  # leftovers of a killed process, which opening for writing repairs
 
     def file(self, location: Location, name: str) -> str:
-        """Return the name of a log's file; in schema 1, without generations, the name of the log."""
-        return f"{location.log_folder}/{self.record.file(name) if name in self.record.logs else name}"
+        """Return the name of a log's file."""
+        return f"{location.log_folder}/{self.record.file(name)}"
 
 
 def read_record(location: Location, run: str) -> tuple[CommitRecord | None, str]:

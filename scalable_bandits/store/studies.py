@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 from scalable_bandits.store import study_growth
 from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError
-from scalable_bandits.store.layout import compare, group_document
+from scalable_bandits.store.layout import SCHEMA, check_schema, compare, group_document
 from scalable_bandits.store.locations import METADATA, Location
 from scalable_bandits.store.notes import RUN, UNIFORM, Notes, study_name
 from scalable_bandits.store.observations import ObservationStore
@@ -32,7 +32,6 @@ from scalable_bandits.store.study_growth import FOLDERS, HORIZON, LISTS, SHOWN, 
 if TYPE_CHECKING:
     import xarray
 
-SCHEMA = 2
 STUDY_ATTRIBUTES = ("kind", "schema", "id", "digest")  # attributes that every study has
 SECONDS = 1.0  # shortest time between two writes of the notes
 
@@ -57,11 +56,7 @@ class StudyStore:
         self._written = self._write_seconds = 0.0  # time of the last write of the notes, and its duration
         found = _find(self._location)
         self._study = found.get("id", "")
-        problems = []
-        if self._study:
-            problems = self._notes.load(self._location, self._study)
-        elif found:
-            self._notes.load_unsigned(self._location)
+        problems = self._notes.load(self._location, self._study) if self._study else []
         if problems:
             text = f"{'; '.join(problems)}: their numbers are left out until the study is run again"
             checks.warn(f"store {place}: {text}")
@@ -275,8 +270,6 @@ def study_record(place: str | Path) -> dict[str, Any] | None:
     found = _find(locate(place))
     if not found:
         return None
-    if found["schema"] > SCHEMA:
-        raise StoreError(f"store {place}: a newer version wrote this study: upgrade scalable_bandits")
     return {key: value for key, value in found.items() if key not in STUDY_ATTRIBUTES}
 
 
@@ -289,9 +282,9 @@ def _find(location: Location) -> dict[str, Any]:
         If both are damaged, or are of two studies.
     """
     found, damaged = study_copies(location)
-    if len({attributes.get("id") for attributes in found.values()}) > 1:
+    if len({attributes["id"] for attributes in found.values()}) > 1:
         right = study_name(location)  # one of the two files was replaced by that of another study
-        own = [attributes for attributes in found.values() if attributes.get("id") == right]
+        own = [attributes for attributes in found.values() if attributes["id"] == right]
         if own:
             return own[0]
         text = f"{' and '.join(found)} are of two studies: one of them was replaced by another's"
@@ -305,8 +298,15 @@ def _find(location: Location) -> dict[str, Any]:
 
 
 def study_copies(location: Location) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Return the undamaged copies of a study's attributes by file, the group's first, and the damage of the others."""
+    """Return the undamaged copies of a study's attributes by file, the group's first, and the damage of the others.
+
+    Raises
+    ------
+    StoreError
+        If the study has a schema that this version does not read.
+    """
     found, damaged = {}, {}
+    foreign = []  # attributes of another schema, which may sign them in another way
     for file, path in ((METADATA, ""), (f"{UNIFORM}/{METADATA}", UNIFORM)):
         try:
             document = location.document(path)
@@ -319,10 +319,13 @@ def study_copies(location: Location) -> tuple[dict[str, dict[str, Any]], dict[st
         if document is None or (path and attributes is None):
             continue
         study = isinstance(attributes, dict) and attributes.get("kind") == "study"
-        if study and (is_signed(attributes) or (attributes.get("schema") == 1 and "digest" not in attributes)):
+        if study and is_signed(attributes):
             found[file] = attributes
         elif study or path:
             damaged[file] = "its attributes do not match their digest"
+            foreign += [attributes] if study and attributes.get("schema") != SCHEMA else []
+    for attributes in found.values() or foreign:
+        check_schema(location.name, attributes)
     return found, damaged
 
 

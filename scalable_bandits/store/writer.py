@@ -38,7 +38,7 @@ from scalable_bandits.store.pending import Proposals
 from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.record import DIGESTS, ROUNDS, TICKETS, CommitRecord, Extent, encode_counter
 from scalable_bandits.store.rows import Columns, Rows
-from scalable_bandits.store.scan import NOTHING, Scan
+from scalable_bandits.store.scan import NOTHING, Scan, scan
 
 BLOCK_SECONDS = 1.0  # durability "block": rows that come so long after the last write are written at once
 BLOCK_BYTES = 2**25  # size of the rows written at once: writing one chunk at a time is half as fast
@@ -62,7 +62,7 @@ class RunWriter(StoredRun):
         self._journal_overlaps = False  # whether the journal has rounds that are in whole chunks too
         self._last_chunk_damaged = False  # whether the unfinished chunk in the arrays is damaged
         self._flushed = time.monotonic()
-        self._record = CommitRecord(attributes.get("id", ""))
+        self._record = CommitRecord(attributes["id"])
         self._record_uncertain = False  # whether the commit record on disk may differ
         self._broken = ""  # why nothing can be written any more
         self._old_logs: list[Log] = []  # logs to be removed
@@ -216,7 +216,7 @@ class RunWriter(StoredRun):
 
     def _open_logs(self) -> Scan:
         """Scan a run whose lock was just taken, and open its logs."""
-        found = self._scan_files()
+        found = scan(self.location, self.attributes)
         self._load(found)
         self._record = found.record
         self.chunks.digests()
@@ -365,7 +365,7 @@ class RunWriter(StoredRun):
         record = self._next_record(logs, in_chunks + logged, rounds=in_chunks, chain=chain, tail=())
         earlier = [*self._old_logs, journal] if following else self._old_logs
         logged_pending = pending if following else self._logged_pending
-        known = self.chunks.digests_with(table)
+        known = np.concatenate([self.chunks.digests(), table])
         self._record_uncertain = True
         try:
             self.location.write_record(record.to_plain())
