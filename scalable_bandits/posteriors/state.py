@@ -84,7 +84,7 @@ def number(attribute: str, kind: type, *, name: str = "", stored: str = "") -> F
     kind
         Type: float, int or bool.
     name
-        As for `array`.
+        Name in the state; the attribute's, without underscores in front, if not given.
     stored
         Attribute that is restored, where `attribute` is a property.
     """
@@ -105,7 +105,7 @@ def value(
     name
         Name in the state.
     shape
-        As for `array`.
+        Shape of the value as an array, such as "(k, d)".
     dtype
         Data type; None: as `read` returns it.
     read
@@ -124,7 +124,7 @@ def member(attribute: str, *, name: str = "", prefix: bool = True) -> Field:
     attribute
         Attribute that holds the object; None where there is no object.
     name
-        As for `array`.
+        Prefix of the names in the state; the attribute's name, without underscores in front, if not given.
     prefix
         Whether the names of its entries begin with ``name.``; if not, they stand among those of the owner.
     """

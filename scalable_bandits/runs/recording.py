@@ -121,8 +121,18 @@ def open_run(
 
     Parameters
     ----------
-    place, kind, fields, parts, planned, durability, chunk
-        Of the run and its store.
+    place
+        Place of the store.
+    kind
+        Kind of the run, such as "simulate".
+    fields
+        Quantities recorded each round.
+    parts
+        Specifications that make the run, by name.
+    planned
+        Planned number of rounds; None if it is open.
+    durability, chunk
+        When rounds are durable, and how many are in a chunk: as in `ObservationStore.create`.
     settings
         Attributes of the run that may change.
     rows

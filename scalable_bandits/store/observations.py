@@ -83,6 +83,8 @@ class ObservationStore(RunWriter):
         ------
         FileExistsError
             If the place is not empty.
+        StoreError
+            If a run is there that has a schema which this version does not read.
         StoreLocked
             If another process is creating a run there.
         ValueError
@@ -99,6 +101,7 @@ class ObservationStore(RunWriter):
         )  # fmt: skip
         occupied = f"store: {location.name} exists already; name another place, or remove it first"
         with store_errors(location.name, "creating it"):
+            cls._find_attributes(location)  # a run of another schema may look like an interrupted creation
             if location.occupied() and not location.unfinished():
                 raise FileExistsError(occupied)
             location.lock(takeover=False)

@@ -87,6 +87,17 @@ def test_another_schema_is_refused(tmp_path, schema, run_hint, study_hint):
     assert cases.everything(study) == before
 
 
+def test_a_run_of_another_schema_is_no_interrupted_creation(tmp_path):
+    """Of the first schema, runs that were shorter than a chunk had no commit record."""
+    run = tmp_path / "run.zarr"
+    create(run).close()
+    (run / "committed" / "record.json").unlink()
+    before = with_schema(run, "committed", 1)
+    with pytest.raises(StoreError, match="it has schema 1"):
+        create(run)
+    assert cases.everything(run) == before
+
+
 class TestEveryPlace:
     """The same promises for a folder, zarr stores, a URL and an icechunk repository."""
 
