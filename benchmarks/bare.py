@@ -13,28 +13,28 @@ import cloudpickle
 from threadpoolctl import threadpool_limits
 
 from benchmarks.stores import folder
-from scalable_bandits.posteriors.placement import InProcess, LocalShards
-from scalable_bandits.posteriors.state import State
+from scalable_bandits.posteriors.placement import InProcess, LocalShards, Source
 
 
-class Recorded(LocalShards):
+class Recorded(LocalShards[Any]):
     """Shards in this process; keeps what they are told and asked.
 
     Parameters
     ----------
-    makers
-        One function a shard, that makes it.
+    source, count
+        Source of the shards, and their number.
     """
 
-    def __init__(self, makers: Sequence[Callable[[], Any]]):
-        super().__init__(makers)
-        self.makers, self.calls = list(makers), []
+    def __init__(self, source: Source[Any], count: int):
+        self.makers: list[Callable[[], Any]] = [source(number) for number in range(count)]
+        self.calls: list[tuple[tuple[int, ...], Callable[..., Any], bytes]] = []
+        super().__init__(source, count)
         self.warm = 0  # calls before those that are timed
 
-    def ask(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
+    def ask(self, numbers: Sequence[int], method: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
         """Call a method of some shards with the same arguments, and note it down."""
-        self.calls.append((tuple(numbers), method, pickle.dumps(arguments)))
-        return super().ask(numbers, method, *arguments)
+        self.calls.append((tuple(numbers), method, pickle.dumps((arguments, named))))
+        return super().ask(numbers, method, *arguments, **named)
 
     def here(self) -> None:
         """Nothing: shards are asked, as those of other processes are."""
@@ -56,11 +56,9 @@ class Recording(InProcess):
     remote = True  # tiles are cut into shards for those who are
     held: Recorded
 
-    def shards(
-        self, makers: Sequence[Callable[[], Any]], name: str, source: Callable[[int], State] | None = None
-    ) -> Recorded:
+    def shards(self, source: Source[Any], count: int, name: str) -> Recorded:
         """Shards, one after the other."""
-        self.held = Recorded(makers)
+        self.held = Recorded(source, count)
         return self.held
 
 
@@ -76,8 +74,9 @@ def _again(file: Path, first: int, step: int, meet: Any, out: Any) -> None:
             if number == warm:
                 meet.wait()
                 started = time.perf_counter()
+            arguments, named = given
             for shard in numbers:
-                getattr(shards[shard], method)(*given)
+                method(shards[shard], *arguments, **named)
     out.put(time.perf_counter() - started)
 
 

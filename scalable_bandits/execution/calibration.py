@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalable_bandits.execution.cluster_executor import ClusterExecutor
 
@@ -35,8 +35,6 @@ class Messages(NamedTuple):
 class _Echo:
     """A shard that returns what it is sent."""
 
-    changing: ClassVar[frozenset[str]] = frozenset()
-
     def echo(self, text: bytes) -> bytes:
         return text
 
@@ -51,7 +49,7 @@ def measure_messages(client: Client) -> Messages:
     """
     executor = ClusterExecutor(client)
     count = min(len(client.nthreads()), MOST)
-    shards = executor.shards([_Echo] * count, "echoes of a calibration")
+    shards = executor.shards(lambda number: _Echo, count, "echoes of a calibration")
     try:
         task = _median(lambda: client.submit(bool, pure=False).result())
         one, each = (_median(lambda n=n: _asked(shards, n, SMALL)) for n in (1, count))  # type: ignore[misc]
@@ -62,8 +60,8 @@ def measure_messages(client: Client) -> Messages:
     return Messages(task, one, further, 2 * (LARGE - SMALL) / max(large - one, 1e-9))
 
 
-def _asked(shards: Shards, count: int, size: int) -> None:
-    shards.ask(range(count), "echo", bytes(size))
+def _asked(shards: Shards[_Echo], count: int, size: int) -> None:
+    shards.ask(range(count), _Echo.echo, bytes(size))
 
 
 def _median(call: Callable[[], Any]) -> float:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from scalable_bandits.execution.base import ClusterError
 from scalable_bandits.execution.connect import SecureAddress, connect, resolve
 from scalable_bandits.execution.shard_pool import ShardPool
-from scalable_bandits.posteriors.state import State
+from scalable_bandits.posteriors.placement import Shard, Source
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -40,7 +40,7 @@ class ClusterExecutor:
         self._on = on
         self._client: Client | None = None
         self._disconnect: Any = None
-        self.pools: weakref.WeakSet[ShardPool] = weakref.WeakSet()
+        self.pools: weakref.WeakSet[ShardPool[Any]] = weakref.WeakSet()
 
     def __reduce__(self) -> Any:
         return type(self), (self.portable,)
@@ -71,11 +71,9 @@ class ClusterExecutor:
             self._disconnect = weakref.finalize(self, _in_main_or_new_thread, stack.close)
         return self._client
 
-    def shards(
-        self, makers: Sequence[Callable[[], Any]], name: str, source: Callable[[int], State] | None = None
-    ) -> ShardPool:
-        """Return the shards that some functions make; see `placement.Executor`."""
-        return ShardPool(self, makers, name, source)
+    def shards(self, source: Source[Shard], count: int, name: str) -> ShardPool[Shard]:
+        """Return shards; see `placement.Executor`."""
+        return ShardPool(self, source, count, name)
 
     def close(self) -> None:
         """Delete the shards on the workers and end a cluster that was started here; both start again when needed."""

@@ -1,9 +1,8 @@
 """Shards on the workers of a Dask cluster.
 
-This process has all that is needed to make a shard: its maker, and the log of the calls that changed it
-(`shard_log.py`). The shards on a worker are a cache in one Dask actor (`actors.py`, `shard_worker.py`). A worker that
-dies, comes late or lost its shards costs the time to make them again, and changes no number. A question is one message
-to each worker concerned, all sent at once.
+The shards on a worker are a cache in one Dask actor (`actors.py`, `shard_worker.py`). A shard that is not there (its
+worker died, came late, or lost it) is made by the source of the shards, which costs time and changes no number. A
+question is one message to each worker concerned, all sent at once; it brings what the shards were told before.
 """
 
 from __future__ import annotations
@@ -13,20 +12,16 @@ import pickle
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate
 
-import cloudpickle
 import dask
-import numpy as np
 
 from scalable_bandits.execution.actors import Actors
 from scalable_bandits.execution.base import ClusterError
 from scalable_bandits.execution.clusters import await_worker, connection_lost
 from scalable_bandits.execution.resources import traffic
-from scalable_bandits.execution.shard_log import ShardLog
-from scalable_bandits.execution.shard_worker import Call, Message, Question, Reply, Request, packed
-from scalable_bandits.posteriors.placement import Shards
-from scalable_bandits.posteriors.state import State
+from scalable_bandits.execution.shard_worker import Call, Message, Reply, Request, packed
+from scalable_bandits.posteriors.placement import Arguments, Returned, Shard, Shards, Source
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -35,127 +30,91 @@ PATIENCE = "scalable-bandits.patience"  # key in Dask's configuration
 PATIENCE_DEFAULT = "10 minutes"
 REBALANCE_SECONDS = 2.0  # time after which the shards are spread evenly over the present workers again
 DEPARTURE_SECONDS = 5.0  # time that the scheduler may take to notice that a worker is gone
+MOST_TOLD = 2_000  # calls that wait for a question to a shard; with more, the shard is made again
 
 
-class ShardPool(Shards):
+class ShardPool(Shards[Shard]):
     """Shards on the workers of a cluster.
 
     Parameters
     ----------
     executor
         `ClusterExecutor` with the client, which closes its pools.
-    makers
-        One function a shard, which makes it.
+    source
+        Source of the shards.
+    count
+        Number of shards.
     name
         Name of the shards for Dask's dashboard.
-    source
-        Function that returns the state of a shard by its number, if the run has the states.
-
-    Raises
-    ------
-    ClusterError
-        If a maker cannot be pickled.
     """
 
-    def __init__(
-        self, executor: Any, makers: Sequence[Callable[[], Any]], name: str,
-        source: Callable[[int], State] | None = None,
-    ):  # fmt: skip
-        pickled: list[bytes] = []
-        try:
-            pickled.extend(bytes(cloudpickle.dumps(make)) for make in makers)
-        except Exception as error:
-            which = f"{name} (number {len(pickled) + 1} of {len(makers)})"
-            raise ClusterError(f"on: {which} cannot be sent to other processes: {error}") from error
-        self.__setstate__({"_executor": executor, "_name": name, "_log": ShardLog(pickled, source)})
+    def __init__(self, executor: Any, source: Source[Shard], count: int, name: str):
+        self._executor, self._source, self._count, self._name = executor, source, count, name
+        self._begin()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("_executor", "_name", "_log")}
+        return {name: self.__dict__[name] for name in ("_executor", "_source", "_count", "_name")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._executor, self._name = state["_executor"], state["_name"]
-        self._log: ShardLog = state["_log"]
-        self._reset()
-        self._executor.pools.add(self)
+        self.__dict__.update(state)
+        self._begin()
 
-    def _reset(self) -> None:
-        """Start without any shard on a worker."""
+    def _begin(self) -> None:
+        """Begin without any shard on a worker."""
         self._client: Client | None = None
         self._actors: Actors | None = None  # actors of that client
         self._worker_of: dict[int, str] = {}  # worker of each shard
-        self._positions: dict[int, int] = {}  # log position of each shard on its worker; none if it has to be made
+        self._last: dict[int, int] = {}  # message that reached a shard last; none if the shard has to be made
+        self._told: dict[int, list[Call]] = {}  # calls that wait for the next question, of the shards in `_last`
+        self._messages = 0  # number of messages sent
         self._looked = -math.inf  # when the shards were last spread evenly
-        self._expected: Question | None = None  # the question that is likely to follow the next one
-        self._prefetched: tuple[Call, dict[int, Any]] | None = None  # answers to the question expected before
+        self._executor.pools.add(self)
 
     # ---- tell and ask
 
-    def tell(self, numbers: Sequence[int] | None, method: str, *arguments: Any) -> None:
-        self._log.append(Call(method, _copied(arguments)), numbers)
-        self._prefetched = None
+    def tell(
+        self, numbers: Sequence[int] | None, method: Callable[Concatenate[Shard, Arguments], object],
+        *arguments: Arguments.args, **named: Arguments.kwargs,
+    ) -> None:  # fmt: skip
+        call = Call(method, arguments, named)
+        for number in range(self._count) if numbers is None else numbers:
+            if number in self._last:
+                self._told[number].append(call)
+                if len(self._told[number]) > MOST_TOLD:
+                    del self._last[number]
 
-    def prefetch(self, numbers: Sequence[int], method: str, *arguments: Any) -> None:
-        self._expected = frozenset(numbers), Call(method, _copied(arguments))
-
-    def ask(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
-        """Call a method of some shards with the same arguments; return the answers in the order of the numbers.
+    def ask(
+        self, numbers: Sequence[int], method: Callable[Concatenate[Shard, Arguments], Returned],
+        *arguments: Arguments.args, **named: Arguments.kwargs,
+    ) -> list[Returned]:  # fmt: skip
+        """Call a method of some shards, which does not change them; return the answers in the order of the numbers.
 
         Raises
         ------
         ClusterError
-            If the cluster is gone, or no worker has answered for `PATIENCE`. Earlier calls of `tell` remain valid.
+            If the cluster is gone, no worker has answered for `PATIENCE`, or something cannot be pickled. Earlier calls
+            of `tell` remain valid.
         Exception
-            Exception raised by a shard. All shards are then as they were.
+            Exception raised by a shard.
         """
-        call = Call(method, _copied(arguments))
-        if self._prefetched is not None:
-            question, answers = self._prefetched
-            if _same(question, call) and answers.keys() >= set(numbers):
-                return [answers[number] for number in numbers]
-        self._snapshot()  # before the question: if the snapshot is interrupted, nothing has changed
-        expected, self._expected = self._expected, None
-        replies = self._replies(numbers, call, expected)
-        changed = [number for number in numbers if replies[number].changed]
-        if changed:
-            self._log.append(call, changed)
-            self._prefetched = None
-            self._positions.update(dict.fromkeys(changed, self._log.end))
-        if expected is not None:
-            found = {n: reply.prefetched for n, reply in replies.items() if reply.prefetched is not None}
-            self._prefetched = expected[1], found
-        for number in numbers:
-            self._log.worked(number, replies[number].seconds)
+        replies = self._replies(numbers, Call(method, arguments, named))
         return [replies[number].answer for number in numbers]
 
-    def restore(self, states: Mapping[int, State]) -> None:
-        for number, state in states.items():
-            self._log.keep(number, state)
-            self._positions.pop(number, None)
-        self._prefetched = None
+    def add(self, number: int) -> None:
+        self._count = number + 1
+        self._last.pop(number, None)
 
-    def add(self, number: int, maker: Callable[[], Any]) -> None:
-        self._log.add(number, bytes(cloudpickle.dumps(maker)))
+    def renew(self) -> None:
+        self._last.clear()
 
     def close(self) -> None:
         if self._actors is not None:
             self._actors.release()
-        self._reset()
-
-    def _snapshot(self) -> None:
-        """Take the snapshot of a shard if one is due."""
-        number = self._log.due()
-        if number is None:
-            return
-        started = time.perf_counter()
-        try:
-            state = self._replies([number], Call("state", ()), None)[number].answer
-        except ClusterError:
-            return  # the question that follows raises it
-        self._log.keep(number, state, time.perf_counter() - started)
+        self._begin()
 
     # ---- one question
 
-    def _replies(self, numbers: Sequence[int], call: Call, expected: Question | None) -> dict[int, Reply]:
+    def _replies(self, numbers: Sequence[int], question: Call) -> dict[int, Reply]:
         """Return the replies of shards, or raise the exception of a shard.
 
         A lost scheduler shows itself by exceptions of many kinds, as the client may be closed at any time.
@@ -168,7 +127,7 @@ class ShardPool(Shards):
         if client.status != "running":
             raise gone
         try:
-            replies = self._gather(client, numbers, call, expected)
+            replies = self._gather(client, numbers, question)
         except ClusterError:
             raise
         except Exception as error:
@@ -181,9 +140,7 @@ class ShardPool(Shards):
                 raise reply.error
         return replies
 
-    def _gather(
-        self, client: Client, numbers: Sequence[int], call: Call, expected: Question | None
-    ) -> dict[int, Reply]:
+    def _gather(self, client: Client, numbers: Sequence[int], question: Call) -> dict[int, Reply]:
         """Return the replies of shards; those on workers that die meanwhile are made again on others."""
         replies: dict[int, Reply] = {}
         lost: list[str] = []  # workers lost during this question
@@ -193,7 +150,7 @@ class ShardPool(Shards):
             groups: dict[str, list[int]] = {}
             for number in left:
                 groups.setdefault(self._worker_of[number], []).append(number)
-            for worker, found in self._send(groups, call, expected).items():
+            for worker, found in self._send(groups, question).items():
                 if isinstance(found, BaseException):
                     self._drop(worker)
                     lost.append(worker)
@@ -207,25 +164,26 @@ class ShardPool(Shards):
                     continue
                 failing = None
                 for number, reply in zip(groups[worker], found, strict=True):
-                    self._positions.pop(number, None)
                     if reply is not None:
                         replies[number] = reply
                         if reply.error is None:
-                            self._positions[number] = self._log.end
+                            self._last[number], self._told[number] = self._messages, []
         return replies
 
     def _send(
-        self, groups: Mapping[str, Sequence[int]], call: Call, expected: Question | None
+        self, groups: Mapping[str, Sequence[int]], question: Call
     ) -> dict[str, list[Reply | None] | BaseException]:
         """Return the replies of the shards of each worker, or the exception that prevented them."""
         assert self._actors is not None
-        log, messages = self._log, {}
+        self._messages += 1
+        messages = {}
         for worker, numbers in groups.items():
-            known = {number: self._positions.get(number, -1) for number in numbers}
-            requests = [Request(n, p) if p >= log.first else log.rebuild(n) for n, p in known.items()]
-            first = min(request.position for request in requests)
             held = {number for number, home in self._worker_of.items() if home == worker}
-            messages[worker] = packed(Message(first, log.since(first), requests, call, expected, held))
+            message = Message(self._messages, [self._request(number) for number in numbers], question, held)
+            try:
+                messages[worker] = packed(message)
+            except Exception as error:
+                raise ClusterError(f"on: {self._name} cannot be sent to other processes: {error}") from error
         began = time.perf_counter()
         answers = self._actors.perform(messages)
         waited = time.perf_counter() - began
@@ -236,6 +194,13 @@ class ShardPool(Shards):
         traffic.add_question(sum(map(len, groups.values())), waited, sum(reply.worked for reply in replies))
         return found
 
+    def _request(self, number: int) -> Request:
+        """Return the request to a shard, which has to be made if no reply comes."""
+        last = self._last.pop(number, None)
+        if last is None:
+            return Request(number, self._source(number), -1, ())
+        return Request(number, None, last, self._told.pop(number))
+
     # ---- the workers of the shards
 
     def _drop(self, worker: str) -> None:
@@ -244,7 +209,7 @@ class ShardPool(Shards):
         self._actors.drop(worker)
         for number in [number for number, home in self._worker_of.items() if home == worker]:
             del self._worker_of[number]
-            self._positions.pop(number, None)
+            self._last.pop(number, None)
 
     def _assign(self, client: Client, numbers: Sequence[int], lost: Collection[str]) -> None:
         """Assign shards without a worker to the workers with the fewest, but not to those just lost.
@@ -275,7 +240,7 @@ class ShardPool(Shards):
             number = held[most].pop()
             held[least].append(number)
             self._worker_of[number] = least
-            self._positions.pop(number, None)
+            self._last.pop(number, None)
 
 
 def _workers(client: Client, lost: Collection[str] = ()) -> set[str]:
@@ -294,14 +259,3 @@ def _workers(client: Client, lost: Collection[str] = ()) -> set[str]:
             return known
         else:
             time.sleep(0.05)
-
-
-def _copied(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Copy the lists among arguments, which the caller may change later."""
-    return tuple(list(each) if isinstance(each, list) else each for each in arguments)
-
-
-def _same(expected: Call, call: Call) -> bool:
-    """Return whether two calls are the same; False if arguments are arrays, which are not compared."""
-    arguments = (*expected.arguments, *call.arguments)
-    return not any(isinstance(each, np.ndarray | dict) for each in arguments) and expected == call

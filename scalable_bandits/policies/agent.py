@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from typing import ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.sketched.estimate import summary
-from scalable_bandits.posteriors.state import Field, Stateful, member
+from scalable_bandits.posteriors.state import State
 from scalable_bandits.spaces import FiniteSpace, Indices, make_domain
 
 
@@ -34,7 +36,7 @@ def model_hash(kernel: Kernel, inducing: Floats) -> str:
     return hashlib.blake2b(repr(kernel).encode() + inducing.tobytes(), digest_size=8).hexdigest()
 
 
-class Agent(Stateful):
+class Agent:
     """Observations of a batch, a shard of `DUETS`.
 
     Parameters
@@ -45,14 +47,14 @@ class Agent(Stateful):
         Prior covariance, in squared units of y.
     space
         Space of the candidates.
+    observed
+        State of the observations so far.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (member("_observed"),)
-    changing = frozenset({"observe", "begin"})
-
-    def __init__(self, number: int, kernel: Kernel, space: FiniteSpace):
+    def __init__(self, number: int, kernel: Kernel, space: FiniteSpace, observed: State):
         self._number, self._kernel, self._domain = number, kernel, make_domain(space, None, 0)
         self._observed = CollapsedObservations()
+        self._observed.restore(observed)
 
     def begin(self) -> None:
         """Begin a batch, without observations."""
@@ -70,3 +72,22 @@ class Agent(Stateful):
         points, averages, noise_variances = observed.collapsed()
         z, x = self._domain.coordinates(inducing), self._domain.coordinates(points)
         return Summary(summary(self._kernel, z, x, averages, noise_variances), model_hash(self._kernel, z))
+
+
+class Agents:
+    """Source of agents.
+
+    Parameters
+    ----------
+    kernel, space
+        See `Agent`.
+    observed
+        Observations of each agent.
+    """
+
+    def __init__(self, kernel: Kernel, space: FiniteSpace, observed: Sequence[CollapsedObservations]):
+        self._kernel, self._space, self.observed = kernel, space, observed
+
+    def __call__(self, number: int) -> functools.partial[Agent]:
+        """Return the function that makes an agent."""
+        return functools.partial(Agent, number, self._kernel, self._space, self.observed[number].state())

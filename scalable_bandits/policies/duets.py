@@ -18,7 +18,7 @@ belong to the agents in turn. After a point was given up, a draw may come twice.
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Sequence
 from typing import ClassVar
 
 import attrs
@@ -28,7 +28,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.fixed_design import noise_factor
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.policies.agent import Agent, Value, model_hash
+from scalable_bandits.policies.agent import Agent, Agents, Value, model_hash
 from scalable_bandits.policies.batched_elimination import BatchedElimination
 from scalable_bandits.posteriors import Engine, EngineOptions, State, make_engine
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
@@ -89,15 +89,16 @@ class DUETS(BatchedElimination):
     )  # without values
     _draws: tuple[tuple[int, int], Indices] | None = attrs.field(default=None, init=False, repr=False)
     _inducing_sent: int = attrs.field(default=0, init=False, repr=False)  # number of the inducing points of a batch
-    _shards: Shards = attrs.field(init=False, repr=False)
+    _agents: Agents = attrs.field(init=False, repr=False)
+    _shards: Shards[Agent] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._shards = self._make_agents(self._domain.model_space)
+        self._make_agents(self._domain.model_space, [CollapsedObservations() for _ in range(self.agents)])
 
-    def _make_agents(self, space: FiniteSpace) -> Shards:
-        makers = [functools.partial(Agent, number, self.prior_kernel, space) for number in range(self.agents)]
-        return self._executor.shards(makers, "agents of DUETS")
+    def _make_agents(self, space: FiniteSpace, observed: Sequence[CollapsedObservations]) -> None:
+        self._agents = Agents(self.prior_kernel, space, observed)
+        self._shards = self._executor.shards(self._agents, self.agents, "agents of DUETS")
 
     # ---- the algorithm
 
@@ -127,7 +128,7 @@ class DUETS(BatchedElimination):
         numbers, noise_variances, chosen = self._inducing(self._points.plus(candidate, 0.0, noise_variance))
         inducing, kernel = numbers[chosen], self._model.kernel
         answers = self._shards.ask(
-            range(self.agents), "summary", inducing, self._value_of(candidate, y, noise_variance)
+            range(self.agents), Agent.summary, inducing, self._value_of(candidate, y, noise_variance)
         )  # (3)
         self._refuse_others([answer.model for answer in answers], inducing)
         estimate = SparseEstimate(kernel, self.domain.coordinates(numbers), noise_variances, chosen)
@@ -161,11 +162,13 @@ class DUETS(BatchedElimination):
 
     def add_value(self, candidate: int, y: float, noise_variance: float) -> None:
         value = self._value_of(candidate, y, noise_variance)
-        self._shards.tell([value.agent], "observe", value)
+        self._shards.tell([value.agent], Agent.observe, value)
+        self._agents.observed[value.agent].add(candidate, value.residual, noise_variance)
         self._points.add(candidate, 0.0, noise_variance)
 
     def begin(self, eliminated: Indices) -> None:
-        self._shards.tell(None, "begin")
+        self._shards.tell(None, Agent.begin)
+        self._agents.observed = [CollapsedObservations() for _ in range(self.agents)]
         self._points = CollapsedObservations()
         self.sent += self.agents * (2 * self._inducing_sent + len(eliminated))
 
@@ -183,15 +186,14 @@ class DUETS(BatchedElimination):
         return True  # the executor holds the agents
 
     def extend(self, grown: Domain) -> None:
-        states = self._agent_states()
         super().extend(grown)
-        self._shards = self._make_agents(grown.model_space)
-        self._shards.restore({number: part(states, str(number)) for number in range(self.agents)})
+        self._make_agents(grown.model_space, self._agents.observed)
 
     def _agent_states(self) -> State:
-        states = self._shards.ask(range(self.agents), "state")
-        return nested(**{str(number): state for number, state in enumerate(states)})
+        states = [nested(observed=observed.state()) for observed in self._agents.observed]
+        return nested(**{str(agent): state for agent, state in enumerate(states)})
 
     def _restore_agents(self, states: State) -> None:
-        self._shards = self._make_agents(self._domain.model_space)
-        self._shards.restore({number: part(states, str(number)) for number in range(self.agents)})
+        for agent, observed in enumerate(self._agents.observed):
+            observed.restore(part(states, f"{agent}.observed"))
+        self._shards.renew()

@@ -17,6 +17,7 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import _numba_priors as numba_priors
+from scalable_bandits.policies.prior_model import PriorModel
 from scalable_bandits.policies.tally import Outcome
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.engine import choose
@@ -45,11 +46,8 @@ class FullyBayesianGPUCB(UnknownPriorPolicy):
     def choose(self, allowed: Mask | None = None) -> int:
         weights = self.belief()
         numbers = np.flatnonzero(weights).tolist()
-        bounds = self._ask(numbers, "upper", self._pending.numbers)
+        bounds = self._of_round(numbers, PriorModel.upper, self._pending.numbers)
         return choose(numba_priors.average(weights[numbers], np.array(bounds)), self._salt, allowed)[0]  # (2)
-
-    def prefetch_next(self) -> None:
-        self._prefetch(self._playing, "upper", self._pending.numbers)
 
     def credit(self, outcome: Outcome) -> None:
         numba_priors.credit_all(self.tally)

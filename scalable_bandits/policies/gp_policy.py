@@ -405,10 +405,6 @@ class GaussianProcessPolicy(Policy):
     def untold(self) -> Indices:
         return self._domain.unobserved(self.queried)
 
-    @property
-    def ask_is_stateful(self) -> bool:
-        return self.posterior_engine.ask_is_stateful
-
     def _restore_model(self, state: State) -> None:
         self._model = self.make_model(self._model.schedule)
         self._model.restore(state)

@@ -27,6 +27,7 @@ times: of n plays sqrt(xi_t / n) becomes sqrt(xi_t sum of (s_i / R)^2) / n.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -40,6 +41,7 @@ from scalable_bandits.formulas.lengthscales import gain_rate, mean_allowance, no
 from scalable_bandits.kernels import RBF, Kernel, Matern, Scaled
 from scalable_bandits.policies.base import Policy
 from scalable_bandits.policies.confidence_policy import UnprovenWidth
+from scalable_bandits.policies.prior_model import PriorModel
 from scalable_bandits.policies.tally import Outcome, Rejection, Tally
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors import State, nested
@@ -172,7 +174,7 @@ class LBGPUCB(UnknownPriorPolicy):
     def _width_under(self, number: int) -> float:
         """Return beta of a lengthscale, given the observations so far."""
         norm = float(norm_bound(self.rkhs_norm, self._ratios(), self._dimension)[number])
-        return improved(self._report(number)[0], self.delta / 2.0, norm, self.noise) / math.sqrt(self.scale)  # line 4
+        return improved(self._gain_of(number), self.delta / 2.0, norm, self.noise) / math.sqrt(self.scale)  # line 4
 
     def width_of(self, t: int) -> float:
         """Return the width of the lengthscale that plays the next round; no other round's is known."""
@@ -185,13 +187,10 @@ class LBGPUCB(UnknownPriorPolicy):
     def choose(self, allowed: Mask | None = None) -> int:
         return self.proposals([self._next_turn()], allowed)[0].candidate  # line 4
 
-    def prefetch_next(self) -> None:
-        """Announce nothing: the width of the next question depends on the answers to this one."""
-
     @property
     def information_gain(self) -> float:
         """Realised information gain (nats) under the lengthscale that plays the next round."""
-        return self._report(self._next_turn())[0]
+        return self._gain_of(self._next_turn())
 
     # ---- observations
 
@@ -218,11 +217,13 @@ class LBGPUCB(UnknownPriorPolicy):
         # What may fail comes before the other models learn: the next attempt then replaces what the new one was told.
         prior, reference = self._prior(number), self._playing[0]
         observed = CollapsedObservations()
-        observed.restore(self._shards.ask([reference], "observed")[0])
+        observed.restore(self._shards.ask([reference], PriorModel.observed)[0])
         observed.add(candidate, y, noise_variance)
         gained = self._log_likelihood(prior, observed) - self._log_likelihood(self.priors[reference], observed)
-        self._shards.add(number, self._maker(prior, self._domain.model_space))  # lines 14-16
-        self._shards.tell([number], "take", nested(observed=observed.state()), self._domain.numbered.size)
+        maker, state = self._maker(prior, self._domain.model_space), nested(observed=observed.state())
+        begin = functools.partial(PriorModel.take, state=state, size=self._domain.numbered.size)
+        self._source.add(number, maker, begin)  # lines 14-16
+        self._shards.add(number)
         super().learn(candidate, y, noise_variance)
         self.priors = (*self.priors, prior)
         self.tally = self.tally.with_prior(float(self.tally.evidence[reference]) + gained)

@@ -32,8 +32,5 @@ class MLEGPUCB(UnknownPriorPolicy):
     def choose(self, allowed: Mask | None = None) -> int:
         return self.largest(self.proposals([self.pick(self.tally.evidence)], allowed))  # (1), (2)
 
-    def prefetch_next(self) -> None:
-        self._prefetch([self.pick(self.tally.evidence)], "propose", None, self._pending.numbers)
-
     def credit(self, outcome: Outcome) -> None:
         numba_priors.credit_likeliest(self.tally, outcome.y, outcome.share)

@@ -84,6 +84,7 @@ class PhasedElimination(BatchedElimination):
     shrinkage: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.at_least_one)
     _seen: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)  # of the batch
     _points: BatchPoints = attrs.field(init=False, repr=False)  # of the batch
+    _chosen: bool = attrs.field(init=False, default=False, repr=False)  # whether a point was chosen since the last one
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -92,6 +93,7 @@ class PhasedElimination(BatchedElimination):
     # ---- the algorithm
 
     def choose(self, allowed: Mask | None = None) -> int:
+        self._chosen = True
         points = self._points_so_far()
         again = points.unfinished()
         if again is not None and (allowed is None or allowed[again]):
@@ -129,9 +131,12 @@ class PhasedElimination(BatchedElimination):
         super().observe(candidate, y, noise_variance)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        points, asked, self._asked = self._points, self._asked, True
-        if asked and len(self._pending.asked) == points.pending:  # proposed in a simulation, or in a run before
-            points.play(candidate)
+        asked, self._asked = self._asked, True
+        if asked and len(self._pending.asked) == self._points.pending:  # proposed in a simulation, or in a run before
+            if not self._chosen:
+                self.choose()  # as before the run was resumed, since it decides what is computed together
+            self._points.play(candidate)
+        self._chosen, points = False, self._points
         (points.told if asked else points.add)(candidate, noise_variance)
         try:
             super().learn(candidate, y, noise_variance)
@@ -180,10 +185,6 @@ class PhasedElimination(BatchedElimination):
     def extend(self, grown: Domain) -> None:
         super().extend(grown)
         self._points.model = self._points.model.extended(grown)
-
-    @property
-    def ask_is_stateful(self) -> bool:
-        return self._points.engine.ask_is_stateful
 
     def state(self) -> State:
         self._points_so_far()

@@ -238,7 +238,7 @@ class PiGPUCB(Policy):
     def _winner(self) -> Winner:
         """Return the cell that is played next, chosen in a copy of the partition if it has not been chosen yet.
 
-        Choosing changes the rounding of later results, which a property must not do.
+        Choosing may make cells, which a property must not do.
         """
         pending = self._pending.numbers
         winner = self._partition.winner(pending)
@@ -249,8 +249,10 @@ class PiGPUCB(Policy):
         return winner
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        partition = self._partition
+        partition, asked, self._asked = self._partition, self._asked, True
         try:
+            if asked and not self._pending.numbers and partition.winner([]) is None:
+                partition.maximize(self._log_term(self.round))  # as `ask` did before a run was resumed: it makes cells
             partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
         except BaseException:  # such as lost workers: some cells may have the observation, others not
             self._discard(partition)
@@ -334,10 +336,6 @@ class PiGPUCB(Policy):
         return Best(self._domain.value(candidate), mean, std)
 
     # ---- state
-
-    @property
-    def ask_is_stateful(self) -> bool:
-        return True
 
     def _restore_partition(self, state: State) -> None:
         self._partition = self._empty_partition()

@@ -1,13 +1,14 @@
 """The model of one candidate prior, a shard of policies with several priors.
 
 A shard is a plain object, made from its specification and given observations. Its results depend neither on the other
-shards nor on the executor that holds it.
+shards nor on the executor that holds it. `PriorSource` makes a lost one again.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +19,14 @@ from scalable_bandits.posteriors import State, make_engine
 from scalable_bandits.posteriors.engine import Engine, choose
 from scalable_bandits.posteriors.model import Model
 from scalable_bandits.posteriors.model_prior import ModelPrior
+from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.rounds import Columns
+from scalable_bandits.posteriors.state import copied
 from scalable_bandits.priors import Prior
-from scalable_bandits.spaces import FiniteSpace, Mask, make_domain
+from scalable_bandits.spaces import FiniteSpace, Indices, Mask, make_domain
+
+Maker = Callable[[], "PriorModel"]
+Begin = Callable[["PriorModel"], None]
 
 
 class Proposal(NamedTuple):
@@ -30,7 +36,12 @@ class Proposal(NamedTuple):
     upper: float  # upper confidence bound of the candidate
 
 
-QUESTIONS = ("propose", "upper", "moments")  # methods of `PriorModel` that may change the rounding of later results
+class Before(NamedTuple):
+    """Posterior at an observed candidate before the observation, and the information gain after it."""
+
+    mean: float
+    variance: float
+    information_gain: float  # in nats
 
 
 class PriorModel:
@@ -61,6 +72,7 @@ class PriorModel:
         self._model.batched_columns = False  # the last bits of a column would depend on the others of its batch
         self._one = np.zeros(1, dtype=np.int64)
         self._moving_mean: tuple[int, Floats] = (0, np.zeros(0))  # round, and its mean (n,)
+        self._before = Before(0.0, 0.0, 0.0)  # of the last observation
         _ = self._model.engine  # raises ValueError if the space is too large
 
     def _shift(self, t: int) -> Floats | None:
@@ -75,14 +87,26 @@ class PriorModel:
         """Evaluate the prior mean of round t, which may raise."""
         self._shift(t)
 
-    def observe(self, candidate: int, y: float, noise_variance: float, t: int) -> tuple[float, float, float]:
-        """Add the observation of round t; return mean and variance before it, and the information gain (nats) after."""
+    def observe(self, candidate: int, y: float, noise_variance: float, t: int) -> None:
+        """Add the observation of round t."""
         self._one[0] = candidate
         (mean,), (variance,) = self._model.engine.at(self._one)
         means = self._shift(t)
         shift = 0.0 if means is None else float(means[candidate])
         self._model.observe(candidate, y - shift, noise_variance)
-        return float(mean) + shift, float(variance), self._model.information_gain
+        self._before = Before(float(mean) + shift, float(variance), self._model.information_gain)
+
+    def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats, first: int) -> None:
+        """Add the observations (k,) of consecutive rounds from round `first` on."""
+        whole = 0 if self._moves else max(len(ys) - 1, 0)  # the last one by itself, for `before`
+        self._model.observe_all(candidates[:whole], ys[:whole], noise_variances[:whole])
+        later = zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True)
+        for t, observation in enumerate(itertools.islice(later, whole, None), first + whole):
+            self.observe(*observation, t)
+
+    def before(self) -> Before:
+        """Return mean and variance before the last observation, and the information gain after it."""
+        return self._before
 
     def add_played(self, columns: Columns, noise_variance: float) -> None:
         """Add observations that a compiled loop gave the engine."""
@@ -122,18 +146,13 @@ class PriorModel:
         """Restore from the state of a shard of the same prior on the first `size` candidates."""
         self._model.take(state, size)
 
-    @property
-    def changing(self) -> frozenset[str]:
-        """Names of the methods that change later results; questions do if the engine's `ask_is_stateful`."""
-        return frozenset({"observe", "add_played", "take", *(QUESTIONS if self._model.engine.ask_is_stateful else ())})
-
     def observed(self) -> State:
         """Return the observations, collapsed by point, as a part of the state that `take` accepts."""
         return self._model.observations.state()
 
-    def report(self) -> tuple[float, bool]:
-        """Return the realised information gain in nats, and whether `ask` changes the rounding of later results."""
-        return self._model.information_gain, self._model.engine.ask_is_stateful
+    def information_gain(self) -> float:
+        """Return the realised information gain in nats."""
+        return self._model.information_gain
 
     def state(self) -> State:
         """Return the arrays of the state by name."""
@@ -142,3 +161,60 @@ class PriorModel:
     def restore(self, state: State) -> None:
         """Restore from the arrays returned by `state`."""
         self._model.restore(state)
+
+
+class PriorSource:
+    """Source of the models of priors: each follows from its prior, a state if it began with one, and the rounds since.
+
+    Parameters
+    ----------
+    makers
+        One function a prior, which makes its model without observations.
+    rounds
+        Number of rounds so far, whose observations the states have.
+    lasting
+        Whether shards may be lost. If not, no observations are stored, and states only until the models are made.
+    """
+
+    def __init__(self, makers: Sequence[Maker], rounds: int, lasting: bool):
+        self._makers, self._first, self._lasting = list(makers), rounds + 1, lasting
+        self._begun: dict[int, tuple[Begin, int]] = {}  # how a model began, and the number of observations before
+        self._observed = ObservationLog()
+
+    def begin(self, number: int, begin: Begin) -> None:
+        """Have the model of a prior begin with what a function does to it, instead of the observations so far."""
+        self._begun[number] = begin, self._observed.count
+
+    def add(self, number: int, maker: Maker, begin: Begin) -> None:
+        """Add the prior of the next number, or replace it; it begins with the observations so far and the next one."""
+        self._makers[number:] = [maker]
+        self._begun[number] = begin, self._observed.count + 1
+
+    def checkpoint(self, number: int, state: State) -> None:
+        """Have the model of a prior, if it is lost, begin with its present state."""
+        if self._lasting:
+            self.begin(number, functools.partial(PriorModel.restore, state=copied(state)))
+
+    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        """Add the observation of a round."""
+        if self._lasting:
+            self._observed.add(candidate, y, noise_variance)
+
+    def forget_last(self) -> None:
+        """Remove the last observation."""
+        self._observed.count -= self._lasting
+
+    def __call__(self, number: int) -> functools.partial[PriorModel]:
+        """Return the function that makes the model of a prior."""
+        begin, start = self._begun.get(number, (None, 0))
+        if not self._lasting:
+            self._begun.pop(number, None)
+        return functools.partial(_made, self._makers[number], begin, self._observed.since(start), self._first + start)
+
+
+def _made(make: Maker, begin: Begin | None, observed: tuple[Indices, Floats, Floats], first: int) -> PriorModel:
+    model = make()
+    if begin is not None:
+        begin(model)
+    model.observe_all(*observed, first)
+    return model

@@ -45,12 +45,6 @@ class RegretBalancing(UnknownPriorPolicy):
             counts[self._turn(counts)] += 1.0
         return self.largest(self.proposals([self._turn(counts)], allowed))  # line 4
 
-    def prefetch_next(self) -> None:
-        counts = self.tally.counts.copy()
-        for _ in range(len(self._pending.numbers) + 1):  # this play and the pending ones
-            counts[self._turn(counts)] += 1.0
-        self._prefetch([self._turn(counts)], "propose", None, self._pending.numbers)
-
     def credit(self, outcome: Outcome) -> None:
         t, y, share, _, std = outcome
         numba_priors.balance(self.tally, t, y, share, std, self.width_of(t), self.allowance(t))  # lines 7-11

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Concatenate
 
 import attrs
 import numpy as np
@@ -19,13 +19,13 @@ from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.compiled_priors import Constants, play_priors
 from scalable_bandits.policies.measurements import noise_floor
-from scalable_bandits.policies.prior_model import PriorModel, Proposal
+from scalable_bandits.policies.prior_model import Begin, PriorModel, PriorSource, Proposal
 from scalable_bandits.policies.tally import Outcome, Rejection, Tally
 from scalable_bandits.posteriors import State, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
-from scalable_bandits.posteriors.placement import Shards
+from scalable_bandits.posteriors.placement import Arguments, Returned, Shards
 from scalable_bandits.posteriors.rounds import Columns, Game
-from scalable_bandits.posteriors.state import Field, group, value
+from scalable_bandits.posteriors.state import Field, copied, group, value
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import Domain, FiniteSpace, Mask
 
@@ -103,7 +103,8 @@ class UnknownPriorPolicy(Policy):
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
     engine: str = "auto"
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
-    _shards: Shards = attrs.field(init=False, repr=False)
+    _source: PriorSource = attrs.field(init=False, repr=False)
+    _shards: Shards[PriorModel] = attrs.field(init=False, repr=False)
     tally: Tally = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -118,14 +119,18 @@ class UnknownPriorPolicy(Policy):
         )
         self.tally = Tally.of(len(self.priors), self._salt)
         self._queried = np.zeros(self._domain.numbered.size, dtype=np.bool_)
-        self._prepared_round = 0  # round whose prior means all priors in play have evaluated
-        self._shards = self._make_shards(self._domain.model_space)
-        self._reports: dict[int, tuple[float, bool]] = {}
+        self._make_shards(self._domain.model_space, {})
         self.warn_of_rounding(self.horizon or 0)
 
-    def _make_shards(self, space: FiniteSpace) -> Shards:
+    def _make_shards(self, space: FiniteSpace, begun: Mapping[int, Begin]) -> None:
+        """Make the models on a space; some begin with what a function does to them."""
         makers = [self._maker(prior, space) for prior in self.priors]
-        return self._executor.shards(makers, f"priors of {type(self).__name__}")
+        self._source = PriorSource(makers, self.rounds, self._executor.remote)
+        for number, begin in begun.items():
+            self._source.begin(number, begin)
+        self._shards = self._executor.shards(self._source, len(makers), f"priors of {type(self).__name__}")
+        self._gains: dict[int, float] = {}  # information gains that the models are known to have, in nats
+        self._prepared_round = 0  # round whose prior means all priors in play have evaluated
 
     def _maker(self, prior: Prior, space: FiniteSpace) -> functools.partial[PriorModel]:
         """Return the function that makes a prior's model, without observations."""
@@ -145,22 +150,22 @@ class UnknownPriorPolicy(Policy):
     def _moving(self) -> list[int]:
         return [number for number in self._playing if self.priors[number].moving]
 
-    def _prepare(self, shards: Shards) -> None:
+    def _prepare(self) -> None:
         """Evaluate the changing prior means of this round, so that their errors come before any change."""
-        if shards is self._shards and self._prepared_round == self.rounds + 1:
+        if self._prepared_round == self.rounds + 1:
             return
         moving = self._moving()
         if moving:
-            shards.ask(moving, "prepare", self.rounds + 1)
+            self._shards.ask(moving, PriorModel.prepare, self.rounds + 1)
         self._prepared_round = self.rounds + 1
 
     def precheck(self, count: int) -> None:
         moving = self._moving() if count > 1 else []
         if moving:
             for t in range(self.rounds + count, self.rounds + 1, -1):  # this round last, since models cache one round
-                self._shards.ask(moving, "prepare", t)
+                self._shards.ask(moving, PriorModel.prepare, t)
             self._prepared_round = 0
-        self._prepare(self._shards)
+        self._prepare()
 
     # ---- for subclasses
 
@@ -181,23 +186,18 @@ class UnknownPriorPolicy(Policy):
 
     def proposals(self, priors: Sequence[int], allowed: Mask | None) -> list[Proposal]:
         """Return the proposals of some priors for the next round, from a mask (size,) or all candidates."""
-        found: list[Proposal] = self._ask(priors, "propose", allowed, self._pending.numbers)
-        return found
+        return self._of_round(priors, PriorModel.propose, allowed, self._pending.numbers)
 
-    def _ask(self, priors: Sequence[int], method: str, *arguments: Any) -> list[Any]:
-        """Call a method of some priors' models with the width and the number of the next round."""
-        answers = self._shards.ask(priors, method, self.width, self.rounds + 1, *arguments)
+    def _of_round(
+        self, priors: Sequence[int], method: Callable[Concatenate[PriorModel, float, int, Arguments], Returned],
+        *arguments: Arguments.args, **named: Arguments.kwargs,
+    ) -> list[Returned]:  # fmt: skip
+        """Ask some priors' models about the next round, of which they are given the width and the number."""
+        ask: Callable[..., list[Returned]] = self._shards.ask
+        answers = ask(priors, method, self.width, self.rounds + 1, *arguments, **named)
         if set(priors) >= set(self._playing):
             self._prepared_round = self.rounds + 1
         return answers
-
-    def prefetch_next(self) -> None:
-        """Announce the question that `choose` will probably ask after this round, to save a message to workers."""
-        self._prefetch(self._playing, "propose", None, self._pending.numbers)
-
-    def _prefetch(self, priors: Sequence[int], method: str, *arguments: Any) -> None:
-        t = self.rounds + 2
-        self._shards.prefetch(priors, method, self.width_of(t + len(self._pending.numbers)), t, *arguments)
 
     def add_play(self, prior: int, amount: float, slack: float, share: float) -> None:
         """Add a play to the sums of a prior.
@@ -265,18 +265,22 @@ class UnknownPriorPolicy(Policy):
     @property
     def information_gain(self) -> float:
         """Realised information gain (nats) under the likeliest prior in play; no width uses it."""
-        return self._report(int(numba_priors.likeliest(self.tally)))[0]
+        return self._gain_of(int(numba_priors.likeliest(self.tally)))
 
-    def _report(self, number: int) -> tuple[float, bool]:
-        """Return information gain and `ask_is_stateful` of a prior in play, from its model if not known yet."""
-        if number not in self._reports:
-            self._reports.update(zip(self._playing, self._shards.ask(self._playing, "report"), strict=True))
-        return self._reports[number]
+    def _gain_of(self, number: int) -> float:
+        """Return the information gain (nats) of a prior in play, from its model if not known yet."""
+        if number not in self._gains:
+            found = self._shards.ask(self._playing, PriorModel.information_gain)
+            self._gains.update(zip(self._playing, found, strict=True))
+        return self._gains[number]
 
-    def _mixture(self, method: str, weights: Floats, *arguments: Any) -> tuple[Floats, Floats]:
+    def _mixture(
+        self, weights: Floats, method: Callable[Concatenate[PriorModel, Arguments], tuple[Floats, Floats]],
+        *arguments: Arguments.args, **named: Arguments.kwargs,
+    ) -> tuple[Floats, Floats]:  # fmt: skip
         """Return mean and variance of the mixture of the priors' posteriors, arrays of shape (k,)."""
         numbers = np.flatnonzero(weights).tolist()
-        parts = self._shards.ask(numbers, method, *arguments)
+        parts = self._shards.ask(numbers, method, *arguments, **named)
         if len(numbers) == 1:
             mean, variance = parts[0]
             return mean, variance
@@ -314,13 +318,12 @@ class UnknownPriorPolicy(Policy):
         return self._described(x, functools.partial(self.moments, weights=weights))
 
     def moments(self, points: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
-        return self._mixture(
-            "predict", self.belief() if weights is None else weights, self.space.encode(points), self.rounds + 1
-        )
+        weights = self.belief() if weights is None else weights
+        return self._mixture(weights, PriorModel.predict, self.space.encode(points), self.rounds + 1)
 
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; before the first `tell`, of best prior mean."""
-        mean, variance = self._mixture("moments", self.belief(), self.rounds + 1)
+        mean, variance = self._mixture(self.belief(), PriorModel.moments, self.rounds + 1)
         candidate, _ = choose(mean, self._salt, self._queried if self._queried.any() else self.allowed(None))
         return Best(self._domain.value(candidate), float(mean[candidate]), float(np.sqrt(variance[candidate])))
 
@@ -328,14 +331,19 @@ class UnknownPriorPolicy(Policy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         t, playing = self.rounds + 1, self._playing
-        self._prepare(self._shards)
-        stateful = {number: self._report(number)[1] for number in playing}
-        self.prefetch_next()
-        before = self._shards.ask(playing, "observe", candidate, y, noise_variance, t)
+        self._prepare()
+        self._source.observe(candidate, y, noise_variance)
+        self._shards.tell(playing, PriorModel.observe, candidate, y, noise_variance, t)
+        try:
+            before = self._shards.ask(playing, PriorModel.before)
+        except BaseException:  # some models may have the observation, others not
+            self._source.forget_last()
+            self._shards.renew()
+            raise
         means, variances = np.full((2, len(self.priors)), np.nan)
         means[playing], variances[playing], gains = np.array(before).T
         self.credit(Outcome(t, y, noise_variance / self.regularization, means, np.sqrt(variances)))
-        self._reports = {n: (gain, stateful[n]) for n, gain in zip(playing, gains.tolist(), strict=True)}
+        self._gains = dict(zip(playing, gains.tolist(), strict=True))
         numba_priors.add_evidence(self.tally, np.array(playing), y, means, variances, noise_variance)
         self._queried[candidate] = True
 
@@ -349,26 +357,27 @@ class UnknownPriorPolicy(Policy):
         if played is not None:
             self.rounds += len(played.ys)
             self._queried[played.candidates] = True
-            self._reports = {}
+            self._gains = {}
         return played
 
     def extend(self, grown: Domain) -> None:
         """Replace the shards by shards on the larger candidate set."""
-        rebuilt = self._make_shards(grown.model_space)
-        self._prepare(rebuilt)
-        for number, state in zip(self._playing, self._shards.ask(self._playing, "state"), strict=True):
-            rebuilt.ask([number], "take", state, self._domain.numbered.size)
-        self._shards, self._reports = rebuilt, {}
+        states, size = self._shards.ask(self._playing, PriorModel.state), self._domain.numbered.size
+        begun = [functools.partial(PriorModel.take, state=state, size=size) for state in states]
+        self._make_shards(grown.model_space, dict(zip(self._playing, begun, strict=True)))
+        self._prepare()
         self._queried = np.append(self._queried, np.zeros(grown.size - len(self._queried), dtype=np.bool_))
 
-    @property
-    def ask_is_stateful(self) -> bool:
-        return any(self._report(number)[1] for number in self._playing)
-
     def _shard_states(self) -> State:
-        states = self._shards.ask(self._playing, "state")
+        states = self._shards.ask(self._playing, PriorModel.state)
+        for number, state in zip(self._playing, states, strict=True):
+            if self.priors[number].kernel.epsilon:  # other models are made sooner from the observations
+                self._source.checkpoint(number, state)
         return nested(**{str(number): state for number, state in zip(self._playing, states, strict=True)})
 
     def _restore_shards(self, states: State) -> None:
-        self._shards, self._reports, self._prepared_round = self._make_shards(self._domain.model_space), {}, 0
-        self._shards.restore({number: part(states, str(number)) for number in self._playing})
+        parts = {number: part(states, str(number)) for number in self._playing}
+        self._make_shards(
+            self._domain.model_space,
+            {number: functools.partial(PriorModel.restore, state=copied(state)) for number, state in parts.items()},
+        )

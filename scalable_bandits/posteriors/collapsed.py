@@ -97,8 +97,8 @@ class CollapsedObservations(Stateful):
         found.add(point, y, noise_variance)
         return found
 
-    def add_all(self, points: Indices, ys: Floats, noise_variance: float) -> None:
-        """Add observations (k,) of points (k,), in this order, all of one noise variance."""
+    def add_all(self, points: Indices, ys: Floats, noise_variance: float | Floats) -> None:
+        """Add observations (k,) of points (k,), in this order; their noise variances are (k,), or one for all."""
         distinct, first, inverse = np.unique(points, return_index=True, return_inverse=True)
         for point in distinct[np.argsort(first)].tolist():
             self._sums.setdefault(point, (0.0, 0.0))

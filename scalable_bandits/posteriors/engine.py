@@ -66,8 +66,6 @@ class Engine(Stateful, ABC):
         Whether the engine has a `predict` of its own; else predictions are refitted from the observations.
     draws : bool
         Whether the engine can `draw` the function at all candidates.
-    ask_is_stateful : bool
-        Whether calls of `maximize` change the last digits of later results.
     plays : bool
         Whether the engine can `play` rounds in a compiled loop.
     """
@@ -78,7 +76,6 @@ class Engine(Stateful, ABC):
     sharded: ClassVar[bool] = False
     predicts: ClassVar[bool] = False
     draws: ClassVar[bool] = False
-    ask_is_stateful: ClassVar[bool] = False
     plays: ClassVar[bool] = False
 
     STATE: ClassVar[tuple[Field, ...]] = (
@@ -113,7 +110,7 @@ class Engine(Stateful, ABC):
         """Condition on y observed at a candidate with Gaussian noise of this variance."""
 
     def observe_all(self, candidates: NDArray[np.int64], ys: Floats, noise_variances: Floats) -> None:
-        """Condition on values (k,) observed at distinct candidates (k,) with noise variances (k,), in this order."""
+        """Condition on values (k,) observed at candidates (k,) with noise variances (k,), in this order."""
         for candidate, y, noise in zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True):
             self.observe(candidate, y, noise)
 

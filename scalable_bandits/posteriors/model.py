@@ -179,11 +179,25 @@ class Model(Stateful):
         self._regression = None
         self._columns.clear()
 
+    def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats) -> None:
+        """Condition on observations (k,) of candidates (k,), one after the other, as `observe` does."""
+        engine = self.engine
+        if self.learned is not None or isinstance(engine, ForgettingEngine):
+            for observation in zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True):
+                self.observe(*observation)
+            return
+        engine.observe_all(candidates, ys, noise_variances)
+        self._add_observed(candidates, ys, noise_variances)
+
     def add_played(self, columns: Columns, noise_variance: float) -> None:
         """Add observations that a compiled loop gave to the engine."""
+        self._add_observed(columns.candidates, columns.ys, noise_variance)
+
+    def _add_observed(self, candidates: Indices, ys: Floats, noise_variances: float | Floats) -> None:
+        """Add observations (k,) that the engine has."""
         if not self.forgets:
-            self.observations.add_all(columns.candidates, columns.ys, noise_variance)
-            self._queried[columns.candidates] = True
+            self.observations.add_all(candidates, ys, noise_variances)
+            self._queried[candidates] = True
         self._regression = None
         self._columns.clear()
 

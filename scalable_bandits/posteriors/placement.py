@@ -1,13 +1,11 @@
 """Executors that hold the shards of a posterior or a policy, and those that use this process alone.
 
-A shard is an object that computes a part of a posterior: some tiles, some cells, or one prior's model. It is made by a
-function, receives the changes that concern it (`tell`, in the same order in every executor) and answers questions
-(`ask`). A tell and a question are calls of the shard's own methods. For executors in other processes it also has
+A shard is an object that computes a part of a posterior: some tiles, some cells, or one prior's model. It follows from
+the specification, the points in the order of their numbers, and the observations, and is made from these by a `Source`:
+at first, and again if it is lost. A shard is told of changes and asked questions by calls of its own methods:
 
-    changing         names (frozenset of str) of the methods that change later answers; if a shard is lost, their calls
-                     are repeated in a new one
-    state()          arrays from which a new shard of the same maker continues; not needed if the caller has the states
-    restore(state)   restores a shard from such arrays
+    shards.tell(numbers, PriorModel.observe, candidate, y, noise_variance, t)   changes later answers
+    shards.ask(numbers, PriorModel.propose, width, t, allowed, pending)         changes nothing, in no digit
 """
 
 from __future__ import annotations
@@ -15,43 +13,51 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from scalable_bandits.posteriors.state import State
 from scalable_bandits.posteriors.threads import Threads
 
-Maker = Callable[[], Any]
+Shard = TypeVar("Shard")
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+Source = Callable[[int], Callable[[], Shard]]  # from a shard's number to a function that makes it as it is now
 LOCAL = re.compile(r"(local|threads)(:[1-9][0-9]*)?")
 
 
-class Shards(ABC):
+class Shards(ABC, Generic[Shard]):
     """The shards of one posterior, numbered from 0."""
 
     @abstractmethod
-    def tell(self, numbers: Sequence[int] | None, method: str, *arguments: Any) -> None:
-        """Have some shards (all for None) call a method that changes them before they answer their next question."""
+    def tell(
+        self, numbers: Sequence[int] | None, method: Callable[Concatenate[Shard, Arguments], object],
+        *arguments: Arguments.args, **named: Arguments.kwargs,
+    ) -> None:  # fmt: skip
+        """Have some shards (all for None) call a method that changes them before they answer their next question.
+
+        The source makes shards with the change from now on. The caller does not change the arguments later.
+        """
 
     @abstractmethod
-    def ask(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
-        """Call a method of some shards with the same arguments; return the answers in the order of the numbers."""
+    def ask(
+        self, numbers: Sequence[int], method: Callable[Concatenate[Shard, Arguments], Returned],
+        *arguments: Arguments.args, **named: Arguments.kwargs,
+    ) -> list[Returned]:  # fmt: skip
+        """Call a method of some shards, which does not change them; return the answers in the order of the numbers."""
 
     @abstractmethod
-    def restore(self, states: Mapping[int, State]) -> None:
-        """Restore shards from their states by number."""
+    def add(self, number: int) -> None:
+        """Add the shard of the next number, or make that of the last one again."""
 
     @abstractmethod
-    def add(self, number: int, maker: Maker) -> None:
-        """Add the shard of the next number, unless an attempt that failed afterwards has added it already."""
+    def renew(self) -> None:
+        """Make all shards again: the source makes others than before."""
 
-    def prefetch(self, numbers: Sequence[int], method: str, *arguments: Any) -> None:  # noqa: B027 - a hint
-        """Announce the question that is likely to follow the next one, so that one message can bring both answers."""
-
-    def here(self) -> Sequence[Any] | None:
+    def here(self) -> Sequence[Shard] | None:
         """Return the shards themselves, where they are in this process and one thread works on them; None elsewhere."""
         return None
 
-    def close(self) -> None:  # noqa: B027 - shards of this process end with their owner
+    def close(self) -> None:
         """Delete the shards in other processes; later questions make them again."""
 
 
@@ -63,24 +69,23 @@ class Executor(Protocol):
     threads : int
         Number of threads of this process that work at the same time.
     remote : bool
-        Whether the shards are in other processes.
+        Whether the shards are in other processes, and may be lost.
     """
 
     threads: int
     remote: bool
 
-    def shards(self, makers: Sequence[Maker], name: str, source: Callable[[int], State] | None = None) -> Shards:
-        """Return the shards that some functions make.
+    def shards(self, source: Source[Shard], count: int, name: str) -> Shards[Shard]:
+        """Return shards.
 
         Parameters
         ----------
-        makers
-            One function a shard.
+        source
+            Source of the shards.
+        count
+            Number of shards.
         name
             Name of the shards, for a dashboard.
-        source
-            Function that returns the state of a shard by its number, if the caller has the states; the shards are asked
-            for them otherwise.
         """
 
     def close(self) -> None:
@@ -91,39 +96,43 @@ class Executor(Protocol):
         """Value of `on` from which `executor` makes such an executor in another process."""
 
 
-class LocalShards(Shards):
+class LocalShards(Shards[Shard]):
     """Shards of this process.
 
     Parameters
     ----------
-    makers
-        One function a shard, which makes it.
+    source, count
+        Source of the shards, and their number.
     threads
         Threads that share the shards asked; one after the other is asked if not given.
     """
 
-    def __init__(self, makers: Sequence[Maker], threads: Threads | None = None):
-        self._shards = [make() for make in makers]
-        self._threads = Threads() if threads is None else threads
+    def __init__(self, source: Source[Shard], count: int, threads: Threads | None = None):
+        self._source, self._threads = source, Threads() if threads is None else threads
+        self._shards = [source(number)() for number in range(count)]
 
-    def tell(self, numbers: Sequence[int] | None, method: str, *arguments: Any) -> None:
-        self.ask(range(len(self._shards)) if numbers is None else numbers, method, *arguments)
+    def tell(
+        self, numbers: Sequence[int] | None, method: Callable[Concatenate[Shard, Arguments], object],
+        *arguments: Arguments.args, **named: Arguments.kwargs,
+    ) -> None:  # fmt: skip
+        self.ask(range(len(self._shards)) if numbers is None else numbers, method, *arguments, **named)
 
-    def ask(self, numbers: Sequence[int], method: str, *arguments: Any) -> list[Any]:
-        def answers(first: int, stop: int) -> list[Any]:
-            return [getattr(self._shards[number], method)(*arguments) for number in numbers[first:stop]]
+    def ask(
+        self, numbers: Sequence[int], method: Callable[Concatenate[Shard, Arguments], Returned],
+        *arguments: Arguments.args, **named: Arguments.kwargs,
+    ) -> list[Returned]:  # fmt: skip
+        def answers(first: int, stop: int) -> list[Returned]:
+            return [method(self._shards[number], *arguments, **named) for number in numbers[first:stop]]
 
         return [answer for run in self._threads.each(answers, 0, len(numbers)) for answer in run]
 
-    def restore(self, states: Mapping[int, State]) -> None:
-        for number, state in states.items():
-            self._shards[number].restore(state)
+    def add(self, number: int) -> None:
+        self._shards[number:] = [self._source(number)()]
 
-    def add(self, number: int, maker: Maker) -> None:
-        if number == len(self._shards):
-            self._shards.append(maker())
+    def renew(self) -> None:
+        self._shards = [self._source(number)() for number in range(len(self._shards))]
 
-    def here(self) -> Sequence[Any] | None:
+    def here(self) -> Sequence[Shard] | None:
         return self._shards if self._threads.count == 1 else None
 
 
@@ -143,9 +152,9 @@ class InProcess:
         self.portable = None if threads is None else f"threads:{threads}"
         self._threads = Threads(self.threads)
 
-    def shards(self, makers: Sequence[Maker], name: str, source: Callable[[int], State] | None = None) -> LocalShards:
-        """Return the shards that some functions make."""
-        return LocalShards(makers, self._threads)
+    def shards(self, source: Source[Shard], count: int, name: str) -> LocalShards[Shard]:
+        """Return shards; see `Executor`."""
+        return LocalShards(source, count, self._threads)
 
     def close(self) -> None:
         """End the threads."""

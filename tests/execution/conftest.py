@@ -6,7 +6,7 @@ import pickle
 import pytest
 import threadpoolctl
 
-from scalable_bandits.execution import clusters, shard_log
+from scalable_bandits.execution import clusters
 from scalable_bandits.execution.actors import Actors
 
 
@@ -64,12 +64,6 @@ def some_of_four(four, monkeypatch):
         monkeypatch.setattr(four, "nthreads", lambda: dict(sorted(type(four).nthreads(four).items())[:count]))
 
     return limit
-
-
-@pytest.fixture
-def entries_of_logs(monkeypatch):
-    """Set how many entries the log of shards has at the most."""
-    return functools.partial(monkeypatch.setattr, shard_log, "MOST_ENTRIES")
 
 
 @pytest.fixture

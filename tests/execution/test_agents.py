@@ -47,7 +47,7 @@ def alone():
 @pytest.mark.sampled(3)
 @pytest.mark.slow
 def test_any_number_of_workers(workers, four, some_of_four, messages):
-    """A message a batch to each worker, and one for the state: values are passed on with the question of a batch."""
+    """A message a batch to each worker: values are passed on with the question of a batch."""
     some_of_four(workers)
     policy = policy_of(four)
     assert play(policy) == alone()
@@ -60,12 +60,8 @@ def test_threads(threads):
     assert play(policy_of(f"threads:{threads}")) == alone()
 
 
-@pytest.mark.parametrize("snapshots", [False, True])
-@pytest.mark.sampled(2)
 @pytest.mark.slow
-def test_an_agent_that_dies_and_comes_back(snapshots, four, entries_of_logs):
-    if snapshots:
-        entries_of_logs(7)
+def test_an_agent_that_dies_and_comes_back(four):
     killer = Killer(four, 1, HORIZON)
     assert play(policy_of(four), killer) == alone()
     assert len(killer.ended()) == 5

@@ -72,10 +72,7 @@ def test_a_batch_in_few_messages(four, messages):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("snapshots", [False, True])
-def test_workers_die(snapshots, four, entries_of_logs):
-    if snapshots:
-        entries_of_logs(7)
+def test_workers_die(four):
     killer = Killer(four, 1, HORIZON)
     assert play(policy_of(four), killer) == alone()
     assert len(killer.ended()) == 5

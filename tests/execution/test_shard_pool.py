@@ -1,4 +1,4 @@
-"""The log and the pool of shards, with fake workers in this process that lose their shards on demand."""
+"""The pool of shards, with fake workers in this process that lose their shards on demand."""
 
 import contextlib
 import copy
@@ -10,16 +10,14 @@ import threading
 import types
 
 import cloudpickle
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalable_bandits.execution import ClusterError, shard_log
-from scalable_bandits.execution.shard_log import ShardLog
+from scalable_bandits.execution import ClusterError
 from scalable_bandits.execution.shard_pool import ShardPool
-from scalable_bandits.execution.shard_worker import Call, ShardWorker, packed
-from scalable_bandits.posteriors.placement import InProcess, LocalShards
+from scalable_bandits.execution.shard_worker import ShardWorker, packed
+from scalable_bandits.posteriors.placement import InProcess
 
 SHARDS = 4
 
@@ -27,30 +25,27 @@ SHARDS = 4
 class Tally:
     """Shard whose state is the list of its changes, in order."""
 
-    def __init__(self, name, stateful):
-        self.name, self.stateful = name, stateful
-        self.changing = {"add", "take", "peek"} if stateful else {"add", "take"}
-        self.seen = np.array([name])
+    def __init__(self, seen):
+        self.seen = seen
 
     def add(self, value):
-        self.seen = np.append(self.seen, value)
-        return self.seen.copy()
+        self.seen.append(value)
 
-    take = add
+    def times(self, factor):
+        return [factor * value for value in self.seen]
 
-    def peek(self, value):
-        if self.stateful:
-            self.seen = np.append(self.seen, -value)
-        return self.seen.sum() * value
+    def fail(self, factor):
+        raise LookupError(f"shard {self.seen[0]}")
 
-    def fail(self, value):
-        raise LookupError(f"shard {self.name}")
 
-    def state(self):
-        return {"seen": self.seen}
+class Given:
+    """Source of tallies, each of which begins with its number."""
 
-    def restore(self, state):
-        self.seen = state["seen"].copy()
+    def __init__(self):
+        self.seen = {number: [number] for number in range(SHARDS)}
+
+    def __call__(self, number):
+        return functools.partial(Tally, list(self.seen[number]))
 
 
 class Answer:
@@ -70,12 +65,18 @@ class Handle:
 
     def __init__(self, fake, address):
         self.fake, self.address, self.actor, self._future = fake, address, ShardWorker(), None
+        self.late = []
 
     def perform(self, message):
         fate = self.fake.fate()
         if fate == "before":
             return Answer(OSError(self.address))
+        if fate == "late":
+            self.late.append(message)
+            return Answer(KeyboardInterrupt())
         found = self.actor.perform(message)
+        while self.late:
+            self.actor.perform(self.late.pop())
         if fate == "after":
             return Answer(OSError(self.address))
         if fate == "interrupt":
@@ -119,53 +120,46 @@ class FakeExecutor:
         self.client, self.pools = client, set()
 
 
-def makers(stateful=False):
-    return [functools.partial(Tally, float(number), stateful) for number in range(SHARDS)]
-
-
 numbers = st.lists(st.integers(0, SHARDS - 1), min_size=1, unique=True)
 steps = st.one_of(
-    st.tuples(st.just("tell"), st.one_of(st.none(), numbers), st.just("add"), st.integers(1, 9)),
-    st.tuples(st.just("ask"), numbers, st.sampled_from(["add", "peek", "fail"]), st.integers(1, 9)),
-    st.tuples(st.just("prefetch"), numbers, st.just("peek"), st.integers(1, 9)),
-    st.tuples(st.just("restore"), numbers, st.just(""), st.integers(1, 9)),
-    st.tuples(st.just("copy"), st.none(), st.just(""), st.just(0)),
+    st.tuples(st.just("tell"), st.one_of(st.none(), numbers), st.integers(1, 9)),
+    st.tuples(st.sampled_from(["times", "fail"]), numbers, st.integers(1, 9)),
+    st.tuples(st.sampled_from(["undo", "add", "copy"]), st.none(), st.just(0)),
 )
-fates = st.lists(st.sampled_from(["", "", "before", "after", "interrupt", "forget"]), max_size=30)
+fates = st.lists(st.sampled_from(["", "", "before", "after", "interrupt", "late", "forget"]), max_size=30)
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(steps, max_size=40), fates, st.booleans(), st.integers(1, 6))
-def test_the_answers_are_those_of_one_process(entries_of_logs, planned, fates, stateful, most):
-    """Whoever loses what, whenever; and the log stays short."""
+@given(st.lists(steps, max_size=40), fates, st.integers(1, 6))
+def test_the_answers_follow_from_the_source(planned, fates, most):
+    """Whoever loses what, whenever, and in whatever order messages arrive."""
     with pytest.MonkeyPatch.context() as patch:
-        entries_of_logs(most)
+        patch.setattr("scalable_bandits.execution.shard_pool.MOST_TOLD", most)
         patch.setattr("scalable_bandits.execution.shard_pool.DEPARTURE_SECONDS", 0.0)
-        client = FakeClient(fates)
-        pool, here = ShardPool(FakeExecutor(client), makers(stateful), "tallies"), LocalShards(makers(stateful))
-        for what, which, method, value in planned:
+        client, source = FakeClient(fates), Given()
+        pool = ShardPool(FakeExecutor(client), source, SHARDS, "tallies")
+        for what, which, value in planned:
+            seen = source.seen
             if what == "copy":
                 pool = copy.deepcopy(pool)
-                pool._executor = FakeExecutor(client)
-            elif what == "restore":
-                states = {number: {"seen": np.array([100.0 * value + number])} for number in which}
-                pool.restore(states)
-                here.restore(states)
-            elif what == "ask":
-                answers = until_it_works(pool, which, method, value)
-                if isinstance(answers, LookupError):
-                    with pytest.raises(LookupError) as caught:
-                        here.ask(which, method, value)
-                    assert str(caught.value) == str(answers)
-                else:
-                    assert repr(answers) == repr(here.ask(which, method, value))
+                pool._executor, source = FakeExecutor(client), pool._source
+            elif what == "tell":
+                for number in seen if which is None else which:
+                    seen[number].append(value)
+                pool.tell(which, Tally.add, value)
+            elif what == "undo":
+                source.seen = {number: held[:1] for number, held in seen.items()}
+                pool.renew()
+            elif what == "add":
+                seen[len(seen)] = [len(seen)]
+                pool.add(len(seen) - 1)
+            elif what == "times":
+                assert until_it_works(pool, which, Tally.times, value) == [
+                    [value * each for each in seen[number]] for number in which
+                ]
             else:
-                getattr(pool, what)(which, method, value)
-                getattr(here, what)(which, method, value)
-        assert repr(until_it_works(pool, range(SHARDS), "state")) == repr(here.ask(range(SHARDS), "state"))
-        for _ in range(SHARDS):
-            until_it_works(pool, range(SHARDS), "state")
-        assert len(pool._log) < most
+                assert str(until_it_works(pool, which, Tally.fail, value)) == f"shard {which[0]}"
+        assert until_it_works(pool, list(source.seen), Tally.times, 1) == list(source.seen.values())
 
 
 def until_it_works(pool, *question):
@@ -179,61 +173,12 @@ def until_it_works(pool, *question):
             return error
 
 
-def test_log_with_a_source():
-    """The log keeps only its last entries; the state from the source includes all earlier ones."""
-    seen = [0.0]
-    log = ShardLog([b""] * 2, lambda number: {"seen": np.array(seen)})
-    for value in range(3 * shard_log.MOST_ENTRIES):
-        seen.append(float(value))
-        log.append(Call("add", (value,)), None)
-    assert len(log) == shard_log.MOST_ENTRIES
-    assert log.due() is None
-    rebuild = log.rebuild(1)
-    assert rebuild.position == log.end
-    np.testing.assert_array_equal(pickle.loads(rebuild.state)["seen"], seen)
-
-
-def test_snapshots_pay():
-    """A snapshot is due when making the shard again would take long enough; if the log is full, the oldest first."""
-    log = ShardLog([b""] * 3)
-    assert log.due() is None
-    log.append(Call("add", (1,)), None)
-    log.worked(1, 0.9 * shard_log.REPLAY * shard_log.SNAPSHOT_SECONDS)
-    assert log.due() is None
-    log.worked(1, 0.2 * shard_log.REPLAY * shard_log.SNAPSHOT_SECONDS)
-    assert log.due() == 1
-    log.keep(1, {"seen": np.zeros(2)}, seconds=7.0)
-    log.append(Call("add", (1,)), None)
-    log.worked(1, 0.9 * shard_log.REPLAY * 7.0)
-    assert log.due() is None
-    log.worked(1, 0.2 * shard_log.REPLAY * 7.0)
-    assert log.due() == 1
-    for _ in range(shard_log.MOST_ENTRIES):
-        log.append(Call("add", (np.zeros(3),)), [0, 1])
-    assert log.due() == 0
-    assert log.nbytes == 24 * shard_log.MOST_ENTRIES
-    log.keep(0, {"seen": np.zeros(2)})
-    assert log.due() == 2  # its first missing entry is the oldest
-    log.keep(2, {"seen": np.zeros(2)})
-    assert log.due() == 1
-    log.keep(1, {"seen": np.zeros(2)})
-    assert (len(log), log.nbytes, log.due()) == (0, 0, None)
-
-
-def test_large_arrays_are_cut_off_too():
-    """However few the entries are."""
-    log, zeros = ShardLog([b""]), np.zeros(shard_log.MOST_BYTES // 20)
-    for _ in range(3):
-        log.append(Call("add", ({"some": (zeros,)},)), None)
-    assert log.nbytes == 3 * zeros.nbytes
-    assert log.due() == 0
-
-
 def test_what_cannot_be_sent_is_named():
-    makers = [functools.partial(Tally, 0, False), functools.partial(Tally, threading.Lock(), False)]
-    match = r"^on: tiles of 9 candidates \(number 2 of 2\) cannot be sent to other processes: .*lock"
-    with pytest.raises(ClusterError, match=match):
-        ShardPool(None, makers, "tiles of 9 candidates")
+    pool = ShardPool(
+        FakeExecutor(FakeClient()), lambda number: functools.partial(Tally, threading.Lock()), 2, "tiles of 9"
+    )
+    with pytest.raises(ClusterError, match=r"^on: tiles of 9 cannot be sent to other processes: .*lock"):
+        pool.ask([0], Tally.times, 1)
 
 
 def test_modules_that_are_nowhere_else(monkeypatch):
@@ -254,13 +199,13 @@ def test_modules_that_are_nowhere_else(monkeypatch):
 def test_threads():
     """Shards run at the same time, and an error is raised after all of them have ended."""
     threads = InProcess(3)
-    shards = threads.shards(makers(), "tallies")
-    shards.tell(None, "add", 5.0)
-    assert repr(shards.ask([2, 0], "add", 1.0)) == repr([np.array([2.0, 5.0, 1.0]), np.array([0.0, 5.0, 1.0])])
+    shards = threads.shards(Given(), SHARDS, "tallies")
+    shards.tell(None, Tally.add, 5)
+    assert shards.ask([2, 0], Tally.times, 2) == [[4, 10], [0, 10]]
     with pytest.raises(LookupError, match="shard 1"):
-        shards.ask([1, 3], "fail", 0.0)
+        shards.ask([1, 3], Tally.fail, 0)
     again = pickle.loads(pickle.dumps(threads))
     assert again.threads == 3
     threads.close()
-    assert shards.ask([0, 1], "peek", 1.0) == [6.0, 6.0]
+    assert shards.ask([0, 1], Tally.times, 1) == [[0, 5], [1, 5]]
     threads.close()

@@ -144,6 +144,30 @@ def dense_observe(
 
 
 @njit(cache=True, nogil=True)
+def dense_observe_all(arrays, slots, rank, gain, floored, candidates, ys, noises, first):
+    """Condition on observations from position `first` on, until a new point needs a row and the window is full.
+
+    Returns the number of observations taken in all, rank, information gain and number of floored variances.
+    """
+    covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column = arrays
+    for i in range(first, ys.shape[0]):
+        p, noise = candidates[i], noises[i]
+        slot = slots[p]
+        if slot < 0 and rank == shift.shape[0]:
+            return i, rank, gain, floored
+        before, more = dense_observe(
+            covariance, mean, variance, rows, gram, inverse, shift, precision, weights, column, rank, slot, p, ys[i],
+            noise,
+        )  # fmt: skip
+        if slot < 0:
+            slots[p] = rank
+            rank += 1
+        gain += 0.5 * math.log1p(before / noise)
+        floored += more
+    return ys.shape[0], rank, gain, floored
+
+
+@njit(cache=True, nogil=True)
 def dense_play(arrays, slots, rank, gain, floored, rule, game, columns, first):
     """Play rounds from position `first` on, until a new point needs a row and the window is full.
 

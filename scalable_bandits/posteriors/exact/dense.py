@@ -6,7 +6,8 @@ into the covariance by one symmetric rank-r update of its upper triangle.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,15 +76,21 @@ class DenseEngine(Engine):
         self._floored += floored
         self._gain(before, noise_variance)
 
+    def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats) -> None:
+        self._loop(len(ys), numba_window.dense_observe_all, candidates, ys, noise_variances)
+
     def play(self, rule: Rule, game: Game, columns: Columns) -> None:
-        window, done = self.window, 0
-        slots = window.slots(self.size)
+        self._loop(len(game.noise), numba_window.dense_play, rule, game, columns)
+
+    def _loop(self, count: int, loop: Callable[..., tuple[int, int, float, int]], *given: Any) -> None:
+        """Run a compiled loop over `count` observations, which ends early wherever the window is full."""
+        slots, done = self.window.slots(self.size), 0
         while True:
-            done, *counted = numba_window.dense_play(
-                self.arrays, slots, window.rank, self._information_gain, self._floored, rule, game, columns, done
+            done, rank, gain, floored = loop(
+                self.arrays, slots, self.window.rank, self._information_gain, self._floored, *given, done
             )
-            self.take(slots, *counted)
-            if done == len(game.noise):
+            self.take(slots, rank, gain, floored)
+            if done == count:
                 return
             self.fold()
             slots[:] = -1

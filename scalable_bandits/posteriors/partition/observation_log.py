@@ -75,3 +75,8 @@ class ObservationLog(Stateful):
         for i in numbers:
             observed.add(*self.at(i))
         return observed.collapsed()
+
+    def since(self, number: int) -> tuple[Indices, Floats, Floats]:
+        """Return candidates, values and noise variances of the observations from a number on, three (k,) copies."""
+        held = slice(number, self.count)
+        return self.candidates[held].copy(), self.ys[held].copy(), self.noises[held].copy()

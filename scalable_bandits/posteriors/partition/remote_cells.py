@@ -1,7 +1,8 @@
 """The cells of a partition in shards, for executors on a cluster or threads.
 
 The posterior of a cell follows from the cell and its observations. Every task brings the cell, and observations are
-sent once: a shard is a cache, made again wherever it is missing. The seeded hash of a cell determines its shard.
+sent once: a shard is a cache, made again from all observations wherever it is missing. The seeded hash of a cell
+determines its shard.
 
 A round is one message to the workers whose cells the observation fell into, and one whenever a summit (the candidate of
 largest index in a cell) has to be found: those of several cells that are likely to be next are found together. How many
@@ -14,7 +15,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +27,8 @@ from scalable_bandits.posteriors.partition.cell import Cell
 from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, FiniteCover, Place, make_cover
 from scalable_bandits.posteriors.partition.finite_cells import FiniteCells, Shard
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
-from scalable_bandits.posteriors.placement import Executor
-from scalable_bandits.posteriors.state import State
+from scalable_bandits.posteriors.placement import Executor, Shards
+from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.spaces import Box, FiniteSpace, Indices
 
 SHARDS = 16
@@ -55,7 +56,7 @@ def make_box_cells(
 class Task(NamedTuple):
     """Call of a method of the posteriors in a shard."""
 
-    method: str
+    method: Callable[..., Any]  # of `finite_cells.Shard`, which the posteriors override
     cell: Cell  # copy of the cell
     given: dict[str, Any]  # arguments beside the cell, by name; "pending" (tuple of int) stands for "posterior"
     new: list[int]  # numbers of the observations that the method adds to the cell
@@ -84,20 +85,17 @@ class CellsShard:
         B and R of the confidence width.
     number
         Number of the shard.
+    observed
+        All observations and points; see `RemoteCells._news`.
     """
 
-    changing: ClassVar[frozenset[str]] = frozenset({"learn", "leave"})  # tasks bring all they need
-
-    def __init__(self, make: MakeCells, dimension: int, norm: float, noise: float, number: int):
-        self._make, self._dimension, self._widths, self._number = make, dimension, (norm, noise), number
-        self._reset()
-
-    def _reset(self) -> None:
-        self._log, self._tree = ObservationLog(), ArgmaxTree(*self._widths)
-        self._known_points = np.empty((0, self._dimension))  # points by candidate, NaN where none is known
-        self._posteriors = self._make(self._points, self._log, self._tree)
+    def __init__(self, make: MakeCells, dimension: int, norm: float, noise: float, number: int, observed: State):
+        self._number, self._log, self._tree = number, ObservationLog(), ArgmaxTree(norm, noise)
+        self._known_points = np.empty((0, dimension))  # points by candidate, NaN where none is known
+        self._posteriors = make(self._points, self._log, self._tree)
         self._posteriors.share = 1.0 / SHARDS
         self._cells: dict[tuple[int, Place], Cell] = {}
+        self.learn(observed)
 
     def _points(self, candidates: Indices | None) -> Floats:
         return self._known_points if candidates is None else self._known_points[candidates]
@@ -112,11 +110,6 @@ class CellsShard:
             self._known_points = np.pad(self._known_points, ((0, known + missing), (0, 0)), constant_values=np.nan)
         if len(numbers):
             self._known_points[numbers] = news["points"]
-
-    def restore(self, state: State) -> None:
-        """Restore from all observations and points (...,)."""
-        self._reset()
-        self.learn(state)
 
     def leave(self, divisions: int, place: Place) -> None:
         """Forget a cell that was split."""
@@ -135,7 +128,7 @@ class CellsShard:
         if "pending" in given:
             pending = given.pop("pending")
             given["posterior"] = posteriors.build(cell, pending) if pending else posteriors.posterior(cell)
-        value = getattr(posteriors, task.method)(cell=cell, **given)
+        value = getattr(posteriors, task.method.__name__)(cell=cell, **given)
         cell.data += task.new
         known = self._tree.known(cell).copy()
         return Result(value, cell.gain, cell.summit, known, posteriors.evaluations - before)
@@ -188,24 +181,29 @@ class RemoteCells(Shard[tuple[int, ...]]):
         self._local = make(points or _no_points, log, tree)  # answers what needs no posterior
         super().__init__(self._local.kernel, self._local.prior_mean, self._local.prior_std, log, tree)
         self._log, self._tree, self._cover, self._points = log, tree, cover, points
-        self._shards = executor.shards(
-            [functools.partial(CellsShard, make, cover.dimension, norm, noise, n) for n in range(SHARDS)],
-            "cells of PiGPUCB", self._state,
-        )  # fmt: skip
-        self.clear()
+        self._given = make, cover.dimension, norm, noise
+        self._begin()
+        self._shards: Shards[CellsShard] = executor.shards(self._maker, SHARDS, "cells of PiGPUCB")
 
-    def clear(self) -> None:
+    def _begin(self) -> None:
         self._queue: list[tuple[Cell, Task]] = []  # tasks of observations that are not sent yet
         self._sent = self._log.count  # number of observations that the shards have
         self._pending: list[int] = []  # pending candidates whose points they have
-        self._shards.restore(dict.fromkeys(range(SHARDS), self._news(0, [])))
         self._early: dict[int, Result] = {}  # summits that were found before they are needed, by number of the cell
         self._found, self._next = 0, 1  # numbers of summits found early the last time, and to be found the next time
         self._pending_in: dict[int, tuple[int, ...]] = {}  # pending candidates by number of the cell
 
+    def _maker(self, number: int) -> functools.partial[CellsShard]:
+        """Return the function that makes a shard, with all observations."""
+        return functools.partial(CellsShard, *self._given, number, self._news(0, self._pending))
+
+    def clear(self) -> None:
+        self._begin()
+        self._shards.renew()
+
     # ---- messages
 
-    def _task(self, method: str, cell: Cell, new: Sequence[int] = (), **given: Any) -> Task:
+    def _task(self, method: Callable[..., Any], cell: Cell, new: Sequence[int] = (), **given: Any) -> Task:
         sent = _copied(cell)
         if not self._local.looks_up:
             sent.parent = None
@@ -221,10 +219,10 @@ class RemoteCells(Shard[tuple[int, ...]]):
         pending = sorted({p for task in tasks for p in task.given.get("pending", ())})
         fresh = bool(pending) and self._points is not None and pending != self._pending
         if self._log.count > self._sent or fresh:
-            self._shards.tell(None, "learn", self._news(self._sent, pending if fresh else []))
+            self._shards.tell(None, CellsShard.learn, self._news(self._sent, pending if fresh else []))
             self._sent = self._log.count
             self._pending = pending if fresh else self._pending
-        answers = self._shards.ask(sorted(groups), "work", groups)
+        answers = self._shards.ask(sorted(groups), CellsShard.work, groups)
         results = {number: iter(found) for number, found in zip(sorted(groups), answers, strict=True)}
         return [next(results[task.cell.order % SHARDS]) for task in tasks]
 
@@ -233,19 +231,12 @@ class RemoteCells(Shard[tuple[int, ...]]):
 
         On a box, also the numbers (p,) of their candidates and of the pending ones, and the points (p, d) of these.
         """
-        log, since = self._log, slice(first, self._log.count)
+        candidates, ys, noises = self._log.since(first)
         numbers, points = np.empty(0, dtype=np.int64), np.empty((0, 0))
         if self._points is not None:
-            numbers = np.unique(np.append(log.candidates[since], np.array(pending, dtype=np.int64)))
+            numbers = np.unique(np.append(candidates, np.array(pending, dtype=np.int64)))
             points = self._points(numbers)
-        return {
-            "candidates": log.candidates[since].copy(), "ys": log.ys[since].copy(), "noises": log.noises[since].copy(),
-            "numbers": numbers, "points": points,
-        }  # fmt: skip
-
-    def _state(self, number: int) -> State:
-        """Return what a new shard has to learn."""
-        return self._news(0, self._pending)
+        return arrays(candidates=candidates, ys=ys, noises=noises, numbers=numbers, points=points)
 
     def _adapt(self) -> None:
         """Find twice as many summits early if all of the last were used, half as many if most were not."""
@@ -278,7 +269,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
         if any(cell is queued for queued, _ in self._queue):
             self.settle()
         given: dict[str, Any] = {"candidate": candidate, "y": y, "noise_variance": noise_variance, "log_term": log_term}
-        self._queue.append((cell, self._task("observe", cell, [self._log.count - 1], **given)))
+        self._queue.append((cell, self._task(Shard.observe, cell, [self._log.count - 1], **given)))
         if log_term is None:
             self.settle()
 
@@ -289,7 +280,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
             others = [other for other in self._tree.likely(log_term, self._next) if other is not cell]
             pending = {**self._pending_in, cell.number: posterior}
             result, *more = self._ask([
-                self._task("evaluate", each, log_term=log_term, pending=pending.get(each.number, ()))
+                self._task(Shard.evaluate, each, log_term=log_term, pending=pending.get(each.number, ()))
                 for each in (cell, *others)
             ])  # fmt: skip
             self._early = {other.number: each for other, each in zip(others, more, strict=True)}
@@ -304,16 +295,16 @@ class RemoteCells(Shard[tuple[int, ...]]):
             members = {child.place: cover.members(child.divisions, child.place) for child in children}
             children = [child for child in children if len(members[child.place])]
             if log_term is not None:
-                (under,) = self._ask([self._task("index", cell, log_term=log_term, pending=())])
+                (under,) = self._ask([self._task(Shard.index, cell, log_term=log_term, pending=())])
                 numbers = cover.members(cell.divisions, cell.place)
                 for child in children:
                     child.caps = under.value[numbers.searchsorted(members[child.place])]
         for child in children:
             places = (cover.places(child.divisions, int(self._log.candidates[i])) for i in cell.data)
             child.data = [i for i, held in zip(cell.data, places, strict=True) if child.place in held]
-        self._shards.tell([cell.order % SHARDS], "leave", cell.divisions, cell.place)
+        self._shards.tell([cell.order % SHARDS], CellsShard.leave, cell.divisions, cell.place)
         filled = [child for child in children if child.data]
-        for child, result in zip(filled, self._ask([self._task("born", child) for child in filled]), strict=True):
+        for child, result in zip(filled, self._ask([self._task(Shard.born, child) for child in filled]), strict=True):
             child.gain = result.value
         return list(children)
 
@@ -324,19 +315,19 @@ class RemoteCells(Shard[tuple[int, ...]]):
         return self._local.level(cell)
 
     def born(self, cell: Cell) -> float:
-        return float(self._ask([self._task("born", cell)])[0].value)
+        return float(self._ask([self._task(Shard.born, cell)])[0].value)
 
     def best(self, cell: Cell) -> tuple[float, int, float]:
         return self.bests([cell])[0]
 
     def bests(self, cells: Sequence[Cell]) -> list[tuple[float, int, float]]:
         self.settle()
-        return [result.value for result in self._ask([self._task("best", cell) for cell in cells])]
+        return [result.value for result in self._ask([self._task(Shard.best, cell) for cell in cells])]
 
     def best_among(
         self, cell: Cell, posterior: tuple[int, ...], candidates: Sequence[int], log_term: float
     ) -> tuple[float, int]:
-        task = self._task("best_among", cell, candidates=candidates, log_term=log_term, pending=posterior)
+        task = self._task(Shard.best_among, cell, candidates=candidates, log_term=log_term, pending=posterior)
         found: tuple[float, int] = self._ask([task])[0].value
         return found
 

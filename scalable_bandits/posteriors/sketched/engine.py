@@ -65,7 +65,6 @@ class SketchedTiles(Tiles):
     """
 
     batch = 32
-    most_kept = 64
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, oversampling: float, seed: int):
         super().__init__(kernel, points, prior_mean)
@@ -82,12 +81,6 @@ class SketchedTiles(Tiles):
     def outgrown(self) -> bool:
         kept = len(self.dictionary)
         return self._height - kept > GROWTH * kept + self.window.capacity
-
-    def _left(self) -> int:
-        """Return how many new points will be observed before the next sketch, which evicts all columns."""
-        kept, capacity = len(self.dictionary), self.window.capacity
-        folds = int((kept + GROWTH * kept + capacity - self._height) // capacity) + 1
-        return max(folds * capacity - self.window.rank, 1)
 
     def close(self) -> None:
         window = self.window
@@ -131,7 +124,7 @@ class SketchedTiles(Tiles):
         known = np.array([q in self._column_cache.slots or q in self.window.points for q in pool.tolist()])
         steps = numba_lookahead.sequence(
             covariance, self.index[pool], self.steepness, noise_variance, known, int(np.flatnonzero(pool == p)[0]),
-            min(self._column_cache.batch_size(self._observed), self._left()), 4 * self._column_cache.most,
+            self._batch_size, 4 * self.batch,
         )  # fmt: skip
         return pool[steps]
 
@@ -163,7 +156,6 @@ class SketchedTiles(Tiles):
 
     STATE = (
         number("sketches", int),
-        number("steepness", float),
         value("folds", "()", np.int64, lambda tiles: len(tiles._row_blocks), lambda tiles, count: None),
         group("fold", _block_states, _restore_blocks),
     )

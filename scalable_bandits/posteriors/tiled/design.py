@@ -23,7 +23,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import blas
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose, first_of_ties
-from scalable_bandits.posteriors.placement import Executor, executor
+from scalable_bandits.posteriors.placement import Executor, Shards, executor
 from scalable_bandits.posteriors.regression import positive_factor
 from scalable_bandits.posteriors.state import Field, State, arrays, value
 from scalable_bandits.spaces import FiniteSpace, Indices, Mask, Points
@@ -49,15 +49,20 @@ class DesignTiles:
         Space of all candidates.
     first, stop
         Number of the first candidate, and one after the last.
+    added
+        Points whose rows it has, as `DesignEngine` describes them.
     """
 
-    changing = frozenset({"add", "clear"})
-
-    def __init__(self, kernel: Kernel, space: FiniteSpace, first: int, stop: int):
+    def __init__(self, kernel: Kernel, space: FiniteSpace, first: int, stop: int, added: State):
         self._kernel, self._first = kernel, first
         self._points = np.ascontiguousarray(space.points()[first:stop])
         self._starts = range(0, stop - first, TILE)
         self.clear()
+        start = 0
+        for size in added["blocks"].tolist():
+            end, factor = start + size, added["factor"][start : start + size]
+            self.add(added["points"][start:end], factor[:, :start], np.ascontiguousarray(factor[:, start:end]))
+            start = end
 
     def clear(self) -> None:
         """Remove all rows."""
@@ -104,15 +109,6 @@ class DesignTiles:
                 part = found[:, i * CHUNK : (i + 1) * CHUNK]
                 part[inside] = chunk[: part.shape[1], here[inside] % TILE].T
         return found
-
-    def restore(self, state: State) -> None:
-        """Add the rows of the points of a state, as `DesignEngine` has it, again."""
-        self.clear()
-        start = 0
-        for size in state["blocks"].tolist():
-            stop, factor = start + size, state["factor"][start : start + size]
-            self.add(state["points"][start:stop], factor[:, :start], np.ascontiguousarray(factor[:, start:stop]))
-            start = stop
 
 
 class Pool:
@@ -201,7 +197,6 @@ class DesignEngine(Engine):
     """
 
     limit: ClassVar[int] = 2_000_000
-    ask_is_stateful: ClassVar[bool] = True
 
     STATE: ClassVar[tuple[Field, ...]] = (
         value("points", "(m,)", np.int64, lambda self: self._folded[0], lambda self, held: None),
@@ -220,18 +215,25 @@ class DesignEngine(Engine):
         super().__init__(kernel, points, prior_mean)
         count = -(-self.size // TILE)
         edges = np.linspace(0, count, int(np.clip(count // TILES_A_SHARD, 1, SHARDS)) + 1).astype(int) * TILE
-        ends = np.minimum(edges, self.size).tolist()
-        space = Points(points) if space is None else space
-        makers = [functools.partial(DesignTiles, kernel, space, *ends[i : i + 2]) for i in range(len(ends) - 1)]
-        self._shards = (holder or executor(None)).shards(
-            makers, f"variances of {self.size} candidates", lambda shard: self._factor_so_far()
-        )
-        self._every = range(len(makers))
+        self._ends, self._space = np.minimum(edges, self.size).tolist(), Points(points) if space is None else space
+        self._every = range(len(edges) - 1)
         self._folded = np.empty(0, dtype=np.int64), np.empty(0)  # points with rows, and their noise variances
         self._blocks: list[int] = []  # numbers of points whose rows were added together
         self._factor: list[Floats] = []  # of these: rows (b, height + b) of the Cholesky factor of the points
         self._new: list[tuple[int, float]] = []  # points without rows, and their noise variances
         self._pool: Pool | None = None
+        self._shards: Shards[DesignTiles] = (holder or executor(None)).shards(
+            self._maker, len(self._every), f"variances of {self.size} candidates"
+        )
+
+    def _maker(self, shard: int) -> functools.partial[DesignTiles]:
+        """Return the function that makes a shard, with the rows of the points so far."""
+        factor = np.zeros((len(self._folded[0]),) * 2)
+        for rows in self._factor:
+            factor[rows.shape[1] - len(rows) : rows.shape[1], : rows.shape[1]] = rows
+        points, blocks = self.points[self._folded[0]], np.array(self._blocks, dtype=np.int64)
+        added, (first, stop) = arrays(points=points, factor=factor, blocks=blocks), self._ends[shard : shard + 2]
+        return functools.partial(DesignTiles, self.kernel, self._space, first, stop, added)
 
     # ---- points
 
@@ -256,7 +258,7 @@ class DesignEngine(Engine):
         self._new, self._pool = [], None
         if len(self._folded[0]) > 2 * len(np.unique(self._folded[0])) + BLOCK:
             self._rebuild()
-        self._variance = np.concatenate(self._shards.ask(self._every, "variances"))
+        self._variance = np.concatenate(self._shards.ask(self._every, DesignTiles.variances))
 
     def _add(self, numbers: Indices, noise_variances: Floats, across: Floats | None = None) -> None:
         """Add the rows of some points (b,), given the rows (b, height) there if they are known."""
@@ -267,14 +269,14 @@ class DesignEngine(Engine):
         covariance = self.kernel.block(points)
         blas.subtract_product(covariance, across, np.ascontiguousarray(across.T))
         lower, _ = positive_factor(covariance, noise_variances)
-        self._shards.tell(None, "add", points, across, np.ascontiguousarray(lower))
+        self._shards.tell(None, DesignTiles.add, points, across, np.ascontiguousarray(lower))
         self._factor.append(np.hstack([across, lower]))
         self._folded = np.append(self._folded[0], numbers), np.append(self._folded[1], noise_variances)
         self._blocks.append(len(numbers))
 
     def _rows_at(self, numbers: Indices) -> Floats:
         """Return the rows (k, height) of candidates in ascending order."""
-        return np.concatenate(self._shards.ask(self._every, "rows_at", numbers))
+        return np.concatenate(self._shards.ask(self._every, DesignTiles.rows_at, numbers))
 
     def _rebuild(self) -> None:
         """Replace all rows by those of the distinct points, with the noise variances of their averages."""
@@ -287,7 +289,7 @@ class DesignEngine(Engine):
             self._add(numbers[start : start + BLOCK], noise_variances[start : start + BLOCK])
 
     def _clear(self) -> None:
-        self._shards.tell(None, "clear")
+        self._shards.tell(None, DesignTiles.clear)
         self._folded, self._blocks, self._factor = (np.empty(0, dtype=np.int64), np.empty(0)), [], []
 
     # ---- questions
@@ -343,13 +345,6 @@ class DesignEngine(Engine):
 
     # ---- state
 
-    def _factor_so_far(self) -> State:
-        """Return the state of every shard."""
-        factor = np.zeros((len(self._folded[0]),) * 2)
-        for rows in self._factor:
-            factor[rows.shape[1] - len(rows) : rows.shape[1], : rows.shape[1]] = rows
-        return arrays(points=self.points[self._folded[0]], factor=factor, blocks=np.array(self._blocks, dtype=np.int64))
-
     def _pool_numbers(self) -> Sequence[int]:
         return [] if self._pool is None else self._pool.numbers.tolist()
 
@@ -361,7 +356,7 @@ class DesignEngine(Engine):
             block = slice(start, start + size)
             self._add(state["points"][block], state["noise_variances"][block])
             start += size
-        self._variance = np.concatenate(self._shards.ask(self._every, "variances"))
+        self._variance = np.concatenate(self._shards.ask(self._every, DesignTiles.variances))
         self._new = list(zip(state["new_points"].tolist(), state["new_noise"].tolist(), strict=True))
         self._pool = None
         if len(state["pool"]):

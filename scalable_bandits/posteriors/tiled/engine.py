@@ -2,14 +2,13 @@
 
 What makes it fast, all of it exact:
 
-- Covariance columns are computed for a batch of candidates of large index, by one matrix product a tile (BLAS 3), and
-  kept up to date until these are observed (`tiles.py`).
+- Covariance columns are computed for a batch of candidates of large index, by one matrix product a tile (BLAS 3).
 - When repeated points have made the rows twice as many as the distinct points, the rows of all distinct points replace
   them.
 - Several threads, or several machines, work on the tiles.
 
 The tiles depend on the space alone. Which columns are computed in advance depends on the calls of `maximize` and
-`observe`.
+`observe`, their digits do not.
 """
 
 from __future__ import annotations
@@ -49,7 +48,6 @@ class TiledEngine(Engine):
 
     limit: ClassVar[int] = 2_000_000  # 2 GB of window and columns, before the first fold
     sharded: ClassVar[bool] = True
-    ask_is_stateful: ClassVar[bool] = True
 
     STATE = (member("_tiles"),)
 

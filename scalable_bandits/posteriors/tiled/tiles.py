@@ -32,7 +32,7 @@ from scalable_bandits.spaces import Indices
 
 TILE = 1024  # candidates; a multiple of 64, so that BLAS splits no tile differently
 WINDOW = 64  # distinct points between two folds
-BATCH = 64  # largest number of covariance columns computed together, in all kinds of tiles
+BATCH = 16  # covariance columns that BLAS computes at a time, so that the bits of one do not depend on the others
 CACHE_BYTES = 256 * 2**20  # of covariance columns
 # Smallest number of tiles that a thread takes to observe or to compute the index. Another thread costs about 15
 # microseconds; a tile takes 5 to observe and 1.4 for the index (20 for the expected improvement). Columns take
@@ -40,13 +40,13 @@ CACHE_BYTES = 256 * 2**20  # of covariance columns
 A_RUN = 8
 
 
-def _of_tiles_here(attribute: str, name: str = "") -> Field:
+def _of_tiles_here(attribute: str) -> Field:
     """Declare the part of an array (n,) for the candidates of the tiles held here."""
 
     def write(tiles: Tiles, held: Floats) -> None:
         getattr(tiles, attribute)[tiles.block] = held
 
-    return value(name or attribute, "(b,)", np.float64, lambda tiles: getattr(tiles, attribute)[tiles.block], write)
+    return value(attribute, "(b,)", np.float64, lambda tiles: getattr(tiles, attribute)[tiles.block], write)
 
 
 class Tiles(Stateful):
@@ -67,6 +67,8 @@ class Tiles(Stateful):
 
     Attributes
     ----------
+    batch : int
+        Largest number of covariance columns that are computed in advance together.
     mean, variance : ndarray
         (n,) posterior, up to date in the tiles held here.
     index : ndarray
@@ -77,9 +79,8 @@ class Tiles(Stateful):
         Number of times that rounding pushed a variance below zero.
     """
 
-    batch: ClassVar[int] = 64  # largest number of covariance columns computed together
+    batch: ClassVar[int] = 16
     groups: ClassVar[int] = 2048  # groups of neighbours, of which each has at most one candidate in a batch
-    most_kept: ClassVar[int] = 1 << 30  # largest number of columns that are kept when the window is folded
 
     def __init__(
         self, kernel: Kernel, points: Floats, prior_mean: Floats, first: int = 0, stop: int | None = None,
@@ -98,10 +99,9 @@ class Tiles(Stateful):
         self.held = self.stop - first  # number of tiles held here
         self._rows = np.zeros((self.held, self.window.capacity, TILE))  # of the window
         self._height = 0  # number of rows W
-        self._newest = 0  # number of rows before the last fold
         self._tile_rows = [np.empty((0, TILE)) for _ in range(count)]
-        slots = int(np.clip(CACHE_BYTES // (8 * TILE * count), BATCH, 8 * BATCH))
-        self._column_cache = ColumnCache(slots, self.held, TILE, min(self.batch, BATCH))
+        slots = int(np.clip(CACHE_BYTES // (8 * TILE * count), 4 * BATCH, 32 * BATCH))
+        self._column_cache = ColumnCache(slots, self.held, TILE)
         self._observed = CollapsedObservations()
         self._refit = True  # whether the rows can be replaced by those of the distinct points
         self._threads = Threads(threads)
@@ -120,16 +120,17 @@ class Tiles(Stateful):
     STATE: ClassVar[tuple[Field, ...]] = (
         _of_tiles_here("mean"),
         _of_tiles_here("variance"),
-        _of_tiles_here("index", "promise"),
         number("floored", int),
         number("_height", int),
         array("_rows", "(tiles, r, width)", used=("held", "window.rank")),
         number("_refit", bool),
-        member("_column_cache", prefix=False),
         member("window"),
         member("_observed"),
         group("tile_rows", _all_rows, _restore_all_rows),
     )
+
+    def before_restore(self, state: State) -> None:
+        self._column_cache.clear()
 
     # ---- observing
 
@@ -138,7 +139,7 @@ class Tiles(Stateful):
         window = self.window
         new = window.slot(p) < 0
         if new and window.rank == window.capacity:
-            self._fold()
+            self.close()
         if new and p not in self._column_cache.slots:
             self._load(self._next_batch(p, noise_variance))
         return self.take(p, y, noise_variance, self.point_posterior(p))
@@ -171,6 +172,8 @@ class Tiles(Stateful):
             return floored
 
         self.floored += sum(self._threads.each(update, 0, self.held, A_RUN))
+        if slot < 0:
+            self._column_cache.remove(p)
         self._observed.add(p, y, noise_variance)
         return before
 
@@ -184,25 +187,24 @@ class Tiles(Stateful):
             self.mean[span] += move @ self._rows[tile - self.first, :rank, : span.stop - span.start]
         self._observed.revise(positions.tolist(), weights.tolist())
 
-    def _across(self, positions: Indices, stop: int, start: int = 0) -> Floats:
-        """Return the rows W(p) from `start` to `stop` at some points held here, (k, stop - start)."""
-        out = np.empty((len(positions), stop - start))
+    def _across(self, positions: Indices, stop: int) -> Floats:
+        """Return the first rows W(p) at some points held here, (k, stop)."""
+        out = np.empty((len(positions), stop))
         for row, p in zip(out, positions.tolist(), strict=True):
-            row[:] = self._tile_rows[p // self.width][start:stop, p % self.width]
+            row[:] = self._tile_rows[p // self.width][:stop, p % self.width]
         return out
 
     def _covariances(self, points: Floats, across: Floats, tile: int) -> Floats:
-        """Compute columns k(p, x) - W(p)'W(x) of points p (k, d), with rows W(p) (k, height), on a tile: (k, width)."""
-        span = self.span(tile)
-        out = np.empty((len(points), span.stop - span.start))
-        self.kernel.fill(points, self.points[span], out)
-        blas.subtract_product(out, across, self._rows_of(tile, 0, across.shape[1]))
-        return out
+        """Compute columns k(p, x) - W(p)'W(x) of points p (k, d) on a tile: (k, width).
 
-    def _rows_of(self, tile: int, start: int, stop: int) -> Floats:
-        """Return the rows W(x) from `start` to `stop` on a tile, (stop - start, width), row-major."""
+        `across` are the rows W(p), `in_blocks`.
+        """
         span = self.span(tile)
-        return np.ascontiguousarray(self._tile_rows[tile][start:stop, : span.stop - span.start])
+        rows = np.ascontiguousarray(self._tile_rows[tile][: across.shape[1], : span.stop - span.start])
+        out = np.zeros((len(across), span.stop - span.start))
+        self.kernel.fill(points, self.points[span], out[: len(points)])
+        blas.subtract_product(out, across, rows)
+        return out[: len(points)]
 
     def _next_batch(self, p: int, noise_variance: float) -> Indices:
         """Choose the positions whose columns are computed together: p, and those that may be observed next."""
@@ -225,7 +227,12 @@ class Tiles(Stateful):
         """Return p and the best of the groups from number `first` on, as many as a batch has."""
         own = p // self._neighbours - first
         maxima[own], positions[own] = np.inf, p
-        return best_of_groups(maxima, positions, self._column_cache.batch_size(self._observed))
+        return best_of_groups(maxima, positions, self._batch_size)
+
+    @property
+    def _batch_size(self) -> int:
+        """Number of columns that are computed together; those not observed when the window is full are lost."""
+        return min(self.batch, self.window.capacity - self.window.rank)
 
     def prepare(self, positions: Indices) -> None:
         """Compute the columns of candidates that will be observed, at most BATCH of them, together."""
@@ -236,30 +243,24 @@ class Tiles(Stateful):
 
     def _load(self, chosen: Indices) -> None:
         """Compute the columns of some candidates."""
-        evicted = self._column_cache.lowest(len(chosen) - self._column_cache.free, self.index)
-        self.load(chosen, self._across(chosen, self._height), evicted)
+        self.load(chosen, self._across(chosen, self._height))
 
-    def load(self, chosen: Indices, across: Floats, evicted: list[int]) -> None:
-        """Compute the columns of positions with rows `across` (k, height), in the place of evicted ones."""
-        cache, points = self._column_cache, self.points[chosen]
-        cache.evict(evicted)
+    def load(self, chosen: Indices, across: Floats) -> None:
+        """Compute the columns of positions with rows `across` (k, height)."""
+        cache, points, blocks = self._column_cache, self.points[chosen], in_blocks(across)
         slots = cache.assign(chosen)
 
         def compute(first: int, stop: int) -> None:
             for tile in range(first, stop):
-                block = self._covariances(points, across, tile)
+                block = self._covariances(points, blocks, tile)
                 cache.cache[slots, tile - self.first, : block.shape[1]] = block
 
         self._threads.each(compute, self.first, self.stop)
 
     # ---- folding
 
-    def _fold(self) -> None:
-        self.close()
-        self.bring_forward(self.newest())
-
     def close(self) -> None:
-        """Append the rows of the open window to the rows of all tiles, and empty it."""
+        """Append the rows of the window to the rows of all tiles, and open a new one."""
         window, start = self.window, self._height
         rank, upper = window.rank, np.ascontiguousarray(window.root().T)
 
@@ -271,30 +272,9 @@ class Tiles(Stateful):
                 self._append(tile, rows, start)
 
         self._threads.each(fold, self.first, self.stop)
-        self._newest, self._height = start, start + rank
-        cache = self._column_cache
-        cache.evict([p for p in cache.slots if p in window.points])
-        cache.evict(cache.lowest(len(cache.slots) - self.most_kept, self.index))
+        self._height = start + rank
+        self._column_cache.clear()
         window.clear()
-
-    def newest(self) -> Floats:
-        """Return the rows of the latest fold at the candidates with cached columns, (k, rank)."""
-        return self._across(self._column_cache.positions, self._height, self._newest)
-
-    def bring_forward(self, newest: Floats) -> None:
-        """Update the cached columns by the latest fold; `newest` (k, rank) are its rows at their candidates."""
-        cache, slots = self._column_cache.cache, list(self._column_cache.slots.values())
-        start = self._height - newest.shape[1]
-
-        def forward(first: int, stop: int) -> None:
-            for tile in range(first, stop):
-                rows = self._rows_of(tile, start, self._height)
-                block = cache[slots, tile - self.first, : rows.shape[1]]
-                blas.subtract_product(block, newest, rows)
-                cache[slots, tile - self.first, : rows.shape[1]] = block
-
-        if slots:
-            self._threads.each(forward, self.first, self.stop)
         if self.outgrown():
             self._rebuild()
 
@@ -328,15 +308,14 @@ class Tiles(Stateful):
         if rebuilt is None:  # the present rows are exact too, only more
             self._refit = False
             return
-        self._column_cache.evict(list(self._column_cache.slots))
         self._height = len(rebuilt.points)
         points, lower = self.points[rebuilt.points], np.ascontiguousarray(rebuilt.coordinates)
-        none = np.empty((len(points), 0))
 
         def refit(first: int, stop: int) -> None:
             for tile in range(first, stop):
                 span = self.span(tile)
-                rows = self._covariances(points, none, tile)
+                rows = np.empty((len(points), span.stop - span.start))
+                self.kernel.fill(points, self.points[span], rows)
                 blas.solve_lower(lower, rows)
                 self._append(tile, rows, 0)
                 self.mean[span] = self._prior[0][span] + rebuilt.shift @ rows
@@ -385,13 +364,20 @@ class Tiles(Stateful):
     def covariances(self, positions: Indices, across: Floats, rows_at: Floats) -> Floats:
         """Return the posterior covariances of candidates with those rows with all on the tiles here, (k, n)."""
         rank, points = self.window.rank, self.points[positions]
-        weights = rows_at @ self.window.gram[:rank, :rank]
+        weights, blocks = rows_at @ self.window.gram[:rank, :rank], in_blocks(across)
         out = np.empty((len(positions), self.size))
 
         def compute(first: int, stop: int) -> None:
             for tile in range(first, stop):
-                block = self._covariances(points, across, tile)
+                block = self._covariances(points, blocks, tile)
                 out[:, self.span(tile)] = block - weights @ self._rows[tile - self.first, :rank, : block.shape[1]]
 
         self._threads.each(compute, self.first, self.stop)
         return out
+
+
+def in_blocks(rows: Floats) -> Floats:
+    """Return rows (k, m) with zeros after them, as many as fill blocks of `BATCH`."""
+    found = np.zeros((-(-len(rows) // BATCH) * BATCH, rows.shape[1]))
+    found[: len(rows)] = rows
+    return found

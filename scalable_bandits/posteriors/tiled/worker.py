@@ -3,16 +3,19 @@
 All shards of a space receive the same changes in the same order (`coordinator.py`), and each computes its own tiles.
 Little is exchanged between them: the posterior's entries at the observed candidate, and the rows of candidates whose
 columns are computed ahead. Every number follows from a tile and from these, and so is the same for any division of the
-tiles into shards.
+tiles into shards. A lost shard is made again from the collapsed observations as of the last refit, or from a restored
+state, and from the observations since.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 import pickle
 import weakref
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +31,8 @@ from scalable_bandits.posteriors.tiled.tiles import Tiles
 from scalable_bandits.spaces import FiniteSpace, Indices
 
 BY_TILE = ("rows",)  # arrays of the state by their first dimension
-BY_CANDIDATE = ("mean", "variance", "promise")
-BY_SLOT = ("cache",)
-HERE = (*BY_TILE, *BY_CANDIDATE, *BY_SLOT, "floored")
+BY_CANDIDATE = ("mean", "variance")
+HERE = (*BY_TILE, *BY_CANDIDATE, "floored")
 ROWS = "tile_rows."
 
 
@@ -43,12 +45,11 @@ class Finalist(NamedTuple):
 
 
 class Promised(NamedTuple):
-    """The candidates of a shard whose columns may be computed or given up next."""
+    """The candidates of a shard whose columns may be computed next."""
 
     group: int  # number of the first group of neighbours
     tops: Floats  # (groups,) largest promise in each group
     positions: Indices  # (groups,) its candidate
-    cached: Floats  # promises of the candidates whose columns are cached
 
 
 class Answer(NamedTuple):
@@ -57,6 +58,16 @@ class Answer(NamedTuple):
     finalists: list[Finalist]
     promised: Promised
     floored: int
+
+
+class Observed(NamedTuple):
+    """An observation, with what a shard learns from others about its position."""
+
+    position: int
+    y: float
+    noise_variance: float
+    here: PointPosterior  # posterior at the position before it
+    across: Floats | None  # (height,) rows W there, of a position that is new in the window
 
 
 class Ordered:
@@ -108,13 +119,36 @@ class TilesShard(Tiles):
         Range of the tiles of this shard.
     """
 
-    changing: ClassVar[frozenset[str]] = frozenset({"take", "load", "close", "bring_forward", "find_finalists"})
-
     def __init__(self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int):
         self._ordered = _in_order(space)
         self._numbers = self._ordered.numbers
         means = np.broadcast_to(prior_mean, (len(self._numbers),))[self._numbers]
         super().__init__(kernel, self._ordered.points, means, first, stop)
+
+    def refit(self, observed: State) -> None:
+        """Replace the rows by those of collapsed observations."""
+        self._observed.restore(observed)
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        super()._rebuild()
+        self.floored = 0  # the coordinator has those before
+
+    def take_all(self, observed: Sequence[Observed]) -> None:
+        """Take observations, of which the shard has no columns; a full window is closed where the coordinator did."""
+        for i, each in enumerate(observed):
+            if each.across is not None:
+                if self.window.rank == self.window.capacity:
+                    self.close()
+                if each.position not in self._column_cache.slots:
+                    later = (other for other in itertools.islice(observed, i, None) if other.across is not None)
+                    self.load_all({o.position: o.across for o in itertools.islice(later, self._batch_size)})
+            self.take(each.position, each.y, each.noise_variance, each.here)
+
+    def load_all(self, across: Mapping[int, Floats | None]) -> None:
+        """Compute the columns of positions with rows W (height,)."""
+        if across:
+            self.load(np.array(list(across)), np.array(list(across.values())))
 
     def find_finalists(self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
         """Compute the index of the candidates here (of those allowed, a mask in bits); return the possible winners."""
@@ -130,12 +164,16 @@ class TilesShard(Tiles):
         return positions[(positions >= self.block.start) & (positions < self.block.stop)]
 
     def promised(self) -> Promised:
-        """Return `group_maxima`, and the index of the candidates here whose columns are cached."""
-        return Promised(*self.group_maxima(), self.index[self.here(self._column_cache.positions)])
+        """Return `group_maxima`."""
+        return Promised(*self.group_maxima())
 
-    def rows_here(self, positions: Indices, start: int) -> Floats:
-        """Return the rows from `start` on of the positions here, (k, height - start)."""
-        return self._across(self.here(positions), self._height, start)
+    def count_floored(self) -> int:
+        """Return the number of floored variances here since the last refit."""
+        return self.floored
+
+    def rows_here(self, positions: Indices) -> Floats:
+        """Return the rows W of the positions here, (k, height)."""
+        return self._across(self.here(positions), self._height)
 
     def placed_here(self, positions: Indices) -> Floats:
         """Return `placed` of the positions here, (k, height + rank)."""
@@ -154,6 +192,58 @@ class TilesShard(Tiles):
         return {name: value for name, value in self.state().items() if name in HERE or name.startswith(ROWS)}
 
 
+class TilesSource:
+    """Source of the shards of a space.
+
+    Parameters
+    ----------
+    kernel, space, prior_mean
+        See `TilesShard`.
+    ranges
+        First tile, and one after the last, of each shard.
+
+    Attributes
+    ----------
+    observed : list of Observed
+        Observations since the last refit, or since the state.
+    across : dict
+        Rows W (height,) of the positions whose columns are computed but not observed, in the order of `ColumnCache`.
+    """
+
+    def __init__(
+        self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, ranges: Sequence[tuple[int, int]]
+    ):
+        self._given, self._ranges = (kernel, space, prior_mean), ranges
+        self.begin()
+
+    def begin(self, state: State | None = None, refit: State | None = None) -> None:
+        """Begin with a state of all tiles, with collapsed observations, or without any."""
+        self._state, self._refit = state, refit
+        self.observed: list[Observed] = []
+        self.across: dict[int, Floats] = {}
+
+    def __call__(self, number: int) -> functools.partial[TilesShard]:
+        """Return the function that makes a shard."""
+        first, stop = self._ranges[number]
+        state = None if self._state is None else shard_state(self._state, tiling.TILE, first, stop)
+        make = functools.partial(TilesShard, *self._given, first, stop)
+        return functools.partial(_made, make, state, self._refit, self.observed, self.across)
+
+
+def _made(
+    make: functools.partial[TilesShard], state: State | None, refit: State | None, observed: Sequence[Observed],
+    across: Mapping[int, Floats],
+) -> TilesShard:  # fmt: skip
+    shard = make()
+    if state is not None:
+        shard.restore(state)
+    if refit is not None:
+        shard.refit(refit)
+    shard.take_all(observed)
+    shard.load_all(across)
+    return shard
+
+
 def shard_state(state: State, width: int, first: int, stop: int) -> State:
     """Return the part of a state of all tiles for the shard with some of them.
 
@@ -167,11 +257,10 @@ def shard_state(state: State, width: int, first: int, stop: int) -> State:
         Range of the tiles.
     """
     block = slice(first * width, stop * width)
-    floored = state["floored"] if first == 0 else 0
     return {
         **{name: value for name, value in state.items() if not name.startswith(ROWS)},
         **{name: state[name][block] for name in BY_CANDIDATE}, **{name: state[name][first:stop] for name in BY_TILE},
-        **{name: state[name][:, first:stop] for name in BY_SLOT}, **arrays(floored=floored),
+        **arrays(floored=0),
         **{f"{ROWS}{tile}": state[f"{ROWS}{tile}"] for tile in range(first, stop)},
     }  # fmt: skip
 
@@ -179,6 +268,5 @@ def shard_state(state: State, width: int, first: int, stop: int) -> State:
 def joined_state(states: Sequence[State]) -> State:
     """Join the states (...,) of all shards, in the order of their tiles."""
     joined = {name: np.concatenate([state[name] for state in states]) for name in (*BY_CANDIDATE, *BY_TILE)}
-    beside = {name: np.concatenate([state[name] for state in states], axis=1) for name in BY_SLOT}
     rows = {name: value for state in states for name, value in state.items() if name.startswith(ROWS)}
-    return {**joined, **beside, **rows, **arrays(floored=sum(int(state["floored"]) for state in states))}
+    return {**joined, **rows, **arrays(floored=sum(int(state["floored"]) for state in states))}
