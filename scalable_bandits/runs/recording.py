@@ -219,10 +219,6 @@ class Recording:
         self._calls = replay_calls(policy, store, done)
         self._checkpoints.add_work(time.perf_counter() - started)
         self._introduce_pending()
-        if policy.ask_is_stateful:
-            for i in range(len(store.pending)):
-                policy.pending_points.replace(store.pending[:i], reissue=False)
-                policy.propose(policy.allowed(None))
         policy.pending_points.replace(store.pending, reissue=not store.orderly)
 
     def _introduce_pending(self) -> None:

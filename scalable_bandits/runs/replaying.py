@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalable_bandits import checks
 from scalable_bandits.policies import Policy
 from scalable_bandits.spaces import Mask
 from scalable_bandits.store import ObservationStore, StoredRun
@@ -21,21 +20,12 @@ REPLAY_BLOCK = 16_384  # rounds read at a time
 def replay(
     policy: Policy, store: ObservationStore, start: int, allowed: Callable[[int], Mask | None] | None = None
 ) -> None:
-    """Tell the policy a simulation's rounds after the first `start`, asking too where that changes later rounding."""
-    differing = 0
+    """Tell the policy a simulation's rounds after the first `start`."""
     for first in range(start, len(store), REPLAY_BLOCK):
         rows = store.read(first, first + REPLAY_BLOCK, ["candidate", "y", "x"])
         policy.introduce(rows["candidate"], rows["x"])
-        for t, (candidate, y) in enumerate(zip(rows["candidate"].tolist(), rows["y"].tolist(), strict=True), first + 1):
-            if policy.ask_is_stateful:
-                proposed = policy.propose(None if allowed is None else allowed(t))
-                differing += proposed != candidate
+        for candidate, y in zip(rows["candidate"].tolist(), rows["y"].tolist(), strict=True):
             policy.observe(candidate, y)
-    if differing:
-        checks.warn(
-            f"store {store.location.name}: in {differing} of its rounds this machine would have played another point "
-            "(its arithmetic rounds differently); the run continues from the stored rounds"
-        )
 
 
 def replay_calls(policy: Policy, run: StoredRun, start: int = 0) -> int:
@@ -76,17 +66,12 @@ def _tell_calls(policy: Policy, rows: Mapping[str, NDArray[Any]], whole: bool) -
         bounds.pop()
     for start, stop in itertools.pairwise(bounds):
         noise = rows["noise"][start:stop]
-        asked = stop == start + 1 and rows["call"][start] > 0  # those before the run have 0, others nobody asked for -n
-        if policy.ask_is_stateful and asked:
-            policy.propose(policy.allowed(None))
         own = None if np.isnan(noise).any() else noise
         policy._tell(bool(rows["call"][start] > 0), rows["x"][start:stop], rows["y"][start:stop], own)
     return bounds[-1]
 
 
 def _tell_failure(policy: Policy, failure: Failure) -> None:
-    if policy.ask_is_stateful:
-        policy.propose(policy.allowed(None))
     point = np.array([failure.x])
     policy.introduce(np.array([failure.candidate]), point)
     policy.tell_failure(point if policy.space.has_coordinates else int(failure.x[0]), failure.error)
