@@ -122,11 +122,6 @@ class Algorithm(ABC):
         """Do what else `learn` does, after `rounds_alike` rounds or fewer in a compiled loop."""
 
     @property
-    def ask_is_stateful(self) -> bool:
-        """Whether `ask` changes the rounding of later results, so that an exact replay has to ask too."""
-        return False
-
-    @property
     def width(self) -> float:
         """Confidence width beta of the next round; NaN for a policy without one."""
         return float("nan")
