@@ -173,11 +173,17 @@ class PriorSource:
     rounds
         Number of rounds so far, whose observations the states have.
     lasting
-        Whether shards may be lost. If not, no observations are stored, and states only until the models are made.
+        Whether models may have to be made again. If not, no observations are stored, and states only until the models
+        are made.
+
+    Attributes
+    ----------
+    lasting : bool
+        As given.
     """
 
     def __init__(self, makers: Sequence[Maker], rounds: int, lasting: bool):
-        self._makers, self._first, self._lasting = list(makers), rounds + 1, lasting
+        self._makers, self._first, self.lasting = list(makers), rounds + 1, lasting
         self._begun: dict[int, tuple[Begin, int]] = {}  # how a model began, and the number of observations before
         self._observed = ObservationLog()
 
@@ -192,22 +198,22 @@ class PriorSource:
 
     def checkpoint(self, number: int, state: State) -> None:
         """Have the model of a prior, if it is lost, begin with its present state."""
-        if self._lasting:
+        if self.lasting:
             self.begin(number, functools.partial(PriorModel.restore, state=copied(state)))
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         """Add the observation of a round."""
-        if self._lasting:
+        if self.lasting:
             self._observed.add(candidate, y, noise_variance)
 
     def forget_last(self) -> None:
         """Remove the last observation."""
-        self._observed.count -= self._lasting
+        self._observed.count -= 1
 
     def __call__(self, number: int) -> functools.partial[PriorModel]:
         """Return the function that makes the model of a prior."""
         begin, start = self._begun.get(number, (None, 0))
-        if not self._lasting:
+        if not self.lasting:
             self._begun.pop(number, None)
         return functools.partial(_made, self._makers[number], begin, self._observed.since(start), self._first + start)
 

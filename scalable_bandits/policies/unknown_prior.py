@@ -337,8 +337,9 @@ class UnknownPriorPolicy(Policy):
         try:
             before = self._shards.ask(playing, PriorModel.before)
         except BaseException:  # some models may have the observation, others not
-            self._source.forget_last()
-            self._shards.renew()
+            if self._source.lasting:
+                self._source.forget_last()
+                self._shards.renew()
             raise
         means, variances = np.full((2, len(self.priors)), np.nan)
         means[playing], variances[playing], gains = np.array(before).T
