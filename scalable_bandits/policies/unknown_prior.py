@@ -332,6 +332,8 @@ class UnknownPriorPolicy(Policy):
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         t, playing = self.rounds + 1, self._playing
         self._prepare()
+        for number in playing:
+            self._gain_of(number)  # `credit` uses those before the observation
         self._source.observe(candidate, y, noise_variance)
         self._shards.tell(playing, PriorModel.observe, candidate, y, noise_variance, t)
         try:

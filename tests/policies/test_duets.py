@@ -7,6 +7,7 @@ from naive import kernels as naive_kernels
 
 import scalable_bandits as sb
 from scalable_bandits.policies.agent import Agent
+from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.sketched.estimate import SparseEstimate, leverages, summary
 from scalable_bandits.randomness import derived_seed, generator
@@ -133,7 +134,8 @@ def test_an_agent_with_another_space():
     for _ in range(policy.lengths[0] - 1):
         policy.tell(x := policy.ask(), value(x))
     x, shards = policy.ask(), policy._shards.here()
-    own, shards[1] = shards[1], Agent(1, policy.kernel, sb.Grid([[0, 2], [0, 1]], 5))
+    other = sb.Grid([[0, 2], [0, 1]], 5)
+    own, shards[1] = shards[1], Agent(1, policy.kernel, other, CollapsedObservations().state())
     with pytest.raises(ValueError, match=r"^agents: got 'agent 1 with another kernel or space'; allowed: the same"):
         policy.tell(x, value(x))
     assert (policy.batch, policy.rounds) == (1, policy.lengths[0] - 1)

@@ -14,6 +14,7 @@ from scipy.linalg import blas as wrappers
 import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConfidence
 from scalable_bandits.posteriors import TiledEngine, blas
+from scalable_bandits.posteriors.sketched.engine import SketchedEngine
 from scalable_bandits.posteriors.threads import Threads
 
 GRID = sb.Grid([[0, 1], [0, 1]], (30, 41))
@@ -69,6 +70,30 @@ class TestThreads:
         for thread in alive:
             thread.join(10.0)
         assert not any(thread.is_alive() for thread in alive)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("kind", [TiledEngine, SketchedEngine])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_asking_leaves_no_trace(kind, seed, rebuilds):
+    """Whatever is asked in between, also by an engine that was restored: all digits are the same."""
+    points, rng = GRID.points(), np.random.default_rng(seed)
+    asked, told, restored = (kind(sb.Matern(0.2, nu=1.5), points, np.zeros(GRID.size)) for _ in range(3))
+    for t in range(220):
+        played = 60 * int(rng.integers(20)) if t % 9 else asked.maximize(UpperConfidence(0.1 * (t % 20)), t)[0]
+        if t % 7 == 0:
+            asked.maximize(ExpectedImprovement(rng.random()), t, rng.random(GRID.size) < 0.3)
+            asked.columns(np.array([played, 3]))
+        if t == 130:
+            state, restored = restored.state(), kind(sb.Matern(0.2, nu=1.5), points, np.zeros(GRID.size))
+            restored.restore(state)
+        for engine in (asked, told, restored):
+            engine.observe(played, float(np.sin(played)), 0.04)
+    for engine in (asked, restored):
+        np.testing.assert_array_equal(engine.mean(), told.mean())
+        np.testing.assert_array_equal(engine.variance(), told.variance())
+        assert engine.information_gain == told.information_gain
+    assert rebuilds
 
 
 def test_runs():
