@@ -193,14 +193,17 @@ class TestInProcess:
 
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize("lost", [1, 2, 3])
-    def test_lost_shards(self, lost, tiles_a_shard):
+    def test_lost_shards(self, lost, tiles_a_shard, tile_sizes, rebuilds):
         """Made again after some rounds, in which windows were full and rows refitted; also after a restored state."""
         tiles_a_shard(4)
+        tile_sizes(REFIT=30)
         points = sb.Grid([[0, 1], [0, 1]], (30, 40)).points()
         truth = np.sin(5 * points[:, 0]) * np.cos(7 * points[:, 1])
         parted, whole = (TiledEngine(KERNEL, points, np.zeros(1200), executor) for executor in (InProcess(), None))
-        for t in range(170):
-            candidate = 37 * t % 400 if t % 3 == 0 else whole.maximize(UpperConfidence(0.3), 3)[0]
+        for t in range(230):
+            candidate = whole.maximize(UpperConfidence(0.3), 3)[0]
+            if t < 90 or t % 9:
+                candidate = 5 + t % 3 if t < 90 else 7 * t % 90  # at first so few that the rows are refitted
             for engine in (whole, parted):
                 engine.maximize(UpperConfidence(0.3), 3)
                 engine.observe(candidate, float(truth[candidate]), 0.01)
@@ -214,6 +217,7 @@ class TestInProcess:
         np.testing.assert_array_equal(parted.mean(), whole.mean())
         np.testing.assert_array_equal(parted.variance(), whole.variance())
         assert (parted.information_gain, parted.floored) == (whole.information_gain, whole.floored)
+        assert whole._tiles in rebuilds
 
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize("query", ["find_finalists", "moments_here", "rows_here", "promised", "point_posterior"])

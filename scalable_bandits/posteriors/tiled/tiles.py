@@ -2,7 +2,8 @@
 
 The n x n covariance is never formed. The last few points observed are in a window of low rank (`window.py`). A full
 window is folded into rows F = chol(S)'R; with all rows W so far, K_l(p, x) = k(p, x) - W(p)'W(x). When repeated points
-have made the rows many more than the distinct points, one block of rows for all distinct points replaces them.
+have made the rows, or the observations, many more than the distinct points, one block of rows for all distinct points
+replaces them: the posterior then follows from the collapsed observations, and those since.
 
 All that is computed on a tile follows from the tile, the small arrays of the window and the rows at a few points. So
 the numbers are the same on several threads, and with tiles on several workers (`coordinator.py`).
@@ -32,6 +33,7 @@ from scalable_bandits.spaces import Indices
 
 TILE = 1024  # candidates; a multiple of 64, so that BLAS splits no tile differently
 WINDOW = 64  # distinct points between two folds
+REFIT = 16_384  # smallest number of observations after which the rows are refitted where most points are repeated
 BATCH = 16  # covariance columns that BLAS computes at a time, so that the bits of one do not depend on the others
 CACHE_BYTES = 256 * 2**20  # of covariance columns
 # Smallest number of tiles that a thread takes to observe or to compute the index. Another thread costs about 15
@@ -104,6 +106,7 @@ class Tiles(Stateful):
         self._column_cache = ColumnCache(slots, self.held, TILE)
         self._observed = CollapsedObservations()
         self._refit = True  # whether the rows can be replaced by those of the distinct points
+        self._since = 0  # number of observations since that was done last
         self._threads = Threads(threads)
 
     def span(self, tile: int) -> slice:
@@ -124,6 +127,7 @@ class Tiles(Stateful):
         number("_height", int),
         array("_rows", "(tiles, r, width)", used=("held", "window.rank")),
         number("_refit", bool),
+        number("_since", int),
         member("window"),
         member("_observed"),
         group("tile_rows", _all_rows, _restore_all_rows),
@@ -137,10 +141,9 @@ class Tiles(Stateful):
     def observe(self, p: int, y: float, noise_variance: float) -> float:
         """Condition on y observed at p; returns the variance there before it."""
         window = self.window
-        new = window.slot(p) < 0
-        if new and window.rank == window.capacity:
+        if self.outgrown() or (window.slot(p) < 0 and window.rank == window.capacity):
             self.close()
-        if new and p not in self._column_cache.slots:
+        if window.slot(p) < 0 and p not in self._column_cache.slots:
             self._load(self._next_batch(p, noise_variance))
         return self.take(p, y, noise_variance, self.point_posterior(p))
 
@@ -175,6 +178,7 @@ class Tiles(Stateful):
         if slot < 0:
             self._column_cache.remove(p)
         self._observed.add(p, y, noise_variance)
+        self._since += 1
         return before
 
     def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
@@ -288,8 +292,11 @@ class Tiles(Stateful):
         held[start:stop, : rows.shape[1]] = rows
 
     def outgrown(self) -> bool:
-        """Return whether the rows are many more than the distinct points."""
-        return self._refit and self._height > 2 * len(self._observed) + self.window.capacity
+        """Return whether the rows, or the observations since the last refit, are many more than the distinct points."""
+        distinct = len(self._observed)
+        return self._refit and (
+            self._height > 2 * distinct + self.window.capacity or self._since > max(REFIT, 16 * distinct)
+        )
 
     def refitted(self) -> RowBlock | None:
         """Compute the row block of all distinct points; None if rounding makes their covariance indefinite."""
@@ -308,7 +315,7 @@ class Tiles(Stateful):
         if rebuilt is None:  # the present rows are exact too, only more
             self._refit = False
             return
-        self._height = len(rebuilt.points)
+        self._height, self._since = len(rebuilt.points), 0
         points, lower = self.points[rebuilt.points], np.ascontiguousarray(rebuilt.coordinates)
 
         def refit(first: int, stop: int) -> None:
