@@ -190,6 +190,9 @@ class ShardPool(Shards[Shard]):
         received = sum(len(answer) for answer in answers.values() if isinstance(answer, bytes))
         traffic.add(len(messages), sum(map(len, messages.values())), received)
         found = {w: pickle.loads(answer) if isinstance(answer, bytes) else answer for w, answer in answers.items()}
+        for answer in found.values():
+            if isinstance(answer, Reply) and answer.error is not None:
+                raise answer.error
         replies = [reply for each in found.values() if isinstance(each, list) for reply in each if reply is not None]
         traffic.add_question(sum(map(len, groups.values())), waited, sum(reply.worked for reply in replies))
         return found

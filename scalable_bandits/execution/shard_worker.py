@@ -60,8 +60,14 @@ class ShardWorker:
         self._held: dict[int, tuple[Any, int]] = {}  # shard and the message that reached it last, by number
 
     def perform(self, packed_message: bytes) -> bytes:
-        """Answer a pickled `Message` with a pickled list of replies, None for a missing shard."""
-        message: Message = pickle.loads(packed_message)
+        """Answer a pickled `Message` with a pickled list of replies, None for a missing shard.
+
+        One reply alone is the answer to a message that cannot be loaded here.
+        """
+        try:
+            message: Message = pickle.loads(packed_message)
+        except Exception as error:
+            return packed(Reply(error=_portable(error)))
         self._held = {number: held for number, held in self._held.items() if number in message.held}
         return packed([self._reply(message, request) for request in message.requests])
 

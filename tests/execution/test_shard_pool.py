@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import functools
+import importlib
 import itertools
 import pickle
 import sys
@@ -179,6 +180,19 @@ def test_what_cannot_be_sent_is_named():
     )
     with pytest.raises(ClusterError, match=r"^on: tiles of 9 cannot be sent to other processes: .*lock"):
         pool.ask([0], Tally.times, 1)
+
+
+class Missing:
+    """Object that no other process can load."""
+
+    def __reduce__(self):
+        return importlib.import_module, ("module_of_this_process",)
+
+
+def test_what_workers_cannot_load_is_raised():
+    pool = ShardPool(FakeExecutor(FakeClient()), lambda number: functools.partial(Tally, Missing()), 2, "tallies")
+    with pytest.raises(ModuleNotFoundError, match="module_of_this_process"):
+        pool.ask([0, 1], Tally.times, 1)
 
 
 def test_modules_that_are_nowhere_else(monkeypatch):
