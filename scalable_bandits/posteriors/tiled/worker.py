@@ -227,7 +227,7 @@ class TilesSource:
         first, stop = self._ranges[number]
         state = None if self._state is None else shard_state(self._state, tiling.TILE, first, stop)
         make = functools.partial(TilesShard, *self._given, first, stop)
-        return functools.partial(_made, make, state, self._refit, self.observed, self.across)
+        return functools.partial(_made, make, state, self._refit, tuple(self.observed), dict(self.across))
 
 
 def _made(
