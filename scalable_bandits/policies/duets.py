@@ -19,7 +19,8 @@ belong to the agents in turn. After a point was given up, a draw may come twice.
 from __future__ import annotations
 
 import functools
-from typing import ClassVar
+import hashlib
+from typing import ClassVar, NamedTuple
 
 import attrs
 import numpy as np
@@ -28,15 +29,74 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.fixed_design import noise_factor
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.policies.agent import Agent, Value, model_hash
 from scalable_bandits.policies.batched_elimination import BatchedElimination
 from scalable_bandits.posteriors import Engine, EngineOptions, State, make_engine
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.placement import Shards
-from scalable_bandits.posteriors.sketched.estimate import SparseEstimate, leverages
-from scalable_bandits.posteriors.state import Field, group, member, nested, number, part
+from scalable_bandits.posteriors.sketched.estimate import SparseEstimate, leverages, summary
+from scalable_bandits.posteriors.state import Field, Stateful, group, member, nested, number, part
 from scalable_bandits.randomness import derived_seed, generator, integers
-from scalable_bandits.spaces import Domain, FiniteSpace, Indices, Mask
+from scalable_bandits.spaces import Domain, FiniteSpace, Indices, Mask, make_domain
+
+
+class Value(NamedTuple):
+    """A value that an agent observed."""
+
+    agent: int
+    candidate: int
+    residual: float  # y minus the prior mean, in units of y
+    noise_variance: float  # in squared units of y
+
+
+class Summary(NamedTuple):
+    """What an agent sends."""
+
+    values: Floats  # (z,) of `posteriors.sketched.estimate`
+    model: str  # hash of the kernel and the inducing points
+
+
+def model_hash(kernel: Kernel, inducing: Floats) -> str:
+    """Return a hash of a kernel and points (z, d), which agents and coordinator compare."""
+    return hashlib.blake2b(repr(kernel).encode() + inducing.tobytes(), digest_size=8).hexdigest()
+
+
+class Agent(Stateful):
+    """Observations of a batch, a shard of `DUETS`.
+
+    Parameters
+    ----------
+    number
+        Number of the agent.
+    kernel
+        Prior covariance, in squared units of y.
+    space
+        Space of the candidates.
+    """
+
+    STATE: ClassVar[tuple[Field, ...]] = (member("_observed"),)
+    changing = frozenset({"observe", "begin"})
+
+    def __init__(self, number: int, kernel: Kernel, space: FiniteSpace):
+        self._number, self._kernel, self._domain = number, kernel, make_domain(space, None, 0)
+        self._observed = CollapsedObservations()
+
+    def begin(self) -> None:
+        """Begin a batch, without observations."""
+        self._observed = CollapsedObservations()
+
+    def observe(self, value: Value) -> None:
+        """Add an observation of this agent."""
+        self._observed.add(value.candidate, value.residual, value.noise_variance)
+
+    def summary(self, inducing: Indices, last: Value) -> Summary:
+        """Return the summary at inducing points (z,); `last` is an observation, of any agent, that is not yet added."""
+        observed = self._observed
+        if last.agent == self._number:
+            observed = observed.plus(last.candidate, last.residual, last.noise_variance)
+        points, averages, noise_variances = observed.collapsed()
+        z, x = self._domain.coordinates(inducing), self._domain.coordinates(points)
+        return Summary(summary(self._kernel, z, x, averages, noise_variances), model_hash(self._kernel, z))
+
 
 DRAWS = 4096  # points drawn at a time
 

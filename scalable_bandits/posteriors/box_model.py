@@ -20,8 +20,7 @@ from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, 
 from scalable_bandits.posteriors.engine import Acquisition, choose
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
-from scalable_bandits.posteriors.model import MEAN, Model
-from scalable_bandits.posteriors.model_prior import MakeEngine, ModelPrior
+from scalable_bandits.posteriors.model import MEAN, MakeEngine, Model, ModelPrior
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.spaces import Domain, Indices, Mask
 from scalable_bandits.spaces.domain import WholeBox, WholeSearchSpace

@@ -6,7 +6,7 @@ from naive import agents
 from naive import kernels as naive_kernels
 
 import scalable_bandits as sb
-from scalable_bandits.policies.agent import Agent
+from scalable_bandits.policies.duets import Agent
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.sketched.estimate import SparseEstimate, leverages, summary
 from scalable_bandits.randomness import derived_seed, generator
