@@ -200,20 +200,18 @@ class Model(Stateful):
 
     def _learn(self) -> None:
         """Bring the engine of a learned prior up to date."""
-        if self.learned is not None and self.learned.stale:
-            self._take_new(self.learned)
-
-    @one_thread
-    def _take_new(self, learned: LearnedPrior) -> None:
-        """Take the observations that the engine does not have yet."""
-        added = None if self._engine is None else learned.added_since_update()
-        if added is None:
-            self.observations, count = learned.update(self.domain.coordinates)
-            added = range(count, len(learned))
-            self._engine, self._regression = self._rebuilt_engine(), None
-            self._columns.clear()
-        for i in added:
-            self._observe(*learned.scaled(i))
+        learned = self.learned
+        if learned is None or not learned.stale:
+            return
+        with one_thread:
+            added = None if self._engine is None else learned.added_since_update()
+            if added is None:
+                self.observations, count = learned.update(self.domain.coordinates)
+                added = range(count, len(learned))
+                self._engine, self._regression = self._rebuilt_engine(), None
+                self._columns.clear()
+            for i in added:
+                self._observe(*learned.scaled(i))
 
     def fail(self, candidate: int) -> None:
         """Take note that the function failed at a candidate; ignored without a learned prior."""
