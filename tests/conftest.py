@@ -11,8 +11,9 @@ import signal
 import tempfile
 import zlib
 
+# Before numpy is imported: threads of BLAS wait for each other actively, at length where others need the cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: the tests take all cores
     os.environ.pop("COLUMNS", None)  # which rich would keep from its import on
 
 if "TMPDIR" not in os.environ and os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 4e9:

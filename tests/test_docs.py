@@ -1,6 +1,5 @@
-"""The guides say what is there: the folders of the package, its public classes, the measured figures."""
+"""The guides say what is there: files, public classes, measured figures."""
 
-import importlib
 import json
 import re
 from pathlib import Path
@@ -12,27 +11,6 @@ import scalable_bandits as sb
 
 PACKAGE = Path(sb.__file__).parent
 CLASSES = sorted(name for name in sb.__all__ if isinstance(getattr(sb, name), type))
-
-
-def units() -> set[str]:
-    """Folders with Python files, and files directly in the package."""
-    folders = {path.parent.relative_to(PACKAGE).as_posix() + "/" for path in PACKAGE.rglob("*.py")} - {"./"}
-    return folders | {path.name for path in PACKAGE.glob("*.py")} - {"__init__.py"}
-
-
-def first_cells(page: str) -> list[str]:
-    """First cells of the rows of a page's tables."""
-    return re.findall(r"^\| `([\w/.]+)` \|", page, re.MULTILINE)
-
-
-def test_the_architecture_page_lists_the_package() -> None:
-    """Every folder and module once, nothing that does not exist, in the order of the layers."""
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    listed = first_cells(page.split("\n## ")[1])
-    assert sorted(listed) == sorted(units())
-    layers = importlib.import_module("test_layers").LAYERS[::-1]
-    heights = [layers.index(name.split("/")[0].removesuffix(".py")) for name in listed]
-    assert heights == sorted(heights)
 
 
 def test_paths_on_the_architecture_page_exist() -> None:

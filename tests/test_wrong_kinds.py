@@ -63,6 +63,7 @@ CALLS = {
     "Points": (sb.Points, {"array": [[0.0], [1.0]]}, ()),
     "Arms": (sb.Arms, {"count": 2}, ()),
     **{name: (getattr(sb, name), {}, ()) for name in ("RBF", "Matern", "RationalQuadratic", "Periodic", "Linear")},
+    "Scaled": (sb.kernels.base.Scaled, {"kernel": KERNEL, "factor": 2.0}, ()),
     "Covariance": (sb.Covariance, {"matrix": np.eye(2)}, ()),
     "TemporalDecay": (sb.TemporalDecay, {"epsilon": 0.1}, ()),
     "Kernel.block": (KERNEL.block, {"X": [[0.0]]}, ()),
@@ -93,6 +94,7 @@ CALLS = {
     "AutoregressiveProcess": (sb.AutoregressiveProcess, {"space": GRID, "kernel": DRIFTING}, ()),
     "SensorPanel": (sb.SensorPanel, {"readings": np.zeros((3, 2))}, ()),
     "MovingSearchSpace": (sb.MovingSearchSpace, {"environment": TABLE, "available": np.ones((2, 5), bool)}, ()),
+    "Environment.optimum": (TABLE.optimum, {"t": 1, "available": None}, ("t",)),
     "Environment.mean": (TABLE.mean, {"x": [0.0]}, ()),
     "Environment.observe": (TABLE.observe, {"x": [0.0]}, ()),
     "Environment.set_noise": (TABLE.set_noise, {"noise": TABLE.noise}, ()),
@@ -163,6 +165,57 @@ def test_refused_by_name(name):
     if name in ("minimize", "maximize"):
         fine = {**fine, "function": lambda x: 0.0, "space_or_policy": fresh()}
     function(**fine)
+
+
+NAN, INF = math.nan, math.inf
+BAD_SCALES = (0.0, -1.0, NAN, INF)
+BAD_LENGTHS = (*BAD_SCALES, [1.0, 0.0], [1.0, NAN], [], [[1.0]], "short", None)
+BAD_GAINS = ("nonsense", -1.0, NAN, INF, None, [1.0])
+BAD_SETS = ([], [9], [-1], [0.5], [True, False], [False] * 5, np.zeros((5, 1), dtype=bool))
+INVALID = {  # values of the right kind, or nearly so
+    "IGPUCB": {
+        "noise": (*BAD_SCALES, "loud", [1.0, 2.0]), "regularization": (*BAD_SCALES, "some"), "rkhs_norm": BAD_SCALES,
+        "delta": (0.0, 1.0, -0.1, 1.1, NAN, "small", None), "horizon": (0, -1, 2.5, True, NAN, "long"),
+        "seed": (-1, 2**64, 1.5, "x", None), "candidates": (0, -1, 2.5, True, "many"),
+        "engine": ("fast", "", None, 3), "information_gain": BAD_GAINS,
+        "prior_mean": (
+            NAN, INF, "zero", np.zeros(3), np.zeros((5, 1)), [NAN] * 5, lambda points: NAN * points[:, 0],
+            lambda points: np.zeros((len(points), 2)), lambda points: np.zeros(7),
+        ),
+    },
+    "GPTS": {"rkhs_norm": BAD_SCALES, "information_gain": BAD_GAINS},
+    "GPUCB": {
+        "rkhs_norm": BAD_SCALES, "information_gain": BAD_GAINS, "scale": BAD_SCALES,
+        "constants": ((1.0,), (0.0, 1.0), (1.0, -1.0), (1.0, NAN), 3.0),
+    },
+    **{name: {"xi": (-0.1, NAN, INF)} for name in ("GPEI", "GPPI")},
+    "RBF": {"lengthscale": BAD_LENGTHS},
+    "Matern": {"lengthscale": BAD_LENGTHS, "nu": (0.0, -1.5, NAN, "rough")},
+    "RationalQuadratic": {"lengthscale": BAD_LENGTHS, "alpha": BAD_SCALES},
+    "Periodic": {"lengthscale": BAD_LENGTHS, "period": BAD_SCALES},
+    "Linear": {"lengthscale": BAD_LENGTHS, "bias": (-1.0, NAN, INF)},
+    "Scaled": {"factor": BAD_SCALES},
+    "Covariance": {"matrix": (
+        [[1.0, 2.0], [2.0, 1.0]], [[-1.0]], [[1.0, 0.5], [0.4, 1.0]], np.ones((2, 3)), np.ones((0, 0)), np.ones(4),
+        [[1.0, NAN], [NAN, 1.0]], [["a"]],
+    )},
+    "TableEnvironment": {"values": ([1.0, 2.0], [1.0, NAN, 2.0, 0.0, 0.0], [INF] * 5, [[1.0] * 5], "abc", 3.0, None)},
+    "RKHSFunction": {
+        "centers": ([[0.0], [NAN]], [[0.0, 1.0]]), "weights": ([NAN], [INF], [1.0, 2.0], [[1.0, 2.0]]),
+    },
+    "Environment.optimum": {"available": BAD_SETS},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_values(name):
+    """The message names the argument."""
+    function, fine, _ = CALLS[name]
+    for argument, values in INVALID[name].items():
+        said = "(centers|X|Z)" if argument == "centers" else argument
+        for value in values:
+            with pytest.raises((ValueError, TypeError), match=rf"(?s)^{said}: got .*; allowed: "):
+                function(**{**fine, argument: value})
 
 
 @pytest.mark.parametrize(

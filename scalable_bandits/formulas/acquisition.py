@@ -47,34 +47,19 @@ def log_expected_improvement(mean: Floats, std: Floats, best: float, xi: float =
 
 
 def _log_improvement(z: Floats) -> Floats:
-    """Compute log(phi(z) + z Phi(z)) at (k,) z."""
-    above = z > -1.0
-    if above.all():
-        return _log_improvement_above(z)
-    if not above.any():
-        return _log_improvement_below(z)
-    found = np.empty_like(z)
-    found[above], found[~above] = _log_improvement_above(z[above]), _log_improvement_below(z[~above])
-    return found
+    """Compute log(phi(z) + z Phi(z)) at (k,) z, without cancellation where z <= -1."""
+    from scipy.special import erfcx, ndtr
 
-
-def _log_improvement_above(z: Floats) -> Floats:
-    """Compute it where z > -1."""
-    from scipy.special import ndtr
-
-    return np.log(np.exp(-0.5 * z**2 + LOG_PHI) + z * ndtr(z))
-
-
-def _log_improvement_below(z: Floats) -> Floats:
-    """Compute it where z <= -1."""
-    from scipy.special import erfcx
-
-    near = np.maximum(z, -300.0)
+    found, above = np.empty_like(z), z > -1.0
+    right, left = z[above], z[~above]
+    found[above] = np.log(np.exp(-0.5 * right**2 + LOG_PHI) + right * ndtr(right))
+    near = np.maximum(left, -300.0)
     ratio = np.log1p(near * np.sqrt(np.pi / 2.0) * erfcx(-near / np.sqrt(2.0)))
-    if (z < -300.0).any():
-        far = np.minimum(z, -300.0)
-        ratio = np.where(z < -300.0, np.log1p(-3.0 / far**2) - 2.0 * np.log(-far), ratio)
-    return ratio - 0.5 * z**2 + LOG_PHI
+    if (left < -300.0).any():
+        far = np.minimum(left, -300.0)
+        ratio = np.where(left < -300.0, np.log1p(-3.0 / far**2) - 2.0 * np.log(-far), ratio)
+    found[~above] = ratio - 0.5 * left**2 + LOG_PHI
+    return found
 
 
 def improvement_score(mean: Floats, std: Floats, best: float, xi: float = 0.0) -> Floats:

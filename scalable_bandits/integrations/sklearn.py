@@ -8,8 +8,9 @@ else (scorers, routing of metadata, form of the results, prediction) is inherite
 from __future__ import annotations
 
 import copy
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import product
 from numbers import Integral
@@ -30,16 +31,46 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params
 
-from scalable_bandits import checks
+from scalable_bandits import checks, identity
 from scalable_bandits.execution.connect import connect
 from scalable_bandits.integrations.candidate_search import CandidateSearch, Fold, Outcome, SearchLog, Setting
 from scalable_bandits.integrations.param_distributions import ParameterMap, labelled
-from scalable_bandits.integrations.search_identity import described, digest
 from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.runs.recording import record
 from scalable_bandits.spaces import SearchSpace
 from scalable_bandits.store.tickets import TicketLog
+
+
+def described(value: Any) -> Any:
+    """Describe an argument of a search as plain data, the same in every process.
+
+    Parameters
+    ----------
+    value
+        Estimator, scorer, number, text, array (...,) of any shape, or a list, tuple or dict of such values.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int | float):
+        return repr(value) if isinstance(value, float) and not math.isfinite(value) else value  # NaN is not NaN
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        parameters = {name: described(each) for name, each in value.get_params(deep=False).items()}
+        return {"class": f"{type(value).__module__}:{type(value).__qualname__}", **parameters}
+    if isinstance(value, Mapping):
+        return {str(key): described(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [described(each) for each in value]
+    if hasattr(value, "__array__"):
+        return digest(value)
+    return identity.described(value)
+
+
+def digest(data: Any) -> str:
+    """Return the digest of data: an array (...,), a data frame, a sparse matrix or a list."""
+    found: str = joblib.hash(data)
+    return found
+
 
 TRIED = 16  # number of random settings that are set before a search, to find names that are wrong
 

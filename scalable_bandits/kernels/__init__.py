@@ -3,8 +3,7 @@
 from scalable_bandits.kernels.base import Hyperparameter, Kernel, Product, Scaled, Sum
 from scalable_bandits.kernels.mixed import Hamming, OnDimensions
 from scalable_bandits.kernels.stationary import RBF, Matern, RationalQuadratic
-from scalable_bandits.kernels.structured import Constant, Covariance, Linear, Periodic
-from scalable_bandits.kernels.temporal import TemporalDecay
+from scalable_bandits.kernels.structured import Constant, Covariance, Linear, Periodic, TemporalDecay
 
 __all__ = [
     "RBF",

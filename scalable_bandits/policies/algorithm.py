@@ -6,20 +6,72 @@ results (`best`, `posterior`, `observations`) are turned into units of y again.
 
 from __future__ import annotations
 
+import functools
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.best import Best, Observations
-from scalable_bandits.policies.lock import locked
 from scalable_bandits.posteriors.rounds import Columns, Rule
 from scalable_bandits.spaces import Domain, Indices, Mask, Space
+
+P = ParamSpec("P")
+Owner = TypeVar("Owner", bound=Any)  # has a `_lock`
+Result = TypeVar("Result")
+
+
+class Lock:
+    """Reentrant lock of one object; a deep or pickled copy of it is a lock of its own.
+
+    Attributes
+    ----------
+    held : RLock
+        The lock, a context manager.
+    """
+
+    def __init__(self) -> None:
+        self.held = threading.RLock()
+
+    def __reduce__(self) -> tuple[type[Lock], tuple[()]]:
+        return type(self), ()
+
+
+def locked(method: Callable[Concatenate[Owner, P], Result]) -> Callable[Concatenate[Owner, P], Result]:
+    """Let one thread at a time call the methods of an object that are decorated so."""
+
+    def alone(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        with self._lock.held:
+            return method(self, *args, **kwargs)
+
+    functools.update_wrapper(alone, method)
+    return alone
+
+
+class Best(NamedTuple):
+    """Recommendation of a policy."""
+
+    x: Any  # point (d,), or an arm number
+    mean: float  # estimate of f at x, in units of y
+    std: float  # standard deviation of the estimate, in units of y
+
+    @property
+    def value(self) -> float:
+        """The mean, under the name that results have for it."""
+        return self.mean
+
+
+class Observations(NamedTuple):
+    """Observations of a policy, averaged at each distinct point."""
+
+    x: Floats  # (m, d) distinct points; for `Arms` (m, 1) arm numbers
+    y: Floats  # (m,) precision-weighted averages, in units of y
+    noise_variance: Floats  # (m,) in squared units of y, noise variances of the averages
 
 
 class Algorithm(ABC):

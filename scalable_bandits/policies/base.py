@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import attrs
 import numpy as np
@@ -12,19 +12,34 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.algorithm import Algorithm
-from scalable_bandits.policies.best import Best as Best
-from scalable_bandits.policies.best import Observations as Observations
-from scalable_bandits.policies.lock import Lock, locked
+from scalable_bandits.policies.algorithm import Algorithm, Lock, locked
+from scalable_bandits.policies.algorithm import Best as Best
+from scalable_bandits.policies.algorithm import Observations as Observations
 from scalable_bandits.policies.measurements import LostInRounding, Noise, lost_in_rounding, measured
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
-from scalable_bandits.policies.recorder import Recorder
 from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.state import Field, Stateful, number, value
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES, NumberedPoints
 from scalable_bandits.specification import Specification
+
+
+class Recorder(Protocol):
+    """Object that records a policy's pending points and observations; its errors leave the policy unchanged."""
+
+    def asked(self, pending: Sequence[int]) -> None:
+        """Record the candidates that are pending after an `ask`."""
+
+    def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
+        """Record observations, before the policy learns them."""
+
+    def failed(self, candidate: int, point: Floats, error: str, pending: Sequence[int]) -> None:
+        """Record that the evaluation of a candidate, at a point (d,), failed; `pending` are the candidates left."""
+
+    def told(self) -> None:
+        """Note that the policy has learned the observations of the last `tells`."""
+
 
 MOST_DRAWS = 100  # of random settings, of which one must not be excluded
 

@@ -10,8 +10,7 @@ import numpy as np
 from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.prior_model import PriorModel
 from scalable_bandits.policies.tally import Tally
-from scalable_bandits.posteriors.exact.dense import DenseEngine
-from scalable_bandits.posteriors.exact.stack import in_step, stacked
+from scalable_bandits.posteriors.exact.dense import DenseEngine, in_step, stacked
 from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.spaces import Indices
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import attrs
 import numpy as np
@@ -14,10 +15,8 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.mixed import with_categories
-from scalable_bandits.policies import gp_arguments as valid
+from scalable_bandits.policies.algorithm import Observations
 from scalable_bandits.policies.base import Best, Policy
-from scalable_bandits.policies.best import Observations
-from scalable_bandits.policies.compiled_rounds import play_rounds
 from scalable_bandits.policies.contradiction import FIRST_CHECK, AllMeasured, ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
 from scalable_bandits.policies.measurements import ROUNDING, Noise, noise_floor
@@ -35,12 +34,46 @@ from scalable_bandits.posteriors.box_model import make_model
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule, usual_lengthscales
 from scalable_bandits.posteriors.learned.prior import LearnedPrior, standard_kernel
-from scalable_bandits.posteriors.model import Model
-from scalable_bandits.posteriors.model_prior import ModelPrior
+from scalable_bandits.posteriors.model import Model, ModelPrior
 from scalable_bandits.posteriors.pending import Draws
-from scalable_bandits.posteriors.rounds import Columns
+from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import Field, group
 from scalable_bandits.spaces import Domain, Indices, Mask, Points
+
+
+def _kernel_or_learned(policy: Policy, field: attrs.Attribute[Any], value: Any) -> None:
+    """Refuse a kernel that does not fit the space, or none where none can be learned."""
+    kind, allowed = type(policy), "a kernel, such as RBF(0.2)"
+    if value is None and policy.space.has_coordinates and vars(kind).get("learns_kernel", False):
+        return
+    if not policy.space.has_coordinates:
+        allowed = "a kernel of arms, such as Covariance(matrix)"
+    elif value is None:
+        allowed += f": {kind.__name__} learns none"
+    checks.instance_of(Kernel, allowed)(policy, field, value)
+
+
+_positive_or_learned: checks.Validator = attrs.validators.optional(checks.positive)
+
+
+def _given(number: float) -> float | None:
+    """Return a number, or None if it was not given."""
+    return number
+
+
+def _mean_or_sample(policy: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    """Refuse draws at pending points where a policy does not always play the maximum of an index."""
+    if value not in ("mean", "sample"):
+        checks.refuse(field.alias or field.name, value, "'mean', 'sample'")
+    if value == "sample" and not (policy.maximizes_index and policy.assumes_draws):
+        allowed = f"'mean' for {type(policy).__name__}; 'sample' needs one that always plays the maximum of an index"
+        checks.refuse(field.alias or field.name, value, allowed)
+
+
+def _prior_or_auto(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    """Refuse what is no prior on lengthscales."""
+    if not isinstance(value, LogNormal | None) and value != "auto":
+        checks.refuse(field.name, value, "a LogNormal, 'auto', or None")
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -107,20 +140,18 @@ class GaussianProcessPolicy(Policy):
     assumes_draws: ClassVar[bool] = True  # at pending points, if it maximises an index
     learns_kernel: ClassVar[bool] = False  # whether the kernel may be None; a subclass has to set it again
 
-    kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=valid.kernel_or_learned)
+    kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=_kernel_or_learned)
     # Of these, None means that it was not given; after the constructor it is None only where it is learned.
-    noise: float = attrs.field(
-        default=cast(float, None), converter=checks.to_float, validator=valid.positive_or_learned
-    )
+    noise: float = attrs.field(default=cast(float, None), converter=checks.to_float, validator=_positive_or_learned)
     regularization: float = attrs.field(
-        default=cast(float, None), converter=checks.to_float, validator=valid.positive_or_learned
+        default=cast(float, None), converter=checks.to_float, validator=_positive_or_learned
     )
     prior_mean: float | Floats | Callable[[Floats], Floats] | None = attrs.field(default=None)
     engine: str = "auto"
     oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
     refit: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
-    lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=valid.prior_or_auto)
-    pending_values: str = attrs.field(default="mean", alias="pending", validator=valid.mean_or_sample)
+    lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=_prior_or_auto)
+    pending_values: str = attrs.field(default="mean", alias="pending", validator=_mean_or_sample)
     _model: Model = attrs.field(init=False, repr=False)
     _said_all: bool = attrs.field(init=False, repr=False, default=False)  # by `AllMeasured`
     _next_check: int = attrs.field(init=False, repr=False, default=FIRST_CHECK)  # observations until `contradiction`
@@ -156,7 +187,7 @@ class GaussianProcessPolicy(Policy):
 
     def _fill_in(self) -> None:
         """Replace numbers that were not given, but for those that are learned."""
-        noise, variance = valid.given(self.noise), valid.given(self.regularization)
+        noise, variance = _given(self.noise), _given(self.regularization)
         if self.kernel is not None:
             self.noise, self.regularization = noise or 1.0, variance or 1.0
             if self.prior_mean is None:
@@ -171,7 +202,7 @@ class GaussianProcessPolicy(Policy):
     @property
     def learns_noise(self) -> bool:
         """Whether the noise is learned."""
-        return valid.given(self.noise) is None
+        return _given(self.noise) is None
 
     def _usual_noise(self, given: ArrayLike | None) -> Noise:
         if not self.learns_noise:
@@ -361,7 +392,23 @@ class GaussianProcessPolicy(Policy):
         return super().propose(allowed)
 
     def play(self, table: Floats, noise: Floats) -> Columns | None:
-        return play_rounds(self, self._model, self._salt, table, noise)
+        model, points = self._model, self._pending
+        rule = self.rule() if "rule" in vars(type(self)) else None
+        if rule is None or points.numbers or points.excluded or model.learned is not None or model.schedule is not None:
+            return None
+        if not model.engine.plays:
+            return None
+        columns, done = Columns.empty(len(noise)), 0
+        while done < len(noise):
+            stop = min(len(noise), done + self.rounds_alike)
+            game = Game(self.rounds + 1, table, noise[done:stop], self.regularization, self._salt)
+            model.engine.play(rule, game, columns.part(done, stop))
+            model.add_played(columns.part(done, stop), self.regularization)
+            self.rounds, done = self.rounds + stop - done, stop
+            self.after_play()
+        if math.isnan(self.width):  # the index has a constant weight of the deviation, which is no confidence width
+            columns.widths[:] = math.nan
+        return columns
 
     def after_tell(self) -> None:
         if self.learns_noise and not self._said_all and self._model.exhausted:

@@ -12,7 +12,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.whole import number_of_plays
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
-from scalable_bandits.posteriors.model_prior import ModelPrior
+from scalable_bandits.posteriors.model import ModelPrior
 from scalable_bandits.posteriors.repeated import RepeatedModel
 from scalable_bandits.posteriors.state import Field, number
 from scalable_bandits.spaces import Mask

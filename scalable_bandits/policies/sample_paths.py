@@ -3,7 +3,7 @@
 Up to 20,000 candidates are drawn jointly and exactly. On a whole box and on more candidates the draw is pathwise
 (Wilson et al. 2020): the prior is drawn by finitely many features, the update by the data is exact. The maximum of a
 path is searched in the most promising parts of a finite space (`posteriors/sampling/pathwise.py`), or on a box by exact
-gradients from the best of many points (`posteriors/box/search.py`).
+gradients from the best of many points (`posteriors/box/maximization.py`).
 """
 
 from __future__ import annotations

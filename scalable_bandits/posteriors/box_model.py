@@ -12,17 +12,25 @@ from scalable_bandits.posteriors import pending as pending_values
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.lattice import GridPoints, top_of_grid
-from scalable_bandits.posteriors.box.maximization import Top
+from scalable_bandits.posteriors.box.maximization import (
+    LEARNED_SIZES,
+    LONG_SIZES,
+    PATH_SIZES,
+    SIZES,
+    Sizes,
+    Top,
+    maximize_over_box,
+    promising,
+)
 from scalable_bandits.posteriors.box.paths import PathSurface
-from scalable_bandits.posteriors.box.search import LEARNED_SIZES, LONG_SIZES, PATH_SIZES, SIZES, Sizes, top_of_box
 from scalable_bandits.posteriors.box.settings import top_of_settings
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, Surface, constant_mean, differenced
 from scalable_bandits.posteriors.engine import Acquisition, choose
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
-from scalable_bandits.posteriors.model import MEAN, Model
-from scalable_bandits.posteriors.model_prior import MakeEngine, ModelPrior
+from scalable_bandits.posteriors.model import MEAN, MakeEngine, Model, ModelPrior
 from scalable_bandits.posteriors.pending import Draws
+from scalable_bandits.randomness import derived_seed
 from scalable_bandits.spaces import Domain, Indices, Mask
 from scalable_bandits.spaces.domain import WholeBox, WholeSearchSpace
 
@@ -101,11 +109,6 @@ class BoxModel(Model):
         """Whether the searches of a learned prior are short ones."""
         return self.learned is not None and len(self.learned) >= MANY_OBSERVATIONS
 
-    @property
-    def _settings_scan(self) -> int:
-        """Number of random settings at which an index is computed first."""
-        return FEW_SETTINGS if self._many else SETTINGS
-
     def _near(self, draws: Draws | None) -> Indices:
         """Return the numbers (k,) of the points around the best of which a search has more points."""
         near = np.flatnonzero(self._queried)
@@ -133,7 +136,9 @@ class BoxModel(Model):
         self, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int], sizes: Sizes = SIZES,
         settled: Indices = NO_POINTS,
     ) -> Top:  # fmt: skip
-        return top_of_box(surface, index, self._bounds, self.domain.coordinates(near), key, sizes)
+        points, seed = self.domain.coordinates(near), derived_seed(key[0], "box", key[1])
+        likely = points[promising(surface, index, points, sizes.likely)]
+        return maximize_over_box(surface, index, self._bounds, seed, likely, sizes)
 
 
 class SettingsModel(BoxModel):
@@ -148,7 +153,8 @@ class SettingsModel(BoxModel):
         space = self.domain.space
         if not space.smooth:
             points, without = self.domain.points(near), self.domain.points(settled)
-            return top_of_settings(surface, index, space, points, key, self._settings_scan, without)
+            scan = FEW_SETTINGS if self._many else SETTINGS
+            return top_of_settings(surface, index, space, points, key, scan, without)
         found = super()._top(surface, index, near, key, sizes)
         return found._replace(x=space.decode(found.x[None])[0])
 
@@ -185,7 +191,7 @@ class GridModel(BoxModel):
         """Return the candidate of largest index, and that index; arguments as in `maximize`."""
         surface = self._surface(pending, draws)
         if allowed is None or np.count_nonzero(allowed) > MOST_ENUMERATED:
-            grid, scan = self.domain.finite, self._settings_scan
+            grid, scan = self.domain.finite, FEW_SETTINGS if self._many else SETTINGS
             return top_of_grid(surface, cast(SmoothIndex, index), grid, self._near(draws), allowed, key, scan)
         numbers = np.flatnonzero(allowed)
         blocks = [numbers[start : start + BLOCK] for start in range(0, len(numbers), BLOCK)]

@@ -7,8 +7,8 @@ observations are in units of the transformed y, and are made when they are neede
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,12 +22,23 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
-from scalable_bandits.posteriors.model_prior import MakeEngine, ModelPrior
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import Field, State, Stateful, group, member, part
 from scalable_bandits.spaces import Domain, Indices, Mask
+
+MakeEngine = Callable[[Kernel, Floats, Floats], Engine]  # arguments: kernel, candidates (n, d), prior means (n,)
+
+
+class ModelPrior(NamedTuple):
+    """Prior of a model, before hyperparameters are learned."""
+
+    kernel: Kernel
+    mean: Callable[[Floats], Floats]  # prior mean (k,) at points (k, d), in units of y
+    constant: float | None = None  # value of a constant mean, in units of y
+    direction: int = 1  # -1 if the model's y is the negative of the user's
+
 
 MEAN = UpperConfidence(width=0.0)
 DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
@@ -203,20 +214,18 @@ class Model(Stateful):
 
     def _learn(self) -> None:
         """Bring the engine of a learned prior up to date."""
-        if self.learned is not None and self.learned.stale:
-            self._take_new(self.learned)
-
-    @one_thread
-    def _take_new(self, learned: LearnedPrior) -> None:
-        """Take the observations that the engine does not have yet."""
-        added = None if self._engine is None else learned.added_since_update()
-        if added is None:
-            self.observations, count = learned.update(self.domain.coordinates)
-            added = range(count, len(learned))
-            self._engine, self._regression = self._rebuilt_engine(), None
-            self._columns.clear()
-        for i in added:
-            self._observe(*learned.scaled(i))
+        learned = self.learned
+        if learned is None or not learned.stale:
+            return
+        with one_thread:
+            added = None if self._engine is None else learned.added_since_update()
+            if added is None:
+                self.observations, count = learned.update(self.domain.coordinates)
+                added = range(count, len(learned))
+                self._engine, self._regression = self._rebuilt_engine(), None
+                self._columns.clear()
+            for i in added:
+                self._observe(*learned.scaled(i))
 
     def fail(self, candidate: int) -> None:
         """Take note that the function failed at a candidate; ignored without a learned prior."""
@@ -429,4 +438,50 @@ class Model(Stateful):
         self._queried = np.zeros(self.domain.size, dtype=np.bool_)
         self._queried[self.averages()[0]] = True
         self._regression = None
+        self._columns.clear()
+
+
+class LazyModel(Model):
+    """Model that has an engine only after its first use, which is not part of its state.
+
+    The parameters are those of `Model`, without learned ones.
+    """
+
+    @classmethod
+    def state_fields(cls) -> tuple[Field, ...]:
+        return tuple(field for field in super().state_fields() if field.name != "engine")
+
+    @property
+    def engine(self) -> Engine:
+        """Engine of the candidates, made from the observations at its first use."""
+        if self._engine is None:
+            self._engine = self._rebuilt_engine()
+        return self._engine
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain of the observations, in nats."""
+        return self.engine.information_gain
+
+    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        if self._engine is not None:
+            super().observe(candidate, y, noise_variance)
+            return
+        self.observations.add(candidate, y, noise_variance)
+        self._queried[candidate] = True
+        self._regression = None
+
+    def extended(self, domain: Domain) -> LazyModel:
+        grown = self._without_engine(domain)
+        assert isinstance(grown, LazyModel)
+        return grown
+
+    def restore_engine(self, state: State) -> None:
+        """Restore the engine, with its last digits, from the arrays that its `state` returned."""
+        self._engine = self._empty_engine()
+        self._engine.restore(state)
+
+    def drop_engine(self) -> None:
+        """Drop the engine, which may have been interrupted; the observations stay."""
+        self._engine = None
         self._columns.clear()

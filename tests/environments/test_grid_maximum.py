@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scalable_bandits as sb
-from scalable_bandits.environments.grid_maximum import grid_maximum
+from scalable_bandits.environments.synthetic import grid_maximum
 
 KERNELS = (sb.RBF(0.1), sb.Matern(0.2, nu=1.5), sb.Matern(0.05, nu=0.5), sb.RationalQuadratic(0.3))
 

@@ -23,10 +23,10 @@ from scalable_bandits.planning import (
     Plan,
     Row,
     forecast,
-    forecasts,
     pilot,
     pilots,
     plan,
+    plans,
 )
 from scalable_bandits.planning.plans import STORED_SECONDS, _enough, _on, round_on
 from scalable_bandits.studies import Study
@@ -190,7 +190,7 @@ def test_a_forecast_from_pilots_by_hand(monkeypatch: pytest.MonkeyPatch) -> None
         rows = [row("one", "p", 3, 2.0), row("one", "q", 3, 5.0), row("one", "p", 2, 10.0), row("one", "r", 9, 1.0)]
         return Plan(study.name, rows, [], 1, [], Machine())
 
-    monkeypatch.setattr(forecasts, "plan", made)
+    monkeypatch.setattr(plans, "plan", made)
     own = Study.from_dict(tables() | {"duration": "1 s", "axes": {"side": [6, 12]}})
     assert forecast(own, cases=["grid, side = 6", "grid, side = 12"], replicates=2) == (100.0, "p")
     assert (asked[0]["cases"], asked[0]["replicates"]) == (["grid, side = 6"], 2)

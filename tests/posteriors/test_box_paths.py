@@ -12,8 +12,8 @@ import scalable_bandits as sb
 from posteriors.test_box import BOUNDS, PROBLEM, posterior, searched
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.posteriors import quadrature_features, random_features
+from scalable_bandits.posteriors.box.maximization import PATH_SIZES, maximize_over_box, promising
 from scalable_bandits.posteriors.box.paths import draw_path
-from scalable_bandits.posteriors.box.search import PATH_SIZES, top_of_box
 from scalable_bandits.randomness import generator
 
 VALUE = UpperConfidence(0.0)
@@ -71,7 +71,8 @@ def test_no_denser_search_finds_more(dimension, missed):
     bounds, gaps = np.array([[0.0, 1.0]] * dimension), []
     for seed in range(12):
         engine, path = path_of(dimension, seed)
-        top = top_of_box(path, VALUE, bounds, engine.points, (seed, 1), PATH_SIZES)
+        near = engine.points[promising(path, VALUE, engine.points)]
+        top = maximize_over_box(path, VALUE, bounds, seed, near, PATH_SIZES)
         assert top.value == pytest.approx(path.predict(top.x[None])[0][0], abs=1e-10)
         gaps.append(searched(path, VALUE, bounds) - top.value)
     assert (np.array(gaps) > 1e-6).sum() <= missed

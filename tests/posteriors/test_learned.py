@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from naive import learned as naive
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors.box import search
+from scalable_bandits.posteriors import box_model
 from scalable_bandits.posteriors.hyperparameters import marginal_likelihood
 from scalable_bandits.posteriors.learned import prior as prior_module
-from scalable_bandits.posteriors.learned.prior import LearnedPrior, next_milestone
+from scalable_bandits.posteriors.learned.prior import LearnedPrior
 from scalable_bandits.posteriors.learned.transform import half_ranked, standardized
 from scalable_bandits.posteriors.state import copied
 
@@ -389,9 +389,9 @@ def test_fits_beyond_the_first_observations_are_rare(monkeypatch):
 
 
 def test_milestones():
-    found, n = [], 2
+    found, n, prior = [], 2, sb.GPEI(BOX).model.learned
     while n < 3000:
-        n = next_milestone(n)
+        n = prior.next_milestone(n)
         found.append(n)
     growth = np.diff(found) / found[:-1]
     large = np.array(found[:-1]) >= 200
@@ -412,7 +412,7 @@ def test_fits_and_searches_have_one_thread_of_blas(monkeypatch):
 
         return noted
 
-    places = [(prior_module, "climb"), (marginal_likelihood, "climb"), (search, "maximize_over_box")]
+    places = [(prior_module, "climb"), (marginal_likelihood, "climb"), (box_model, "maximize_over_box")]
     for module, name in places:
         monkeypatch.setattr(module, name, noting(getattr(module, name)))
     with threadpoolctl.threadpool_limits(2, user_api="blas"):

@@ -12,8 +12,7 @@ from naive.gp import GP
 import scalable_bandits as sb
 from scalable_bandits.posteriors import EngineOptions, make_engine
 from scalable_bandits.posteriors.box_model import BoxModel, make_model
-from scalable_bandits.posteriors.model import MEAN
-from scalable_bandits.posteriors.model_prior import ModelPrior
+from scalable_bandits.posteriors.model import MEAN, ModelPrior
 from scalable_bandits.spaces import make_domain
 
 KERNEL, NAIVE, LAMBDA = sb.Matern(0.3, nu=1.5), kernels.matern32(0.3), 0.05

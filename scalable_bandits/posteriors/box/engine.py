@@ -104,18 +104,14 @@ class BoxEngine(OnDemandEngine):
         """Noise variances (m,) of the averages at the observed points, in squared units of y."""
         return 1.0 / self._sums[: len(self._slots), 0]
 
-    def _solve(self, m: int, right: Floats) -> Floats:
-        """Return L^-1 right for the factor L of the first m rows."""
+    def _solve(self, m: int, right: Floats, transposed: bool = False) -> Floats:
+        """Return L^-1 right, or L^-T right, for the factor L of the first m rows."""
         if self._appends:
-            return np.asarray(self._inverse @ right)
-        return solve_triangular(self._factor[:m, :m], right, lower=True, check_finite=False) if m else right
-
-    def _solve_transposed(self, m: int, right: Floats) -> Floats:
-        """Return L^-T right for the factor L of the first m rows."""
-        if self._appends:
-            return np.asarray(self._inverse.T @ right)
-        factor = self._factor[:m, :m]
-        return solve_triangular(factor, right, lower=True, trans=1, check_finite=False) if m else right
+            return np.asarray((self._inverse.T if transposed else self._inverse) @ right)
+        if not m:
+            return right
+        factor, trans = self._factor[:m, :m], "T" if transposed else "N"
+        return np.asarray(solve_triangular(factor, right, lower=True, trans=trans, check_finite=False))  # type: ignore[call-overload]
 
     def _reserve(self, count: int) -> None:
         """Enlarge the arrays to at least `count` rows, by half their size at once, so that growing costs little."""
@@ -157,7 +153,7 @@ class BoxEngine(OnDemandEngine):
         m = len(self._slots)
         if self._surface is None:
             residuals = self._sums[:m, 1] / self._sums[:m, 0] - self._prior_mean.values(self._x[:m])
-            weights = self._solve_transposed(m, self._solve(m, residuals))
+            weights = self._solve(m, self._solve(m, residuals), transposed=True)
             self._surface = Surface(
                 self.kernel, self._x[:m], self._factor[:m, :m], weights, self._prior_mean,
                 self._inverse if self._appends else None,
@@ -194,7 +190,8 @@ class BoxEngine(OnDemandEngine):
         """Return the posterior covariances (k, j) of f at points x (k, d) and at other ones (j, d)."""
         m = len(self._slots)
         rows, columns = covariances(self.kernel, self._x[:m], x), covariances(self.kernel, self._x[:m], other)
-        return covariances(self.kernel, x, other) - self._solve_transposed(m, self._solve(m, rows)).T @ columns
+        solved = self._solve(m, self._solve(m, rows), transposed=True)
+        return covariances(self.kernel, x, other) - solved.T @ columns
 
     @property
     def _count(self) -> int:

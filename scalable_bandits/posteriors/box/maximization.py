@@ -24,7 +24,6 @@ from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Box, Indices
 
-SCAN, STARTS = 1024, 12
 MOST_STEPS = 30  # largest number of evaluations of a start
 REACH = 0.25  # longest step, as a fraction of the box's sides
 PRECISION = 1e-11  # relative gain below which a start has converged
@@ -35,6 +34,22 @@ SPREADS = (0.1, 0.03, 0.01, 0.003)  # standard deviations around the points `nea
 POINTS_AROUND = 16  # number of points around each of them, for every spread
 
 
+class Sizes(NamedTuple):
+    """Size of a search."""
+
+    scan: int = 1024  # number of Sobol points at which the index is computed first
+    starts: int = 12  # number of points from which it is climbed
+    precision: float = PRECISION  # relative gain below which a climb has ended
+    finish: bool = True  # whether the best end is refined as far as rounding allows
+    likely: int = 3  # number of points of largest index, and of largest mean, around which the search has more points
+
+
+SIZES = Sizes()
+LEARNED_SIZES = Sizes(512, 5)  # for learned priors
+LONG_SIZES = Sizes(256, 3, precision=1e-4, finish=False, likely=1)  # the same with many observations
+PATH_SIZES = Sizes(4096, 24)  # a path has more local maxima than an index
+
+
 class Top(NamedTuple):
     """Maximum of an index."""
 
@@ -43,17 +58,19 @@ class Top(NamedTuple):
     evaluations: int  # number of points at which the index was computed
 
 
+def promising(surface: SearchSurface, index: SmoothIndex, near: Floats, likely: int = 3) -> list[int]:
+    """Return the rows of `near` (k, d) of largest index and of largest mean, `likely` of each."""
+    if not len(near):
+        return []
+    mean, variance = surface.predict(near)
+    best = [np.argsort(-array, kind="stable")[:likely] for array in (index(mean, variance), mean)]
+    return list(dict.fromkeys(np.concatenate(best).tolist()))
+
+
 def maximize_over_box(
-    surface: SearchSurface,
-    index: SmoothIndex,
-    bounds: Floats,
-    seed: int,
-    near: Floats | None = None,
-    scan: int = SCAN,
-    starts: int = STARTS,
-    precision: float = PRECISION,
-    finish: bool = True,
-) -> Top:
+    surface: SearchSurface, index: SmoothIndex, bounds: Floats, seed: int, near: Floats | None = None,
+    sizes: Sizes = SIZES,
+) -> Top:  # fmt: skip
     """Find the point of a box where an index is largest.
 
     Parameters
@@ -69,29 +86,25 @@ def maximize_over_box(
     near
         Points (k, d) near which the index may have narrow peaks, in units of x. The first of them is preferred among
         points of equal index.
-    scan, starts
-        Number of Sobol points, and number of points that the ascent starts from.
-    precision
-        Relative gain below which a climb has ended.
-    finish
-        Whether the best end is refined as far as rounding allows.
+    sizes
+        Size of the search.
     """
     low, high = bounds.T
     likely = np.empty((0, len(low))) if near is None else near[((near >= low) & (near <= high)).all(axis=1)]
-    cube = _scan(bounds, seed, (likely - low) / (high - low), scan)
+    cube = _scan(bounds, seed, (likely - low) / (high - low), sizes.scan)
     points = np.concatenate([likely, _to_box(cube[len(likely) :], bounds)])
     values = index(*surface.predict(points))
-    chosen = _starts(cube, values, starts, scan)
+    chosen = _starts(cube, values, sizes.starts, sizes.scan)
     sides = bounds[:, 1] - bounds[:, 0]
 
     def evaluate(u: Floats, rows: Indices) -> tuple[Floats, Floats]:
         found, gradient = surface.index(index, _to_box(u, bounds))
         return found, gradient * sides
 
-    u, value, slope, used = climb(evaluate, cube[chosen], precision=precision)
+    u, value, slope, used = climb(evaluate, cube[chosen], precision=sizes.precision)
     first = int(np.argmax(value))
     x, best = _to_box(u[[first]], bounds)[0], float(value[first])
-    if finish and not _converged(u, value, slope)[first]:
+    if sizes.finish and not _converged(u, value, slope)[first]:
         x, best, more = _finish(surface, index, bounds, u[first], best)
         used += more
     # Points `near` are first among equals, so that a point that is asked for again gets the same number.

@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.posteriors.box.maximization import Top, climb
-from scalable_bandits.posteriors.box.search import promising
+from scalable_bandits.posteriors.box.maximization import Top, climb, promising
 from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Indices, SearchSpace

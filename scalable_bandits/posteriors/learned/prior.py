@@ -64,11 +64,6 @@ class ApproximateModel(UserWarning):
     """A learned model has more observations than an exact one can have."""
 
 
-def next_milestone(n: int) -> int:
-    """Return the number of observations at the milestone after one at n: a tenth more, at most a tenth of `REACH`."""
-    return n + max(1, min(n, REACH) // 10)
-
-
 def standard_kernel(space: Space) -> Kernel:
     """Return the kernel whose values are learned where none is given, with its initial values.
 
@@ -161,6 +156,7 @@ class LearnedPrior(Stateful):
         self._sides = _sides(space)
         self._lengthscales = lengthscales or standard_lengthscales(space)
         self._low, self._high = bounds(self._standard, space, not known_noise)
+        self._start = self._logs(self._standard, float(np.max(NOISE.median)))
         self.numbers: list[int] = []
         self.ys: list[float] = []
         self.variances: list[float] = []
@@ -227,9 +223,16 @@ class LearnedPrior(Stateful):
             Number of observations among them; the later ones are to be added one by one, with `scaled`.
         """
         fit = self._present_fit(coordinates)
-        self._use(fit, coordinates)
-        self._built, self._uncertainty = len(self.ys), None
         found, count = CollapsedObservations(), 0 if fit is None else fit.observations
+        if fit is None:
+            self.clear()
+        if self.ys:
+            self.transform = self._transform_of(count or len(self.ys), coordinates)
+        if fit is not None:
+            values = np.exp(fit.logs).tolist()
+            self.noise = self.variances[-1] / self.transform.scale**2 if self.known_noise else values.pop()
+            self.kernel, self.mean = self._standard.with_hyperparameters(values), fit.mean
+        self._built, self._uncertainty = len(self.ys), None
         for i in self._modelled(count):
             found.add(*self.scaled(i))
         for point in self.failed:
@@ -238,13 +241,13 @@ class LearnedPrior(Stateful):
 
     def added_since_update(self) -> range | None:
         """Return the positions of observations that were added since `update` and need no new fit; None if one does."""
-        self._uncertainty = None
-        if self._built < 0 or self._milestone is None or self._next(self._milestone.observations) <= len(self.ys):
+        self._uncertainty, n = None, len(self.ys)
+        if self._built < 0 or self._milestone is None or self.next_milestone(self._milestone.observations) <= n:
             return None
-        if self._every is None and len(self.ys) <= EVERY:
+        if self._every is None and n <= EVERY:
             return None
-        added = range(self._built, len(self.ys))
-        self._built = len(self.ys)
+        added = range(self._built, n)
+        self._built = n
         return added
 
     def scaled(self, i: int) -> tuple[int, float, float]:
@@ -295,14 +298,15 @@ class LearnedPrior(Stateful):
         first = self.ys[:count] or self.ys
         return float(self.transform(np.array([min(first)]))[0]) if first else 0.0
 
-    def _next(self, count: int) -> int:
-        return count + self._every if self._every is not None else next_milestone(count)
+    def next_milestone(self, n: int) -> int:
+        """Return the number of observations at the milestone after one at n: a tenth more, up to a tenth of `REACH`."""
+        return n + (self._every or max(1, min(n, REACH) // 10))
 
     def _present_fit(self, coordinates: Callable[[Indices], Floats]) -> Fit | None:
         """Return the fit for the present observations, after all milestones until then; None before the first."""
         first = self._every or 2
         n = len(self.ys)
-        while n >= (due := first if self._milestone is None else self._next(self._milestone.observations)):
+        while n >= (due := first if self._milestone is None else self.next_milestone(self._milestone.observations)):
             if self._milestone is not None and due > REACH:
                 self._milestone = self._milestone._replace(observations=due)
                 continue
@@ -315,9 +319,9 @@ class LearnedPrior(Stateful):
         """Return starts of a milestone: the last milestone, and the standard values (beyond 200 at doublings)."""
         last = self._milestone
         if last is None:
-            return [self._start()]
+            return [self._start]
         doubled = (count // EVERY).bit_length() > (last.observations // EVERY).bit_length()
-        return [last.logs, self._start()] if count <= EVERY or doubled else [last.logs]
+        return [last.logs, self._start] if count <= EVERY or doubled else [last.logs]
 
     @property
     def exact(self) -> bool:
@@ -340,11 +344,6 @@ class LearnedPrior(Stateful):
         some = rest[np.linspace(0, len(rest) - 1, REACH - len(best)).astype(np.int64)]
         return np.sort(np.concatenate([best, some])).tolist()
 
-    def _start(self) -> Floats:
-        """Return the standard values (p,): logarithms."""
-        values = [parameter.value for parameter in self._standard.hyperparameters]
-        return np.log(values if self.known_noise else [*values, float(np.max(NOISE.median))])
-
     def _fit(self, coordinates: Callable[[Indices], Floats], count: int, starts: list[Floats]) -> Fit:
         """Learn from the first `count` observations."""
         target = self._likelihood(self._transform_of(count, coordinates), coordinates, count)
@@ -352,6 +351,10 @@ class LearnedPrior(Stateful):
         best, _ = max(ends, key=lambda end: end[1])
         target(best)
         return Fit(count, best, target.mean)
+
+    def _logs(self, kernel: Kernel, noise: float) -> Floats:
+        """Return the logarithms (p,) of a kernel's hyperparameters, and of the noise variance if it is learned."""
+        return np.log([*(p.value for p in kernel.hyperparameters), *([] if self.known_noise else [noise])])
 
     def _likelihood(self, transform: Transform, coordinates: Callable[[Indices], Floats], count: int) -> Likelihood:
         """Return the log posterior density of the hyperparameters given the first `count` observations."""
@@ -375,10 +378,7 @@ class LearnedPrior(Stateful):
             return None
         if self._uncertainty is None:
             target = self._likelihood(self.transform, coordinates, len(self.ys))
-            logs = np.log(
-                [*(p.value for p in self.kernel.hyperparameters), *([] if self.known_noise else [self.noise])]
-            )
-            self._uncertainty = Uncertainty(target, logs, self._low, self._high)
+            self._uncertainty = Uncertainty(target, self._logs(self.kernel, self.noise), self._low, self._high)
         return self._uncertainty
 
     def _transform_of(self, count: int, coordinates: Callable[[Indices], Floats]) -> Transform:
@@ -404,21 +404,6 @@ class LearnedPrior(Stateful):
             kernel.fill(block, some, near)
             found[start : start + REACH] = 1.0 / np.maximum(near.sum(axis=1), 1.0)
         return found
-
-    def _use(self, fit: Fit | None, coordinates: Callable[[Indices], Floats]) -> None:
-        """Make a fit the present one."""
-        if fit is None:
-            self.clear()
-            if self.ys:  # one observation
-                self.transform = self._transform_of(len(self.ys), coordinates)
-            return
-        values = np.exp(fit.logs).tolist()
-        self.transform, self.mean = self._transform_of(fit.observations, coordinates), fit.mean
-        if self.known_noise:
-            self.noise = self.variances[-1] / self.transform.scale**2
-        else:
-            self.noise = values.pop()
-        self.kernel = self._standard.with_hyperparameters(values)
 
     # ---- state
 

@@ -15,7 +15,7 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.box.engine import BoxEngine
-from scalable_bandits.posteriors.box.maximization import maximize_over_box
+from scalable_bandits.posteriors.box.maximization import Sizes, maximize_over_box, promising
 from scalable_bandits.posteriors.box.surface import SmoothIndex, Surface, constant_mean
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.cell import Cell
@@ -26,7 +26,6 @@ from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Indices
 
 SCAN, STARTS = 256, 6  # number of Sobol points in a cube, and of points from which the index is climbed
-LIKELY = 3  # number of observed points of largest index, and of largest mean, around which a cube is searched
 
 
 class CubePosterior:
@@ -147,10 +146,9 @@ class BoxCells(Shard[CubePosterior]):
         capped = self._bounds_of(cell)
         searched = Least([(surface, index), *capped]) if capped else surface
         known = self._points(np.array(posterior.engine.observed, dtype=np.int64))
-        top = maximize_over_box(
-            searched, self._upper(0.0) if capped else index, bounds, self._seed, _likely(surface, index, known),
-            SCAN, (1 + 2 * bool(capped)) * STARTS,  # the least of several indices has ridges, where a climb may end
-        )  # fmt: skip
+        largest, likely = self._upper(0.0) if capped else index, known[promising(surface, index, known)]
+        sizes = Sizes(SCAN, (1 + 2 * bool(capped)) * STARTS)  # the least of indices has ridges, where a climb may end
+        top = maximize_over_box(searched, largest, bounds, self._seed, likely, sizes)
         self.evaluations += top.evaluations
         cell.summit = top.x
         most = self.prior_std if self.kernel.stationary else math.inf
@@ -205,12 +203,3 @@ class BoxCells(Shard[CubePosterior]):
     def clear(self) -> None:
         super().clear()
         self._last_index.clear()
-
-
-def _likely(surface: Surface, index: SmoothIndex, observed: Floats) -> Floats:
-    """Return the observed points, of some (k, d), of largest index and of largest mean: (j, d)."""
-    if not len(observed):
-        return observed
-    mean, variance = surface.predict(observed)
-    first = np.concatenate([np.argsort(-of, kind="stable")[:LIKELY] for of in (index(mean, variance), mean)])
-    return observed[list(dict.fromkeys(first.tolist()))]

@@ -23,11 +23,46 @@ from scalable_bandits.posteriors.engine import TIE_TOLERANCE
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree, better, orders
 from scalable_bandits.posteriors.partition.cell import NO_CAPS, Cell, cells_of, state_of
 from scalable_bandits.posteriors.partition.cover import Cover, Place
-from scalable_bandits.posteriors.partition.empty_cells import EmptyCells
 from scalable_bandits.posteriors.partition.finite_cells import Shard
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.state import State, Stateful, group, member, value
 from scalable_bandits.spaces import Indices
+
+
+class EmptyCells:
+    """Numbers of cubes, in the order in which ties between them are broken.
+
+    Parameters
+    ----------
+    numbers
+        (k,) numbers of the cubes that hold a candidate.
+    salt
+        Seed of the tie-breaking hash.
+    is_cell
+        Function that returns whether the cube of a number has become a cell.
+    """
+
+    def __init__(self, numbers: Indices, salt: np.uint64, is_cell: Callable[[int], bool]):
+        hashed = orders(numbers, salt)
+        ranked = np.argsort(hashed, kind="stable")
+        self._numbers, self._orders, self._is_cell = numbers[ranked], hashed[ranked], is_cell
+        self._next, self._first = 0, (-1, 0)
+        self.update()
+
+    def first(self) -> tuple[int, int]:
+        """Return the number and the order of the first cube that is no cell, as of the last update; -1 without one."""
+        return self._first
+
+    def update(self) -> None:
+        """Find the first cube that is no cell; the caller does this after every new cell."""
+        while self._next < len(self._numbers):
+            number = int(self._numbers[self._next])
+            if not self._is_cell(number):
+                self._first = number, int(self._orders[self._next])
+                return
+            self._next += 1
+        self._first = -1, 0
+
 
 _MASK = 2**63 - 1
 
