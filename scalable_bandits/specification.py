@@ -78,17 +78,26 @@ def plain(value: Any, array: Callable[[np.ndarray], Any] = _listed) -> Any:
     TypeError
         If the value contains a function, because code is never written to a specification.
     """
+    return _data(value, array, named=False)
+
+
+def _data(value: Any, array: Callable[[np.ndarray], Any], named: bool) -> Any:
+    """Convert as `plain` does; functions and unknown objects are replaced by their names if `named` is set."""
     arguments = parameters(value)
     if arguments is not None:
-        return {"type": type_name(type(value)), **{key: plain(v, array) for key, v in arguments.items()}}
-    if isinstance(value, np.ndarray):
-        return array(value) if value.ndim else value.item()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, tuple | list):
-        return [plain(v, array) for v in value]
+        told = value.identified if named and isinstance(value, Specification) else ()
+        each = {key: described(v) if key in told else _data(v, array, named) for key, v in arguments.items()}
+        return {"type": type_name(type(value)), **each}
     if isinstance(value, Mapping):
-        return {str(key): plain(each, array) for key, each in value.items()}
+        return {str(key): _data(each, array, named) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_data(each, array, named) for each in value]
+    if isinstance(value, np.ndarray) and value.ndim:
+        return array(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.item()
+    if named and not (value is None or isinstance(value, str | int | float | bool)):
+        return {"function": function_name(value)}
     if callable(value):
         raise TypeError(f"specification: got the function {value!r}; allowed: plain data")
     return value
@@ -141,18 +150,7 @@ def describe(value: Any, array: Callable[[np.ndarray], Any] = _listed) -> Any:
     value, array
         Value to convert, and converter of arrays (...,), as in `plain`.
     """
-    arguments = parameters(value)
-    if arguments is not None:
-        told = value.identified if isinstance(value, Specification) else ()
-        each = {key: described(v) if key in told else describe(v, array) for key, v in arguments.items()}
-        return {"type": type_name(type(value)), **each}
-    if isinstance(value, Mapping):
-        return {str(key): describe(v, array) for key, v in value.items()}
-    if isinstance(value, tuple | list):
-        return [describe(v, array) for v in value]
-    if value is None or isinstance(value, str | int | float | bool | np.ndarray | np.generic):
-        return plain(value, array)
-    return {"function": function_name(value)}
+    return _data(value, array, named=True)
 
 
 LARGE = 64  # numbers; larger arrays are stored as arrays, and a description contains only their digests

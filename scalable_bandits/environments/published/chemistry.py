@@ -12,14 +12,13 @@ here:
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments.noise import GaussianNoise, Noise
-from scalable_bandits.environments.published.sources import OLYMPUS, Source, by_arguments, cached, check_name
-from scalable_bandits.environments.tables import TableEnvironment
+from scalable_bandits.environments.noise import Noise
+from scalable_bandits.environments.published.sources import OLYMPUS, PublishedTable, Source, cached, check_name
 from scalable_bandits.spaces import Settings
 
 
@@ -50,7 +49,7 @@ CAMPAIGNS = {
 }  # fmt: skip
 
 
-class Chemistry(TableEnvironment):
+class Chemistry(PublishedTable):
     """Measured campaign of chemistry or materials science; its arms are the settings that were measured.
 
     f is the average measurement of a setting, negated where small measurements are wanted. Rows with equal settings are
@@ -85,13 +84,7 @@ class Chemistry(TableEnvironment):
         self.campaign = check_name("campaign", campaign, CAMPAIGNS)
         path = OLYMPUS.file("datasets", f"dataset_{campaign}", "data.csv")
         settings, measured = _read(path, CAMPAIGNS[campaign])
-        super().__init__(settings, measured, GaussianNoise(0.0) if noise is None else noise, seed)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"campaign": self.campaign, "noise": self.noise, "seed": self.seed}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return by_arguments(self)
+        super().__init__(settings, measured, noise, seed, campaign=campaign)
 
 
 @cached

@@ -12,14 +12,13 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments.noise import GaussianNoise, Noise
+from scalable_bandits.environments.noise import Noise
 from scalable_bandits.environments.published.pickles import read_plain
-from scalable_bandits.environments.published.sources import HPO_TABLES, Source, by_arguments, cached, check_name
-from scalable_bandits.environments.tables import TableEnvironment
+from scalable_bandits.environments.published.sources import HPO_TABLES, PublishedTable, Source, cached, check_name
 from scalable_bandits.spaces import SearchSpace, every_setting
 
 
-class HPOTable(TableEnvironment):
+class HPOTable(PublishedTable):
     """Table of networks, trained and measured with several seeds at every combination of their parameters.
 
     Parameters
@@ -65,7 +64,7 @@ class HPOTable(TableEnvironment):
     ):  # fmt: skip
         self.name = check_name("table", table, self.TABLES)
         flags = {"repeats": repeats, "log": log, "arms": arms}
-        self._options = {name: checks.flag(name, each) for name, each in flags.items()}
+        options = {name: checks.flag(name, each) for name, each in flags.items()}
         if log and not self.LOSS:
             checks.refuse("log", log, f"False for {type(self).__name__}, whose measurements are no losses")
         path = HPO_TABLES.file("datasets", self.FOLDER, f"{table}.pkl")
@@ -73,18 +72,8 @@ class HPOTable(TableEnvironment):
         values = np.log10(measured) if log else measured
         values = -values if self.LOSS else values
         space = SearchSpace(dict(self.PARAMETERS))
-        super().__init__(
-            every_setting(space) if arms else space,
-            values if repeats else np.nanmean(values, axis=1),
-            GaussianNoise(0.0) if noise is None else noise,
-            seed,
-        )
-
-    def parameters(self) -> dict[str, Any]:
-        return {"table": self.name, **self._options, "noise": self.noise, "seed": self.seed}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return by_arguments(self)
+        values = values if repeats else np.nanmean(values, axis=1)
+        super().__init__(every_setting(space) if arms else space, values, noise, seed, table=table, **options)
 
 
 class HPOLib(HPOTable):

@@ -7,15 +7,14 @@ scaled all columns to [0, 1], as FixedHPO-B does.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments.noise import GaussianNoise, Noise
-from scalable_bandits.environments.published.sources import BOCODE, Source, by_arguments, cached, check_name
-from scalable_bandits.environments.tables import TableEnvironment
+from scalable_bandits.environments.noise import Noise
+from scalable_bandits.environments.published.sources import BOCODE, PublishedTable, Source, cached, check_name
 from scalable_bandits.spaces import Points
 
 _RPART = "minsplit minsplit.na minbucket cp maxdepth maxdepth.na"
@@ -38,7 +37,7 @@ NAMES = {  # columns by space
 }  # fmt: skip
 
 
-class HPOB(TableEnvironment):
+class HPOB(PublishedTable):
     """Accuracy, in [0, 1], of a learner at the hyperparameters that were tried on an OpenML data set.
 
     The arms are points of the unit cube: each hyperparameter is scaled to [0, 1]. A column whose name ends in ".na" is
@@ -94,14 +93,7 @@ class HPOB(TableEnvironment):
         self.names = tuple(NAMES[space].split())
         path = BOCODE.file("opt_problems", "hpo", "data", "hpob_data.npz")
         points, measured = _pool(path, f"{space}_{dataset}")
-        super().__init__(points, measured, GaussianNoise(0.0) if noise is None else noise, seed)
-
-    def parameters(self) -> dict[str, Any]:
-        space, dataset = self.task
-        return {"space": space, "dataset": dataset, "noise": self.noise, "seed": self.seed}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return by_arguments(self)
+        super().__init__(points, measured, noise, seed, space=space, dataset=dataset)
 
 
 @cached

