@@ -9,9 +9,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 
 class Line(NamedTuple):
@@ -32,6 +34,17 @@ def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
         result = function()
         seconds.append(time.perf_counter() - started)
     return statistics.median(seconds), result
+
+
+def interval(ratios: Sequence[float]) -> str:
+    """Return the median of ratios, with its 95 % interval (a sign test's, from the order of the ratios)."""
+    ordered = np.sort(ratios)
+    reach = int(np.ceil(0.98 * len(ordered) ** 0.5))
+    low, high = (
+        ordered[max(len(ordered) // 2 - reach, 0)],
+        ordered[min((len(ordered) - 1) // 2 + reach, len(ordered) - 1)],
+    )
+    return f"{np.median(ordered):.2f} [{low:.2f}, {high:.2f}]"
 
 
 def peak_memory() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import zarr
 
+import scalable_bandits as sb
 from scalable_bandits.store import Field, ObservationStore
 from scalable_bandits.store.layout import CHUNK
 
@@ -70,12 +72,56 @@ def plain_appends(place: Path, x: np.ndarray, y: np.ndarray, size: int) -> None:
         arrays["y"].append(y[start:stop])
 
 
-def one_by_one(place: Path, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Seconds of each durable append of one round."""
-    taken = np.empty(len(y))
-    with ObservationStore.create(place, FIELDS, specification={}, durability="round") as store:
-        for i in range(len(y)):
+def synced_blocks(place: Path, x: np.ndarray, y: np.ndarray, size: int) -> None:
+    """Plain zarr in blocks, each synced before the next: files that changed, their folders, and a file of the count."""
+    group = zarr.create_group(place)
+    arrays = {
+        name: group.create_array(name, shape=(len(y), *shape), chunks=(CHUNK, *shape), dtype=kind)
+        for name, shape, kind in (("round", (), "int64"), ("x", (6,), "float64"), ("y", (), "float64"))
+    }
+    for start in range(0, len(y), size):
+        stop = min(start + size, len(y))
+        arrays["round"][start:stop] = np.arange(start + 1, stop + 1)
+        arrays["x"][start:stop] = x[start:stop]
+        arrays["y"][start:stop] = y[start:stop]
+        (place / "count").write_text(str(stop))
+        for number in range(start // CHUNK, -(-stop // CHUNK)):
+            for file in ("round/c", "x/c", "y/c"):
+                chunk = place / file / str(number)
+                sync(chunk / "0" if chunk.is_dir() else chunk)
+        for folder in ("round/c", "x/c", "y/c", "count", ""):
+            sync(place / folder)
+
+
+def sync(path: Path) -> None:
+    """Make a file, or the names in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def told(place: Path, x: np.ndarray, y: np.ndarray, size: int) -> None:
+    """Our store, in blocks each of which is durable before the next, as `tell` writes them."""
+    with ObservationStore.create(place, FIELDS, specification={}, planned=len(y), durability="round") as store:
+        for start in range(0, len(y), size):
+            store.append({"x": x[start : start + size], "y": y[start : start + size]})
+
+
+def tells_and_syncs(place: Path, count: int, group: int = 30) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of a durable `tell`, and of a bare append and fsync of 150 bytes, in turns of some each."""
+    policy, ours, bare = sb.RandomSearch(sb.Box([[0, 1]] * 6)), [], []
+    with sb.record(policy, place / "run.zarr"), (place / "bare").open("ab", buffering=0) as file:
+        for _ in range(count // group):
+            points = policy.ask(group)
             started = time.perf_counter()
-            store.append({"x": x[i : i + 1], "y": y[i : i + 1]})
-            taken[i] = time.perf_counter() - started
-    return taken
+            for point in points:
+                policy.tell(point, 0.5)
+            ours.append((time.perf_counter() - started) / group)
+            started = time.perf_counter()
+            for _ in range(group):
+                file.write(bytes(150))
+                os.fsync(file.fileno())
+            bare.append((time.perf_counter() - started) / group)
+    return np.array(ours), np.array(bare)

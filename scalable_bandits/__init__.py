@@ -114,14 +114,16 @@ if TYPE_CHECKING:
     from scalable_bandits import analysis, plots
     from scalable_bandits.execution import ClusterError
     from scalable_bandits.runs.recording import record
-    from scalable_bandits.runs.status import check
+    from scalable_bandits.status import check
     from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreDamaged, StoreError, StoreLocked
+    from scalable_bandits.store.copying import copy
     from scalable_bandits.studies import Study, StudyIncomplete
 
 # Modules of the names that need zarr, xarray or matplotlib. They are imported on first use.
 _LATE = {
     "Study": "studies",
-    "check": "runs.status",
+    "check": "status",
+    "copy": "store.copying",
     "record": "runs.recording",
     "ClusterError": "execution",
     "StudyIncomplete": "studies",
@@ -237,6 +239,7 @@ __all__ = [
     "cell_gain_rate",
     "cells_rate",
     "check",
+    "copy",
     "growth_rate",
     "improved_matern_rate",
     "learn_kernel",

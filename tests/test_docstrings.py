@@ -32,9 +32,10 @@ MODULES = (
     "posteriors",
     "priors",
     "report",
-    "runs.status",
+    "runs.resuming",
     "spaces",
     "specification",
+    "status",
     "store",
     "studies",
 )

@@ -26,7 +26,7 @@ import scalable_bandits as sb
 from scalable_bandits.integrations.optuna import BanditSampler
 from scalable_bandits.integrations.sklearn import BanditSearchCV
 from scalable_bandits.report import write_report
-from scalable_bandits.runs.status import resume
+from scalable_bandits.runs.resuming import resume
 from scalable_bandits.studies import Study
 
 SPACE = {"a": sb.Real(0, 1), "b": sb.Integer(1, 5)}

@@ -20,8 +20,8 @@ from benchmarks.tuners.problems import GROUPS, TIE
 from benchmarks.tuners.spaces import PeerSpace
 from scalable_bandits.environments import Environment
 from scalable_bandits.environments.published.bbob import BBOB
-from scalable_bandits.store.study_growth import shown_value
 from scalable_bandits.studies import Study, layout
+from scalable_bandits.studies.growth import shown_value
 
 CHECKPOINTS = (100, 500)  # numbers of evaluations after which a tuner is asked for its recommendation
 EVALUATIONS = {"BoTorch": 100}  # of a run; 500 for all others

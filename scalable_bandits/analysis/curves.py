@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
-from scalable_bandits.store.study_growth import ABSENT, HORIZON, HORIZONS, shown_value
+from scalable_bandits.studies.growth import ABSENT, HORIZON, HORIZONS, shown_value
 
 if TYPE_CHECKING:
     import xarray

@@ -33,7 +33,7 @@ from scalable_bandits.cli.tuning_output import plain_best, plain_failures, show_
 
 if TYPE_CHECKING:
     from scalable_bandits.runs.result import TuningResult
-    from scalable_bandits.runs.status import Check, Status
+    from scalable_bandits.status import Check, Status
 
 OPTIONAL = ("environment", "size", "policy")  # columns that a narrow terminal leaves out, in this order
 STATE_WIDTH = 20  # characters; a longer state is folded
@@ -46,7 +46,7 @@ def show_status(
 ) -> None:
     """Show the runs in a store or folder: rounds, last write, size, regret or best observation, and state."""
     from scalable_bandits.runs.readable import point_text
-    from scalable_bandits.runs.status import runs_in, status
+    from scalable_bandits.status import runs_in, status
 
     with refusals():
         found = [status(place) for place in runs_in(path)]
@@ -86,8 +86,8 @@ def show_status(
 
 def _say_how_to_go_on(path: str) -> None:
     """Say how many runs of a study are complete, and how it is continued if some are not."""
-    from scalable_bandits.runs.status import study_progress
-    from scalable_bandits.store.studies import study_record
+    from scalable_bandits.status import study_progress
+    from scalable_bandits.studies.stored import study_record
 
     with refusals():
         record = study_record(path)
@@ -103,7 +103,7 @@ def check_store(
     json: JSON = False,
 ) -> None:
     """Read everything in a store and report what is damaged, with exit code 1 if anything is. Changes nothing."""
-    from scalable_bandits.runs.status import check
+    from scalable_bandits.status import check
 
     with refusals():
         found = check(path)
@@ -161,9 +161,9 @@ def resume_run(
     import warnings
 
     from scalable_bandits.runs.result import TuningResult
-    from scalable_bandits.runs.status import recover as recover_runs
-    from scalable_bandits.runs.status import resume
-    from scalable_bandits.store.studies import study_record
+    from scalable_bandits.runs.resuming import resume
+    from scalable_bandits.status import recover as recover_runs
+    from scalable_bandits.studies.stored import study_record
 
     if function is not None:
         sys.path.insert(0, "")  # modules in the working folder can be imported, as with `python -m`
@@ -199,7 +199,7 @@ def resume_run(
 def _say_what_runs(path: str, command: str | None, on: str | None) -> None:
     """Print the command that a run will evaluate, and the cluster, before either begins."""
     from scalable_bandits.posteriors.placement import is_local
-    from scalable_bandits.runs.status import command_in
+    from scalable_bandits.runs.resuming import command_in
 
     stored = None if command is None else command_in(path)
     if stored is not None and command is not None and stored.is_named_by(command):
@@ -210,7 +210,7 @@ def _say_what_runs(path: str, command: str | None, on: str | None) -> None:
 
 def _show_resumed(path: str, found: TuningResult | None, json: bool, again: str) -> None:
     """Print a run's status and what was found; exit with code 130 if the user interrupted it."""
-    from scalable_bandits.runs.status import status
+    from scalable_bandits.status import status
 
     failed = [] if found is None else found.failed
     if json:
@@ -231,7 +231,7 @@ def _resume_study(
     json: bool,
 ) -> None:  # fmt: skip
     """Continue a study from the specification in its store: a named study, or the tables of a study file."""
-    from scalable_bandits.runs.status import function_of
+    from scalable_bandits.runs.resuming import function_of
     from scalable_bandits.studies import Study
 
     options = {key: record[key] for key in ("replicates", "seed", "cases", "policies")}

@@ -173,7 +173,7 @@ def _value(text: str) -> int | float | str:
 
 def load(name: str | None, function: str | None, classes: Sequence[str]) -> Study:
     """Load a study; import what the command names, and never what a file names alone."""
-    from scalable_bandits.runs.status import function_of
+    from scalable_bandits.runs.resuming import function_of
     from scalable_bandits.studies import Study
 
     for option, given in (("--environment", function), ("--class", [*classes] or None)):
@@ -302,7 +302,7 @@ def _kept(store: str | None) -> str:
     """Return what is kept of a study that was interrupted."""
     if store is None:
         return "nothing was kept: with --store FOLDER every run is"
-    from scalable_bandits.runs.status import study_progress
+    from scalable_bandits.status import study_progress
 
     complete, runs = study_progress(store)
     return f"{complete} of {runs} runs are complete, and the others are kept as far as they got"

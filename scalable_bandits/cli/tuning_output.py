@@ -17,7 +17,7 @@ from scalable_bandits.runs.readable import point_text
 if TYPE_CHECKING:
     from scalable_bandits.policies import Best
     from scalable_bandits.runs.result import Measured, TuningResult
-    from scalable_bandits.runs.tickets import Ticket
+    from scalable_bandits.tickets import Ticket
 
 
 def plain_best(found: TuningResult) -> dict[str, Any]:

@@ -31,6 +31,7 @@ KINDS: dict[str, dict[str, str]] = {  # the key that a kind of recipe has, and a
     "cluster": {"cluster": TEXT, "options": KEYS, "scale": KEYS, "adapt": KEYS, "wait": NUMBER},
 }
 TLS = {"ca": TEXT, "cert": TEXT, "key": TEXT}
+LARGEST = 100_000  # characters of a file; a few aliases of aliases (*) are gigabytes
 QUEUE_SECONDS = 3600.0  # wait for the first worker where it is queued, or its image is downloaded
 
 
@@ -151,8 +152,12 @@ def read(path: Path) -> Recipe:
     import yaml
 
     try:
-        given = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
+        with path.open() as file:
+            text = file.read(LARGEST + 1)
+        if len(text) > LARGEST or any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+            raise ValueError(f"it has more than {LARGEST:,} characters, or names parts of itself (*)")
+        given = yaml.safe_load(text)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         checks.refuse("on", f"{path} ({' '.join(str(error).split())})", "a recipe that can be read, see cluster/")
     if not isinstance(given, dict):
         checks.refuse("on", f"{path}, which holds {given!r}", "a recipe: keys and values, see cluster/")

@@ -1,7 +1,6 @@
 """A search over candidates that are evaluated in batches, each on several folds; it can be stored and continued.
 
-The store's log has one ticket for each candidate; its result is the list of the folds' scores and times. A candidate is
-logged before the policy is told: one that is in the log and not in the rounds is told when the search is continued.
+A store has one ticket for each candidate, whose result is the list of the folds' scores and times.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple, Self
 
 import attrs
@@ -20,9 +20,8 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.randomness import generator
+from scalable_bandits.runs.evaluations import Evaluations
 from scalable_bandits.spaces import SearchSpace
-from scalable_bandits.store import StoreDamaged
-from scalable_bandits.store.tickets import TicketLog
 
 Fold = dict[str, Any]  # what the evaluation of a candidate on one fold gave, as plain data
 Setting = dict[str, Any]
@@ -57,34 +56,6 @@ class Outcome(NamedTuple):
         return cls(value)
 
 
-class SearchLog:
-    """Log of a search's evaluations in the store of its policy's recording.
-
-    Parameters
-    ----------
-    tickets
-        Log of the recording's tickets.
-    space
-        Space of the settings.
-    """
-
-    def __init__(self, tickets: TicketLog, space: SearchSpace):
-        self._tickets, self._space = tickets, space
-
-    def read(self) -> list[Evaluation]:
-        """Return the stored evaluations, in the order of writing."""
-        stored = [change.fields["result"] for change in self._tickets.changes if "result" in change.fields]
-        return [Evaluation(self._space.setting(np.array(each["point"])), each["folds"]) for each in stored]
-
-    def write(self, number: int, evaluation: Evaluation, outcome: Outcome) -> None:
-        """Add evaluation `number`, counted from 0; it is on disk when this returns."""
-        result = {"point": _point(self._space, evaluation.setting).tolist(), "folds": evaluation.folds}
-        state = "failed" if outcome.failed else "done"
-        self._tickets.write(
-            number, state=state, final=True, starts=1, failures=int(outcome.failed), error=outcome.error, result=result
-        )
-
-
 def _point(space: SearchSpace, setting: Setting) -> Floats:
     """Return the point (p,) of a setting."""
     points, _ = space.parse(setting)
@@ -105,15 +76,15 @@ class CandidateSearch:
         Number of evaluations in all.
     evaluations
         Evaluations so far.
-    log
-        Log of the evaluations; None without a store.
+    recording
+        Recording of the policy; None without a store.
     """
 
     policy: Policy
     outcome_of: Callable[[list[Fold]], Outcome]
     n_iter: int
     evaluations: list[Evaluation] = attrs.field(factory=list)
-    log: SearchLog | None = None
+    recording: Evaluations | None = None
     _seen: set[tuple[float, ...]] = attrs.field(factory=set, init=False)
 
     @property
@@ -122,33 +93,12 @@ class CandidateSearch:
         assert isinstance(self.policy.space, SearchSpace)
         return self.policy.space
 
-    def resume(self, log: SearchLog) -> None:
-        """Take over the evaluations of a log, and tell the policy those that are in the log alone.
-
-        Parameters
-        ----------
-        log
-            Log of the store from which the policy was told already.
-
-        Raises
-        ------
-        StoreDamaged
-            If the log has fewer evaluations than the policy was told.
-        """
-        self.log, stored = log, log.read()
-        outcomes = [self.outcome_of(each.folds) for each in stored]
-        told, failures = self.policy.rounds, self.policy.failures
-        done = [each for each in zip(stored, outcomes, strict=True) if not each[1].failed]
-        failed = [each for each in zip(stored, outcomes, strict=True) if each[1].failed]
-        if len(done) < told or len(failed) < failures:
-            raise StoreDamaged(
-                f"store: it has {told} values and {failures} failures of a search, but the scores of {len(done)} and "
-                f"{len(failed)} evaluations; the search cannot be continued"
-            )
-        for evaluation, outcome in [*done[told:], *failed[failures:]]:
-            self._tell(evaluation, outcome)
-        self.evaluations = stored
-        self._seen = {self._key(each.setting) for each in stored}
+    def resume(self, recording: Evaluations) -> None:
+        """Take over the evaluations of a recording, from which the policy was told already."""
+        self.recording = recording
+        for ticket in recording.ended():
+            self.evaluations.append(Evaluation(self.space.setting(np.array(ticket.x)), ticket.result))
+        self._seen = {self._key(each.setting) for each in self.evaluations}
 
     def run(self, evaluate: Callable[[list[Setting]], list[list[Fold]]], batch: Callable[[], int]) -> None:
         """Evaluate until there are `n_iter` evaluations, or no setting of the space is left.
@@ -170,19 +120,18 @@ class CandidateSearch:
                 return
             new = [Evaluation(*each) for each in zip(settings, evaluate(settings), strict=True)]
             outcomes = [self.outcome_of(each.folds) for each in new]
-            if self.log is not None:
-                for number, each in enumerate(zip(new, outcomes, strict=True), len(self.evaluations)):
-                    self.log.write(number, *each)
             for each in zip(new, outcomes, strict=True):
                 self._tell(*each)
             self.evaluations += new
 
     def _tell(self, evaluation: Evaluation, outcome: Outcome) -> None:
         setting: Any = evaluation.setting
-        if outcome.failed:
-            self.policy.tell_failure(setting, error=outcome.error)
-        else:
-            self.policy.tell(setting, outcome.value)
+        fields: dict[str, Any] = {"result": evaluation.folds, "starts": 1, "failures": int(outcome.failed)}
+        with nullcontext() if self.recording is None else self.recording.ending(**fields):
+            if outcome.failed:
+                self.policy.tell_failure(setting, error=outcome.error)
+            else:
+                self.policy.tell(setting, outcome.value)
 
     # ---- candidates
 

@@ -33,13 +33,12 @@ from sklearn.utils.validation import _check_method_params
 
 from scalable_bandits import checks, identity
 from scalable_bandits.execution.connect import connect
-from scalable_bandits.integrations.candidate_search import CandidateSearch, Fold, Outcome, SearchLog, Setting
+from scalable_bandits.integrations.candidate_search import CandidateSearch, Fold, Outcome, Setting
 from scalable_bandits.integrations.param_distributions import ParameterMap, labelled
 from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.runs.recording import record
 from scalable_bandits.spaces import SearchSpace
-from scalable_bandits.store.tickets import TicketLog
 
 
 def described(value: Any) -> Any:
@@ -67,7 +66,13 @@ def described(value: Any) -> Any:
 
 
 def digest(data: Any) -> str:
-    """Return the digest of data: an array (...,), a data frame, a sparse matrix or a list."""
+    """Return the digest of data.
+
+    Parameters
+    ----------
+    data
+        Array (...,), data frame, sparse matrix or list.
+    """
     found: str = joblib.hash(data)
     return found
 
@@ -349,7 +354,7 @@ class BanditSearchCV(BaseSearchCV):
             return
         parts = {"search": self._identity(data, params, parameters)}
         with record(search.policy, self.store, planned=self.n_iter, parts=parts, kind="search") as recording:
-            search.resume(SearchLog(TicketLog(recording.store), search.space))
+            search.resume(recording)
             search.run(evaluate, batch)
 
     def _evaluate(self, parallel: Any, data: _Data, candidates: list[dict[str, Any]]) -> list[list[Fold]]:

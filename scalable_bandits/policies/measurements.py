@@ -87,7 +87,7 @@ class Measured(NamedTuple):
 def measured(space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, usual: Noise) -> Measured:
     """Return the measurements that `Policy.tell` was called with; ValueError if they are invalid."""
     points, single = space.parse(x)
-    values = checks.finite("y", y)
+    values = checks.finite("y", y) + 0.0  # -0.0 becomes 0.0, as databases keep it
     if values.shape not in ((len(points),), ()) or (values.ndim == 0 and not single):
         checks.refuse("y", f"shape {values.shape}", f"one value for each of the {len(points)} points")
     if np.abs(values).max() > LARGEST:

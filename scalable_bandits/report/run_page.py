@@ -26,20 +26,19 @@ from scalable_bandits.runs.readable import point_text, shown
 from scalable_bandits.runs.recording import environment_of, named_space, policy_of
 from scalable_bandits.runs.replaying import replay_calls
 from scalable_bandits.runs.result import TuningResult
-from scalable_bandits.runs.status import minimizes, status
 from scalable_bandits.runs.thinning import ROUND, keeps_some, rounds_played
-from scalable_bandits.runs.tickets import tickets_of
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms
+from scalable_bandits.status import minimizes, status
 from scalable_bandits.store import StoredRun
-from scalable_bandits.store.tickets import read_tickets
 
 
 def stored_result(run: StoredRun, policy: Policy) -> TuningResult:
     """Make the result of a run that was recorded, given its policy with all observations."""
-    columns, tickets = run.read(names=["call", "x", "y"]), tickets_of(read_tickets(run))
+    columns = run.read(names=["call", "x", "y"])
+    tickets = tuple(ticket for _, ticket in sorted(run.tickets.items()) if ticket.call != 0)
     x, earlier = policy.space.gather(policy.space.arguments(columns["x"])), int((columns["call"] == 0).sum())
-    return TuningResult(policy.best(), policy, x, columns["y"], tuple(tickets.values()), earlier)
+    return TuningResult(policy.best(), policy, x, columns["y"], tickets, earlier)
 
 
 def result_section(found: TuningResult) -> Section:
@@ -205,9 +204,7 @@ def _failures(run: StoredRun) -> Section:
     space, last = named_space(run), run.failures[-BEST_ROWS:][::-1]
     points = [np.array(each.x) for each in last]
     xs = [point_text(x if space is None else space.setting(x)) for x in points]
-    rows = [
-        (f"{each.rounds:,}", x, (each.error.strip().splitlines() or [""])[-1]) for each, x in zip(last, xs, strict=True)
-    ]
+    rows = [(f"{each.round or 0:,}", x, each.error) for each, x in zip(last, xs, strict=True)]
     title = f"The last {len(rows)} of {len(run.failures):,} failed evaluations"
     return Section("Failures", [Block("table", title, ("after round", "x", "error"), rows, 1)])
 

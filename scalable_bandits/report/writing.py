@@ -9,8 +9,8 @@ from scalable_bandits import store
 from scalable_bandits.report.blocks import Report
 from scalable_bandits.report.run_page import run_report
 from scalable_bandits.report.study_page import study_report
-from scalable_bandits.store.studies import study_record
 from scalable_bandits.studies import Study
+from scalable_bandits.studies.stored import study_record
 
 GENERATOR = "scalable_bandits report"  # written into every page; only files that contain it are overwritten
 RESULT = "result.zarr"  # name of the dataset in a folder made by `scalable-bandits run`

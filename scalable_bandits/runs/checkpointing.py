@@ -102,7 +102,7 @@ class Checkpoints:
     def of_another_version(self) -> bool:
         """Return whether there are checkpoints that another version of the package saved."""
         headers = checkpoints.read_headers(self.store.location).values()
-        return any(header.attributes["stamp"] != self._stamp for header in headers if not header.problem)
+        return any(header.stamp != self._stamp for header in headers if not header.problem)
 
     def restore(self, most: int) -> int:
         """Restore a fresh policy from the latest checkpoint of at most so many rounds; return its number of rounds."""

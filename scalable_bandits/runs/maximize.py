@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalable_bandits.runs.default_policy import policy_for
 from scalable_bandits.runs.result import TuningResult
-from scalable_bandits.runs.tuning import TuningRun
+from scalable_bandits.runs.tuning import Tuning
 
 if TYPE_CHECKING:
     from scalable_bandits.store import Durability
@@ -47,7 +47,7 @@ def minimize(
         Time after which no evaluation begins; and longest duration of one, after which it is ended and has failed. The
         latter is for worker processes, which are killed and started again, and for a `Command`.
     store, durability
-        Store of the run: a folder, a URL that zarr can open, a zarr store, or an icechunk repository; and its
+        Store of the run: a folder; and its
         guarantee: "round" writes every value to disk before the next point is chosen, "block" every second.
     progress
         Whether to show a progress bar. If not given: where standard error is a terminal, and in notebooks.
@@ -76,7 +76,7 @@ def minimize(
     >>> found.measured.x
     {'depth': 5}
     """
-    return TuningRun(
+    return Tuning(
         minimize=True, function=function, policy=policy_for(space_or_policy, seed, True), budget=budget,
         parallel=parallel, on=on, retries=retries, seconds=seconds, timeout=timeout, progress=progress,
         callbacks=callbacks, stop=stop, warm_start=warm_start,
@@ -111,7 +111,7 @@ def maximize(
     >>> bool(abs(found.best.x[0] - 0.3) < 0.01)
     True
     """
-    return TuningRun(
+    return Tuning(
         minimize=False, function=function, policy=policy_for(space_or_policy, seed, False), budget=budget,
         parallel=parallel, on=on, retries=retries, seconds=seconds, timeout=timeout, progress=progress,
         callbacks=callbacks, stop=stop, warm_start=warm_start,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
@@ -16,6 +17,7 @@ from scalable_bandits.identity import undescribed
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.checkpointing import Checkpoints
 from scalable_bandits.runs.commands import Command
+from scalable_bandits.runs.evaluations import Evaluations
 from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
 from scalable_bandits.runs.replaying import replay_calls
 from scalable_bandits.runs.thinning import rounds_played
@@ -29,15 +31,20 @@ from scalable_bandits.store import (
     StoredRun,
     StoreError,
 )
-from scalable_bandits.store.failures import Failure
 from scalable_bandits.store.layout import CHUNK
-from scalable_bandits.store.pending import NO_PROPOSALS, Proposals
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.room import check_room
+from scalable_bandits.tickets import Ticket
 
 UNDESCRIBED = (
     "with a store, values that are the same in every process: texts, numbers, members of an Enum, functions and "
     "classes that can be imported, objects that pickle tells apart; or names, which your function looks up"
+)
+
+
+FOLDER = (
+    "a folder, where every value is a transaction: object stores take simulations and studies; copy a finished run "
+    "with `copy`, or `ObservationStore.open(...).dataset().to_zarr(...)`"
 )
 
 
@@ -153,15 +160,17 @@ def open_run(
         checks.refuse(unknown, "a value without a description", UNDESCRIBED)
     argument = "horizon" if kind == "simulate" else "budget"
     needed = (planned or 0) if rows is None else rows
+    location = locate(place)
+    if kind != "simulate" and not location.keeps_tickets:
+        checks.refuse("store", location.name, FOLDER)
     try:
-        store = ObservationStore.open(place, "a", durability=durability)
+        store = ObservationStore.open(location, "a", durability=durability)
     except FileNotFoundError:
-        check_room(locate(place), fields, needed, argument)
+        check_room(location, fields, needed, argument)
         return ObservationStore.create(
-            place, fields, specification=given, planned=planned, durability=durability, inputs=inputs, chunk=chunk,
+            location, fields, specification=given, planned=planned, durability=durability, inputs=inputs, chunk=chunk,
             attributes={
-                "kind": kind, "version": __version__, **_proposal_attributes(parts["policy"]),
-                **({} if settings is None else {"settings": dict(settings)}),
+                "kind": kind, "version": __version__, **({} if settings is None else {"settings": dict(settings)}),
             },
         )  # fmt: skip
     try:
@@ -172,11 +181,6 @@ def open_run(
         store.close(orderly=store.orderly)
         raise
     return store
-
-
-def _proposal_attributes(policy: Policy) -> dict[str, int]:
-    """Return the attribute of runs on whole boxes, whose pending points are stored with their coordinates."""
-    return {"proposals": policy.space.dimension} if policy.domain.whole_box else {}
 
 
 def _check_same(store: ObservationStore, kind: str, fields: Sequence[Field], given: Mapping[str, Any]) -> None:
@@ -191,7 +195,7 @@ def _check_same(store: ObservationStore, kind: str, fields: Sequence[Field], giv
         raise SpecificationDiffers(f"store {store.location.name}: {hint}\n  {listed}")
 
 
-class Recording:
+class Recording(Evaluations):
     """Recording of a policy in a store, made by `record`; a context manager.
 
     Attributes
@@ -203,12 +207,14 @@ class Recording:
     """
 
     def __init__(self, policy: Policy, store: ObservationStore):
-        self.policy, self.store = policy, store
-        self._calls = 0
+        super().__init__(policy)
+        self.store, self.all_tickets = store, store.kept
         self._unlearned = False  # whether the policy still has to learn the last stored observations
         self._checkpoints = Checkpoints(policy, store)
         self._started = 0.0
         self._replay()
+        self._take([store.tickets[number] for number in sorted(store.tickets)])
+        self._given = store.given
         policy.record_to(self)
 
     def _replay(self) -> None:
@@ -219,33 +225,52 @@ class Recording:
         self._calls = replay_calls(policy, store, done)
         self._checkpoints.add_work(time.perf_counter() - started)
         self._introduce_pending()
-        policy.pending_points.replace(store.pending, reissue=not store.orderly)
+        policy.pending_points.replace(store.pending, reissue=self.all_tickets or not store.orderly)
 
     def _introduce_pending(self) -> None:
-        """Number the pending points of a whole box as before, with NaN for lost ones."""
-        visited, (points, given) = self.policy.finite_space, self.store.proposals
+        """Number the points of a whole box that were asked for, and not told, as before."""
         if self.policy.domain.whole_box:
-            rows = dict(points)
-            if given > visited.size:
-                rows.setdefault(given - 1, np.full(visited.dimension, np.nan))
-            numbers, coordinates = np.array(list(rows), dtype=np.int64), np.array(list(rows.values()))
-            self.policy.introduce(numbers, coordinates.reshape(-1, visited.dimension))
+            untold = {t.candidate: t.x for t in self.store.tickets.values() if t.state != "done" and t.x}
+            points = np.array(list(untold.values()), dtype=np.float64).reshape(len(untold), self.policy.space.dimension)
+            self.policy.introduce(np.array(list(untold), dtype=np.int64), points)
 
-    def asked(self, pending: Sequence[int]) -> None:
-        self.store.note_pending(pending, self._proposals())
+    def plan(self, rounds: int) -> None:
+        self.store.plan(max(rounds, len(self.store)))
 
-    def _proposals(self) -> Proposals:
-        """Return the points of a whole box that no round has yet, which the store keeps for their numbers."""
-        visited = self.policy.finite_space
-        if not self.policy.domain.whole_box:
-            return NO_PROPOSALS
-        untold = self.policy.untold()
-        return Proposals(dict(zip(untold.tolist(), visited.points(untold), strict=True)), visited.size)
-
-    def failed(self, candidate: int, point: Floats, error: str, pending: Sequence[int]) -> None:
+    def save(self, changed: Sequence[Ticket]) -> None:
         self._check_learned()
-        failure = Failure(len(self.store), candidate, tuple(point.tolist()), error)
-        self.store.note_failure(failure, pending, self._proposals())
+        try:
+            self.store.note(changed)
+        except BaseException:  # an interrupt may come after they were stored
+            stored = self.store.tickets
+            self._unlearned = any(each.ended is not None and stored.get(each.number) is each for each in changed)
+            raise
+
+    def save_rounds(
+        self, tickets: Sequence[Ticket], candidates: Indices, points: Floats, values: Floats, noise: Floats | None,
+        call: int,
+    ) -> None:  # fmt: skip
+        self._check_learned()
+        count, before = len(values), len(self.store)
+        try:
+            self.store.append(
+                {
+                    "call": np.full(count, call),
+                    "candidate": candidates,
+                    "x": points if self.policy.space.has_coordinates else points[:, 0].astype(np.int64),
+                    "y": values,
+                    "noise": np.full(count, np.nan) if noise is None else noise,
+                    "time": [t.changed for t in tickets] if len(tickets) == count else np.full(count, time.time()),
+                },
+                tickets,
+            )
+        finally:
+            self._unlearned = len(self.store) > before  # also if an interrupt came after they were stored
+        self._started = time.perf_counter()
+
+    def describe(self, point: Floats) -> str:
+        space = self.policy.space
+        return json.dumps(space.argument(point), default=str) if space.named else ""
 
     def _check_learned(self) -> None:
         """Raise StoreError if the policy has not learned the last stored observations."""
@@ -255,33 +280,10 @@ class Recording:
                 "close this recording and record another policy of the same specification, which learns all of them"
             )
 
-    def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
-        self._check_learned()
-        count = len(values)
-        space, pending = self.policy.space, self.policy.pending_points.numbers
-        call = self._calls + 1
-        self.store.append(
-            {
-                "call": np.full(count, call if np.isin(candidates, pending).any() else -call),
-                "candidate": candidates,
-                "x": points if space.has_coordinates else points[:, 0].astype(np.int64),
-                "y": values,
-                "noise": np.full(count, np.nan) if noise is None else noise,
-                "time": np.full(count, time.time()),
-            }
-        )
-        self._calls += 1
-        self._unlearned = True
-        self._started = time.perf_counter()
-
     def told(self) -> None:
+        super().told()
         self._unlearned = False
         self._checkpoints.add_work(time.perf_counter() - self._started)
-
-    def tell_earlier(self, x: Any, y: Any) -> None:
-        """Tell the policy observations from before the run, as call number 0."""
-        self._calls = -1
-        self.policy.tell(x, y)
 
     def flush(self) -> None:
         """Write all observations so far to disk."""
@@ -325,7 +327,7 @@ def record(
     policy
         Fresh policy, neither asked nor told, nor recorded elsewhere. Copies of it are not recorded.
     store
-        Store of the recording: a folder, a URL that zarr can open, a zarr store, or an icechunk repository.
+        Store of the recording: a folder.
     durability
         Guarantee of the store: "round" writes an observation to disk before `tell` returns, "block" may lose the
         observations of the last second, or since the last `flush`, in a crash.

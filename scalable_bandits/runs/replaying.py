@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits.policies import Policy
-from scalable_bandits.spaces import Mask
 from scalable_bandits.store import ObservationStore, StoredRun
-from scalable_bandits.store.failures import Failure
+from scalable_bandits.tickets import Ticket
 
 REPLAY_BLOCK = 16_384  # rounds read at a time
 
 
-def replay(
-    policy: Policy, store: ObservationStore, start: int, allowed: Callable[[int], Mask | None] | None = None
-) -> None:
+def replay(policy: Policy, store: ObservationStore, start: int) -> None:
     """Tell the policy a simulation's rounds after the first `start`."""
     for first in range(start, len(store), REPLAY_BLOCK):
         rows = store.read(first, first + REPLAY_BLOCK, ["candidate", "y", "x"])
@@ -48,11 +45,11 @@ def replay_calls(policy: Policy, run: StoredRun, start: int = 0) -> int:
     call = abs(int(run.read(start - 1, start, ["call"])["call"][0])) if start else 0
     done, failures = start, run.failures[policy.failures :]
     while True:
-        while failures and failures[0].rounds <= done:
+        while failures and (failures[0].round or 0) <= done:
             _tell_failure(policy, failures.pop(0))
         if done >= len(run):
             return call
-        stop = min(done + REPLAY_BLOCK, failures[0].rounds if failures else len(run), len(run))
+        stop = min(done + REPLAY_BLOCK, (failures[0].round or 0) if failures else len(run), len(run))
         rows = run.read(done, stop)
         policy.introduce(rows["candidate"], rows["x"])
         done += _tell_calls(policy, rows, whole=stop < done + REPLAY_BLOCK or stop == len(run))
@@ -71,7 +68,7 @@ def _tell_calls(policy: Policy, rows: Mapping[str, NDArray[Any]], whole: bool) -
     return bounds[-1]
 
 
-def _tell_failure(policy: Policy, failure: Failure) -> None:
+def _tell_failure(policy: Policy, failure: Ticket) -> None:
     point = np.array([failure.x])
     policy.introduce(np.array([failure.candidate]), point)
-    policy.tell_failure(point if policy.space.has_coordinates else int(failure.x[0]), failure.error)
+    policy.tell_failure(point if policy.space.has_coordinates else int(failure.x[0]), failure.trace)

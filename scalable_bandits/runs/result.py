@@ -12,9 +12,8 @@ import numpy as np
 
 from scalable_bandits.checks import showable
 from scalable_bandits.policies import Best, Policy
-from scalable_bandits.runs.evaluation_rows import Evaluation, evaluation_rows
 from scalable_bandits.runs.readable import shown, with_error
-from scalable_bandits.runs.tickets import Ticket
+from scalable_bandits.tickets import Ticket
 
 if TYPE_CHECKING:
     import pandas
@@ -30,6 +29,15 @@ class Measured(NamedTuple):
     y: float  # in units of y
     value: float = math.nan  # posterior mean at x, in units of y; NaN while the run goes on
     std: float = math.nan  # posterior standard deviation at x, in units of y; NaN while the run goes on
+
+
+class Evaluation(NamedTuple):
+    """One evaluation of a tuning run."""
+
+    x: Any  # point (d,), arm number, or setting (a dict); None if a store does not have it
+    value: float  # in units of y; NaN if the evaluation failed
+    error: str  # of a failed evaluation; else empty
+    seconds: float  # duration; NaN if unknown
 
 
 class RecommendedSetting(dict[str, Any]):
@@ -148,13 +156,25 @@ class TuningResult:
     @property
     def failed(self) -> list[Ticket]:
         """Tickets of the evaluations that failed in all their attempts."""
-        return [ticket for ticket in self.tickets if ticket.final and ticket.state == "failed"]
+        return [ticket for ticket in self.tickets if ticket.gone]
 
     # ---- every evaluation
 
     def evaluations(self) -> list[Evaluation]:
         """Return the evaluations, also those that failed, in the order in which they ended."""
-        return evaluation_rows(self.policy, self.x, self.y, self.tickets, self.earlier)
+        ended = sorted((t for t in self.tickets if t.ended is not None), key=lambda ticket: ticket.ended or 0)
+        seconds = [math.nan] * self.earlier + [_seconds(ticket) for ticket in ended if not ticket.gone]
+        seconds += [math.nan] * (len(self.y) - len(seconds))  # of a result that was made without tickets
+        rows = [Evaluation(x, y, "", s) for x, y, s in zip(self.x, self.y.tolist(), seconds, strict=True)]
+        for place, ticket in enumerate(ended, self.earlier):
+            if ticket.gone:
+                rows.insert(place, Evaluation(self._x_of(ticket), math.nan, ticket.error, _seconds(ticket)))
+        return rows
+
+    def _x_of(self, ticket: Ticket) -> Any:
+        """Return the point of an evaluation."""
+        space = self.policy.space
+        return space.arguments(np.array([ticket.x]))[0] if space.has_coordinates else int(ticket.x[0])
 
     def table(self) -> pandas.DataFrame:
         """Return one row an evaluation, in the order in which they ended.
@@ -287,3 +307,8 @@ class TuningResult:
         earlier = f" after {self.earlier:,} earlier observation{'s' * (self.earlier != 1)}" if self.earlier else ""
         rule = "" if self.stopped_by is None else f"; ended by {self.stopped_by}"
         return f"{better} is better; {count}{earlier}{'; interrupted' if self.interrupted else rule}"
+
+
+def _seconds(ticket: Ticket) -> float:
+    """Return the duration of the last call of an evaluation that has ended; NaN if unknown."""
+    return math.nan if ticket.seconds is None else ticket.seconds

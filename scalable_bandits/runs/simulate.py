@@ -52,7 +52,7 @@ def simulate(
     progress
         Whether to show a progress bar; or a function that takes the number of rounds whenever some are played.
     store
-        Store of the run: a folder, a URL that zarr can open, a zarr store, or an icechunk repository. A run that is in
+        Store of the run: a folder, a URL that zarr can open, or a zarr store. A run that is in
         the store already is continued exactly as if it had never stopped.
     durability
         Guarantee of the store: "block" may lose the rounds of about the last second in a crash (they are played again),

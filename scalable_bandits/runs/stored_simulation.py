@@ -116,7 +116,7 @@ class StoredSimulation:
         if self.keep == "all":
             checkpoints = Checkpoints(policy, self.store)
             done, started = checkpoints.restore(self._last), time.perf_counter()
-            replay(policy, self.store, done, self.play.allowed)
+            replay(policy, self.store, done)
             checkpoints.add_work(time.perf_counter() - started)
             return checkpoints
         checkpoints = Checkpoints(SumAndPolicy(self.thinning, policy), self.store)

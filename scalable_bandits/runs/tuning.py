@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,21 +18,21 @@ from scalable_bandits.forked import ForkedChildrenEnd
 from scalable_bandits.identity import function_name
 from scalable_bandits.policies import Best, Policy
 from scalable_bandits.posteriors.placement import threads_of
-from scalable_bandits.progress import Advance, progress_bar, wanted
+from scalable_bandits.progress import progress_bar, wanted
 from scalable_bandits.runs.commands import Command, Programs
-from scalable_bandits.runs.evaluations import Ended, EvaluationLoop, EvaluationPlan, Stored
+from scalable_bandits.runs.evaluating import Evaluating, EvaluationPlan
+from scalable_bandits.runs.evaluations import Evaluations
 from scalable_bandits.runs.interrupts import Interrupts
-from scalable_bandits.runs.preconditions import check_fresh, set_direction
+from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded, set_direction
 from scalable_bandits.runs.result import Measured, TuningResult
 from scalable_bandits.runs.stopping import Rule, name_of
 from scalable_bandits.runs.values import NotANumber
 from scalable_bandits.runs.view import Callback, RunView
 from scalable_bandits.runs.warm_start import Earlier, earlier_observations
+from scalable_bandits.tickets import Ticket
 
 if TYPE_CHECKING:
-    from scalable_bandits.execution import Execution
-    from scalable_bandits.runs.recording import Recording
-    from scalable_bandits.store import Durability, ObservationStore
+    from scalable_bandits.store import Durability
 
 ENDED = "None in this process, which cannot end a running call; worker processes (on='local:4') and a Command can"
 
@@ -56,8 +57,8 @@ def _callables(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
 
 
 @attrs.define(kw_only=True)
-class TuningRun:
-    """Arguments of `minimize` or `maximize`, checked. Parameters as there, but for those given here.
+class Tuning:
+    """One call of `minimize` or `maximize`. Parameters as there, checked, but for those given here.
 
     Parameters
     ----------
@@ -81,11 +82,14 @@ class TuningRun:
     stop: tuple[Rule, ...] = attrs.field(converter=_sequence, validator=_callables)
     warm_start: Any = None
     _earlier: Earlier | None = attrs.field(init=False, default=None)
+    _best: Ticket | None = attrs.field(init=False, default=None)
+    _since_best: int = attrs.field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
         if not callable(self.function):
             checks.refuse("function", self.function, "a function from a point to a number")
         check_fresh(self.policy)
+        check_unrecorded(self.policy)
         self.budget = checks.integer("budget", self.budget, 1)
         self.retries = checks.integer("retries", self.retries, 0)
         self.parallel = None if self.parallel is None else checks.integer("parallel", self.parallel, 1)
@@ -121,216 +125,136 @@ class TuningRun:
         }  # fmt: skip
 
     def play(self, store: Any, durability: Durability) -> TuningResult:
-        """Evaluate, from the beginning or from where the run of a store ended."""
+        """Evaluate, from the beginning or from where the run of a store ended; return the result."""
         try:
-            with Interrupts() as interrupts:  # around the store, too: what ends an interrupted run is not interrupted
-                if store is None:
-                    return Playing(self, interrupts).play()
-                return self._play_recorded(store, durability, interrupts)
+            # The handler of Ctrl-C is around the store, too: what ends an interrupted run is not interrupted.
+            with Interrupts() as interrupts, self._evaluations(store, durability) as evaluations:
+                self._tell_earlier(evaluations)
+                return self._evaluate(evaluations, interrupts)
         except NotANumber:  # a mistake in the function: without warm_start, the policy is as fresh as before
             self.policy.abandon()
             raise
 
-    def _play_recorded(self, store: Any, durability: Durability, interrupts: Interrupts) -> TuningResult:
-        """Evaluate, and record the run in a store."""
+    def _evaluations(self, store: Any, durability: Durability) -> Evaluations:
+        """Return the evaluations of the run, with those of its store."""
+        if store is None:
+            return Evaluations(self.policy)
         from scalable_bandits.runs.recording import record
 
         planned = self.budget + (0 if self._earlier is None else len(self._earlier.y))
-        with record(
+        return record(
             self.policy, store, durability=durability, planned=planned, parts={"function": self.function},
             kind="minimize" if self.minimize else "maximize", settings=self.settings,
-        ) as recording:  # fmt: skip
-            return Playing(self, interrupts, recording).play()
+        )  # fmt: skip
 
-
-class Playing:
-    """One call of a run: what has been observed, the loop of evaluations, and how it ends.
-
-    Parameters
-    ----------
-    run
-        Arguments of the run.
-    interrupts
-        Handler of Ctrl-C.
-    recording
-        Recording of the run; None without a store.
-    """
-
-    _loop: EvaluationLoop
-    _advance: Advance
-    _last: Ended
-
-    def __init__(self, run: TuningRun, interrupts: Interrupts, recording: Recording | None = None):
-        self._run, self._policy, self._recording, self._interrupts = run, run.policy, recording, interrupts
-        self._began = time.monotonic()
-        self._xs: list[Any] = []
-        self._ys: list[float] = []
-        self._earlier = 0  # number of observations from before the run
-        self._best = -1  # position of the best observation
-        self._since_best = 0
-        self._stopped_by: str | None = None
-        function = run.function
-        self._function = Programs(function, run.timeout) if isinstance(function, Command) else function
-        if recording is not None:
-            self._take_stored(recording.store)
-        self._tell_earlier()
-
-    def _take_stored(self, store: ObservationStore) -> None:
-        """Take over the observations and the pending points of a store."""
-        rows = store.read(names=["x", "y", "call"])
-        self._earlier = int((rows["call"] == 0).sum())
-        self._xs, self._ys = self._policy.space.arguments(rows["x"]), rows["y"].tolist()
-        self._policy.pending_points.replace(store.pending, reissue=True)
-        for i in range(len(self._ys)):
-            self._note_value(i)
-        self._since_best += sum(failure.rounds > self._best for failure in store.failures)
-
-    def _note_value(self, i: int) -> None:
-        """Update the best observation by the one at a position."""
-        self._since_best += i >= self._earlier
-        better = self._best < 0 or self._policy.oriented(self._ys[i]) > self._policy.oriented(self._ys[self._best])
-        if better:
-            self._best, self._since_best = i, 0
-
-    def _tell_earlier(self) -> None:
+    def _tell_earlier(self, evaluations: Evaluations) -> None:
         """Tell the policy the observations of `warm_start`, or compare them with those of the store."""
-        given, recording = self._run._earlier, self._recording
+        given, before = self._earlier, evaluations.ended()
+        stored = [ticket for ticket in before if ticket.call == 0]
         if given is None:
             return
-        if self._ys:
-            assert recording is not None
-            stored = recording.store.read(0, self._earlier, ["x", "y"])
-            points = stored["x"].reshape(len(stored["y"]), given.points.shape[1])
-            if not np.array_equal(points, given.points) or not np.array_equal(stored["y"], given.y):
-                allowed = f"the {self._earlier} with which the run in the store began, or None"
-                checks.refuse("warm_start", f"{len(given.y)} other observations", allowed)
+        if not before:
+            evaluations.tell_earlier(given.x, given.y)
             return
-        if recording is None:
-            self._policy.tell(given.x, given.y)
-        else:
-            recording.tell_earlier(given.x, given.y)
-            recording.flush()
-        self._xs, self._ys = self._policy.space.arguments(self._x_of(given.points)), given.y.tolist()
-        self._earlier = len(given.y)
-        for i in range(self._earlier):
-            self._note_value(i)
+        points = np.array([ticket.x for ticket in stored]).reshape(len(stored), given.points.shape[1])
+        if not np.array_equal(points, given.points) or [ticket.y for ticket in stored] != given.y.tolist():
+            allowed = f"the {len(stored)} with which the run in the store began, or None"
+            checks.refuse("warm_start", f"{len(given.y)} other observations", allowed)
 
-    def _x_of(self, points: Any) -> Any:
-        return points if self._policy.space.has_coordinates else points[:, 0].astype(np.int64)
-
-    # ---- evaluations
-
-    def play(self) -> TuningResult:
-        """Evaluate until the run ends, and return its result."""
+    def _evaluate(self, evaluations: Evaluations, interrupts: Interrupts) -> TuningResult:
+        """Evaluate until the run ends: each evaluation, as it does, goes to the bar, the callbacks and the rules."""
         from scalable_bandits.execution import executing
 
-        run, stored = self._run, None
-        if self._recording is not None:
-            from scalable_bandits.store.tickets import TicketLog
-
-            store = self._recording.store
-            observed = store.read(self._earlier, names=["candidate"])["candidate"].tolist()
-            stored = Stored(TicketLog(store), tuple(store.failures), observed)
-            store.plan(max(run.budget + self._earlier, len(self._ys)))
-        timeout = None if isinstance(run.function, Command) else run.timeout  # which ends its program itself
+        began, stopped_by = time.monotonic(), None
+        program = Programs(self.function, self.timeout) if isinstance(self.function, Command) else None
+        function = self.function if program is None else program
+        name = function_name(self.function).rpartition(":")[2].rpartition(".")[2]
         plan = EvaluationPlan(
-            run.budget, len(self._ys) - self._earlier, self._earlier, run.parallel, run.retries, run.seconds, timeout
+            self.budget, self.parallel, self.retries, self.seconds, self.timeout if program is None else None
         )
-        name = function_name(run.function).rpartition(":")[2].rpartition(".")[2]
-        threads, interrupts = None if run.parallel == 1 else run.parallel, self._interrupts
-        with executing(run.on, self._function, name, threads=threads) as executor:
-            self._check(executor)
-            if isinstance(self._function, Programs):
-                self._function.shield = interrupts.shield
-            loop = EvaluationLoop(
-                self._policy, executor, name, plan, stored=stored, on_end=self._note_end,
-                after_end=self._after_end, interrupts=interrupts,
-            )  # fmt: skip
-            self._loop = loop
-            if loop.ended and len(self._ys) > self._earlier:  # a run that a rule ended before does not go on
-                self._look_at_rules(self._view(Ended(self._xs[-1], self._ys[-1])))
+        before = evaluations.ended()
+        evaluations.plan(self.budget + sum(ticket.call == 0 for ticket in before))
+        for ticket in before:
+            self._count(ticket)
+        threads = None if self.parallel == 1 else self.parallel
+        with executing(self.on, function, name, threads=threads) as executor:
+            if plan.timeout is not None and not executor.ends_calls:
+                checks.refuse("timeout", self.timeout, "None on workers without a nanny, which cannot be restarted")
+            if program is not None:
+                program.shield = interrupts.shield
+            loop = Evaluating(evaluations, executor, name, plan, interrupts)
+            last = next((ticket for ticket in reversed(before) if ticket.y is not None), None)
+            if loop.ended and last is not None and last.call != 0:  # a run that a rule ended before does not go on
+                stopped_by = self._ended_by(self._view(last, loop.ended, began))
+                loop.stopped = stopped_by is not None
+            shown = wanted() if self.progress is None else self.progress
+            bar = progress_bar(shown, type(self.policy).__name__, self.budget, loop.ended, executor.dashboard)
             try:
-                with self._bar(executor) as self._advance:
-                    loop.run()
+                with bar as advance, closing(iter(loop)) as ending:
+                    for ticket in ending:
+                        self._count(ticket)
+                        advance(1, "" if self._best is None else f"best {self._best.y:.6g}")
+                        with ForkedChildrenEnd():
+                            for callback in self.callbacks:
+                                callback(self._view(ticket, loop.ended, began))
+                        stopped_by = stopped_by or self._ended_by(self._view(ticket, loop.ended, began))
+                        loop.stopped = stopped_by is not None
             except KeyboardInterrupt:
                 if not interrupts.active:
                     raise
                 interrupts.over = True
             finally:
-                if isinstance(self._function, Programs):
-                    self._function.end_calls()
-        return self._result(interrupts.over)
+                if program is not None:
+                    program.end_calls()
+        return self._result(evaluations, loop, interrupts.over, stopped_by)
 
-    def _check(self, executor: Execution) -> None:
-        """Raise ValueError if the executor cannot end calls that take too long."""
-        run = self._run
-        if run.timeout is not None and not executor.ends_calls and not isinstance(run.function, Command):
-            checks.refuse("timeout", run.timeout, "None on workers without a nanny, which cannot be restarted")
+    def _count(self, ticket: Ticket) -> None:
+        """Update the best evaluation by one that has ended."""
+        self._since_best += ticket.call != 0
+        if ticket.y is not None:
+            y, best = self.policy.oriented(ticket.y), self._best
+            if best is None or best.y is None or y > self.policy.oriented(best.y):
+                self._best, self._since_best = ticket, 0
 
-    def _bar(self, executor: Execution) -> Any:
-        shown = wanted() if self._run.progress is None else self._run.progress
-        name, done = type(self._policy).__name__, self._loop.ended
-        return progress_bar(shown, name, self._run.budget, done, executor.dashboard)
-
-    def _note_end(self, ended: Ended) -> None:
-        """Take note of an evaluation that has ended."""
-        self._last = ended
-        if ended.y is None:
-            self._since_best += 1
-        else:
-            self._xs.append(ended.x)
-            self._ys.append(ended.y)
-            self._note_value(len(self._ys) - 1)
-
-    def _after_end(self) -> None:
-        """Advance the bar, and call the callbacks and the stopping rules."""
-        ended = self._last
-        best = self._best_measured()
-        self._advance(1, "" if best is None else f"best {best.y:.6g}")
-        with ForkedChildrenEnd():
-            for callback in self._run.callbacks:
-                callback(self._view(ended))
-        self._look_at_rules(self._view(ended))
-
-    def _best_measured(self) -> Measured | None:
-        return None if self._best < 0 else Measured(copy.copy(self._xs[self._best]), self._ys[self._best])
-
-    def _view(self, ended: Ended) -> RunView:
+    def _view(self, ticket: Ticket, number: int, began: float) -> RunView:
+        """Return what callbacks and rules see after an evaluation has ended."""
+        value, best = self.policy.domain.value, None
+        if self._best is not None and self._best.y is not None:
+            best = Measured(copy.copy(value(self._best.candidate)), self._best.y)
         return RunView(
-            self._loop.ended, copy.copy(ended.x), ended.y, ended.error, self._best_measured(), self._since_best,
-            self._policy, time.monotonic() - self._began,
+            number, copy.copy(value(ticket.candidate)), ticket.y, ticket.error if ticket.y is None else "", best,
+            self._since_best, self.policy, time.monotonic() - began,
         )  # fmt: skip
 
-    def _look_at_rules(self, view: RunView) -> None:
-        """Let no evaluation begin any more if a rule says so."""
-        if self._stopped_by is None:
-            self._stopped_by = next((name_of(rule) for rule in self._run.stop if rule(view)), None)
-            self._loop.stopped = self._stopped_by is not None
+    def _ended_by(self, view: RunView) -> str | None:
+        """Return the name of the first rule that ends the run; None if none does."""
+        return next((name_of(rule) for rule in self.stop if rule(view)), None)
 
-    # ---- result
-
-    def _result(self, interrupted: bool) -> TuningResult:
-        loop, policy = self._loop, self._policy
-        tickets = tuple(loop.tickets[number] for number in sorted(loop.tickets))
+    def _result(
+        self, evaluations: Evaluations, loop: Evaluating, interrupted: bool, stopped_by: str | None
+    ) -> TuningResult:
+        policy, space = self.policy, self.policy.space
+        told = [ticket for ticket in evaluations.ended() if ticket.y is not None]
+        tickets = tuple(t for _, t in sorted(evaluations.tickets.items()) if t.call != 0)
         failed = [ticket.error for ticket in tickets if ticket.failures]  # empty if there was no time for any
-        if failed and not self._ys and not interrupted:
+        if failed and not told and not interrupted:
             before = "That was in an earlier process; a larger budget would evaluate it again"
             last = loop.trace or f"{failed[-1]}\n{before}"
-            if self._recording is not None and isinstance(self._run.function, Command):
+            if not loop.trace and isinstance(self.function, Command):
                 last = f"{last.rstrip()}\nAnother command, or another value_from, needs another store"
             raise RuntimeError(f"function: all {len(tickets)} evaluations failed; the last one:\n{last}")
-        stopped_by = self._stopped_by
-        if stopped_by is None and not interrupted and loop.ended < self._run.budget:
+        if stopped_by is None and not interrupted and loop.ended < self.budget:
             stopped_by = "seconds"
+        xs = [policy.domain.value(ticket.candidate) for ticket in told]
         return TuningResult(
-            self._recommended(), policy, policy.space.gather(self._xs), np.array(self._ys), tickets, self._earlier,
-            interrupted, stopped_by,
+            self._recommended(bool(told)), policy, space.gather(xs), np.array([ticket.y for ticket in told]), tickets,
+            sum(ticket.call == 0 for ticket in told), interrupted, stopped_by,
         )  # fmt: skip
 
-    def _recommended(self) -> Best:
+    def _recommended(self, told: bool) -> Best:
         try:
-            return self._policy.best()
+            return self.policy.best()
         except ValueError:
-            if self._ys:
+            if told:
                 raise
             return Best(None, math.nan, math.nan)  # of a policy that knows nothing before the first observation

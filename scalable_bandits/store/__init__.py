@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from scalable_bandits.store.datasets import check_new, load, save
 from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError, StoreLocked
-from scalable_bandits.store.observations import ObservationStore
+from scalable_bandits.store.observations import Durability, ObservationStore
 from scalable_bandits.store.reader import StoredRun
 from scalable_bandits.store.rows import Columns, Field
-from scalable_bandits.store.writer import Durability
 
 __all__ = [
     "Columns",

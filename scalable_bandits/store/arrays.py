@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
 
-from scalable_bandits.store.layout import ROUND, WHOLE, count_document, field_document, fields_of
+from scalable_bandits.store.layout import ROUND, WHOLE, field_document, fields_of
 from scalable_bandits.store.locations import Location
 from scalable_bandits.store.rows import Columns
 
@@ -16,7 +16,7 @@ THREADS = 4  # number of threads that write the fields of a chunk
 
 
 class ArrayWriter:
-    """Arrays of all fields, of the round numbers, and of the number of committed rounds.
+    """Arrays of all fields and of the round numbers; a chunk is replaced as a whole, never changed in place.
 
     Attributes
     ----------
@@ -29,75 +29,62 @@ class ArrayWriter:
         Location of the run.
     attributes
         Attributes of the run.
+    length
+        Number of rounds that the stored arrays have room for.
     """
 
-    def __init__(self, location: Location, attributes: Mapping[str, Any]):
-        self.length = 0
-        self._location, self._attributes = location, attributes
+    def __init__(self, location: Location, attributes: Mapping[str, Any], length: int):
+        self.length = length
+        self._location = location
         self._fields, self._chunk = (ROUND, *fields_of(attributes)), attributes["chunk"]
-        self._opened: dict[str, Any] = {}  # arrays by name
-        self._opened_at = (-1, -1)  # generation of the location and length when they were opened
-        self._uneven = False  # whether `resize` was interrupted
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: list[Future[None]] = []  # the latest writes
 
-    def array(self, name: str) -> Any:
-        """Return an array by name, opened again after each transaction of the location."""
-        if self._opened_at != (self._location.generation, self.length):
-            self._opened_at, self._opened = (self._location.generation, self.length), {}
-        if name not in self._opened:
-            field = next((f for f in self._fields if f.name == name), None)
-            document = count_document(self._attributes)
-            if field is not None:
-                document = field_document(field, self._chunk, self.length, self._location.separator)
-            self._opened[name] = self._location.column(name, document)
-        return self._opened[name]
-
     def resize(self, length: int) -> None:
         """Set the length of the arrays."""
-        if length == self.length and not self._uneven:
-            return
-        arrays = [self.array(field.name) for field in self._fields]
-        self._uneven = True  # until all arrays have the new length
-        for field, array in zip(self._fields, arrays, strict=True):
-            array.resize((length, *field.shape))
-        self.length, self._uneven, self._opened_at = length, False, (-1, -1)
+        if length != self.length:
+            for field in self._fields:
+                document = field_document(field, self._chunk, length, self._location.separator)
+                self._location.put_document(field.name, document)
+            self.length = length
 
-    def write(
-        self, start: int, pieces: Sequence[Columns], count: int, meanwhile: Callable[[], None] = lambda: None
-    ) -> None:
-        """Write rows after the first `start` ones; the arrays grow by doubling.
+    def write(self, start: int, rows: Columns) -> None:
+        """Write rows from a whole number of chunks on; the arrays grow by doubling.
 
         Parameters
         ----------
         start
             Number of rounds before the rows, a multiple of the chunk.
-        pieces
-            Arrays (k, ...) of each field except the round; all pieces but the last are whole chunks.
-        count
-            Number of rows in all pieces.
-        meanwhile
-            Function to call in this thread while the rows are being written.
+        rows
+            Arrays (k, ...) of each field except the round. What follows them in the last chunk is overwritten.
         """
-        stop = start + count
-        if self.length < stop or self._uneven:
+        stop = start + len(next(iter(rows.values())))
+        if self.length < stop:
             self.resize(-(-max(stop, 2 * start) // self._chunk) * self._chunk)
-        arrays = {field.name: self.array(field.name).with_config(WHOLE) for field in self._fields}
+        end = min(-(-stop // self._chunk) * self._chunk, self.length)
+        columns = {ROUND.name: np.arange(start + 1, stop + 1), **rows}
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="store")
         wait(self._jobs)  # left by an interrupted call
         self._jobs = []
-        for piece in pieces:
-            end = start + len(next(iter(piece.values())))
-            columns = {ROUND.name: np.arange(start + 1, end + 1), **piece}
-            where = slice(start, end)
-            for name, values in columns.items():
-                self._jobs.append(self._pool.submit(arrays[name].__setitem__, where, values))
-            start = end
-        meanwhile()
+        for field in self._fields:
+            document = field_document(field, self._chunk, self.length, self._location.separator)
+            array = self._location.column(field.name, document).with_config(WHOLE)
+            values = columns[field.name]
+            if end > stop:  # of a chunk that is written in part, zarr would read the rest first
+                rest = np.full((end - stop, *field.shape), field.fill, values.dtype)
+                values = np.concatenate([values, rest])
+            self._jobs.append(self._pool.submit(array.__setitem__, slice(start, end), values))
         wait(self._jobs)  # for all writes, so that none is still running when the next files are written
         for job in self._jobs:
             job.result()
+
+    def write_numbers(self, first: int, last: int) -> None:
+        """Write the numbers of rounds `first`, which begins a chunk, to `last` again."""
+        document = field_document(ROUND, self._chunk, self.length, self._location.separator)
+        numbers = np.arange(first, min(first - 1 + self._chunk, self.length) + 1)
+        numbers[last + 1 - first :] = ROUND.fill
+        self._location.column(ROUND.name, document).with_config(WHOLE)[first - 1 : first - 1 + len(numbers)] = numbers
 
     def close(self) -> None:
         """Stop the threads."""

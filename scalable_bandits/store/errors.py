@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zarr.errors import BaseZarrError
+
+_SQLITE = {"FULL": errno.ENOSPC, "IOERR": errno.EIO, "READONLY": errno.EROFS, "CANTOPEN": errno.EACCES}
 
 
 class StoreError(RuntimeError):
@@ -34,20 +38,21 @@ def one_line(error: Exception) -> str:
 def store_errors(name: str, doing: str) -> Iterator[None]:
     """Add to an error the name of the store and what was being done.
 
-    An `OSError` keeps its number. Errors caused by unreadable metadata, and errors of icechunk, become
-    `StoreDamaged`.
+    An `OSError` keeps its number, and SQLite's errors of the disk become one. Errors caused by unreadable metadata, and
+    other errors of SQLite, become `StoreDamaged`.
     """
     try:
         yield
     except (json.JSONDecodeError, UnicodeDecodeError, BaseZarrError, AttributeError, TypeError, KeyError) as error:
         raise StoreDamaged(f"store {name}: {doing} failed: its metadata cannot be read ({error})") from error
+    except sqlite3.Error as error:
+        kind = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_").partition("_")[0]
+        text = f"store {name}: {doing} failed: {one_line(error)}"
+        if kind in _SQLITE:
+            raise OSError(_SQLITE[kind], text) from error
+        raise (StoreError if kind in ("BUSY", "LOCKED") else StoreDamaged)(text) from error
     except OSError as error:
-        if error.errno is None or str(error).startswith("store "):
+        if error.errno is None or str(error).startswith("store ") or f"] store {name}" in str(error):
             raise
         text = f"store {name}: {doing} failed: {error.strerror or error}"
         raise OSError(error.errno, text) from error  # which picks FileNotFoundError and the like
-    except BaseException as error:  # a panic in icechunk's Rust code is not an Exception
-        if type(error).__module__.partition(".")[0] != "icechunk" and type(error).__name__ != "PanicException":
-            raise
-        text = " ".join(str(error).replace("|", " ").split())
-        raise StoreDamaged(f"store {name}: {doing} failed: {text}") from error

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import IO, Any, Literal
 
 import zarr
 from zarr.abc.buffer import Buffer, BufferPrototype
@@ -17,13 +18,11 @@ from zarr.storage import StorePath, WrapperStore
 
 from scalable_bandits import checks
 from scalable_bandits.store.errors import StoreDamaged
-from scalable_bandits.store.journal import Journal
+from scalable_bandits.store.ledger import Contents, Ledger
 
-COMMITTED = "committed"  # array of the number of rounds; in a folder also the directory of the logs and the lock
-BOOKKEEPING = "bookkeeping"  # group of the logs and the lock in stores other than folders
+COMMITTED = "committed"  # array of the number of rounds, in whose folder the ledger and the lock are
 METADATA = "zarr.json"
 
-BEGINNING = 120  # largest size in bytes of a journal without rounds
 _CHUNK = re.compile(r"/c([./]\d+)*$")  # end of the key of a chunk
 
 
@@ -42,13 +41,20 @@ async def _listed(store: Store, prefix: str) -> list[str]:
 
 
 class Location(ABC):
-    """Place where one run is stored."""
+    """Place where one run is stored.
+
+    Attributes
+    ----------
+    keeps_tickets : bool
+        Whether evaluations can be kept here, each in a transaction.
+    ledger_file : str
+        File of the ledger.
+    """
 
     name: str
-    generation = 0  # number of the transaction; arrays opened in an earlier one are opened again
+    ledger_file = f"{COMMITTED}/{METADATA}"
+    keeps_tickets = False
     separator: Literal[".", "/"] = "/"  # separator of the numbers in a chunk's key
-    log_folder: str = BOOKKEEPING  # folder or group of the logs and the commit record
-    record_file: str = f"{BOOKKEEPING}/{METADATA}"  # file of the commit record
 
     @property
     @abstractmethod
@@ -56,33 +62,12 @@ class Location(ABC):
         """Zarr store of the location."""
 
     @abstractmethod
-    def journal(self, name: str) -> Journal:
-        """Return the journal of this name, which need not exist."""
+    def read_ledger(self) -> Contents:
+        """Return what the ledger has; raise FileNotFoundError if there is none."""
 
     @abstractmethod
-    def journals(self) -> list[str]:
-        """Return the names of the existing journals."""
-
-    @abstractmethod
-    def read_record(self) -> Any:
-        """Return the commit record as plain data: None if there is none, any JSON value if it is damaged.
-
-        Raises
-        ------
-        ValueError
-            If it is not JSON.
-        """
-
-    @abstractmethod
-    def write_record(self, record: Mapping[str, Any]) -> None:
-        """Replace the commit record durably and as a whole: a crash leaves either the old or the new one."""
-
-    def acknowledge(self, counter: bytes) -> None:  # noqa: B027 - object stores do without: it would cost a request
-        """Overwrite the count of acknowledged frames in place, as cheaply as possible."""
-
-    def acknowledged(self) -> bytes | None:
-        """Return the count of acknowledged frames; None if none is kept. After a power failure it may be too low."""
-        return None
+    def open_ledger(self, contents: Contents | None) -> Ledger:
+        """Open the ledger for writing, with the contents that it has; None makes a new one."""
 
     @abstractmethod
     def lock(self, takeover: bool) -> None:
@@ -92,26 +77,9 @@ class Location(ABC):
     def unlock(self) -> None:
         """Release the lock."""
 
-    def free(self) -> int | None:
-        """Return how many bytes can still be stored here; None if that is not known."""
-        return None
-
-    def refresh(self) -> None:  # noqa: B027 - only transactions need it
-        """Make writes of other processes visible."""
-
-    def commit_transaction(self) -> None:  # noqa: B027
-        """Make all writes since the last transaction visible at once."""
-
-    def roll_back(self) -> None:  # noqa: B027
-        """Drop the writes since the last transaction."""
-
-    def unfinished_move(self) -> str:
-        """Return the name of the sibling that a killed process was about to move here; empty if there is none."""
-        return ""
-
-    def finish_move(self, name: str) -> None:
-        """Move the sibling of this name here."""
-        raise NotImplementedError
+    @abstractmethod
+    def writer(self) -> dict[str, Any] | None:
+        """Return the lock owner's record; None if no process is writing as far as can be found out."""
 
     # ---- keys of the zarr store
 
@@ -123,6 +91,17 @@ class Location(ABC):
     def put(self, key: str, data: bytes) -> None:
         """Set a key."""
         sync(self.store.set(key, default_buffer_prototype().buffer.from_bytes(data)))
+
+    def put_file(self, key: str, write: Callable[[IO[bytes]], Any]) -> None:
+        """Set a key to what a function writes to a file."""
+        buffer = io.BytesIO()
+        write(buffer)
+        self.put(key, buffer.getvalue())
+
+    def get_file(self, key: str) -> IO[bytes] | None:
+        """Open a key for reading; None if it does not exist."""
+        data = self.get(key)
+        return None if data is None else io.BytesIO(data)
 
     def keys(self, prefix: str) -> list[str]:
         """Return the keys that begin with a prefix."""
@@ -143,14 +122,17 @@ class Location(ABC):
         data = self.get(f"{path}/{METADATA}" if path else METADATA)
         if data is None:
             return None
-        found = json.loads(data)
+        try:
+            found = json.loads(data)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
         if not isinstance(found, dict):
             raise ValueError("it is not a JSON object")
         return found
 
     def put_document(self, path: str, document: Mapping[str, Any]) -> None:
         """Write the metadata of an array or group."""
-        self.put(f"{path}/{METADATA}" if path else METADATA, json.dumps(document, indent=2).encode())
+        self.put(f"{path}/{METADATA}" if path else METADATA, json.dumps(document).encode())
 
     def column(self, path: str, document: Mapping[str, Any], strict: bool = False) -> zarr.Array[Any]:
         """Open an array with the given metadata, whatever metadata are stored.
@@ -160,71 +142,56 @@ class Location(ABC):
         store = StrictStore(self.store.with_read_only(True)) if strict else self.store
         return zarr.Array.from_dict(StorePath(store, path), dict(document))
 
-    def group(self, mode: Literal["r", "r+", "a"] = "r", path: str | None = None) -> zarr.Group:
-        """Open the run's group, or a group inside it; raise FileNotFoundError if it does not exist."""
-        return zarr.open_group(self.store, mode=mode, path=path, zarr_format=3, use_consolidated=False)
-
-    # ---- content
-
     def strict_group(self) -> zarr.Group:
         """Open the run's group for reading; a missing chunk is an error."""
         return zarr.open_group(
             StrictStore(self.store.with_read_only(True)), mode="r", zarr_format=3, use_consolidated=False
         )
 
-    def set_aside(self, path: str) -> str:
-        """Move an array aside and say where to; a store that can only replace whole objects removes it."""
-        self.delete(path)
-        self.commit_transaction()
-        return "removed"
+    # ---- content
 
     def occupied(self) -> bool:
         """Whether anything is stored here."""
         return bool(self.keys(""))
 
-    def has_rounds(self) -> bool:
-        """Whether rounds were ever written here: as chunks, or in a journal."""
-        chunks = (key for key in self.keys("") if _CHUNK.search(key))
-        without_rounds = (f"{COMMITTED}/", "inputs/", f"{self.log_folder}/")
-        if any(not key.startswith(without_rounds) for key in chunks):
-            return True
-        return any(len(self.journal(name).read() or b"") > BEGINNING for name in self.journals())
-
     def has_run_files(self) -> bool:
         """Whether there are files that only a run has, possibly a damaged one."""
-        return bool(self.keys(f"{COMMITTED}/") or self.keys(f"{self.log_folder}/"))
+        return bool(self.keys(f"{COMMITTED}/"))
 
     def unfinished(self) -> bool:
-        """Whether the creation of a run was interrupted: the commit record, which is written last, is missing."""
-        try:
-            recorded = self.read_record() is not None
-        except ValueError:
-            return False
-        return not recorded and self.had_writer() and not self.has_rounds()
-
-    def had_writer(self) -> bool:
-        """Whether a process has locked this location before."""
-        return self.has_run_files()
+        """Whether the creation of a run was interrupted: there is no ledger, which is written last, and no round."""
+        chunks = (key for key in self.keys("") if _CHUNK.search(key))
+        return self.has_run_files() and all(key.startswith((f"{COMMITTED}/", "inputs/")) for key in chunks)
 
     def clear(self) -> None:
         """Remove what an interrupted creation left."""
-        self.remove_partial_files()
-        for name in {key.partition("/")[0] for key in self.keys("")} - {self.log_folder, METADATA}:
+        for name in {key.partition("/")[0] for key in self.keys("")} - {COMMITTED, METADATA}:
             self.delete(name)
-        for name in self.journals():
-            self.journal(name).remove()
+
+    def set_aside(self, key: str) -> str:
+        """Move a damaged key aside and say where to; a store that can only replace whole objects removes it."""
+        sync(self.store.delete(key))
+        return "removed"
 
     def remove_partial_files(self) -> int:
         """Remove half-written files of a killed writer; return their number."""
         return 0
 
+    def free(self) -> int | None:
+        """Return how many bytes can still be stored here; None if that is not known."""
+        return None
+
     def size(self) -> int | None:
         """Return the number of bytes used; None if unknown."""
         return None
 
-    def writer(self) -> dict[str, Any] | None:
-        """Return the lock owner's record; None if no process is writing as far as can be found out."""
-        return None
+    def unfinished_move(self) -> str:
+        """Return the name of the sibling that a killed process was about to move here; empty if there is none."""
+        return ""
+
+    def finish_move(self, name: str) -> None:
+        """Move the sibling of this name here."""
+        raise NotImplementedError
 
     def free_sibling(self, suffix: str) -> Location:
         """Return an unused location beside this one.

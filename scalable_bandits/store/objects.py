@@ -1,23 +1,87 @@
-"""Runs in stores that replace whole objects: any zarr store, or an icechunk repository."""
+"""Runs in stores that replace whole objects: any zarr store. Simulations alone, whose lost rounds are played again."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import zarr
+import attrs
 from zarr.abc.store import Store
 from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from scalable_bandits.store.array_journal import ArrayJournal
-from scalable_bandits.store.errors import StoreDamaged, StoreLocked, store_errors
-from scalable_bandits.store.journal import Journal
-from scalable_bandits.store.locations import BOOKKEEPING, METADATA, Location
+from scalable_bandits.store.errors import StoreLocked
+from scalable_bandits.store.layout import count_document
+from scalable_bandits.store.ledger import Contents, State, is_signed, sign
+from scalable_bandits.store.locations import COMMITTED, METADATA, Location
 from scalable_bandits.store.lock_owner import locked_message, may_be_running, this_process, valid_owner
+from scalable_bandits.tickets import Ticket
+
+FILE = f"{COMMITTED}/{METADATA}"
+
+
+def read_document(location: Location) -> Contents:
+    """Read the attributes of a run, its count and its checksums from those of the array ``committed``."""
+    contents = Contents()
+    try:
+        document = location.document(COMMITTED)
+    except ValueError as error:
+        contents.problems.append(f"{FILE}: it is not JSON ({error})")
+        return contents
+    if document is None:
+        raise FileNotFoundError(FILE)
+    stored = document.get("attributes")
+    if not isinstance(stored, dict) or not is_signed(stored):
+        contents.problems.append(f"{FILE}: its attributes do not match their digest")
+        return contents
+    contents.attributes, contents.state = stored["run"], State(**stored["state"])
+    contents.chunks = dict(enumerate(stored["chunks"]))
+    return contents
+
+
+def write_document(location: Location, contents: Contents) -> None:
+    """Write what `read_document` reads, as one object."""
+    chunks = [contents.chunks[number] for number in sorted(contents.chunks)]
+    plain = {"run": contents.attributes, "state": attrs.asdict(contents.state), "chunks": chunks}
+    location.put_document(COMMITTED, count_document(sign(json.loads(json.dumps(plain)))))
+
+
+class Document:
+    """Ledger of a simulation in one object, which is written last.
+
+    Parameters
+    ----------
+    location
+        Location of the run.
+    contents
+        What the object has; None for a new run.
+    """
+
+    def __init__(self, location: Location, contents: Contents | None):
+        self._location, self._contents = location, Contents() if contents is None else contents
+        self.state = self._contents.state
+
+    def check(self) -> None:
+        """Do nothing: there is no file that is held open."""
+
+    def commit(
+        self, *, attributes: Mapping[str, Any] | None = None, chunks: Mapping[int, Sequence[int]] | None = None,
+        tickets: Iterable[Ticket] = (), folded: Iterable[int] = (), rounds: int | None = None, orderly: bool = False,
+    ) -> None:  # fmt: skip
+        """Make one change. Parameters as in `Ledger.commit`; there are no tickets."""
+        assert not list(tickets)
+        before = self._contents
+        state = State(self.state.change + 1, self.state.rounds if rounds is None else rounds, orderly=orderly)
+        known = {**before.chunks, **{number: list(sums) for number, sums in (chunks or {}).items()}}
+        now = Contents(before.attributes if attributes is None else dict(attributes), state, known)
+        write_document(self._location, now)
+        self._contents, self.state = now, state
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class Objects(Location):
@@ -27,7 +91,7 @@ class Objects(Location):
     cannot be found out: its lock is replaced only with `takeover`.
     """
 
-    _LOCK = f"{BOOKKEEPING}/writer.json"
+    _LOCK = f"{COMMITTED}/writer.json"
 
     def __init__(self, store: Store, name: str):
         self._store, self.name = store, name
@@ -37,31 +101,11 @@ class Objects(Location):
     def store(self) -> Store:
         return self._store
 
-    def journal(self, name: str) -> Journal:
-        return ArrayJournal(self, f"{BOOKKEEPING}/{name}")
+    def read_ledger(self) -> Contents:
+        return read_document(self)
 
-    def journals(self) -> list[str]:
-        paths = (key.split("/") for key in self.keys(f"{BOOKKEEPING}/"))
-        return sorted({parts[1] for parts in paths if len(parts) > 2 and "-" in parts[1]})
-
-    def read_record(self) -> Any:
-        return self._bookkeeping_attributes().get("record")
-
-    def write_record(self, record: Mapping[str, Any]) -> None:
-        self.group("r+", BOOKKEEPING).attrs["record"] = dict(record)
-
-    def _bookkeeping_attributes(self) -> dict[str, Any]:
-        """Return the attributes of the group with the commit record.
-
-        Raises
-        ------
-        ValueError
-            If they cannot be read.
-        """
-        attributes = (self.document(BOOKKEEPING) or {}).get("attributes", {})
-        if not isinstance(attributes, dict):
-            raise ValueError("its attributes are not a JSON object")
-        return attributes
+    def open_ledger(self, contents: Contents | None) -> Document:
+        return Document(self, contents)
 
     def lock(self, takeover: bool) -> None:
         mine = {**this_process(), "token": uuid.uuid4().hex}
@@ -72,7 +116,7 @@ class Objects(Location):
         if record and not takeover and may_be_running(record):
             raise StoreLocked(locked_message(self.name, record))
         if self._lock_owner() == record:
-            self._remove_lock()
+            sync(self.store.delete(self._LOCK))
         if not self._put_lock(mine):
             text = "another process opened it at the same moment; only one process can write a run"
             raise StoreLocked(f"store {self.name}: {text}")
@@ -80,20 +124,9 @@ class Objects(Location):
 
     def _put_lock(self, record: dict[str, Any]) -> bool:
         """Make the lock with this record if it is free; return whether this process has the lock."""
-        self._open_bookkeeping()
         data = json.dumps(record).encode()
-        buffer = default_buffer_prototype().buffer.from_bytes(data)
-        sync(self.store.set_if_not_exists(self._LOCK, buffer))
+        sync(self.store.set_if_not_exists(self._LOCK, default_buffer_prototype().buffer.from_bytes(data)))
         return self.get(self._LOCK) == data
-
-    def _open_bookkeeping(self) -> zarr.Group:
-        """Open the group with the commit record; make it if it does not exist."""
-        try:
-            self._bookkeeping_attributes()
-        except ValueError as error:
-            text = f"store {self.name}: {BOOKKEEPING}/{METADATA}, with the commit record, cannot be read ({error})"
-            raise StoreDamaged(text) from error
-        return self.group("a", BOOKKEEPING)
 
     def _lock_owner(self) -> dict[str, Any] | None:
         """Return the record in the lock; None if it is free or damaged."""
@@ -102,10 +135,6 @@ class Objects(Location):
             return valid_owner(None if found is None else json.loads(found))
         return None
 
-    def _remove_lock(self) -> None:
-        """Remove the lock."""
-        sync(self.store.delete(self._LOCK))
-
     def writer(self) -> dict[str, Any] | None:
         record = self._lock_owner()
         return record if record and may_be_running(record) else None
@@ -113,74 +142,4 @@ class Objects(Location):
     def unlock(self) -> None:
         own, self._own_lock = self._own_lock, None
         if own is not None and self._lock_owner() == own:  # another process may have taken it over
-            self._remove_lock()
-
-
-class Icechunk(Objects):
-    """Run in an icechunk repository: a transaction commits all arrays at once, and readers keep their snapshot."""
-
-    def __init__(self, repository: Any, branch: str = "main"):
-        self._repository, self._branch = repository, branch
-        name = f"icechunk, branch {branch}"
-        with store_errors(name, "opening a session"):
-            self._session = repository.writable_session(branch)
-        super().__init__(self._session.store, name)
-
-    def refresh(self) -> None:
-        with store_errors(self.name, "opening a session"):
-            self._session = self._repository.writable_session(self._branch)
-        self._store = self._session.store
-        self.generation += 1
-
-    def roll_back(self) -> None:
-        self.refresh()
-
-    def get(self, key: str) -> bytes | None:
-        with store_errors(self.name, f"reading {key}"):
-            return super().get(key)
-
-    def commit_transaction(self) -> None:
-        if self._session.has_uncommitted_changes:
-            self._session.commit("scalable_bandits")
-            self.refresh()
-
-    def keys(self, prefix: str) -> list[str]:
-        with suppress(ValueError):
-            if prefix and self.document(prefix.rstrip("/")) is None:
-                return []  # icechunk raises an error for a path without array or group
-        with store_errors(self.name, f"listing {prefix or 'its keys'}"):
-            return super().keys(prefix)
-
-    def acknowledge(self, counter: bytes) -> None:
-        self.group("r+", BOOKKEEPING).attrs["acknowledged"] = counter.hex()  # committed with the frames that it counts
-
-    def acknowledged(self) -> bytes | None:
-        with suppress(ValueError, TypeError):
-            counter = self._bookkeeping_attributes().get("acknowledged")
-            return None if counter is None else bytes.fromhex(counter)
-        return None
-
-    # The lock is an attribute of the group: icechunk refuses the commit of a second writer.
-
-    def _put_lock(self, record: dict[str, Any]) -> bool:
-        from icechunk import ConflictError
-
-        group = self._open_bookkeeping()
-        if "writer" in group.attrs:
-            return False
-        group.attrs["writer"] = record
-        try:
-            self.commit_transaction()
-        except ConflictError:
-            self.refresh()
-            return False
-        return True
-
-    def _lock_owner(self) -> dict[str, Any] | None:
-        with suppress(ValueError):
-            return valid_owner(self._bookkeeping_attributes().get("writer"))
-        return None
-
-    def _remove_lock(self) -> None:
-        self.group("a", BOOKKEEPING).attrs.pop("writer", None)
-        self.commit_transaction()
+            sync(self.store.delete(self._LOCK))

@@ -1,4 +1,4 @@
-"""Conversion of a user's `store` argument (path, URL, zarr store, icechunk repository) to a `Location`."""
+"""Conversion of a user's `store` argument (path, URL, zarr store) to a `Location`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from zarr.storage import FsspecStore, LocalStore
 from scalable_bandits import checks
 from scalable_bandits.store.folder import Folder
 from scalable_bandits.store.locations import Location
-from scalable_bandits.store.objects import Icechunk, Objects
+from scalable_bandits.store.objects import Objects
 
 
-def locate(place: Any, writable: bool = True) -> Location:
-    """Return the location of a path, a URL, a zarr store or an icechunk repository.
+def locate(place: Any) -> Location:
+    """Return the location of a path, a URL or a zarr store.
 
     Raises
     ------
@@ -34,6 +34,4 @@ def locate(place: Any, writable: bool = True) -> Location:
         return Folder(Path(rest)) if scheme == "file" else Objects(FsspecStore.from_url(place), place)
     if isinstance(place, str | os.PathLike):
         return Folder(Path(place))
-    if type(place).__module__.partition(".")[0] == "icechunk" and hasattr(place, "writable_session"):
-        return Icechunk(place)
-    checks.refuse("store", place, "a path, a URL, a zarr store, or an icechunk repository")
+    checks.refuse("store", place, "a path, a URL, or a zarr store")

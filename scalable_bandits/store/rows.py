@@ -1,4 +1,4 @@
-"""Fields of a run, and rows: their encoding as bytes, and a buffer for those that are not yet in a whole chunk."""
+"""Fields of a run, and a buffer for rows that are not in its arrays yet."""
 
 from __future__ import annotations
 
@@ -50,19 +50,18 @@ def check_fields(fields: Sequence[Field]) -> tuple[Field, ...]:
 
 
 class Rows:
-    """Growing buffer of rows, with their encoding as bytes.
+    """Growing buffer of rows.
 
     Parameters
     ----------
     fields
-        Fields of the rows, in the order of their bytes.
+        Fields of the rows.
     """
 
     def __init__(self, fields: Sequence[Field]):
         self.fields = tuple(fields)
-        self._types = [np.dtype(field.dtype).newbyteorder("<") for field in self.fields]
-        self._widths = [t.itemsize * math.prod(f.shape) for f, t in zip(self.fields, self._types, strict=True)]
-        self.width = sum(self._widths)  # number of bytes of a row
+        self._types = [np.dtype(field.dtype) for field in self.fields]
+        self.width = 8 * sum(math.prod(field.shape) for field in self.fields)  # number of bytes of a row
         self._held = self.empty(0)
         self._count = 0
 
@@ -105,6 +104,10 @@ class Rows:
             array[self._count : needed] = columns[name]
         self._count = needed
 
+    def drop(self, count: int) -> None:
+        """Remove the last `count` rows."""
+        self._count -= count
+
     def view(self, start: int = 0, stop: int | None = None) -> Columns:
         """Return views of the rows from `start` to `stop`."""
         end = self._count if stop is None else min(stop, self._count)
@@ -115,19 +118,3 @@ class Rows:
         rest = Rows(self.fields)
         rest.extend(self.view(count), self._count - count)
         return rest
-
-    def encode(self, columns: Mapping[str, NDArray[Any]]) -> bytes:
-        """Return rows as bytes, field after field."""
-        return b"".join(np.ascontiguousarray(columns[field.name]).tobytes() for field in self.fields)
-
-    def decode(self, data: bytes) -> tuple[Columns, int]:
-        """Return the rows in bytes of `encode`, and their number."""
-        count, rest = divmod(len(data), self.width)
-        if rest:
-            raise ValueError(f"{len(data)} bytes are not a whole number of rows of {self.width} bytes")
-        columns, offset = {}, 0
-        for field, kind, width in zip(self.fields, self._types, self._widths, strict=True):
-            array = np.frombuffer(data, kind, count * math.prod(field.shape), offset)
-            columns[field.name] = array.reshape(count, *field.shape)
-            offset += width * count
-        return columns, count

@@ -11,7 +11,7 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.execution.resources import forget_peak, peak_memory, traffic
 from scalable_bandits.policies import Policy
-from scalable_bandits.store.notes import marks
+from scalable_bandits.studies.notes import marks
 
 WARM = 10  # rounds that are not counted: they make shards and load code
 COPIED = 200  # rounds of a copy, at most, that are played first so that all is compiled

@@ -15,9 +15,9 @@ from scalable_bandits import checks
 from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.runs.thinning import checked as checked_keep
 from scalable_bandits.specification import Specification, known_types, nearest, plain
-from scalable_bandits.store.study_dataset import KEEP
-from scalable_bandits.store.study_growth import AXES, HORIZON, Value
 from scalable_bandits.studies.builders import ANALYSES, BUILDERS, ProblemsFromBuilder
+from scalable_bandits.studies.dataset import KEEP
+from scalable_bandits.studies.growth import AXES, HORIZON, Value
 from scalable_bandits.studies.layout import checked_axes, checked_horizons
 from scalable_bandits.studies.summary import Published
 from scalable_bandits.studies.tables import (

@@ -20,8 +20,8 @@ from scalable_bandits.runs.thinning import Keep, Thinning, default
 from scalable_bandits.spaces import Indices, Space
 from scalable_bandits.specification import differences, nearest, specify
 from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreError
-from scalable_bandits.store.study_dataset import KEEP
-from scalable_bandits.store.study_growth import (
+from scalable_bandits.studies.dataset import KEEP
+from scalable_bandits.studies.growth import (
     ABSENT,
     FOLDERS,
     HORIZON,

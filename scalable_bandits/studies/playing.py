@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from scalable_bandits.execution import Execution, executing
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.progress import progress_bar
-from scalable_bandits.store.notes import RUN
-from scalable_bandits.store.studies import StudyInMemory, StudyStore
 from scalable_bandits.studies.layout import Layout
+from scalable_bandits.studies.notes import RUN
 from scalable_bandits.studies.runs import Player, Replicate, RunSummary
+from scalable_bandits.studies.stored import StudyInMemory, StudyStore
 
 RETRIES = 1  # number of times that a failed run is played again
 

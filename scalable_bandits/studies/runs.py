@@ -21,10 +21,10 @@ from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.thinning import Keep
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.store import StoreError, StoreLocked
-from scalable_bandits.store.notes import ELAPSED
-from scalable_bandits.store.study_dataset import ROUND, SERIES, TOTAL
-from scalable_bandits.store.study_growth import Value
 from scalable_bandits.studies.costs import COPIED, Meter
+from scalable_bandits.studies.dataset import ROUND, SERIES, TOTAL
+from scalable_bandits.studies.growth import Value
+from scalable_bandits.studies.notes import ELAPSED
 
 if TYPE_CHECKING:
     import xarray

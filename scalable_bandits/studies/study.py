@@ -18,13 +18,13 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.randomness import derived_seed
 from scalable_bandits.runs.thinning import Keep, checked
 from scalable_bandits.specification import nearest
-from scalable_bandits.store.studies import StudyInMemory, StudyStore, study_record
-from scalable_bandits.store.study_dataset import KEEP
-from scalable_bandits.store.study_growth import AXES, HORIZON, LISTS, TABLES, Value, described
 from scalable_bandits.studies import files, layout
+from scalable_bandits.studies.dataset import KEEP
+from scalable_bandits.studies.growth import AXES, HORIZON, LISTS, TABLES, Value, described
 from scalable_bandits.studies.layout import Layout, checked_axes
 from scalable_bandits.studies.playing import Jobs, play_missing
 from scalable_bandits.studies.runs import Player, Problem, Replicate, StudyIncomplete
+from scalable_bandits.studies.stored import StudyInMemory, StudyStore, study_record
 from scalable_bandits.studies.summary import Comparison
 
 if TYPE_CHECKING:

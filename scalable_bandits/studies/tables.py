@@ -47,7 +47,7 @@ from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Points
 from scalable_bandits.specification import Specification, nearest
-from scalable_bandits.store.study_growth import HORIZON, Value
+from scalable_bandits.studies.growth import HORIZON, Value
 from scalable_bandits.studies.runs import Problem, Replicate
 
 ENVIRONMENTS: dict[str, Callable[..., Environment]] = {

@@ -1,29 +1,32 @@
 """What the processes of test_kill.py do: runs of every kind on a store, each of which may be killed at any moment."""
 
+import functools
 import gc
 import importlib
 import itertools
 import math
 import os
-import shutil
 import signal
+import sqlite3
 import struct
 import threading
 import time
 import traceback
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 import zarr.storage
 
 import scalable_bandits as sb
 from scalable_bandits.posteriors.exact import dense
 from scalable_bandits.posteriors.tiled import tiles
 from scalable_bandits.runs import checkpointing, recording, stored_simulation
-from scalable_bandits.store import Field, ObservationStore, journal, observations, writer
+from scalable_bandits.store import Field, ObservationStore, database, observations
+from scalable_bandits.store.reader import columns_of
 
 PWRITE = os.pwrite  # stays whole when other calls are sabotaged
 
@@ -41,69 +44,61 @@ class Work(NamedTuple):
     largest: int = 5  # rows of an append
     held: int | None = None  # bytes of rows held back, where it is not the package's own number
     checkpoint: int = 0  # rounds from one checkpoint to the next; none if zero
-    available: bool = False
-    within: str = "folder"  # or "objects" (on a disk) or "icechunk"
+    within: str = "folder"  # or "objects" (on a disk)
     keep: str | int | None = None  # rounds of a simulation that are stored
 
 
 def kept_in(work, path):
-    """What is given as a store."""
-    if work.within == "objects":
+    """Return what is given as a store."""
+    if path is not None and work.within == "objects":
         return zarr.storage.ObjectStore(importlib.import_module("obstore.store").LocalStore(path, mkdir=True))
-    if work.within == "icechunk":
-        icechunk = importlib.import_module("icechunk")
-        storage = icechunk.local_filesystem_storage(str(path))
-        try:
-            return icechunk.Repository.open_or_create(storage)
-        except icechunk.IcechunkError as error:
-            if "clean prefixes" not in str(error):
-                raise
-            shutil.rmtree(path)  # the process was killed before the repository was made: nothing is in it
-            return icechunk.Repository.create(icechunk.local_filesystem_storage(str(path)))
     return path
 
 
 # ---- what is played
-
 
 SPACE = sb.Grid([[0, 1], [0, 2]], (14, 12))
 BOX = sb.Box([[0, 1], [-1, 0.5]])
 
 
 def truth(x):
-    """f at one point."""
+    """Return f at one point."""
     return float(np.sin(5 * x[0]) + np.cos(3 * x[-1]))
 
 
+def unreliable(x):
+    """Return f at one point, where it does not fail."""
+    if int(1000.0 * x[0]) % 3 == 0:
+        raise ArithmeticError(f"no value at {x}")
+    return truth(x)
+
+
 def observed(x, t):
-    """An observation in round t: the same whenever it is made."""
+    """Return an observation in round t: the same whenever it is made."""
     return truth(x) + 0.2 * math.sin(1000.0 * t)
 
 
-def every_third(t):
-    """Availability set of round t."""
-    return np.arange(t % 3, SPACE.size, 3)
-
-
 def make_policy(work):
-    """Fresh policy."""
+    """Return a fresh policy."""
     extra = {} if work.policy in ("GPTS", "RandomSearch") else {"engine": work.engine}
-    box = {"candidates": 100} if work.kind in ("maximize", "unreliable") else {}
+    box = {"candidates": 100} if work.kind == "maximize" else {}
     kernel = sb.Matern(0.4, nu=2.5) if box else sb.RBF([0.2, 0.5])
-    space = BOX if box else SPACE
-    return getattr(sb, work.policy)(space, kernel, noise=0.2, regularization=0.05, seed=3, **extra, **box)
+    return getattr(sb, work.policy)(
+        BOX if box else SPACE, kernel, noise=0.2, regularization=0.05, seed=3, **extra, **box
+    )
 
 
 def make_environment():
-    """Environment of a simulation."""
+    """Return the environment of a simulation."""
     return sb.TableEnvironment(SPACE, [truth(x) for x in SPACE.points()], sb.GaussianNoise(0.2), seed=7)
 
 
 RAW_FIELDS = (Field("number", "int64"), Field("v", shape=(3,), dimensions=("part",)))
+TOLD_FIELDS = (Field("call", "int64"), *recording.point_fields(BOX), Field("y"), Field("noise"))
 
 
 def raw_rows(count):
-    """Rows of a store without a policy."""
+    """Return rows of a store without a policy."""
     rng = np.random.default_rng(5)
     return {"number": rng.integers(2**62, size=count), "v": rng.standard_normal((count, 3))}
 
@@ -111,14 +106,13 @@ def raw_rows(count):
 # ---- how it is played
 
 
-def play(work, place=None):
-    """Play on a store until the run has all rounds, or, without one, from beginning to end; tells what came of it."""
-    place = None if place is None else kept_in(work, place)
-    kinds = {"raw": play_raw, "simulate": _simulate, "maximize": _maximize, "unreliable": _maximize, "open": _open}
-    return kinds.get(work.kind, _ask_and_tell)(work, place)
+def play(work, path=None):
+    """Play on a store until the run has all rounds, or, without one, from beginning to end; return what came of it."""
+    kinds = {"raw": _raw, "simulate": _simulate, "maximize": _maximize, "open": _open}
+    return kinds.get(work.kind, _ask_and_tell)(work, kept_in(work, path))
 
 
-def play_raw(work, place, said=lambda store: None):
+def _raw(work, place):
     rows = raw_rows(work.rounds)
     if place is None:
         return rows
@@ -129,7 +123,6 @@ def play_raw(work, place, said=lambda store: None):
             place, RAW_FIELDS, specification={"of": "rows"}, durability=work.durability, chunk=work.chunk
         )
     sizes = np.random.default_rng(11).integers(1, work.largest + 1, work.rounds)
-    said(store)
     with store:
         for calls in itertools.count(1):
             start = len(store)
@@ -137,50 +130,40 @@ def play_raw(work, place, said=lambda store: None):
                 return {}
             stop = min(start + sizes[start], work.rounds)
             store.append({name: array[start:stop] for name, array in rows.items()})
-            said(store)
             if work.durability == "block" and calls % work.every == 0:
                 store.flush()
-                said(store)
 
 
 def _simulate(work, place):
     policy = make_policy(work)
-    available = every_third if work.available else None
     stored = {} if place is None else {"store": place, "durability": work.durability}
-    run = sb.simulate(policy, make_environment(), work.rounds, available=available, keep=work.keep, **stored)
+    run = sb.simulate(policy, make_environment(), work.rounds, keep=work.keep, **stored)
     names = ("candidate", "y", "value", "regret", "cumulative_regret", "width", "information_gain")
     kept = {} if run.complete else {"t": run.round}
     return {**kept, **{name: getattr(run, name) for name in names}, "x": policy.finite_space.points(run.candidate)}
 
 
-def unreliable(x):
-    """f at one point, where it does not fail."""
-    if int(1000.0 * x[0]) % 3 == 0:
-        raise ArithmeticError(f"no value at {x}")
-    return truth(x)
+def ended_tickets(tickets):
+    """Return what is the same of evaluations that have ended, however often their process was killed, as text."""
+    names = ("number", "candidate", "state", "x", "y", "noise", "round", "call", "ended", "failures", "error")
+    return np.array([repr([getattr(t, name) for name in names]) for t in tickets if t.ended is not None])
 
 
 def _maximize(work, place):
-    policy, function = make_policy(work), unreliable if work.kind == "unreliable" else truth
-    kept = Kept()
-    if place is None:
-        policy.record_to(kept)
-        found = sb.maximize(function, policy, work.rounds)
-    else:
-        found = sb.maximize(function, policy, work.rounds, store=place, durability=work.durability)
+    stored = {} if place is None else {"store": place, "durability": work.durability}
+    found = sb.maximize(unreliable, make_policy(work), work.rounds, **stored)
+    tickets = sorted(found.tickets, key=lambda ticket: ticket.number)
+    done = sorted((t for t in tickets if t.state == "done"), key=lambda ticket: ticket.round)
     best = {"best_x": found.best.x, "best_mean": found.best.mean, "best_std": found.best.std}
-    ended = {"failures": policy.failures, "failed": len(found.failed), "tickets": len(found.tickets)}
-    return {**best, **ended, "x": found.x, "y": found.y, **kept.columns()}
+    return {**best, "tickets": ended_tickets(tickets), **columns_of(done, TOLD_FIELDS)}
 
 
 def _ask_and_tell(work, place):
-    policy = make_policy(work)
+    policy, kept = make_policy(work), Kept()
     if place is None:
-        kept = Kept()
         policy.record_to(kept)
         _loop(work, policy, None)
     else:
-        kept = None
         with sb.record(policy, place, durability=work.durability) as held:
             _loop(work, policy, held)
     best = policy.best()
@@ -188,7 +171,7 @@ def _ask_and_tell(work, place):
         "best_x": best.x, "best_mean": best.mean, "best_std": best.std, "gain": policy.information_gain,
         "failures": policy.failures, "excluded": policy.pending_points.excluded,
     }  # fmt: skip
-    return {**known, **(kept.columns() if kept else {})}
+    return {**known, **(kept.columns() if place is None else {})}
 
 
 def _open(work, place):
@@ -220,9 +203,7 @@ class Kept:
     """A recorder in memory."""
 
     def __init__(self):
-        self.rows = []
-        self.calls = 0
-        self.pending = []
+        self.rows, self.calls, self.pending = [], 0, []
         self.waits = [[0, -1, -1, -1]]  # rounds told and points pending, after every call
 
     def asked(self, pending):
@@ -247,9 +228,7 @@ class Kept:
         self.asked(pending)
 
     def columns(self):
-        """As a recording's store has them."""
-        if not self.rows:
-            return {}
+        """Return the columns that a recording's store has."""
         names = ("call", "candidate", "x", "y", "noise")
         columns = {name: np.array(values) for name, values in zip(names, zip(*self.rows, strict=True), strict=True)}
         return {**columns, "waits": np.array(self.waits)}
@@ -258,15 +237,17 @@ class Kept:
 # ---- small sizes, acknowledgements, sabotage
 
 
-def shrink(work):
-    """Patch the sizes in this process: chunks, blocks, tiles, and how often checkpoints are kept."""
-    tiles.TILE, tiles.WINDOW, tiles.BATCH, dense.WINDOW = 64, 16, 16, 16
-    recording.open_run.__defaults__ = (work.chunk,)
-    stored_simulation.BLOCK_ROUNDS = work.every
+def shrink(work, patch):
+    """Set the sizes in this process: chunks, blocks, tiles, and how often checkpoints are kept."""
+    for module, name in itertools.product((tiles, dense), ("TILE", "WINDOW", "BATCH")):
+        if hasattr(module, name):
+            patch.setattr(module, name, 64 if name == "TILE" else 16)
+    patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=work.chunk))
+    patch.setattr(stored_simulation, "BLOCK_ROUNDS", work.every)
     if work.kind == "simulate":
-        writer.BLOCK_SECONDS = 0.01
+        patch.setattr(observations, "BLOCK_SECONDS", 0.01)
     if work.held is not None:
-        writer.BLOCK_BYTES = work.held
+        patch.setattr(observations, "BLOCK_BYTES", work.held)
 
     def add_work(self, seconds):
         self._since += seconds
@@ -274,146 +255,128 @@ def shrink(work):
             self.kept = self.policy.rounds
             self.save()
 
-    checkpointing.Checkpoints.LEAST_SECONDS = 0.0 if work.checkpoint else math.inf
-    checkpointing.Checkpoints.add_work = add_work
+    patch.setattr(checkpointing.Checkpoints, "LEAST_SECONDS", 0.0 if work.checkpoint else math.inf)
+    patch.setattr(checkpointing.Checkpoints, "add_work", add_work)
 
 
 class Acknowledged(NamedTuple):
     """What a run was told is safe, up to now."""
 
-    made: int  # whether the store was there
-    rounds: int  # that are
-    asked: int  # rounds and pending points that are
+    made: int = 0  # whether the store was there
+    rounds: int = 0  # that are
+    asked: int = 0  # rounds, failures and pending points that are
 
     LAYOUT = struct.Struct("<3Q")
 
     @classmethod
     def read(cls, path):
-        """As the process last said, whether it lives or not."""
+        """Return what the process last said, whether it lives or not."""
         data = path.read_bytes() if path.exists() else b""
-        return cls(*cls.LAYOUT.unpack(data)) if data else cls(0, 0, 0)
+        return cls(*cls.LAYOUT.unpack(data)) if data else cls()
+
+    def and_also(self, **values):
+        """Return both."""
+        return Acknowledged(*map(max, self, self._replace(**values)))
 
 
-def acknowledge(path):
-    """From now on, write to a file what every call of the store that returns has promised."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
-    last = [Acknowledged.read(path)]
+def listen(patch, say):
+    """From now on, say what every call of the store that returns has promised."""
 
-    def say(**values):
-        new = Acknowledged(*map(max, last[0], last[0]._replace(**values)))
-        if new != last[0]:
-            last[0] = new
-            PWRITE(descriptor, Acknowledged.LAYOUT.pack(*new), 0)
-
-    def after(owner, name, promise):
-        original = getattr(owner, name)
+    def after(name, promise):
+        original = getattr(ObservationStore, name)
 
         def call(*args, **kwargs):
             result = original(*args, **kwargs)
-            say(made=1, **promise(*args, result=result))
+            store = result if isinstance(result, ObservationStore) else args[0]
+            if store.writable:
+                say(made=1, rounds=store.durable, **promise(store))
             return result
 
-        setattr(owner, name, call)
+        patch.setattr(ObservationStore, name, staticmethod(call) if name in ("create", "open") else call)
 
-    def appended(store, *_, result):
-        if store.durability == "round":
-            assert store.durable == len(store)
-        return {"rounds": store.durable}
+    def noted(store):
+        waiting = len(store) + len(store.pending) + len(store.failures)
+        return {"asked": waiting} if store.durability == "round" else {}
 
-    def flushed(store, *_, result):
+    def all_durable(store):
         assert store.durable == len(store)
-        return {"rounds": len(store)}
+        return {}
 
-    def noted(store, *_, result):
-        return {"asked": len(store) + len(store.pending) + len(store.failures)} if store.durability == "round" else {}
-
-    after(writer.RunWriter, "append", appended)
-    after(writer.RunWriter, "flush", flushed)
-    after(writer.RunWriter, "note_pending", noted)
-    after(writer.RunWriter, "note_failure", noted)
-    create, again = ObservationStore.create, ObservationStore.open
-
-    def made(original):
-        def call(*args, **kwargs):
-            store = original(*args, **kwargs)
-            say(made=1, rounds=len(store))
-            return store
-
-        return staticmethod(call)
-
-    observations.ObservationStore.create, observations.ObservationStore.open = made(create), made(again)
+    for name in ("create", "open", "flush"):
+        after(name, all_durable)
+    after("append", lambda store: all_durable(store) if store.durability == "round" else {})
+    after("note", noted)
 
 
-CALLS = ("write", "fsync", "replace", "ftruncate", "mkdir", "unlink", "rmdir", "link", "open")  # of `os`, to a disk
+CALLS = ("fsync", "replace", "mkdir", "unlink", "rmdir", "pwrite", "ftruncate")  # of `os`, which change a disk
 
 
 class Fault(NamedTuple):
-    """Where a process dies: at one of its calls that change the disk."""
+    """Where a process dies: at one of its calls that change the disk, statements of the database included."""
 
     call: int = 0  # counted from 1; never at 0
     after: bool = False  # just after it, not just before
-    torn: float = 1.0  # part of its bytes that an `os.write` writes first; only these calls count where it is not 1
 
 
-@contextmanager
-def sabotage(fault, counted):
-    """Count the calls that change the disk, and die at the one named."""
+def _die():
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def sabotage(patch, fault, counted, act=_die):
+    """Count the calls that change the disk, and act at the one named: by default, die. Others act in one thread."""
     guard = threading.Lock()
-    originals = {name: getattr(journal.os, name) for name in CALLS}
 
-    def die():
-        os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(60)
-
-    def counting(name, original):
+    def counting(original):
         def call(*args, **kwargs):
-            if name == "open" and not args[1] & os.O_CREAT:
+            if act is not _die and threading.current_thread() is not threading.main_thread():
                 return original(*args, **kwargs)
             with guard:
                 counted[0] += 1
-                if counted[0] != fault.call:
-                    return original(*args, **kwargs)
-                if fault.torn < 1.0:
-                    size = len(memoryview(args[1]).cast("B"))
-                    original(args[0], memoryview(args[1])[: min(max(int(fault.torn * size), 1), size - 1)])
-                elif fault.after:
-                    with suppress(OSError):  # a folder that is there, a file that is not
-                        original(*args, **kwargs)
-                die()
+                here = counted[0] == fault.call
+            if here and fault.after:
+                with suppress(OSError):  # a folder that is there, a file that is not
+                    original(*args, **kwargs)
+            if here:
+                act()
+            return original(*args, **kwargs)
 
         return call
 
-    for name, original in originals.items():
-        if fault.torn == 1.0 or name == "write":
-            setattr(journal.os, name, counting(name, original))
-    try:
-        yield
-    finally:
-        for name, original in originals.items():
-            setattr(journal.os, name, original)
+    class Connection(sqlite3.Connection):
+        execute, executemany = counting(sqlite3.Connection.execute), counting(sqlite3.Connection.executemany)
+
+    for name in CALLS:
+        patch.setattr(os, name, counting(getattr(os, name)))
+    patch.setattr(database.sqlite3, "connect", functools.partial(sqlite3.connect, factory=Connection))
 
 
-def run(work, place, folder, fault=None):
+def run(work, path, folder, fault=None):
     """Play a run in a process of its own; what it says lies in `folder`."""
-    folder = Path(folder)
+    folder, foreign, counted = Path(folder), [], [0]
     try:
-        shrink(work)
-        foreign = []
+        with pytest.MonkeyPatch.context() as patch:
+            shrink(work, patch)
 
-        def show(message, category, *_, **__):
-            if not str(message).startswith("store ") and not issubclass(category, sb.UnprovenWidth):
-                foreign.append(str(message))
+            def show(message, category, *_, **__):
+                if not str(message).startswith("store ") and not issubclass(category, sb.UnprovenWidth):
+                    foreign.append(str(message))
 
-        warnings.simplefilter("always")
-        warnings.showwarning = show
-        counted = [0]
-        if place is not None:
-            acknowledge(folder / "acknowledged")
-        with sabotage(fault or Fault(), counted):
-            result = play(work, place)
-        result["calls"] = counted[0]
+            warnings.simplefilter("always")
+            warnings.showwarning = show
+            if path is not None:
+                descriptor = os.open(folder / "acknowledged", os.O_WRONLY | os.O_CREAT, 0o666)
+                last = [Acknowledged.read(folder / "acknowledged")]
+
+                def say(**values):
+                    last[0] = last[0].and_also(**values)
+                    PWRITE(descriptor, Acknowledged.LAYOUT.pack(*last[0]), 0)
+
+                listen(patch, say)
+            sabotage(patch, fault or Fault(), counted)
+            result = play(work, path)
         assert not foreign, foreign
-        np.savez(folder / "writing.npz", **result)
+        np.savez(folder / "writing.npz", **result, calls=counted[0])
         os.replace(folder / "writing.npz", folder / "result.npz")
     except BaseException:
         (folder / "failure").write_text(traceback.format_exc())
@@ -426,7 +389,8 @@ def _warm():
         for kind, policy in (("simulate", "IGPUCB"), ("maximize", "GPEI"), ("pairs", "GPUCB")):
             play(Work(kind, "round", 20, policy, engine))
     play(Work("batches", "round", 6, "GPTS"))
-    importlib.import_module("filelock")  # which a store loads when it is written
+    for module in ("filelock", "psutil", "sqlite3"):
+        importlib.import_module(module)  # which a store loads when it is written
     gc.collect()
     gc.freeze()  # a collection in a process that was forked off would touch, and so copy, all of it
     assert threading.active_count() == 1

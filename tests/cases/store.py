@@ -1,11 +1,11 @@
 """Rows to keep, places to keep them in, and how a writer dies."""
 
 import contextlib
+import copy
 import functools
 import itertools
 import json
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +13,9 @@ import zarr
 
 from scalable_bandits.runs import checkpointing, recording, replaying, stored_simulation
 from scalable_bandits.specification import array_digest
-from scalable_bandits.store import Field, ObservationStore, array_journal
-from scalable_bandits.store.record import sign
+from scalable_bandits.store import Field, ObservationStore, database
+from scalable_bandits.store.layout import group_document
+from scalable_bandits.tickets import Ticket
 
 CHUNK = 16
 FIELDS = (
@@ -25,16 +26,17 @@ FIELDS = (
 )
 SPECIFICATION = {"policy": {"type": "GPEI", "noise": 0.1, "space": [[0, 1], [2, 3]]}, "note": None}
 BOTH = pytest.mark.parametrize("durability", ["round", "block"])
-LAST_BITS = (np.nan, -np.nan, np.inf, -np.inf, -0.0, 5e-324, 1.7976931348623157e308, 0.1 + 0.2)
 
 
 def _table(count):
     draw = np.random.default_rng(0)
     y = draw.standard_normal(count)
-    y[::5] = np.resize(LAST_BITS, len(y[::5]))
+    x = draw.random((count, 2))
+    y[::5] = np.resize([5e-324, 1.7976931348623157e308, 0.1 + 0.2], len(y[::5]))
+    x[::7, 0] = np.resize([np.nan, np.inf, -np.inf, -0.0], len(x[::7]))
     candidate = draw.integers(-1, 40, count)  # -1 and NaN are what zarr fills with, too
     candidate[::9] = np.resize([2**63 - 1, -(2**63), -1], len(candidate[::9]))
-    return {"candidate": candidate, "x": draw.random((count, 2)), "y": y, "noise": np.full(count, np.nan)}
+    return {"candidate": candidate, "x": x, "y": y, "noise": np.full(count, np.nan)}
 
 
 TABLE = _table(2000)
@@ -43,6 +45,17 @@ TABLE = _table(2000)
 def rows(start, stop):
     """Rounds start + 1 to stop of the run that most tests write."""
     return {name: array[start:stop] for name, array in TABLE.items()}
+
+
+def told(start, stop):
+    """Return the evaluations of these rounds, as a recording tells them."""
+    columns = rows(start, stop)
+    numbers, points = columns["candidate"].tolist(), columns["x"].tolist()
+    values = columns["y"].tolist()
+    return [
+        Ticket(t, numbers[i], "done", tuple(points[i]), values[i], round=t + 1, ended=t + 1)
+        for i, t in enumerate(range(start, stop))
+    ]
 
 
 def assert_equal(found, expected):
@@ -89,18 +102,16 @@ def save_often(patch):
     patch.setattr(checkpointing.Checkpoints, "add_work", lambda self, seconds: self.save())
 
 
-def segments(patch, size):
-    """Let journals on object stores have segments of so many bytes."""
-    patch.setattr(array_journal, "SEGMENT", size)
+_DEAD = []  # connections of writers that died: closing them would tidy up
 
 
 def crash(store):
     """Leave a store as a process that died does; of a folder, the system frees the lock."""
-    for log in store._logs.values():
-        log.close()
+    _DEAD.append(store._ledger)
     if isinstance(store.location.store, zarr.storage.LocalStore):
         store.location.unlock()
     store._arrays.close()
+    store._writer = 0
 
 
 def reopen(place, **given):
@@ -110,33 +121,29 @@ def reopen(place, **given):
 
 def plain(place):
     """What zarr and xarray open."""
-    if hasattr(place, "readonly_session"):
-        return place.readonly_session("main").store
     return place if isinstance(place, str | zarr.abc.store.Store) else str(place)
 
 
 def change_attributes(folder, change):
-    """Change both copies of a run's attributes, as somebody who knows how they are signed would."""
-    for file in (folder / "zarr.json", folder / "committed" / "zarr.json"):
-        document = json.loads(file.read_text())
-        inside = document if file.parent == folder else document["attributes"]
-        key = "attributes" if file.parent == folder else "run"
-        change(inside[key])
-        inside[key] = sign(inside[key])
-        file.write_text(json.dumps(document))
+    """Change the attributes of a closed run, as somebody who knows how they are summed would."""
+    contents = database.read(folder / "committed")
+    ledger, attributes = database.Database(folder / "committed", contents), copy.deepcopy(contents.attributes)
+    change(attributes)
+    ledger.commit(attributes=attributes, orderly=True)
+    ledger.close()
+    (folder / "zarr.json").write_text(json.dumps(group_document(attributes), indent=2))
+
+
+def change_count(folder, rounds):
+    """Change the number of rounds of a closed run, as somebody who knows how rows are summed would."""
+    ledger = database.Database(folder / "committed", database.read(folder / "committed"))
+    ledger.commit(rounds=rounds, orderly=True)
+    ledger.close()
 
 
 def input_of(array):
     """What a specification says of an array that is kept beside it."""
     return {"array": array_digest(array), "shape": list(array.shape), "dtype": array.dtype.name}
-
-
-def zarr_store(place):
-    """A zarr store to damage things in, and what makes the damage last."""
-    if hasattr(place, "writable_session"):
-        session = place.writable_session("main")
-        return session.store, lambda: session.commit("damage")
-    return zarr.open_group(plain(place), mode="r+").store, lambda: None
 
 
 def _folder(tmp_path):
@@ -159,12 +166,7 @@ def _obstore(tmp_path):
     return zarr.storage.ObjectStore(stores.MemoryStore())
 
 
-def _icechunk(tmp_path):
-    icechunk = pytest.importorskip("icechunk", reason="icechunk is not installed")
-    return icechunk.Repository.create(icechunk.in_memory_storage())
-
-
-PLACES = {"folder": _folder, "memory": _memory, "url": _url, "obstore": _obstore, "icechunk": _icechunk}
+PLACES = {"folder": _folder, "memory": _memory, "url": _url, "obstore": _obstore}
 
 
 @contextlib.contextmanager
@@ -208,8 +210,8 @@ class Function:
         return float(np.sin(5 * np.ravel(x)[0]) + np.cos(3 * np.ravel(x)[-1]))
 
 
-def reopened(place):
-    """A place whose writer has died, free for another one."""
-    if not isinstance(place, Path):
-        reopen(place).close(orderly=False)
-    return place
+def damaged_row(place, word):
+    """The bytes of a closed run's database, with one bit of a row changed that has a word in it."""
+    data = bytearray((place / "committed" / "run.sqlite").read_bytes())
+    data[data.index(word.encode())] ^= 1
+    return bytes(data)

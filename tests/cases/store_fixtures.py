@@ -4,11 +4,12 @@ import shutil
 
 import pytest
 
+from cases import disk as disks
 from cases import store as cases
-from cases.damage import INPUT, ROUNDS, Disk
+from cases.damage import INPUT, ROUNDS
 from cases.store import crash, create, rows
 from scalable_bandits.specification import array_digest
-from scalable_bandits.store import journal
+from scalable_bandits.tickets import Ticket
 
 
 @pytest.fixture(params=cases.PLACES)
@@ -37,7 +38,7 @@ def originals(tmp_path_factory):
         store = create(folder / name, inputs={array_digest(INPUT): INPUT})
         for start in range(ROUNDS):
             store.append(rows(start, start + 1))
-        store.note_pending([41, 42])
+        store.note([Ticket(0, 41, x=(0.5, 0.5)), Ticket(1, 42, x=(0.25, 0.5))])
         store.close() if name == "closed" else crash(store)
     return folder
 
@@ -52,13 +53,7 @@ def crashed(originals, tmp_path):
     return shutil.copytree(originals / "crashed", tmp_path / "run.zarr")
 
 
-@pytest.fixture(params=["closed", "crashed"])
-def kept(originals, tmp_path, request):
-    return shutil.copytree(originals / request.param, tmp_path / "run.zarr")
-
-
 @pytest.fixture
 def disk(monkeypatch):
-    made = Disk()
-    monkeypatch.setattr(journal, "os", made)
-    return made
+    """A disk that can be full."""
+    return disks.install(monkeypatch, disks.Disk())

@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 
 import scalable_bandits as sb
 from scalable_bandits.cli import app
-from scalable_bandits.runs.status import resume, status
+from scalable_bandits.runs.resuming import resume
+from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore
 
 SPACE = """
@@ -77,7 +78,7 @@ def rows(
 ) -> tuple[list[tuple[float, ...]], list[float], list[tuple[int, tuple[float, ...]]]]:
     store = ObservationStore.open(place)
     found = store.read(names=["x", "y"])
-    failures = [(failure.rounds, failure.x) for failure in store.failures]
+    failures = [(failure.round, failure.x) for failure in store.failures]
     return [tuple(x) for x in found["x"].tolist()], found["y"].tolist(), failures
 
 

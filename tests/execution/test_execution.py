@@ -358,6 +358,8 @@ class TestRecipes:
             ("cluster: 3", r"cluster: got 3; allowed: text"),
             ("- a list", r"^on: got .*allowed: a recipe"),
             ("cluster: [", r"^on: got .*allowed: a recipe that can be read"),
+            ("a: &a [x, x]\nworkers: [*a, *a]", r"^on: got .*names parts of itself"),  # aliases of aliases: gigabytes
+            (f"workers: 1 #{' ' * 100_000}", r"^on: got .*more than 100,000 characters"),
         ],
     )
     def test_refusals(self, text, message, tmp_path):

@@ -17,12 +17,9 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import scalable_bandits as sb
-from scalable_bandits.integrations.candidate_search import CandidateSearch, SearchLog
 from scalable_bandits.integrations.sklearn import BanditSearchCV
-from scalable_bandits.runs.evaluations import tickets_of
-from scalable_bandits.runs.status import status
-from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreDamaged, StoreLocked
-from scalable_bandits.store.tickets import TicketLog, read_tickets
+from scalable_bandits.status import status
+from scalable_bandits.store import ObservationStore, SpecificationDiffers, StoreLocked
 
 X, Y = load_iris(return_X_y=True)
 FITS = searches.CANDIDATES * searches.FOLDS
@@ -105,16 +102,16 @@ def test_more_candidates_are_evaluated_later(tmp_path, whole):
     assert len(searches.lines(file)) == FITS + 2
     fewer = searches.run(store, file, n_iter=2)
     assert len(fewer.cv_results_["params"]) == searches.CANDIDATES
-    tickets = tickets_of(read_tickets(ObservationStore.open(store)))
+    tickets = ObservationStore.open(store).tickets
     assert [each.state for each in tickets.values()] == ["done"] * searches.CANDIDATES
-    assert all(len(each.result["folds"]) == searches.FOLDS for each in tickets.values())
+    assert all(len(each.result) == searches.FOLDS for each in tickets.values())
     found = status(store)
     assert (found.rounds, found.planned, found.state) == (7, 7, "complete")
 
 
 @pytest.mark.slow
-def test_told_what_was_logged_alone(tmp_path, monkeypatch):
-    """The process ends between the log of a candidate and the policy's round; failures too."""
+def test_ended_before_the_policy_was_told(tmp_path, monkeypatch):
+    """Candidates of which the policy was not told are evaluated again; failures too."""
     space = {"C": sb.Real(-1.0, 1.0)}  # negative values fail
 
     def fit(store):
@@ -204,17 +201,6 @@ def test_a_frame_is_the_same_data_in_another_process(tmp_path):
     first, second = (subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert first.stdout == second.stdout  # times: those of the store
-
-
-def test_scores_that_are_missing_are_noticed(tmp_path):
-    """Of a recording that was made without a search's log."""
-    space = sb.SearchSpace({"C": sb.Real(0.1, 10.0)})
-    policy = sb.RandomSearch(space)
-    with sb.record(policy, tmp_path / "run") as recording:
-        policy.tell(policy.ask(), 1.0)
-        log = SearchLog(TicketLog(recording.store), space)
-        with pytest.raises(StoreDamaged, match="1 values and 0 failures of a search, but the scores of 0 and 0"):
-            CandidateSearch(policy, None, 3).resume(log)
 
 
 def test_other_values_behind_the_same_text_are_refused(tmp_path):

@@ -7,7 +7,7 @@ from cases.policies import EVERY_POLICY, PROBLEMS, on
 
 import scalable_bandits as sb
 from scalable_bandits.policies import Policy
-from scalable_bandits.runs.status import status
+from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore
 
 BOX = sb.Box([[0, 1], [0, 1]])

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from zarr.storage import MemoryStore
 
 import scalable_bandits as sb
 
@@ -43,9 +42,9 @@ def ordered(rows):
 
 
 @pytest.mark.parametrize(("name", "recorded"), [("box", False), ("box", True), ("batches", False)])
-def test_threads_share_a_policy(name, recorded):
+def test_threads_share_a_policy(name, recorded, tmp_path):
     """What they told is what it has learned and recorded, and nothing is pending."""
-    policy, store = POLICIES[name](), MemoryStore()
+    policy, store = POLICIES[name](), tmp_path / "run.zarr"
     held = sb.record(policy, store, durability="block") if recorded else None
     told = shared(policy)
     assert (policy.rounds, policy.failures, policy.pending) == (len(told), 16, [])

@@ -11,22 +11,14 @@ import numpy as np
 import pytest
 from cases.cluster import SPACE, Deadly, by_hand, make_policy, parabola, until
 from cases.paths import TESTS
-from cases.store import PLACES
 from distributed import Client, LocalCluster, Status
 
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, Event, Execution
-from scalable_bandits.runs.evaluations import EvaluationLoop, EvaluationPlan, Stored, tickets_of
+from scalable_bandits.runs.evaluating import Evaluating, EvaluationPlan
+from scalable_bandits.runs.evaluations import Evaluations
 from scalable_bandits.store import ObservationStore
-from scalable_bandits.store.tickets import Change, read_tickets
-
-
-def history(place):
-    """States of each ticket of a store, in order."""
-    found = {}
-    for change in read_tickets(ObservationStore.open(place)):
-        found.setdefault(change.number, []).append(change.fields["state"])
-    return found
+from scalable_bandits.tickets import Ticket
 
 
 class Unsure:
@@ -261,33 +253,11 @@ class TestFailures:
                 return [task, task._replace(value=99.0), Event("failed", task.key, error="x"), *self.old]
 
         policy = make_policy()
-        loop = EvaluationLoop(policy, Twice(), "parabola", EvaluationPlan(budget=15))
-        loop.run()
-        assert policy.rounds == 15
-        assert all(ticket.state == "done" for ticket in loop.tickets.values())
+        with Evaluations(policy) as evaluations:
+            ended = list(Evaluating(evaluations, Twice(), "parabola", EvaluationPlan(budget=15)))
+        assert len(ended) == policy.rounds == 15
+        assert all(ticket.state == "done" for ticket in evaluations.tickets.values())
         assert policy.best().mean < 1.0
-
-    def test_numbers_of_tickets_that_a_recovery_lost_are_not_given_again(self):
-        class Log:
-            changes = tuple(
-                Change(number, 1.0, {"state": "done", "candidate": number, "final": True}) for number in (0, 1, 3)
-            )
-
-            def write(self, number, **fields):
-                assert number in loop.tickets
-
-        class Sequential(Execution):
-            slots = 1
-
-            def submit(self, key, *arguments):
-                self.event = Event("done", key, parabola(*arguments))
-
-            def events(self, seconds=None):
-                return [self.event]
-
-        loop = EvaluationLoop(make_policy(), Sequential(), "parabola", EvaluationPlan(2, told=0), stored=Stored(Log()))
-        loop.run()
-        assert sorted(loop.tickets) == [0, 1, 3, 4, 5]
 
 
 def refuse_all(x):
@@ -305,15 +275,12 @@ class TestStored:
 
         sb.maximize(note, make_policy(), 3, store=tmp_path / "run")
         with ObservationStore.open(tmp_path / "run", "a") as store:
-            store.note_pending([7])
+            store.note([Ticket(store.given, 7, x=tuple(SPACE.points([7])[0].tolist()))])
         sb.maximize(note, make_policy(), 5, store=tmp_path / "run")
         np.testing.assert_array_equal(seen[3], SPACE.points([7])[0])
 
-    @pytest.mark.parametrize("place", PLACES)
-    @pytest.mark.sampled(5)
-    def test_tickets_are_stored(self, place, tmp_path):
-        """Wherever runs are; the run goes on there."""
-        store = PLACES[place](tmp_path)
+    def test_tickets_are_stored(self, tmp_path):
+        store = tmp_path / "run"
         calls = []
 
         def evaluate(x):
@@ -326,17 +293,8 @@ class TestStored:
         found = sb.maximize(evaluate, make_policy(), 9, parallel=2, retries=1, store=store)
         assert len(found) == 9
         assert [t.number for t in found.tickets] == list(range(9))
-        states = history(store)
-        assert Counter(map(tuple, states.values())) == {
-            ("proposed", "running", "done"): 8,
-            ("proposed", "running", "failed", "running", "done"): 1,
-        }
-        stored = tickets_of(read_tickets(ObservationStore.open(store)))
-        for ticket in found.tickets:
-            twin = stored[ticket.number]
-            assert (twin.candidate, twin.starts, twin.error, twin.where) == (
-                ticket.candidate, ticket.starts, ticket.error, ticket.where,
-            )  # fmt: skip
+        assert Counter((t.state, t.starts, t.failures) for t in found.tickets) == {("done", 1, 0): 8, ("done", 2, 1): 1}
+        assert tuple(ObservationStore.open(store).tickets.values()) == found.tickets
 
     def test_sequential_and_parallel_share_a_store(self, tmp_path):
         place = tmp_path / "run"
@@ -380,13 +338,11 @@ class TestStored:
             command = [sys.executable, "-W", "ignore", "-c", code, str(place), str(call)]
             codes.append(subprocess.run(command, cwd=TESTS, check=False).returncode)
         assert codes == [-9, -9, -9, 0]
-        states = history(place)
-        assert sorted(states) == list(range(20))
-        assert all(found[-1] == "done" and found.count("done") == 1 for found in states.values())
-        assert sum("lost" in found for found in states.values()) >= 3
         rows = ObservationStore.open(place).read()
-        stored = tickets_of(read_tickets(ObservationStore.open(place)))
+        stored = ObservationStore.open(place).tickets
         assert len(rows["y"]) == 20
+        assert [(number, ticket.state) for number, ticket in stored.items()] == [(i, "done") for i in range(20)]
+        assert sum(ticket.starts > 1 for ticket in stored.values()) >= 3
         assert Counter(rows["candidate"].tolist()) == Counter(ticket.candidate for ticket in stored.values())
 
 
@@ -397,7 +353,7 @@ class TestOnACluster:
         found = sb.maximize(measured_anew, sb.RandomSearch(sb.Arms(2)), 16, on=client, store=tmp_path / "run")
         assert len(set(found.y)) == 16
         assert len({ticket.where for ticket in found.tickets}) == 2
-        assert set(map(tuple, history(tmp_path / "run").values())) == {("proposed", "running", "done")}
+        assert {(ticket.state, ticket.starts) for ticket in found.tickets} == {("done", 1)}
 
     def test_a_large_function_is_sent_once(self, client):
         """Thirty megabytes in it; a warning of Dask would fail this test."""
@@ -420,9 +376,9 @@ class TestOnACluster:
         (tmp_path / "calls").mkdir()
         found = sb.maximize(Deadly(tmp_path / "calls"), make_policy(), 14, on=client, store=tmp_path / "run")
         assert len(found) == 14
-        states = history(tmp_path / "run")
-        assert sum("lost" in each for each in states.values()) >= 1
-        assert all(each[-1] == "done" for each in states.values())
+        tickets = ObservationStore.open(tmp_path / "run").tickets.values()
+        assert sum(ticket.starts > 1 for ticket in tickets) >= 1
+        assert all(ticket.state == "done" for ticket in tickets)
         until(lambda: len(client.nthreads()) == 2)  # its nanny has made a new one
 
     @pytest.mark.slow

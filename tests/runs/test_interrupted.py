@@ -12,7 +12,7 @@ import pytest
 from cases.rounds import assert_same, assert_same_state
 
 import scalable_bandits as sb
-from scalable_bandits.runs.status import status
+from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore
 
 SPACE = sb.Grid([[0, 1], [0, 1]], 20)

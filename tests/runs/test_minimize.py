@@ -18,7 +18,8 @@ from cases.store import Function, described
 import scalable_bandits as sb
 from scalable_bandits import progress
 from scalable_bandits.runs.recording import Recording
-from scalable_bandits.runs.status import resume, status
+from scalable_bandits.runs.resuming import resume
+from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore
 
 SPACE = {"rate": sb.Real(1e-4, 1e-1, log=True), "depth": sb.Integer(1, 12), "kind": ["a", "b"]}
@@ -148,7 +149,7 @@ class TestFailures:
         assert (len(stored), stored.pending) == (len(found), [])
         assert np.isfinite(stored.read()["y"]).all()
         if isinstance(bad, Exception):
-            assert all("raise bad\nZeroDivisionError: no" in failure.error for failure in stored.failures)
+            assert all("raise bad\nZeroDivisionError: no" in failure.trace for failure in stored.failures)
             assert {ticket.error for ticket in found.failed} == {"ZeroDivisionError: no"}
         now = status(tmp_path / "run")
         assert (now.rounds, now.failures, now.state) == (len(found), len(found.failed), "complete")

@@ -14,10 +14,8 @@ from cases import tuned
 from cases.paths import PYTHONPATH, TESTS
 
 import scalable_bandits as sb
-from scalable_bandits.runs.status import status
-from scalable_bandits.runs.tickets import tickets_of
+from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore
-from scalable_bandits.store.tickets import read_tickets
 
 BUDGET = 20
 WAYS = {"one at a time": (0, "here", 1), "threads": (3, "here", 3), "worker processes": (2, "local:2", 2)}
@@ -65,7 +63,7 @@ def check_end(place, log, way, ends):
     assert not kept - made
     assert (made - kept).total() <= ends * WAYS[way][2]
     assert all(int(each.split()[0]) > 9 for each in failures)
-    tickets = tickets_of(read_tickets(ObservationStore.open(place))).values()
+    tickets = ObservationStore.open(place).tickets.values()
     assert sum(ticket.final for ticket in tickets) == BUDGET
     assert sum(ticket.gone for ticket in tickets) == len(failures)
     assert status(place).state == "complete"
@@ -112,7 +110,7 @@ def test_worker_processes_die(tmp_path):
     for target in (4, 9):
         until(lambda target=target: len(calls(log)) >= target)
         store = ObservationStore.open(place)
-        running = [t.where for t in tickets_of(read_tickets(store)).values() if t.state == "running"]
+        running = [t.where for t in store.tickets.values() if t.state == "running"]
         numbers = {int(where.rpartition(" ")[2].rstrip(")")) for where in running} - seen
         if numbers:
             seen.add(min(numbers))

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import scalable_bandits as sb
 from scalable_bandits.cli import app
-from scalable_bandits.runs.status import status
+from scalable_bandits.status import status
 
 SPACE = sb.SearchSpace(
     {

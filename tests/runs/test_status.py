@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 import scalable_bandits as sb
 from scalable_bandits.cli import app
-from scalable_bandits.runs.status import resume, runs_in, status
+from scalable_bandits.runs.resuming import resume
+from scalable_bandits.status import runs_in, status
 
 
 def command(*arguments, columns=140):

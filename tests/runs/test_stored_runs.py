@@ -239,15 +239,16 @@ class TestMaximize:
         return EVERY_POLICY[name].make(PROBLEMS[space], **given)
 
     @pytest.mark.sampled(12)
-    def test_every_place(self, place):
+    def test_in_pieces(self, tmp_path):
+        place = tmp_path / "run.zarr"
         for budget in (5, 6, 6, 25):
             found = sb.maximize(Function(), self.make(), budget, store=place)
         assert_same_maximum(found, sb.maximize(Function(), self.make(), 25))
 
     @on(["arms"], EVERY_POLICY)
     @pytest.mark.sampled(12)
-    def test_every_policy(self, name, space):
-        place = zarr.storage.MemoryStore()
+    def test_every_policy(self, name, space, tmp_path):
+        place = tmp_path / "run.zarr"
         for budget in (3, 20):
             found = sb.maximize(Function(), self.make(space, name), budget, store=place)
         assert_same_maximum(found, sb.maximize(Function(), self.make(space, name), 20))

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.report import write_report
-from scalable_bandits.runs.status import resume
+from scalable_bandits.runs.resuming import resume
 from scalable_bandits.store import ObservationStore
 
 RECIPE = "cluster: subprocess:run\noptions: {args: touch started, shell: true}\n"

@@ -14,7 +14,8 @@ from scalable_bandits.report.writing import page
 from scalable_bandits.runs import stored_simulation, thinning
 from scalable_bandits.runs.checkpointing import Checkpoints
 from scalable_bandits.runs.play import Play
-from scalable_bandits.runs.status import check, resume, status
+from scalable_bandits.runs.resuming import resume
+from scalable_bandits.status import check, status
 from scalable_bandits.store import ObservationStore, StoreError
 from scalable_bandits.store.folder import Folder
 
@@ -305,8 +306,8 @@ def test_other_errors_come_first(tmp_path: Path) -> None:
     with pytest.raises(sb.SpecificationDiffers, match="kind: stored 'record', given 'simulate'"):
         play(10, store=tmp_path / "recording", keep=9)
     play(10, store=tmp_path / "run", keep=9)
-    for file in ("zarr.json", "committed/zarr.json"):
-        (tmp_path / "run" / file).write_text("{")
+    for file in ("run.sqlite", "zarr.json"):
+        (tmp_path / "run" / "committed" / file).write_text("{")
     with pytest.raises(sb.StoreDamaged, match="attributes"):
         play(10, store=tmp_path / "run", keep=9)
 

@@ -1,5 +1,6 @@
-"""What dying processes, full disks and permissions do to a run."""
+"""What full disks, missing permissions, Ctrl-C and half-made files do to a run."""
 
+import contextlib
 import errno
 import itertools
 import json
@@ -17,265 +18,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from cases import kill_work
 from cases import store as cases
-from cases.damage import ARRAYS, ROUNDS, WHOLE, assert_goes_on, assert_plain, files
+from cases.damage import ARRAYS, DATABASE, ROUNDS, WHOLE, assert_goes_on, assert_plain, files
+from cases.kill_work import Fault
 from cases.paths import TESTS
 from cases.policies import EVERY_POLICY, PROBLEMS
-from cases.store import BOTH, CHUNK, FIELDS, SPECIFICATION, assert_equal, assert_holds, crash, create, rows, sizes
+from cases.store import BOTH, CHUNK, FIELDS, SPECIFICATION, assert_equal, assert_holds, crash, create, rows, sizes, told
 
 import scalable_bandits as sb
-from scalable_bandits.store import ObservationStore, StoreDamaged, StoreLocked, checkpoints, folder, journal
+from scalable_bandits.store import ObservationStore, StoreDamaged, StoreLocked, arrays, checkpoints, folder
+from scalable_bandits.tickets import Ticket
 
 pytest_plugins = ["cases.store_fixtures"]
-pytestmark = [pytest.mark.usefixtures("disk"), pytest.mark.slow]
-
-
-class TestInterrupted:
-    """At making, growing, closing."""
-
-    @pytest.mark.parametrize("left", ["nothing", "arrays", "inputs", "attributes"])
-    @pytest.mark.sampled(4)
-    def test_making(self, tmp_path, left):
-        """A run that was never made to its end is none, and can be made."""
-        place = tmp_path / "run.zarr"
-        crash(create(place, inputs={"abc": np.arange(3.0)}, planned=70))
-        (place / "committed" / "record.json").unlink()  # which is made last
-        if left != "attributes":
-            for name in ("zarr.json", "committed/zarr.json", "committed/journal-1", "committed/digests-1"):
-                (place / name).unlink()
-        if left in ("nothing", "inputs"):
-            for name in ARRAYS:
-                shutil.rmtree(place / name)
-        if left == "nothing":
-            shutil.rmtree(place / "inputs")
-        for mode in ("r", "a"):
-            with pytest.raises(FileNotFoundError, match="there is no run"):
-                ObservationStore.open(place, mode)
-        create(place, 20, fields=FIELDS).close()
-        assert_holds(ObservationStore.open(place), 20)
-        assert_plain(place, 20)
-
-    @pytest.mark.slow
-    def test_making_at_every_write(self, tmp_path, disk):
-        """What is there then is opened or made, as `simulate` does it."""
-        for allowed in itertools.count():
-            place = tmp_path / f"{allowed}.zarr"
-            disk.room = allowed
-            try:
-                crash(create(place))
-                break
-            except OSError as error:
-                TestFullDisk.check(error, place)
-            finally:
-                disk.room = math.inf
-            with cases.repairs():
-                try:
-                    store = ObservationStore.open(place, "a")
-                except FileNotFoundError:
-                    store = create(place)
-            with store:
-                assert (len(store), store.specification) == (0, SPECIFICATION)
-                store.append(rows(0, 40))
-            assert_plain(place, 40)
-        assert allowed > 8
-
-    @pytest.mark.sampled(2)
-    def test_half_written_files(self, kept):
-        """Are removed, and disturb nobody before."""
-        for name in ("y/c.1.0123.partial", "committed/c.abc.partial", "zarr.json.abc.partial"):
-            (kept / name).write_bytes(b"rubbish")
-        assert_holds(ObservationStore.open(kept), ROUNDS)
-        assert len(list(kept.rglob("*.partial"))) == 3
-        (said,) = assert_goes_on(kept, ROUNDS)
-        assert re.search(r"run\.zarr: 3 half-written file\(s\) were removed", said)
-        assert not list(kept.rglob("*.partial"))
-
-    @pytest.mark.parametrize("longer", [1, 3])
-    @pytest.mark.parametrize("length", [3 * CHUNK, 8 * CHUNK])
-    @pytest.mark.sampled(4)
-    def test_arrays_of_several_lengths(self, kept, longer, length):
-        """Between two of them growing, or being trimmed."""
-        group = zarr.open_group(kept, mode="r+")
-        for name in ARRAYS[:longer]:
-            group[name].resize((length, *group[name].shape[1:]))
-        assert_holds(ObservationStore.open(kept), ROUNDS)
-        store = ObservationStore.open(kept, "a")
-        assert_holds(store, ROUNDS)
-        store.close()
-        assert_plain(kept, ROUNDS)
-        assert_goes_on(kept, ROUNDS)
-
-    def test_chunks_that_nobody_counts(self, crashed):
-        """Written before the process died, of other rounds than came then."""
-        group = zarr.open_group(crashed, mode="r+")
-        for name in ARRAYS:
-            group[name].resize((6 * CHUNK, *group[name].shape[1:]))
-            group[name][WHOLE:] = 7
-        assert_holds(ObservationStore.open(crashed), ROUNDS)
-        assert_goes_on(crashed, ROUNDS)
-
-    def test_a_chunk_is_committed_and_the_earlier_journal_still_there(self, tmp_path):
-        """The process died before it was removed; it is another generation, and nothing is read from it."""
-        place = tmp_path / "run.zarr"
-        store = create(place, 0)
-        for start in range(CHUNK):
-            store.append(rows(start, start + 1))
-        data = (place / "committed" / "journal-1").read_bytes()
-        store.append(rows(CHUNK, CHUNK + 1))  # writes the chunk before
-        crash(store)
-        (place / "committed" / "journal-1").write_bytes(data)
-        assert_holds(ObservationStore.open(place), CHUNK + 1)
-        assert not assert_goes_on(place, CHUNK + 1)
-        assert not (place / "committed" / "journal-1").exists()
-
-    def test_a_chunk_is_written_and_not_committed(self, tmp_path, monkeypatch):
-        """The process died before the commit record: the next generation of the journal is not the run's."""
-        place = tmp_path / "run.zarr"
-        store = create(place, 0)
-        for start in range(CHUNK):
-            store.append(rows(start, start + 1))
-        monkeypatch.setattr(store.location, "write_record", lambda record: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            store.append(rows(CHUNK, CHUNK + 1))
-        crash(store)
-        assert_holds(ObservationStore.open(place), CHUNK)
-        assert not assert_goes_on(place, CHUNK)
-
-    @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
-    def test_a_commit_that_fails_after_it_was_written(self, tmp_path, monkeypatch, failure):
-        """What is told next goes to the journal that the commit record names, whichever it was."""
-        place = tmp_path / "run.zarr"
-        store = create(place, 0)
-        for start in range(CHUNK):
-            store.append(rows(start, start + 1))
-        write = store.location.write_record
-
-        def fail(record):
-            write(record)
-            raise failure
-
-        with monkeypatch.context() as patch:
-            patch.setattr(store.location, "write_record", fail)
-            with pytest.raises(failure):
-                store.append(rows(CHUNK, CHUNK + 1))
-            with pytest.raises(failure):  # and nothing is accepted before it is put right
-                store.append(rows(CHUNK, CHUNK + 1))
-        for start in range(CHUNK, CHUNK + 3):
-            store.append(rows(start, start + 1))
-        crash(store)
-        assert_holds(ObservationStore.open(place), CHUNK + 3)
-        assert not assert_goes_on(place, CHUNK + 3)
-
-    @pytest.mark.parametrize("after", [False, True])
-    @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
-    @pytest.mark.parametrize("way", [pytest.param("round", marks=pytest.mark.slow), "bulk"])
-    @pytest.mark.sampled(2)
-    def test_interrupted_at_every_call_and_gone_on(self, tmp_path, monkeypatch, failure, after, way):
-        """Of a call that raised nothing is there, also if what it did was done; the next ones are kept, once each."""
-        step = 1 if way == "round" else 7
-        for number in itertools.count(1):
-            place = tmp_path / f"{number}.zarr"
-            store = create(place, durability="round" if way == "round" else "block")
-            store.block = CHUNK
-            called, accepted = itertools.count(1), []
-
-            def calling(name, called=called, number=number):
-                original = getattr(os, name)
-
-                def call(*args, **kwargs):
-                    main = threading.current_thread() is threading.main_thread()
-                    if not main or next(called) != number:
-                        return original(*args, **kwargs)
-                    if after:
-                        original(*args, **kwargs)
-                    raise failure
-
-                return call
-
-            with monkeypatch.context() as patch:
-                for name in ("write", "fsync", "replace", "pwrite", "ftruncate", "unlink"):
-                    patch.setattr(os, name, calling(name))
-                for start in range(0, 42, step):
-                    try:
-                        store.append(rows(start, start + step))
-                    except failure:
-                        continue
-                    accepted += range(start, start + step)
-                closed = True
-                try:
-                    store.close()
-                except failure:
-                    closed = False
-                    crash(store)
-            with cases.repairs():
-                reader = ObservationStore.open(place)
-            if way == "bulk" and not closed:  # what was accepted and not yet durable is gone
-                accepted = accepted[: len(reader)]
-            expected = {name: values[accepted] for name, values in rows(0, 42).items()}
-            assert_equal(reader.read(), expected)
-            with cases.repairs():
-                ObservationStore.open(place, "a").close()
-            assert_equal(ObservationStore.open(place).read(), expected)
-            if next(called) <= number:
-                assert number > 15
-                return
-
-    def test_the_next_generation_of_the_journal_fails(self, tmp_path, monkeypatch):
-        """The present one goes on, and nothing is lost."""
-        place = tmp_path / "run.zarr"
-        store = create(place, 0)
-        for start in range(CHUNK):
-            store.append(rows(start, start + 1))
-        with monkeypatch.context() as patch:
-            patch.setattr(journal.FileJournal, "create", lambda self, data: (_ for _ in ()).throw(OSError(28, "full")))
-            store.append(rows(CHUNK, CHUNK + 3))
-        crash(store)
-        assert_holds(ObservationStore.open(place), CHUNK + 3)
-        assert not assert_goes_on(place, CHUNK + 3)
-
-    def test_killed_between_the_moves_of_a_recovery(self, tmp_path, monkeypatch):
-        """A reader says where the run is; the next writer finishes what was begun."""
-        place = tmp_path / "run.zarr"
-        create(place, ROUNDS).close()
-        (place / "committed" / "record.json").unlink()
-        move, calls = folder.Folder.move, []
-
-        def once(self, other):
-            calls.append(1)
-            if len(calls) == 2:
-                raise KeyboardInterrupt
-            move(self, other)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(folder.Folder, "move", once)
-            with pytest.raises(KeyboardInterrupt):
-                ObservationStore.open(place, "a", recover=True)
-        assert not place.exists()
-        with pytest.raises(StoreDamaged, match=r"run\.zarr\.recovering has all of it"):
-            ObservationStore.open(place)
-        with pytest.warns(UserWarning, match=r"it was moved here from run\.zarr\.recovering"):
-            ObservationStore.open(place, "a").close()
-        assert len(ObservationStore.open(place)) >= WHOLE
-
-    def test_a_lock_record_that_is_no_json(self, closed):
-        """Another writer is refused all the same."""
-        with ObservationStore.open(closed, "a"):
-            (closed / "committed" / "writer.json").write_bytes(b'{"pid": 1')
-            with pytest.raises(StoreLocked, match="is being written by"):
-                ObservationStore.open(closed, "a")
-        ObservationStore.open(closed, "a").close()
-
 
 WAYS = {
     "round": ("round", {}),
     "flushed": ("block", {"block_seconds": -1.0}),
     "small": ("block", {"block": CHUNK}),
-    "small-flushed": ("block", {"block_seconds": -1.0, "block": CHUNK}),
 }
 
 
 def in_way(way, place):
-    """A new run of one of `WAYS`."""
+    """Return a new run of one of `WAYS`."""
     durability, given = WAYS[way]
     store = create(place, durability=durability)
     vars(store).update(given)
@@ -285,23 +50,35 @@ def in_way(way, place):
 class TestFullDisk:
     """A call that fails leaves everything as it was, and works when there is room again."""
 
-    @pytest.mark.parametrize("way", WAYS)
-    @pytest.mark.sampled(2)
-    def test_at_every_write(self, tmp_path, disk, way):
-        """Every call is tried with room for one write more, until it works."""
-        store = in_way(way, tmp_path / "run.zarr")
-        failures = 0
-        for start, stop in sizes(110, seed=3, largest=41):
-            for room in itertools.count():
-                disk.room = room
-                if self.append(store, start, stop):
+    @pytest.mark.parametrize("way", [*WAYS, "told"])
+    @pytest.mark.parametrize(
+        ("calls", "number"), [(None, errno.ENOSPC), (("fsync", "sync"), errno.EIO), (("replace",), errno.EIO)]
+    )
+    @pytest.mark.sampled(4)
+    def test_at_every_call(self, tmp_path, disk, way, calls, number):
+        """Every append is tried with room for one write more, until it works."""
+        place = tmp_path / "run.zarr"
+        store = in_way("round" if way == "told" else way, place)
+        disk.calls, disk.number, failures = calls or disk.calls, number, 0
+        for start, stop in sizes(60, seed=3, largest=20):
+            for disk.room in itertools.count():
+                durable = store.durable
+                try:
+                    store.append(rows(start, stop), told(start, stop) if way == "told" else ())
                     break
+                except OSError as error:
+                    self.check(error, place, number)
                 failures += 1
+                assert (len(store), store.durable) == (start, durable)
+                if failures % 3 == 0:
+                    assert_holds(store, start)
+                    reader = ObservationStore.open(place)
+                    assert durable <= len(reader) <= start
+                    assert_holds(reader, len(reader))
         disk.room = math.inf
         store.close()
         assert failures > 10
-        assert_holds(ObservationStore.open(tmp_path / "run.zarr"), 110)
-        assert_plain(tmp_path / "run.zarr", 110)
+        assert_plain(place, 60)
 
     @staticmethod
     def check(error, place, number=errno.ENOSPC):
@@ -309,32 +86,15 @@ class TestFullDisk:
         assert error.errno == number
         assert f"store {place}: " in str(error)
 
-    def append(self, store, start, stop):
-        """Whether it worked; if not, nothing has happened."""
-        pending, durable = list(store.pending), store.durable
-        try:
-            store.append(rows(start, stop))
-        except OSError as error:
-            self.check(error, store.location.path)
-            assert_holds(store, start)
-            assert store.pending == pending
-            reader = ObservationStore.open(store.location.path)
-            assert durable <= len(reader) <= start
-            assert_holds(reader, len(reader))
-            return False
-        assert_holds(store, stop)
-        return True
-
     @pytest.mark.parametrize("way", ["round", "flushed"])
     @pytest.mark.sampled(2)
     def test_a_crash_after_it(self, tmp_path, disk, way):
         """What was there before is there; of the call that failed, nothing."""
-        for allowed in range(0, 40, 5):
-            place = tmp_path / f"{allowed}.zarr"
+        for allowed in range(0, 60, 13):
+            place, count = tmp_path / f"{allowed}.zarr", 0
             disk.room = math.inf
             store = in_way(way, place)
             disk.room = allowed
-            count = 0
             for start, stop in sizes(90, seed=3, largest=41):
                 try:
                     store.append(rows(start, stop))
@@ -348,49 +108,17 @@ class TestFullDisk:
             assert kept == durable == count if way == "round" else durable <= kept <= count
             assert_goes_on(place, kept)
 
-    @pytest.mark.parametrize(
-        ("call", "number"), [("fsync", errno.EIO), ("replace", errno.EIO), ("ftruncate", errno.EIO)]
-    )
-    @pytest.mark.sampled(3)
-    def test_other_calls_that_fail(self, tmp_path, disk, call, number):
-        for allowed in range(0, 60, 14):
-            place = tmp_path / f"{allowed}.zarr"
-            disk.room, disk.call, disk.number = math.inf, call, number
-            store = create(place)
-            disk.room = allowed
-            for start, stop in sizes(60, seed=3):
-                for _ in range(3):
-                    try:
-                        store.append(rows(start, stop))
-                    except OSError as error:
-                        self.check(error, place, number)
-                        assert_holds(store, start)
-                        disk.room = math.inf
-                    else:
-                        break
-            disk.room = math.inf
-            store.close()
-            assert_plain(place, 60)
-
-    def test_writes_that_take_only_a_part(self, tmp_path, disk):
-        """And no error: the rest is written by another call."""
-        disk.most = 7
-        create(tmp_path / "run.zarr", 40).close()
-        assert_holds(ObservationStore.open(tmp_path / "run.zarr"), 40)
-        assert_plain(tmp_path / "run.zarr", 40)
-
     @BOTH
     @pytest.mark.sampled(2)
     def test_other_calls_of_a_store(self, tmp_path, disk, durability):
         """They name the store, change nothing, and work when there is room again."""
         place = tmp_path / "run.zarr"
         store = create(place, durability=durability, planned=5)
-        calls = [("note_pending", [3]), ("plan", 99), ("flush",), ("note_pending", []), ("plan", 7), ("flush",)]
+        calls = [("note", [Ticket(0, 3)]), ("plan", 99), ("flush",), ("note", [Ticket(0, 3, "abandoned")]), ("plan", 7)]
         for i, (call, *given) in enumerate(calls):
             store.append(rows(20 * i, 20 * i + 20))
-            for room in itertools.count():
+            for disk.room in itertools.count():
                 before = list(store.pending), store.planned
-                disk.room = room
                 try:
                     getattr(store, call)(*given)
                     break
@@ -398,115 +126,95 @@ class TestFullDisk:
                     self.check(error, place)
                 assert_holds(store, 20 * i + 20)
                 assert (store.pending, store.planned) == before
-                crashed = ObservationStore.open(place)
-                assert crashed.planned == before[1]
-                assert_holds(crashed, len(crashed))
+                assert ObservationStore.open(place).planned == before[1]
             disk.room = math.inf
             store.flush()
             reader = ObservationStore.open(place)
             assert (reader.planned, reader.pending) == (store.planned, store.pending)
+            assert store.pending == ([3] if i < 3 else [])
         store.close()
-        assert_plain(place, 120)
+        assert_plain(place, 100)
 
     @BOTH
-    @pytest.mark.parametrize("room", [0, 1, 2, 4, 7, 10])
-    @pytest.mark.sampled(6)
-    def test_closing(self, tmp_path, disk, durability, room):
-        """What was durable stays so, and the store is free for the next writer."""
-        place = tmp_path / "run.zarr"
-        store = create(place, durability=durability)
-        store.append(rows(0, 20))
-        store.flush()
-        store.append(rows(20, 41))
-        durable = store.durable
-        disk.room = room
-        try:
-            store.close()
-            durable = 41
-        except OSError as error:
-            self.check(error, place)
-        disk.room = math.inf
-        assert not store.writable
-        with cases.repairs(), ObservationStore.open(place, "a") as store:
-            assert durable <= len(store) <= 41
-            count = len(store)
-            assert_holds(store, count)
-        assert_plain(place, count)
+    @pytest.mark.sampled(2)
+    def test_making_and_closing(self, tmp_path, disk, durability):
+        """A run that was not made is none; one that was not closed has what was durable, and is free for the next."""
+        for allowed in itertools.count(0, 4):
+            place, durable = tmp_path / f"{allowed}.zarr", 0
+            disk.room = allowed
+            try:
+                store = create(place, durability=durability)
+            except OSError as error:
+                self.check(error, place)
+                store = None
+            if store is not None:
+                disk.room = math.inf
+                store.append(rows(0, 20))
+                store.flush()
+                store.append(rows(20, 41))
+                durable, disk.room = store.durable, allowed // 2
+                try:
+                    store.close()
+                    durable = 41
+                except OSError as error:
+                    self.check(error, place)
+                assert not store.writable
+            disk.room = math.inf
+            with cases.repairs():
+                try:
+                    again = ObservationStore.open(place, "a")
+                except FileNotFoundError:
+                    assert store is None
+                    again = create(place)
+            with again:
+                count = len(again)
+                assert durable <= count <= 41
+                assert again.specification == SPECIFICATION
+                assert_holds(again, count)
+            assert_plain(place, count)
+            if durable == 41:
+                assert allowed > 30
+                return
 
     def test_a_checkpoint(self, tmp_path, disk):
         """That could not be written does not harm the one before, nor the rounds."""
         store = create(tmp_path / "run.zarr", 20)
-        state = {"a": np.arange(10.0)}
-        checkpoints.save(store.location, 10, state)
-        checkpoints.save(store.location, 15, state)
-        for room in itertools.count():
-            disk.room = room
+        for rounds in (10, 15):
+            checkpoints.save(store.location, rounds, {"a": np.arange(10.0)})
+        for disk.room in itertools.count():
             try:
                 checkpoints.save(store.location, 20, {"a": np.arange(20.0)})
                 break
             except OSError:
-                disk.room = math.inf
-            found = checkpoints.load(store.location, 20)
-            assert found[0] == 15
-            assert_equal(found[1], state)
+                held = checkpoints.read_headers(store.location).values()
+            assert {(15, "")} < {(one.rounds, one.problem) for one in held} <= {(10, ""), (15, ""), (20, "")}
+        assert max(held.rounds for held in checkpoints.read_headers(store.location).values()) == 20
         disk.room = math.inf
-        assert checkpoints.load(store.location, 20)[0] == 20
-        store.append(rows(20, 21))
-        checkpoints.save(store.location, 21, {"a": np.arange(20.0)})
-        assert checkpoints.load(store.location, 21)[0] == 21
         store.close()
-        assert_holds(ObservationStore.open(tmp_path / "run.zarr"), 21)
-
-    def test_one_field_of_a_chunk_while_others_are_written(self, tmp_path, monkeypatch):
-        """What still is under way then does not come after the rows of the next call."""
-        later, failed, held = threading.Event(), [], []
-        real = journal.replace_file
-
-        def replace_file(path, data):
-            if path.parent.name == "candidate" and not failed:
-                failed.append(path)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            if path.parent.name == "y" and not held:
-                held.append(path)
-                later.wait(0.5)
-            real(path, data)
-
-        store = create(tmp_path / "run.zarr", durability="block")
-        store.block = CHUNK
-        monkeypatch.setattr("scalable_bandits.store.folder.replace_file", replace_file)
-        with pytest.raises(OSError, match=re.escape(os.strerror(errno.ENOSPC))):
-            store.append(rows(100, 100 + CHUNK))
-        store.append(rows(0, CHUNK))
-        later.set()
-        store.close()
-        assert failed
-        assert held
-        assert_holds(ObservationStore.open(tmp_path / "run.zarr"), CHUNK)
+        assert_holds(ObservationStore.open(tmp_path / "run.zarr"), 20)
 
     def test_a_recording(self, tmp_path, disk):
         """What cannot be kept is not learned: the policy is as it was, and goes on as one that never failed."""
         policy, twin = (EVERY_POLICY["igpucb"].make(PROBLEMS["box"]) for _ in range(2))
         held = sb.record(policy, tmp_path / "run.zarr")
         draw = np.random.default_rng(0)
-        for step in range(12):
+        for step in range(3):
             size = policy.finite_space.size
-            disk.room = step % 2
-            if step % 2 == 0:
-                with pytest.raises(OSError, match=r"run\.zarr"):
-                    policy.ask(2)
-                assert (policy.pending, policy.rounds) == (twin.pending, twin.rounds)
+            disk.room = step % 3
+            with pytest.raises(OSError, match=r"run\.zarr"):
+                policy.ask(2)
+            assert (policy.pending, policy.rounds) == (twin.pending, twin.rounds)
             disk.room = math.inf
             x = policy.ask(2)
             np.testing.assert_array_equal(x, twin.ask(2))
             own = draw.random((2, 2)) - [0, 0.5]  # points of no candidate set
             for points in (x, own):
-                disk.room = 0
-                for _ in range(2):
+                disk.room = step % 3
+                for call in (lambda points=points: policy.tell(points, [0.3, 0.4]),
+                             lambda points=points: policy.tell_failure(points[0], "broken")):  # fmt: skip
                     with pytest.raises(OSError, match=r"run\.zarr"):
-                        policy.tell(draw.random(2) - [0, 0.5] if points is own else points[0], 0.1)
-                    with pytest.raises(OSError, match=r"run\.zarr"):
-                        policy.tell(points, [0.3, 0.4])
-                assert (policy.finite_space.size, policy.rounds) == (size, twin.rounds)
+                        call()
+                assert (policy.finite_space.size, policy.rounds, policy.failures) == (size, twin.rounds, 0)
                 disk.room = math.inf
                 policy.tell(points, [0.3, 0.4 + step])
                 twin.tell(points, [0.3, 0.4 + step])
@@ -517,6 +225,238 @@ class TestFullDisk:
         with sb.record(again, tmp_path / "run.zarr"):
             np.testing.assert_array_equal(again.posterior(own), twin.posterior(own))
             np.testing.assert_array_equal(again.ask(3), twin.ask(3))
+
+    @pytest.mark.slow
+    def test_a_file_system_that_is_full(self, tmp_path):
+        """A small one of this machine: the calls fail, nothing is lost, and they work when there is room again."""
+        place = tmp_path / "small"
+        place.mkdir()
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=False, capture_output=True
+        )
+        if mounted.returncode:
+            pytest.skip("this process may not mount a file system")
+        try:
+            (place / "ballast").write_bytes(bytes(300_000))
+            store, count = create(place / "run.zarr", durability="round"), 0
+            with contextlib.suppress(OSError):
+                while count < len(cases.TABLE["y"]):
+                    store.append(rows(count, count + 1), told(count, count + 1))
+                    count += 1
+            with pytest.raises(OSError, match=r"run\.zarr.*(No space left|full)"):
+                store.append(rows(count, count + 1), told(count, count + 1))
+            assert_holds(store, count)
+            assert_holds(ObservationStore.open(place / "run.zarr"), count)
+            (place / "ballast").unlink()
+            store.append(rows(count, count + 40))
+            store.close()
+            assert_holds(ObservationStore.open(place / "run.zarr"), count + 40)
+        finally:
+            subprocess.run(["umount", "-l", place], check=True)
+
+
+class TestInterrupted:
+    """By Ctrl-C, by the death of the process, by another writer."""
+
+    @pytest.mark.parametrize("after", [False, True])
+    @pytest.mark.parametrize("way", ["round", "bulk", "told"])
+    @pytest.mark.sampled(2)
+    def test_at_every_call(self, tmp_path, monkeypatch, after, way):
+        """The store has an append as a whole or not at all, as it says, and goes on from there."""
+        step, total = {"round": 1, "bulk": 7, "told": 1}[way], CHUNK + 12
+
+        def interrupt():
+            raise KeyboardInterrupt
+
+        def play(number):
+            """Append all, and interrupt one call; return how many calls there were."""
+            place, counted, start = tmp_path / f"{number}.zarr", [-(10**6)], 0
+            with monkeypatch.context() as patch:
+                kill_work.sabotage(patch, Fault(number, after), counted, interrupt)
+                store = create(place, durability="block" if way == "bulk" else "round")
+                store.block, counted[0] = CHUNK, 0
+                while start < total:
+                    stop = start + step
+                    try:
+                        store.append(rows(start, stop), told(start, stop) if way == "told" else ())
+                    except KeyboardInterrupt:
+                        assert len(store) in (start, stop)
+                        assert store.durable == len(ObservationStore.open(place)) <= len(store)
+                    start = len(store)
+                assert_holds(store, start)
+                try:
+                    store.close()
+                except KeyboardInterrupt:
+                    crash(store)
+            with cases.repairs():
+                reader = ObservationStore.open(place)
+                assert way == "bulk" or len(reader) == total
+                assert_goes_on(place, len(reader))
+            return counted[0]
+
+        count = play(0)
+        for number in range(1 + after, count + 1, 11):
+            play(number)
+        assert count > 10
+
+    @pytest.mark.parametrize("after", [False, True])
+    def test_a_recording(self, tmp_path, monkeypatch, after):
+        """The policy and the store have the same, or the policy says that it has to be made again."""
+        values = np.sin(np.arange(5.0))
+
+        def interrupt():
+            raise KeyboardInterrupt
+
+        def play(place, fault):
+            policy = EVERY_POLICY["igpucb"].make(PROBLEMS["arms"])
+            counted = [-(10**6)]
+            with monkeypatch.context() as patch:
+                kill_work.sabotage(patch, fault, counted, interrupt)
+                held = sb.record(policy, place)
+                counted[0] = 0
+                while policy.rounds < len(values):
+                    try:
+                        x = policy.pending[0] if policy.pending else policy.ask()
+                        policy.tell(x, values[policy.rounds])
+                    except KeyboardInterrupt:
+                        pass
+                    except sb.StoreError:
+                        held.close()
+                        policy = EVERY_POLICY["igpucb"].make(PROBLEMS["arms"])
+                        held = sb.record(policy, place)
+            count, counted[0] = counted[0], -(10**6)
+            held.close()
+            store = ObservationStore.open(place)
+            assert store.pending == []
+            return store.read(names=["candidate", "y", "call"]), count
+
+        expected, count = play(tmp_path / "expected", Fault())
+        for number in range(1 + after, count + 1, 5):
+            assert_equal(play(tmp_path / str(number), Fault(number, after))[0], expected)
+
+    @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
+    def test_while_a_chunk_is_written(self, tmp_path, monkeypatch, failure):
+        """What is still being written does not overtake the rows that are appended next."""
+        store = create(tmp_path / "run.zarr", durability="block")
+        go_on, first = threading.Event(), {"y": True, "candidate": True}
+        wait, replace = arrays.wait, folder.replace_file
+
+        def held_back(path, data, synced=True):
+            if path.parent.name == "y" and first.pop("y", False):
+                go_on.wait(5)
+            if failure is OSError and path.parent.name == "candidate" and first.pop("candidate", False):
+                threading.Timer(0.2, go_on.set).start()
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            replace(path, data, synced)
+
+        def interrupted(jobs):
+            if jobs and failure is KeyboardInterrupt:
+                monkeypatch.setattr(arrays, "wait", wait)
+                threading.Timer(0.2, go_on.set).start()
+                raise KeyboardInterrupt
+            wait(jobs)
+
+        monkeypatch.setattr(folder, "replace_file", held_back)
+        monkeypatch.setattr(arrays, "wait", interrupted)
+        store.block = CHUNK
+        with pytest.raises(failure):
+            store.append(rows(100, 100 + CHUNK))
+        assert len(store) == 0
+        store.append(rows(0, CHUNK))
+        store.close()
+        assert_holds(ObservationStore.open(tmp_path / "run.zarr"), CHUNK)
+
+    @pytest.mark.parametrize("left", ["lock", "folder", "inputs", "arrays", "database"])
+    def test_making(self, tmp_path, left):
+        """A run that was never made to its end is none, and can be made."""
+        place = tmp_path / "run.zarr"
+        crash(create(place, inputs={"abc": np.arange(3.0)}, planned=70))
+        (place / "committed" / "acknowledged").unlink()
+        for file in (place / "committed").glob("run.sqlite*"):
+            file.unlink()
+        if left == "database":
+            (place / DATABASE).write_bytes(b"")
+        for name in {"lock": [*ARRAYS, "inputs"], "folder": [*ARRAYS, "inputs"], "inputs": ARRAYS}.get(left, ()):
+            shutil.rmtree(place / name)
+        if left in ("lock", "folder"):
+            (place / "zarr.json").unlink()
+            shutil.rmtree(place / "committed")
+            (place / "committed").mkdir()
+        if left == "lock":
+            (place / "committed" / "writer.lock").touch()
+        for mode in ("r", "a"):
+            with pytest.raises(FileNotFoundError, match="there is no run"):
+                ObservationStore.open(place, mode)
+        create(place, 20, fields=FIELDS).close()
+        assert_plain(place, 20)
+
+    def test_what_a_dead_writer_leaves(self, crashed):
+        """Half-written files, arrays of several lengths, chunks that nobody counts: no round is lost or gained."""
+        for name in ("y/c.1.0123.partial", "committed/c.abc.partial", "zarr.json.abc.partial"):
+            (crashed / name).write_bytes(b"rubbish")
+        group = zarr.open_group(crashed, mode="r+")
+        for length, name in zip((3, 6, 6, 8, 3), ARRAYS, strict=True):
+            group[name].resize((length * CHUNK, *group[name].shape[1:]))
+            group[name][ROUNDS:] = 7
+        assert_holds(ObservationStore.open(crashed), ROUNDS)
+        (said,) = assert_goes_on(crashed, ROUNDS)
+        assert re.search(r"run\.zarr: 3 half-written file\(s\) were removed", said)
+        assert not list(crashed.rglob("*.partial"))
+
+    def test_between_the_moves_of_a_recovery(self, closed, monkeypatch):
+        """A reader says where the run is; the next writer finishes what was begun."""
+        (closed / DATABASE).unlink()
+        move, calls = folder.Folder.move, []
+
+        def once(self, other):
+            calls.append(1)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            move(self, other)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(folder.Folder, "move", once)
+            with pytest.raises(KeyboardInterrupt):
+                ObservationStore.open(closed, "a", recover=True)
+        assert not closed.exists()
+        with pytest.raises(StoreDamaged, match=r"run\.zarr\.recovering has all of it"):
+            ObservationStore.open(closed)
+        with pytest.warns(UserWarning, match=r"it was moved here from run\.zarr\.recovering"):
+            ObservationStore.open(closed, "a").close()
+        assert len(ObservationStore.open(closed)) >= WHOLE
+
+    def test_a_lock_record_that_is_no_json(self, closed):
+        """Another writer is refused all the same."""
+        with ObservationStore.open(closed, "a"):
+            (closed / "committed" / "writer.json").write_bytes(b'{"pid": 1')
+            with pytest.raises(StoreLocked, match="is being written by another process"):
+                ObservationStore.open(closed, "a")
+        ObservationStore.open(closed, "a").close()
+
+    @BOTH
+    @pytest.mark.parametrize("moved", [True, False])
+    def test_moved_or_removed_under_its_writer(self, tmp_path, durability, moved):
+        """No row is taken for written, and nothing is made in the old place."""
+        place, kept = tmp_path / "run.zarr", tmp_path / "kept.zarr"
+        store = create(place, 20, durability)
+        store.append(rows(20, 21))
+        store.flush()
+        place.rename(kept)
+        if not moved:
+            shutil.rmtree(kept)
+
+        def write(tickets):
+            store.append(rows(21, 22), tickets)
+            store.flush()
+
+        for tickets in ((), told(21, 22)):
+            with pytest.raises(FileNotFoundError, match=r"run\.zarr: writing .* failed: "):
+                write(tickets)
+        with pytest.raises(FileNotFoundError):
+            store.close()
+        assert not place.exists()
+        if moved:
+            assert_holds(ObservationStore.open(kept), 21)
 
 
 READ_ONLY = """
@@ -558,8 +498,7 @@ def test_a_folder_that_may_not_be_written(originals):
         shutil.copytree(originals / "closed", folder / "run.zarr")
         (folder / "empty").mkdir()
         free.mkdir()
-        inside = [folder, *folder.rglob("*")]
-        before = files(folder)
+        inside, before = [folder, *folder.rglob("*")], files(folder)
         for path in inside:
             path.chmod(0o555 if path.is_dir() else 0o444)
         Path(top).chmod(0o755)

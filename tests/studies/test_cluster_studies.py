@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.execution import ClusterError
-from scalable_bandits.runs.status import runs_in, status
+from scalable_bandits.status import runs_in, status
 from scalable_bandits.store import SpecificationDiffers, StoreError
 from scalable_bandits.studies import Study, StudyIncomplete
 from scalable_bandits.studies.runs import Player

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.execution.resources import forget_peak, peak_memory, traffic
-from scalable_bandits.store.notes import marks
 from scalable_bandits.studies import Problem, Replicate, Study, costs
 from scalable_bandits.studies.costs import Meter
+from scalable_bandits.studies.notes import marks
 
 
 class Clock:

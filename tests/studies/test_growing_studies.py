@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.store import SpecificationDiffers
-from scalable_bandits.store.studies import StudyStore, study_record
 from scalable_bandits.studies import Problem, Replicate, Study
 from scalable_bandits.studies.files import text
+from scalable_bandits.studies.stored import StudyStore, study_record
 
 LINE = {"type": "Grid", "bounds": [[0.0, 1.0]], "shape": 20}
 FILE: dict[str, Any] = {
@@ -234,7 +234,7 @@ def test_killed_while_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """The notes of the larger study are there, its attributes not yet."""
     place = tmp_path / "runs"
     part("random").run(store=place)
-    studies = sys.modules["scalable_bandits.store.studies"]
+    studies = sys.modules["scalable_bandits.studies.stored"]
     location = type(studies.locate(place))
     put = location.put_document
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.execution import ClusterError
-from scalable_bandits.runs.status import resume
+from scalable_bandits.runs.resuming import resume
 from scalable_bandits.specification import Specification
 from scalable_bandits.studies import Study
 

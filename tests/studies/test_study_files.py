@@ -23,10 +23,10 @@ from typer.testing import CliRunner
 import scalable_bandits as sb
 from scalable_bandits.cli import app
 from scalable_bandits.formulas.information_gain import growth_rate
-from scalable_bandits.store.studies import study_record
 from scalable_bandits.studies import Study
 from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.costs import COSTS
+from scalable_bandits.studies.stored import study_record
 
 SMALL: dict[str, Any] = {"replicates": 1, "horizon": 8}
 MINE = """

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
+LARGEST = 2**30  # bytes of a file's content, which may be a thousand times smaller on disk
 Column = np.ndarray[Any, np.dtype[Any]]  # (n,) numbers, or strings as objects
 
 
@@ -102,7 +103,10 @@ def read_frame(path: Path) -> dict[str, Column]:
         If the file has anything but a DataFrame of numbers and strings.
     """
     with lzma.open(path) as file:
-        frame = _load(_FrameUnpickler(io.BytesIO(file.read())))
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise pickle.UnpicklingError(f"{path}: it has more than {LARGEST:,} bytes")
+    frame = _load(_FrameUnpickler(io.BytesIO(data)))
     try:
         return _columns(frame)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas
 import pytest
 
+from scalable_bandits.environments.published import pickles
 from scalable_bandits.environments.published.pickles import read_frame, read_plain
 
 
@@ -87,6 +88,13 @@ def test_attacks_are_refused(name, attacks, tmp_path):
         read_frame(path)
     assert not (tmp_path / "executed").exists()
     assert set(attacks) == set(NAMES)
+
+
+def test_a_file_of_any_size_is_not_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(pickles, "LARGEST", 1000)
+    (tmp_path / "frame.xz").write_bytes(lzma.compress(bytes(1001)))
+    with pytest.raises(pickle.UnpicklingError, match="more than 1,000 bytes"):
+        read_frame(tmp_path / "frame.xz")
 
 
 def test_the_attacks_would_work(attacks, tmp_path):

@@ -1,7 +1,7 @@
 """Notes of a study: what it records of all its runs beside their stores, as arrays over cases, policies and replicates.
 
-The digests of the arrays are written before the arrays, those of the current arrays together with those of the new
-ones. An array that matches neither is damaged and left out: its numbers are computed again from the runs.
+They are one file of numpy's zip format in the folder of ``complete``, the number of complete runs. Where it is damaged,
+its numbers are computed again from the runs.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalable_bandits.store.digests import digest
-from scalable_bandits.store.errors import one_line
-from scalable_bandits.store.layout import WHOLE, compare, group_document, notes_document
-from scalable_bandits.store.locations import METADATA, Location
-from scalable_bandits.store.record import is_signed, sign
+from scalable_bandits.store.checkpoints import load_arrays, save_arrays
+from scalable_bandits.store.layout import WHOLE, count_document
+from scalable_bandits.store.locations import Location
 
 RUN = tuple[int, int, int]  # numbers of a run's case, policy and replicate
 UNIFORM = "uniform_regret"
-MORE = "more"  # group of all arrays except `UNIFORM`
+COMPLETE = "complete"  # array of the number of complete runs
+FILE = f"{COMPLETE}/notes.npz"
 SECONDS = "seconds"
 PLAYS = "plays"
 ELAPSED = "elapsed"  # series over `marks` instead of all rounds
@@ -108,59 +107,29 @@ class Notes:
         study
             Name of the study, drawn at random when it was made.
         copy
-            Attributes of the study; they are copied to the array of uniform play.
+            Attributes of the study, of which the notes have a copy.
         """
         arrays = {UNIFORM: self.uniform, SECONDS: self.seconds, **self.costs, **self.series}
         if self.plays:
             arrays[PLAYS] = np.array(list(self.plays.values()))
-        digests = {name: digest(values) for name, values in arrays.items()}
-        entries = {}
-        for name, values in arrays.items():
-            known = {digests[name], self._written.get(name, digests[name])}
-            entries[name] = {"shape": list(values.shape), "digests": sorted(known)}
-        more = sign({"study": study, "arrays": entries, "priors": list(self.plays)})
-        location.put_document(MORE, group_document(more))
-        for name, values in arrays.items():
-            attributes = {"study": dict(copy)} if name == UNIFORM else {}
-            document = notes_document(values.shape, attributes)
-            if compare(location, array_path(name), document):
-                location.put_document(array_path(name), document)
-            location.column(array_path(name), document).with_config(WHOLE)[...] = values
-        self._written = digests
-        location.commit_transaction()
+        if location.document(COMPLETE) is None:
+            location.put_document(COMPLETE, count_document({}))
+        complete = location.column(COMPLETE, count_document({})).with_config(WHOLE)
+        complete[...] = int(np.isfinite(self.seconds).sum())
+        save_arrays(location, FILE, {"study": study, "attributes": dict(copy), "priors": list(self.plays)}, arrays)
 
     def load(self, location: Location, study: str) -> list[str]:
         """Read the stored notes; return the problems of damaged files, which are left out."""
-        problems = self._load(location, study)
-        self.lost = bool(problems)
-        return problems
-
-    def _load(self, location: Location, study: str) -> list[str]:
-        """Read the stored notes; return problems."""
-        file = f"{MORE}/{METADATA}"
         try:
-            attributes: Any = (location.document(MORE) or {}).get("attributes")
-        except ValueError as error:
-            return [f"{file} is not JSON ({error})"]
-        if not is_signed(attributes):
-            return [f"the attributes in {file} are missing or do not match their digest"]
-        if attributes.get("study") != study:
-            return [f"{file} is another study's"]
-        problems = []
-        for name, entry in attributes["arrays"].items():
-            try:
-                document = notes_document(entry["shape"], {})
-                values: Any = np.asarray(location.column(array_path(name), document, strict=True)[...])
-            except Exception as error:  # codecs raise errors of any class
-                problems.append(f"{array_path(name)} cannot be read ({one_line(error)})")
-                continue
-            found = digest(values)
-            if found not in entry["digests"]:
-                problems.append(f"{array_path(name)} is not what was written: its digest is another one")
-                continue
-            self._written[name] = found
-            self._set(name, values, attributes["priors"])
-        return problems
+            header, arrays = load_arrays(location, FILE)
+            if header["study"] != study:
+                raise ValueError("it is another study's")
+            for name, values in arrays.items():
+                self._set(name, values, header["priors"])
+        except (ValueError, KeyError, TypeError) as error:
+            self.lost = True
+            return [f"{FILE}: {error}"]
+        return []
 
     def _set(self, name: str, values: NDArray[Any], priors: Any) -> None:
         """Take over the values of a stored array, which may have another shape."""
@@ -173,20 +142,6 @@ class Notes:
             self.costs[name] = _copy_overlap(np.full(self.seconds.shape, np.nan), values)
         else:
             self.series[name] = _copy_overlap(self._empty(name), values)
-
-
-def study_name(location: Location) -> str:
-    """Return the name of the study that the stored notes belong to; empty if they cannot be read."""
-    try:
-        attributes: Any = (location.document(MORE) or {}).get("attributes")
-    except ValueError:
-        return ""
-    return attributes["study"] if is_signed(attributes) else ""
-
-
-def array_path(name: str) -> str:
-    """Return the path of an array."""
-    return name if name == UNIFORM else f"{MORE}/{name}"
 
 
 def _copy_overlap(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:

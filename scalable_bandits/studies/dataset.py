@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalable_bandits.store.notes import ELAPSED, PLAYS, UNIFORM, Notes, marks
-from scalable_bandits.store.study_growth import ABSENT, HORIZON, HORIZONS, LISTS, TABLES, variants
+from scalable_bandits.studies.growth import ABSENT, HORIZON, HORIZONS, LISTS, TABLES, variants
+from scalable_bandits.studies.notes import ELAPSED, PLAYS, UNIFORM, Notes, marks
 
 if TYPE_CHECKING:
     import xarray

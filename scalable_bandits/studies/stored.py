@@ -1,7 +1,7 @@
 """Studies on disk: groups of runs. Each run is a store of its own, written by the process that plays it.
 
-The attributes of the group describe the study; ``uniform_regret`` has a copy of them. The process that distributes the
-runs writes its notes of all runs (`notes.py`) into the group.
+The attributes of the group describe the study. The process that distributes the runs writes its notes of all runs, with
+a copy of the attributes, into the group (`notes.py`).
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalable_bandits import checks
-from scalable_bandits.store import study_growth
+from scalable_bandits.store.checkpoints import load_arrays
 from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError
 from scalable_bandits.store.layout import SCHEMA, check_schema, compare, group_document
+from scalable_bandits.store.ledger import is_signed, sign
 from scalable_bandits.store.locations import METADATA, Location
-from scalable_bandits.store.notes import RUN, UNIFORM, Notes, study_name
 from scalable_bandits.store.observations import ObservationStore
-from scalable_bandits.store.record import is_signed, sign
 from scalable_bandits.store.resolve import locate
-from scalable_bandits.store.study_dataset import DIMENSIONS, KEEP, ROUND, TOTAL, series_of, study_dataset
-from scalable_bandits.store.study_growth import FOLDERS, HORIZON, LISTS, SHOWN, present, rounds_of, slugs
+from scalable_bandits.studies import growth
+from scalable_bandits.studies.dataset import DIMENSIONS, KEEP, ROUND, TOTAL, series_of, study_dataset
+from scalable_bandits.studies.growth import FOLDERS, HORIZON, LISTS, SHOWN, present, rounds_of, slugs
+from scalable_bandits.studies.notes import FILE, RUN, Notes
 
 if TYPE_CHECKING:
     import xarray
@@ -91,12 +92,12 @@ class StudyStore:
             cls.check_place(place)
             given = dict(record)
         else:
-            lines = study_growth.disagreements(stored, record)
+            lines = growth.disagreements(stored, record)
             if lines:
                 listed = "\n  ".join(lines)
                 hint = "it has another study: name another store for this one. Differences:"
                 raise SpecificationDiffers(f"store {place}: {hint}\n  {listed}")
-            given = study_growth.grown(stored, record, record if order is None else order)
+            given = growth.grown(stored, record, record if order is None else order)
         study = cls(place, given)
         study._study = study._study or uuid.uuid4().hex[:16]
         study._write()
@@ -114,7 +115,6 @@ class StudyStore:
         self._notes.save(self._location, self._study, signed)
         if compare(self._location, "", group_document(signed)):
             self._location.put_document("", group_document(signed))
-        self._location.commit_transaction()
         self._written = time.monotonic()
         self._write_seconds = self._written - began
 
@@ -283,15 +283,11 @@ def _find(location: Location) -> dict[str, Any]:
     """
     found, damaged = study_copies(location)
     if len({attributes["id"] for attributes in found.values()}) > 1:
-        right = study_name(location)  # one of the two files was replaced by that of another study
-        own = [attributes for attributes in found.values() if attributes["id"] == right]
-        if own:
-            return own[0]
         text = f"{' and '.join(found)} are of two studies: one of them was replaced by another's"
         raise StoreDamaged(f"store {location.name}: {text}")
     if found:
         return next(iter(found.values()))
-    if damaged.get(f"{UNIFORM}/{METADATA}"):  # only a study has this array
+    if FILE in damaged:  # only a study has this file
         listed = "; ".join(f"{file}: {why}" for file, why in damaged.items())
         raise StoreDamaged(f"store {location.name}: both copies of the study's attributes are damaged ({listed})")
     return {}
@@ -305,27 +301,25 @@ def study_copies(location: Location) -> tuple[dict[str, dict[str, Any]], dict[st
     StoreError
         If the study has a schema that this version does not read.
     """
-    found, damaged = {}, {}
-    foreign = []  # attributes of another schema, which may sign them in another way
-    for file, path in ((METADATA, ""), (f"{UNIFORM}/{METADATA}", UNIFORM)):
-        try:
-            document = location.document(path)
-        except ValueError as error:
-            damaged[file] = f"it is not JSON ({error})"
-            continue
-        attributes: Any = (document or {}).get("attributes")
-        if path and isinstance(attributes, dict):
-            attributes = attributes.get("study")
-        if document is None or (path and attributes is None):
-            continue
-        study = isinstance(attributes, dict) and attributes.get("kind") == "study"
-        if study and is_signed(attributes):
-            found[file] = attributes
-        elif study or path:
-            damaged[file] = "its attributes do not match their digest"
-            foreign += [attributes] if study and attributes.get("schema") != SCHEMA else []
-    for attributes in found.values() or foreign:
-        check_schema(location.name, attributes)
+    found: dict[str, dict[str, Any]] = {}
+    damaged = {}
+    try:
+        attributes: Any = (location.document("") or {}).get("attributes")
+        if isinstance(attributes, dict) and attributes.get("kind") == "study":
+            check_schema(location.name, attributes)
+            if is_signed(attributes):
+                found[METADATA] = attributes
+            else:
+                damaged[METADATA] = "its attributes do not match their digest"
+    except ValueError as error:
+        damaged[METADATA] = f"it is not JSON ({error})"
+    try:
+        header, _ = load_arrays(location, FILE, header_alone=True)
+        found[FILE] = header["attributes"]
+        check_schema(location.name, found[FILE])
+    except (ValueError, KeyError, TypeError) as error:
+        if str(error) != "it is missing":
+            damaged[FILE] = str(error)
     return found, damaged
 
 

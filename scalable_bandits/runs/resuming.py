@@ -1,0 +1,158 @@
+"""Resuming a run from its store alone."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scalable_bandits import checks
+from scalable_bandits.checks import visible
+from scalable_bandits.posteriors.placement import is_local
+from scalable_bandits.runs.commands import Command, command_of
+from scalable_bandits.runs.maximize import maximize, minimize
+from scalable_bandits.runs.recording import environment_of, policy_of
+from scalable_bandits.runs.result import TuningResult
+from scalable_bandits.runs.simulate import simulate
+from scalable_bandits.runs.trajectory import Trajectory
+from scalable_bandits.specification import Specification, imported
+from scalable_bandits.store import ObservationStore, StoredRun, StoreError
+
+SETTINGS = ("parallel", "on", "retries", "timeout")  # arguments of a tuning run that its store has
+
+
+def function_of(name: str) -> Callable[[Any], float]:
+    """Import the user's function.
+
+    Parameters
+    ----------
+    name
+        Module and name, "module:name"; the name may have dots.
+
+    Raises
+    ------
+    ValueError
+        If there is no such function.
+    """
+    found: Callable[[Any], float] = imported("function", name, "a function")
+    if not callable(found):
+        checks.refuse("function", name, "module:name of a function")
+    return found
+
+
+def resume(
+    place: Any,
+    *,
+    rounds: int | None = None,
+    function: str | None = None,
+    classes: Sequence[str] = (),
+    recover: bool = False,
+    takeover: bool = False,
+    progress: bool | None = None,
+    on: Any = None,
+    parallel: int | None = None,
+    command: str | Command | None = None,
+) -> Trajectory | TuningResult:
+    """Continue a run from its store alone, up to its planned number of rounds.
+
+    A store starts no program and reaches no other machine: what the run evaluates (a function or a command), and a
+    cluster (a recipe, an address) that it was evaluated on, have to be named again.
+
+    Parameters
+    ----------
+    place
+        Place of the store.
+    rounds
+        Total number of rounds of the run; the planned number if not given.
+    function
+        Module and name, "module:name", of the function that a `minimize` or `maximize` run evaluates. Nothing is
+        imported without it.
+    classes
+        Classes of the user's that the run is made of, each as "module:Class". No others are imported.
+    recover, takeover
+        Arguments of `ObservationStore.open`.
+    progress
+        Whether to show a progress bar. If not given: of `minimize` and `maximize` as there, of a simulation not.
+    on, parallel
+        Executor and number of the evaluations in flight, as in `minimize`. If not given, as in the run so far, if that
+        was this process, its threads, or worker processes of this machine.
+    command
+        Command that the run evaluates, as it is in the store: its line, or a `Command`.
+
+    Raises
+    ------
+    ValueError
+        If the store alone cannot continue the run, since it was made by `record` or its specification has a function;
+        if something has to be named again.
+    """
+    for name in classes:
+        Specification.allow(name)
+    if recover or takeover:
+        with ObservationStore.open(place, "a", recover=recover, takeover=takeover):
+            pass
+    run = ObservationStore.open(place)
+    kind, target = run.attributes["kind"], run.planned if rounds is None else checks.integer("rounds", rounds, 1)
+    if kind not in ("simulate", "minimize", "maximize"):
+        allowed = "a run of `simulate`, `minimize` or `maximize`; continue this one by the program that asks and tells"
+        checks.refuse("store", f"{run.location.name}, of kind {kind!r}", allowed)
+    if target is None:
+        checks.refuse("rounds", None, "a number of rounds, since the store has no planned number")
+    policy = policy_of(run)
+    if kind != "simulate":
+        settings = _settings(run, on, parallel)
+        budget = target - int((run.read(names=["call"])["call"] == 0).sum())  # earlier observations are rounds, too
+        find = minimize if kind == "minimize" else maximize
+        return find(_evaluated(run, function, command), policy, budget, store=place, progress=progress, **settings)
+    if any(given is not None for given in (on, parallel, command)):
+        checks.refuse("on, parallel, command", (on, parallel, command), "None: a simulation runs in this process")
+    if "available" in run.specification:
+        given = f"{run.location.name}, whose availability sets are given by a function"
+        checks.refuse("store", given, "a run without `available`: to continue this one, run its script again")
+    return simulate(policy, environment_of(run), target, store=place, progress=bool(progress))
+
+
+def _settings(run: StoredRun, on: Any, parallel: int | None) -> dict[str, Any]:
+    """Return the settings of a tuning run in its store, with others where they are given."""
+    stored = run.attributes.get("settings", {})
+    given = {name: value for name, value in (("on", on), ("parallel", parallel)) if value is not None}
+    settings = {name: stored[name] for name in SETTINGS if name in stored} | given
+    if on is None and not is_local(settings.get("on")):
+        again = f"--on {shlex.quote(visible(str(settings['on'])))}, or another, such as threads:1 (this process)"
+        checks.refuse("on", None, f"the cluster of the run, named again, since a store alone reaches none: {again}")
+    return settings
+
+
+def command_in(place: Any) -> Command | None:
+    """Return the command that the run in a store evaluates; None if it evaluates a function, or cannot be read.
+
+    Parameters
+    ----------
+    place
+        Place of the store.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # `resume` says the same
+        try:
+            return command_of(ObservationStore.open(place))
+        except (StoreError, OSError):
+            return None
+
+
+def _evaluated(run: StoredRun, name: str | None, command: str | Command | None) -> Callable[[Any], float]:
+    """Return the command or the function that a run evaluates, either of which has to be named."""
+    stored = command_of(run)
+    if stored is not None:
+        if name is not None:
+            checks.refuse("function", name, f"None: the run evaluates the command {stored}")
+        if command is None or not stored.is_named_by(command):
+            again = f"--command {shlex.quote(visible(str(stored)))}"
+            given = command if command is None else str(command)
+            checks.refuse("command", given, f"the program that the run starts, named again: {again}")
+        return stored
+    if command is not None:
+        checks.refuse("command", str(command), "None: the run evaluates a function")
+    if name is None:
+        known = run.specification["function"].get("function", "")
+        checks.refuse("function", None, f"module:name of the function that the run evaluates ({known})")
+    return function_of(name)
