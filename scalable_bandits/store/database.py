@@ -66,6 +66,7 @@ def _values_of(ticket: Ticket) -> tuple[Any, ...]:
     """Return the row of a ticket, without its checksum."""
     values = {name: getattr(ticket, name) for name in _NAMES}
     values["x"] = json.dumps(list(ticket.x))
+    values["y"] = None if ticket.y is None else ticket.y + 0.0  # SQLite keeps -0.0 as 0
     values["result"] = None if ticket.result is None else json.dumps(ticket.result)
     return tuple(values.values())
 

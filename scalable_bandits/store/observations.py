@@ -307,11 +307,6 @@ class ObservationStore(StoredRun):
         self.close(orderly=kind is None)
 
     @property
-    def given(self) -> int:
-        """Number of evaluations that have a number; numbers are not given again."""
-        return self._ledger.state.given
-
-    @property
     def durable(self) -> int:
         """Number of rounds that would survive if the process died now."""
         return self._durable if self.writable else len(self)

@@ -94,6 +94,8 @@ class StoredRun:
         Planned number of rounds; None if unknown.
     tickets : dict
         Evaluations by number: all of a tuning run, of other runs those whose round is not in the arrays.
+    given : int
+        Number of evaluations that have a number, as of the last `refresh`; numbers are not given again.
     orderly : bool
         Whether the last writer closed the run; False if it died or is still writing.
     last_write : float
@@ -132,6 +134,7 @@ class StoredRun:
         self.planned: int | None = self.attributes["planned"]
         self.tickets: dict[int, Ticket] = contents.tickets
         self.orderly, self.last_write = contents.state.orderly, contents.state.time
+        self.given = contents.state.given
         self.problems = list(contents.problems)
         whole = max(min(contents.state.rounds, (max(contents.chunks, default=-1) + 1) * self.chunk), 0)
         self.chunks.take(whole, contents.chunks)
