@@ -307,6 +307,10 @@ class ObservationStore(StoredRun):
         self.close(orderly=kind is None)
 
     @property
+    def given(self) -> int:
+        return self._ledger.state.given if self.writable else self._given
+
+    @property
     def durable(self) -> int:
         """Number of rounds that would survive if the process died now."""
         return self._durable if self.writable else len(self)

@@ -94,8 +94,6 @@ class StoredRun:
         Planned number of rounds; None if unknown.
     tickets : dict
         Evaluations by number: all of a tuning run, of other runs those whose round is not in the arrays.
-    given : int
-        Number of evaluations that have a number, as of the last `refresh`; numbers are not given again.
     orderly : bool
         Whether the last writer closed the run; False if it died or is still writing.
     last_write : float
@@ -134,7 +132,7 @@ class StoredRun:
         self.planned: int | None = self.attributes["planned"]
         self.tickets: dict[int, Ticket] = contents.tickets
         self.orderly, self.last_write = contents.state.orderly, contents.state.time
-        self.given = contents.state.given
+        self._given = contents.state.given
         self.problems = list(contents.problems)
         whole = max(min(contents.state.rounds, (max(contents.chunks, default=-1) + 1) * self.chunk), 0)
         self.chunks.take(whole, contents.chunks)
@@ -167,6 +165,11 @@ class StoredRun:
     def pending(self) -> list[int]:
         """Numbers of the pending candidates, in the order of asking."""
         return [self.tickets[number].candidate for number in sorted(self.tickets) if self.tickets[number].state in OPEN]
+
+    @property
+    def given(self) -> int:
+        """Number of evaluations that have a number; numbers are not given again."""
+        return self._given
 
     @property
     def failures(self) -> list[Ticket]:
