@@ -112,10 +112,12 @@ class Evaluations:
             self._take([*abandoned, *fresh])
 
     def tells(self, candidates: Indices, points: Floats, values: Floats, noise: Floats | None) -> None:
+        told_of = set(candidates.tolist())
+        asked = not told_of.isdisjoint(self.policy.pending_points.numbers)
         waiting: dict[int, list[Ticket]] = {}
         for ticket in self._open.values():
-            waiting.setdefault(ticket.candidate, []).append(ticket)
-        asked = not set(self.policy.pending_points.numbers).isdisjoint(candidates.tolist())
+            if ticket.candidate in told_of:
+                waiting.setdefault(ticket.candidate, []).append(ticket)
         bulk = len(values) >= BULK and not self.all_tickets
         rounds, failures, call = self.policy.rounds, self.policy.failures, self._calls + 1
         mine, fields = self._ending

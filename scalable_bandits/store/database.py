@@ -43,7 +43,7 @@ _COLUMNS = {
 }  # fmt: skip
 _NAMES = tuple(name.strip('"') for name in _COLUMNS)
 _TABLES = {
-    "run": "CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT, checksum INTEGER)",
+    "run": "CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT, checksum INTEGER) WITHOUT ROWID",
     "chunks": "CREATE TABLE chunks (number INTEGER PRIMARY KEY, checksums TEXT, checksum INTEGER)",
     "evaluations": f"CREATE TABLE evaluations ({', '.join(map(' '.join, _COLUMNS.items()))}, checksum INTEGER)",
 }
@@ -143,7 +143,7 @@ class Database:
     """
 
     def __init__(self, folder: Path, contents: Contents | None = None):
-        self._folder, self._name = folder, str(folder.parent)
+        self._folder, self._path, self._name = folder, str(folder / FILE), str(folder.parent)
         self.state = State()
         self._sums: dict[Key, int] = {}  # checksums of all rows but the state
         self._run = ""
@@ -166,8 +166,8 @@ class Database:
 
     def check(self) -> None:
         """Raise FileNotFoundError if the file was moved or removed: SQLite goes on writing to it."""
-        if (self._folder / FILE).stat().st_ino != self._inode:
-            raise FileNotFoundError(errno.ENOENT, "it was moved or removed", str(self._folder / FILE))
+        if os.stat(self._path).st_ino != self._inode:
+            raise FileNotFoundError(errno.ENOENT, "it was moved or removed", self._path)
 
     def commit(
         self, *, attributes: Mapping[str, Any] | None = None, chunks: Mapping[int, Sequence[int]] | None = None,
@@ -349,7 +349,7 @@ def _rows(connection: sqlite3.Connection, table: str, problems: list[str], file:
     found: dict[Any, tuple[Any, ...]] = {}
     for order in ("ASC", "DESC"):  # up to the damage from either end
         with suppress(sqlite3.Error):
-            for row in connection.execute(f"SELECT * FROM {table} ORDER BY rowid {order}"):
+            for row in connection.execute(f"SELECT * FROM {table} ORDER BY 1 {order}"):
                 found[row[0]] = row
     return sorted(found.values(), key=lambda row: str(row[0]) if table == "run" else row[0])
 

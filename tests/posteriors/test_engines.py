@@ -61,7 +61,7 @@ class TestConformance:
 
     @pytest.mark.parametrize("prior", ["zero", "nonzero"])
     @pytest.mark.parametrize("name", KERNEL_CASES)
-    @pytest.mark.sampled(10)
+    @pytest.mark.sampled(20)
     def test_posterior_is_the_refit_after_every_25_of_300_rounds(self, engine, name, prior, grams):
         case = KERNEL_CASES[name]
         points = case.points(SIZE)

@@ -132,7 +132,8 @@ def test_goes_on_to_the_last_bit(kind):
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("engine", ["sketched", *(pytest.param(e, marks=pytest.mark.slow) for e in ("dense", "tiled"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["sketched", "dense", "tiled"])
 def test_bbkb_plays_the_algorithm(engine, gram):
     """Every third choice from scratch: values are learned when the batch's variance ratio passes the threshold."""
     noise, regularization, delta, norm, threshold = 0.4, 0.2, 0.05, 1.5, 1.8

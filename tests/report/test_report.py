@@ -98,7 +98,9 @@ def read(text: str) -> Reader:
     return reader
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name", ["study", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "study")]
+)
 def test_complete_in_itself(pages, name):
     """Parses; no scripts; whatever it refers to is in it; and so are the figures' own references."""
     found = read(pages[name])

@@ -38,7 +38,8 @@ def built(folder):
 
 
 class TestSameNumbers:
-    @pytest.mark.parametrize("on", ["client of 2", pytest.param("local:4", marks=pytest.mark.slow)])
+    @pytest.mark.slow
+    @pytest.mark.parametrize("on", ["client of 2", "local:4"])
     def test_wherever_it_runs(self, on, client, tmp_path):
         same(toy().run(on=client if on == "client of 2" else on, store=tmp_path / "study"))
 
