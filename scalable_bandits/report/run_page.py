@@ -204,7 +204,8 @@ def _failures(run: StoredRun) -> Section:
     space, last = named_space(run), run.failures[-BEST_ROWS:][::-1]
     points = [np.array(each.x) for each in last]
     xs = [point_text(x if space is None else space.setting(x)) for x in points]
-    rows = [(f"{each.round or 0:,}", x, each.error) for each, x in zip(last, xs, strict=True)]
+    errors = [(each.trace.strip() or each.error).rpartition("\n")[2] for each in last]
+    rows = [(f"{each.round or 0:,}", *others) for each, *others in zip(last, xs, errors, strict=True)]
     title = f"The last {len(rows)} of {len(run.failures):,} failed evaluations"
     return Section("Failures", [Block("table", title, ("after round", "x", "error"), rows, 1)])
 

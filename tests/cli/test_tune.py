@@ -118,7 +118,7 @@ class TestTuned:
         store = ObservationStore.open("run.zarr")
         assert store.failures
         assert all(
-            failure.error == f"exit code 3\nfirst line\ntoo deep: {failure.x[0]:.0f}" for failure in store.failures
+            failure.trace == f"exit code 3\nfirst line\ntoo deep: {failure.x[0]:.0f}" for failure in store.failures
         )
         assert f"failed: {len(store.failures)} evaluation" in done.stderr
         assert "exit code 3" in done.stderr
