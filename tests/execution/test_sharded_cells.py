@@ -97,7 +97,7 @@ class TestInProcess:
     @pytest.mark.parametrize("horizon", [None, 200])
     @pytest.mark.parametrize("tightening", [False, True])
     @pytest.mark.parametrize("space", SPACES)
-    @pytest.mark.sampled(12)
+    @pytest.mark.sampled(24)
     def test_same_numbers(self, space, tightening, horizon, held_by):
         """Shared out to parts, all of them here."""
         held_by(watched := Watched())

@@ -320,7 +320,7 @@ DRAWS = 20_000
 
 @pytest.mark.parametrize("rounds", [0, 5, 60, 200])
 @pytest.mark.parametrize("name", ["matern-1.5", "covariance", "product"])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_draws_have_the_posterior_covariance(name, rounds):
     """Each entry within 5.5 standard errors: sqrt((C_ii C_jj + C_ij^2) / draws) for normal draws.
 

@@ -73,7 +73,7 @@ class TestThreads:
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("kind", [TiledEngine, SketchedEngine])
+@pytest.mark.parametrize("kind", [TiledEngine, pytest.param(SketchedEngine, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_asking_leaves_no_trace(kind, seed, rebuilds):
     """Whatever is asked in between, also by an engine that was restored: all digits are the same."""

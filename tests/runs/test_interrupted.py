@@ -60,7 +60,7 @@ def test_the_policy_is_that_of_its_rounds(name: str) -> None:
 
 @in_main_thread
 @every_policy
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_the_store_has_what_was_played(name: str, tmp_path: Path) -> None:
     policy = MAKERS[name]()
     interrupted(policy, store=tmp_path / "run", keep="all")
