@@ -201,4 +201,4 @@ class Evaluating:
     def _seconds(self, event: Event) -> float | None:
         """Return the duration of a call that has ended; None if it is unknown."""
         began = self._began.pop(event.key, None)
-        return None if began is None or event.time is None else max(event.time - began, 0.0)
+        return None if began is None or event.time is None else round(max(event.time - began, 0.0), 6)
