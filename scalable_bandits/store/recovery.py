@@ -76,11 +76,13 @@ def _copy_rounds(run: StoredRun, store: Any) -> None:
     done = [ticket for ticket in tickets if ticket.state == "done" and (ticket.round or 0) > whole]
     copies = {}
     for ticket in tickets:
-        if ticket in done:
-            told += 1
-            copies[ticket.number] = attrs.evolve(ticket, round=moved + told)
-        elif ticket.state != "done":
-            copies[ticket.number] = attrs.evolve(ticket, round=None if ticket.round is None else moved + told)
+        place = ticket.round
+        if ticket.state == "done" and (place or 0) <= whole:
+            continue
+        told += ticket.state == "done"
+        if place is not None:  # of a failure the number of rounds before it
+            place = moved + told if place > whole else min(place, moved)
+        copies[ticket.number] = attrs.evolve(ticket, round=place)
     rest = run.read(whole)
     if len(rest["y"] if "y" in rest else next(iter(rest.values()))):
         store.append(rest, [copies[ticket.number] for ticket in sorted(done, key=lambda t: t.round or 0)])

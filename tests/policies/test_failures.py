@@ -219,6 +219,19 @@ class TestRecorded:
         with sb.record(again, place):
             assert again.pending_points.excluded == policy.pending_points.excluded
 
+    def test_keep_their_places_in_a_recovery(self, tmp_path):
+        """Of rounds in the arrays too, of which a chunk is lost."""
+        place = tmp_path / "run.zarr"
+        policy = MAKERS["random"]()
+        with sb.record(policy, place):
+            for number in range(100):  # chunks have 16 rounds
+                step(policy, number) if number in (4, 31, 97) else policy.tell([0.5, number / 100], 1.0)
+        chunk = place / "y" / "c.3"
+        chunk.write_bytes(chunk.read_bytes()[:-9])
+        with pytest.warns(UserWarning, match=r"16 round\(s\) are lost"):
+            ObservationStore.open(place, "a", recover=True).close()
+        assert [each.round for each in ObservationStore.open(place).failures] == [4, 30, 95 - 16]
+
     def test_all_but_a_damaged_one_survive_a_recovery(self, tmp_path):
         place = tmp_path / "run.zarr"
         policy = MAKERS["grid"]()
