@@ -15,6 +15,7 @@ import zarr
 
 import scalable_bandits as sb
 from scalable_bandits.store import Field, ObservationStore
+from scalable_bandits.store.files import sync_directory
 from scalable_bandits.store.layout import CHUNK
 
 FIELDS = (Field("x", shape=(6,), dimensions=("dimension",)), Field("y"))
@@ -88,18 +89,9 @@ def synced_blocks(place: Path, x: np.ndarray, y: np.ndarray, size: int) -> None:
         for number in range(start // CHUNK, -(-stop // CHUNK)):
             for file in ("round/c", "x/c", "y/c"):
                 chunk = place / file / str(number)
-                sync(chunk / "0" if chunk.is_dir() else chunk)
+                sync_directory(chunk / "0" if chunk.is_dir() else chunk)
         for folder in ("round/c", "x/c", "y/c", "count", ""):
-            sync(place / folder)
-
-
-def sync(path: Path) -> None:
-    """Make a file, or the names in a folder, durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sync_directory(place / folder)
 
 
 def told(place: Path, x: np.ndarray, y: np.ndarray, size: int) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Self
 import attrs
 
 OPEN = ("asked", "running", "lost")  # states of evaluations that have not ended
+BULK = 1_000  # values told at once that get no tickets in a recording: their rounds go to the arrays
 
 
 @attrs.frozen

@@ -11,9 +11,7 @@ from typing import Any, Self
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Policy
 from scalable_bandits.spaces import Indices
-from scalable_bandits.tickets import Ticket
-
-BULK = 1_000  # values told at once that get no tickets in a recording: their rounds are enough
+from scalable_bandits.tickets import BULK, Ticket
 
 
 class Evaluations:
@@ -39,10 +37,8 @@ class Evaluations:
         self._given = 0  # number of tickets so far
         self._calls = 0  # number of the last `tell`
         self._saved: tuple[int, list[Ticket]] = (0, [])  # call and tickets that the policy is learning
-        self._ending: tuple[int | None, dict[str, Any]] = (
-            None,
-            {},
-        )  # ticket of the next `tell`, and more of its fields
+        # Ticket of the next `tell`, and more of its fields.
+        self._ending: tuple[int | None, dict[str, Any]] = (None, {})
 
     def __enter__(self) -> Self:
         self.policy.record_to(self)

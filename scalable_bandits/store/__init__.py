@@ -1,4 +1,4 @@
-"""Storage of runs and studies in zarr."""
+"""Storage of runs in SQLite and zarr."""
 
 from __future__ import annotations
 

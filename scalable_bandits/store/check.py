@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scalable_bandits.store import checkpoints
-from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line
+from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line, store_errors
 from scalable_bandits.store.layout import (
     ROUND,
     compare,
@@ -46,7 +46,8 @@ def check_run(place: Any) -> Iterator[Part]:
     """
     location = locate(place)
     try:
-        run = StoredRun(location, read_contents(location), recover=True)
+        with store_errors(location.name, "checking it"):
+            run = StoredRun(location, read_contents(location), recover=True)
     except StoreError as error:
         yield Part(location.name, str(error))
         return

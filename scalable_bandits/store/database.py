@@ -71,6 +71,20 @@ def _values_of(ticket: Ticket) -> tuple[Any, ...]:
     return tuple(values.values())
 
 
+def _rows_of(
+    attributes: Mapping[str, Any] | None, chunks: Mapping[int, Sequence[int]], tickets: Iterable[Ticket]
+) -> list[tuple[str, tuple[Any, ...]]]:
+    """Return the tables and rows of attributes (none for None), checksums of chunks and tickets."""
+    rows: list[tuple[str, tuple[Any, ...]]] = []
+    if attributes is not None:
+        rows.append(("run", ("attributes", json.dumps(attributes))))
+    for number, sums in chunks.items():
+        rows.append(("chunks", (number, json.dumps(list(sums)))))
+    for ticket in tickets:
+        rows.append(("evaluations", _values_of(ticket)))
+    return rows
+
+
 def _ticket_of(values: Sequence[Any]) -> Ticket:
     """Return the ticket of a row without its checksum; ValueError or TypeError if it cannot be one."""
     found = dict(zip(_NAMES, values, strict=True))
@@ -174,21 +188,17 @@ class Database:
         tickets: Iterable[Ticket] = (), folded: Iterable[int] = (), rounds: int | None = None, orderly: bool = False,
     ) -> None:  # fmt: skip
         """Make one change: durable on return, absent if this raises. Parameters as in `Ledger.commit`."""
-        puts: list[tuple[str, tuple[Any, ...]]] = []
+        puts = _rows_of(attributes, chunks or {}, tickets)
         sums, gone, new = self._sums, list[Key](), dict[Key, int]()
         total, given = self.state.total, self.state.given
         if attributes is not None:
-            puts.append(("run", ("attributes", json.dumps(attributes))))
             self._run = attributes["id"]
-        for number, found in (chunks or {}).items():
-            puts.append(("chunks", (number, json.dumps(list(found)))))
-        for ticket in tickets:
-            puts.append(("evaluations", _values_of(ticket)))
-            given = max(given, ticket.number + 1)
         for table, values in puts:
             key = Key(table, values[0])
-            new[key] = zlib.crc32(repr((table, *values)).encode())
+            new[key] = _row_checksum(table, values)
             total += new[key] - sums.get(key, 0)
+            if table == "evaluations":
+                given = max(given, key.name + 1)
         for number in folded:
             if (key := Key("evaluations", number)) in sums:
                 gone.append(key)
@@ -388,7 +398,5 @@ def _interpret(rows: Mapping[str, Sequence[tuple[Any, ...]]], contents: Contents
 
 def _sums_of(contents: Contents) -> dict[Key, int]:
     """Return the checksums of all rows but the state."""
-    rows: list[tuple[str, tuple[Any, ...]]] = [("run", ("attributes", json.dumps(contents.attributes)))]
-    rows += [("chunks", (number, json.dumps(sums))) for number, sums in contents.chunks.items()]
-    rows += [("evaluations", _values_of(ticket)) for ticket in contents.tickets.values()]
+    rows = _rows_of(contents.attributes, contents.chunks, contents.tickets.values())
     return {Key(table, values[0]): _row_checksum(table, values) for table, values in rows}

@@ -37,11 +37,10 @@ from scalable_bandits.store.objects import write_document
 from scalable_bandits.store.reader import StoredRun, read_contents
 from scalable_bandits.store.resolve import locate
 from scalable_bandits.store.rows import Field, Rows, check_fields
-from scalable_bandits.tickets import Ticket
+from scalable_bandits.tickets import BULK, Ticket
 
 BLOCK_SECONDS = 1.0  # durability "block": rounds that come so long after the last write are written at once
 BLOCK_BYTES = 2**25  # size of the rounds written at once: writing one chunk at a time is half as fast
-BULK = 1_000  # rounds told at once that go to the arrays, and are no rows of the ledger
 
 Durability = Literal["round", "block"]
 
@@ -344,7 +343,7 @@ class ObservationStore(StoredRun):
         elif late:
             self.flush()
         self._rows.extend(rows, count)
-        unsaved, self._unsaved = self._unsaved, {**self._unsaved, **{ticket.number: ticket for ticket in tickets}}
+        before = self._hold(tickets)
         try:
             if self.durability == "round" or count >= self.block:
                 self._save()
@@ -354,20 +353,33 @@ class ObservationStore(StoredRun):
         except BaseException:
             if self._durable < len(self):  # otherwise it was an interrupt, after the transaction
                 self._rows.drop(count)
-                self._unsaved = unsaved
+                self._drop(tickets, before)
             raise
 
     def note(self, tickets: Sequence[Ticket]) -> None:
         """Record evaluations that are new or have changed; with durability "round" they are on disk on return."""
         self._check_writable()
-        unsaved, self._unsaved = self._unsaved, {**self._unsaved, **{ticket.number: ticket for ticket in tickets}}
+        before = self._hold(tickets)
         try:
             if self.durability == "round" or self._overdue():
                 self._save()
         except BaseException:
             if self._unsaved:  # otherwise it was an interrupt, after the transaction
-                self._unsaved = unsaved
+                self._drop(tickets, before)
             raise
+
+    def _hold(self, tickets: Sequence[Ticket]) -> dict[int, Ticket]:
+        """Add evaluations to those to be written; return the earlier forms of them that were to be written."""
+        before = {each.number: self._unsaved[each.number] for each in tickets if each.number in self._unsaved}
+        for ticket in tickets:
+            self._unsaved[ticket.number] = ticket
+        return before
+
+    def _drop(self, tickets: Sequence[Ticket], before: Mapping[int, Ticket]) -> None:
+        """Undo `_hold`."""
+        for ticket in tickets:
+            self._unsaved.pop(ticket.number, None)
+        self._unsaved.update(before)
 
     def _overdue(self) -> bool:
         return time.monotonic() - self._flushed > self.block_seconds

@@ -143,10 +143,12 @@ class StoredRun:
             columns = columns_of(later, self.fields)
             self._rows.extend(columns, len(later))
         except (ValueError, TypeError) as error:
-            self.problems.append(f"committed/run.sqlite: some evaluations are none of this run ({one_line(error)})")
+            self.problems.append(
+                f"{self.location.ledger_file}: some evaluations are none of this run ({one_line(error)})"
+            )
         self.known = max([whole, contents.state.rounds, *(ticket.round or 0 for ticket in told)])
         if [ticket.round for ticket in later] != list(range(whole + 1, whole + len(later) + 1)) and not self.problems:
-            self.problems.append(f"committed/run.sqlite: rounds after round {whole} are missing")
+            self.problems.append(f"{self.location.ledger_file}: rounds after round {whole} are missing")
         if self.problems and not self._recover:
             listed = "; ".join(self.problems)
             hint = "open it with recover=True to go on with them (a copy of all files is kept)"
