@@ -58,18 +58,20 @@ def recovered(run: StoredRun, create: Callable[..., Any]) -> str:
 
 def _copy_rounds(run: StoredRun, store: Any) -> None:
     """Copy readable rounds, and evaluations; of a simulation only the rounds before the first unreadable one."""
-    whole = run.chunks.rounds
+    whole, kept = run.chunks.rounds, list[tuple[int, int]]()  # rounds that were copied: before the first, the last
     for position, number in enumerate(run.chunks.numbers):
         if run.deterministic and number != position:
             return
+        start, stop = number * run.chunk, min((number + 1) * run.chunk, whole)
         try:
-            rows = run.read(number * run.chunk, min((number + 1) * run.chunk, whole))
+            rows = run.read(start, stop)
         except StoreDamaged as error:
             run.problems.append(str(error))
             if run.deterministic:
                 return
             continue
         store.append(rows)
+        kept.append((start, stop))
     store.flush()
     moved, told = len(store), 0
     tickets = sorted(run.tickets.values(), key=lambda ticket: (ticket.ended or 0, ticket.number))
@@ -81,7 +83,8 @@ def _copy_rounds(run: StoredRun, store: Any) -> None:
             continue
         told += ticket.state == "done"
         if place is not None:  # of a failure the number of rounds before it
-            place = moved + told if place > whole else min(place, moved)
+            copied = sum(min(place, stop) - start for start, stop in kept if start < place)
+            place = moved + told if place > whole else copied
         copies[ticket.number] = attrs.evolve(ticket, round=place)
     rest = run.read(whole)
     if len(rest["y"] if "y" in rest else next(iter(rest.values()))):
