@@ -35,7 +35,7 @@ pytest_plugins = ["cases.store_fixtures"]
 WAYS = {
     "round": ("round", {}),
     "flushed": ("block", {"block_seconds": -1.0}),
-    "small": ("block", {"block": CHUNK}),
+    "small": ("block", {"block": CHUNK, "block_seconds": math.inf}),  # a slow machine writes no earlier
 }
 
 
