@@ -43,10 +43,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import attrs
 import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.formulas import _numba_widths as formulas
+from scalable_bandits.formulas._numba_widths import plain
 from scalable_bandits.specification import nearest
 
 
@@ -69,7 +72,7 @@ def srinivas_finite(t: int, size: int, delta: float) -> float:
     19.416
     """
     _check(delta, t=t, size=size)
-    return 2.0 * math.log(size * t**2 * math.pi**2 / (6.0 * delta))
+    return float(plain(formulas.beta_finite)(t, size, delta))
 
 
 def srinivas_continuous(t: int, dimension: int, delta: float, a: float, b: float, side: float) -> float:
@@ -84,11 +87,9 @@ def srinivas_continuous(t: int, dimension: int, delta: float, a: float, b: float
         If a is at most delta / (4 d), where the formula is undefined; or as for every function of this module.
     """
     _check(delta, t=t, dimension=dimension)
-    d = dimension
-    if not a > delta / (4.0 * d):
-        checks.refuse("a", a, f"a number above delta / (4 d) = {delta / (4.0 * d):.3g}")
-    root = math.sqrt(math.log(4.0 * d * a / delta))
-    return 2.0 * math.log(2.0 * t**2 * math.pi**2 / (3.0 * delta)) + 2.0 * d * math.log(t**2 * d * b * side * root)
+    if not a > delta / (4.0 * dimension):
+        checks.refuse("a", a, f"a number above delta / (4 d) = {delta / (4.0 * dimension):.3g}")
+    return float(plain(formulas.beta_continuous)(t, dimension, delta, a, b, side))
 
 
 def srinivas_rkhs(t: int, gain: float, delta: float, rkhs_norm: float) -> float:
@@ -97,7 +98,7 @@ def srinivas_rkhs(t: int, gain: float, delta: float, rkhs_norm: float) -> float:
     beta_t = 2 B^2 + 300 g log^3(t / delta). Source: Srinivas et al. 2010, Theorem 3, whose B is the squared norm.
     """
     _check(delta, t=t)
-    return 2.0 * rkhs_norm**2 + 300.0 * gain * math.log(t / delta) ** 3
+    return float(plain(formulas.beta_rkhs)(t, gain, delta, rkhs_norm))
 
 
 def sliding_theorem(
@@ -113,7 +114,7 @@ def sliding_theorem(
     4.0
     """
     _check(delta, horizon=horizon)
-    return rkhs_norm + noise / math.sqrt(regularization) * math.sqrt(2.0 * gain + 2.0 * math.log(horizon / delta))
+    return float(plain(formulas.sliding)(1.0, gain, delta, rkhs_norm, noise, regularization, horizon))
 
 
 def improved(gain: float, delta: float, rkhs_norm: float, noise: float) -> float:
@@ -127,7 +128,7 @@ def improved(gain: float, delta: float, rkhs_norm: float, noise: float) -> float
     6.0
     """
     _check(delta)
-    return rkhs_norm + noise * math.sqrt(2.0 * (gain + 1.0 + math.log(1.0 / delta)))
+    return float(plain(formulas.improved)(1.0, gain, delta, rkhs_norm, noise))
 
 
 def independent(intervals: int, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
@@ -171,7 +172,7 @@ def unknown_prior_finite(t: int, size: int, delta: float) -> float:
     4.289
     """
     _check(delta, t=t, size=size)
-    return math.sqrt(2.0 * math.log(2.0 * size * math.pi**2 * t**2 / delta))
+    return float(plain(formulas.unknown_prior)(t, size, delta))
 
 
 def unknown_prior_continuous(t: int, dimension: int, delta: float, a: float, b: float, side: float) -> float:
@@ -200,7 +201,7 @@ def error_allowance(t: int, priors: int, delta: float, noise: float) -> float:
     xi_t = 2 R^2 log(|U| pi^2 t^2 / delta). Source: Ziomek et al. 2025, Lemma 5.1 and Theorem 4.1.
     """
     _check(delta, t=t, priors=priors)
-    return 2.0 * noise**2 * math.log(priors * math.pi**2 * t**2 / delta)
+    return float(plain(formulas.error_allowance)(t, priors, delta, noise))
 
 
 def regularised(gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
@@ -220,7 +221,7 @@ def regularised(gain: float, delta: float, rkhs_norm: float, noise: float, regul
     4.0
     """
     _check(delta)
-    return rkhs_norm + noise * math.sqrt(2.0 * (gain + math.log(1.0 / delta)) / regularization)
+    return float(plain(formulas.regularised)(1.0, gain, delta, rkhs_norm, noise, regularization))
 
 
 def martingale_mixture(gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
@@ -241,7 +242,7 @@ def martingale_mixture(gain: float, delta: float, rkhs_norm: float, noise: float
     5.0
     """
     _check(delta)
-    return math.sqrt(rkhs_norm**2 + noise**2 * 2.0 * (gain + math.log(1.0 / delta)) / regularization)
+    return float(plain(formulas.mixture)(1.0, gain, delta, rkhs_norm, noise, regularization))
 
 
 def mixture_bounds(
@@ -341,12 +342,39 @@ def budgeted(gain: float, delta: float, rkhs_norm: float, noise: float, regulari
     return spread * math.sqrt(gain + math.log(1.0 / delta)) + (1.0 + math.sqrt(2.0)) * rkhs_norm
 
 
-Width = Callable[[float, float, float, float, float], float]  # of gain, delta, rkhs_norm, noise, regularization
+# ---- widths as values, and by name
 
-WIDTHS: dict[str, Width] = {}  # widths that the parameter `confidence` of policies can name
+GivenWidth = Callable[[float, float, float, float, float], float]  # of gain, delta, rkhs_norm, noise, regularization
 
 
-def register_width(name: str, function: Width) -> None:
+@attrs.frozen
+class Width:
+    """Confidence width of a policy: a formula and its constants.
+
+    Parameters
+    ----------
+    formula
+        Number of the formula in `_numba_widths.py`; or a function of gain and constants, which loops do not take.
+    constants
+        Arguments of the formula after round and gain.
+    """
+
+    formula: int | GivenWidth
+    constants: tuple[float, ...]
+
+    def at(self, t: int, gain: float) -> float:
+        """Return the width, in standard deviations, of round t after observations with a gain in nats."""
+        if callable(self.formula):
+            return self.formula(gain, *self.constants)
+        return float(plain(formulas.FORMULAS[self.formula])(t, gain, *self.constants))
+
+
+WIDTHS: dict[str, int | GivenWidth] = {  # formulas that the parameter `confidence` of policies can name
+    "improved": formulas.IMPROVED, "whitehouse": formulas.REGULARISED, "flynn-reeb": formulas.MIXTURE,
+}  # fmt: skip
+
+
+def register_width(name: str, function: GivenWidth) -> None:
     """Make a width available to policies as ``confidence=name``.
 
     Parameters
@@ -354,7 +382,7 @@ def register_width(name: str, function: Width) -> None:
     name
         Name of the width. A name that is registered already is replaced.
     function
-        Width from g (nats), failure probability, B, R and lambda, as of `width`.
+        Width from g (nats), failure probability, B, R and lambda.
 
     Raises
     ------
@@ -366,12 +394,26 @@ def register_width(name: str, function: Width) -> None:
     WIDTHS[name] = function
 
 
-register_width(
-    "improved", lambda gain, delta, rkhs_norm, noise, regularization: improved(gain, delta, rkhs_norm, noise)
-)
-register_width("whitehouse", regularised)
-register_width("flynn-reeb", martingale_mixture)
-OWN_WIDTHS = WIDTHS.copy()  # those of this module, which have a compiled form
+def named_width(name: str, delta: float, rkhs_norm: float, noise: float, regularization: float) -> Width:
+    """Return the width that a policy's `confidence` parameter selects by name.
+
+    Parameters
+    ----------
+    name
+        Name of the width: "improved" (`improved`), "whitehouse" (`regularised`), "flynn-reeb" (`martingale_mixture`),
+        or one that was registered (`register_width`).
+    delta, rkhs_norm, noise, regularization
+        Failure probability, B, R and lambda, as in the other functions of this module.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown.
+    """
+    if name not in WIDTHS:
+        checks.refuse("name", name, nearest(name, WIDTHS))
+    known = (delta, rkhs_norm, noise, regularization)
+    return Width(WIDTHS[name], known[:3] if WIDTHS[name] == formulas.IMPROVED else known)
 
 
 def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, regularization: float) -> float:
@@ -380,8 +422,7 @@ def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, 
     Parameters
     ----------
     name
-        Name of the width: "improved" (`improved`), "whitehouse" (`regularised`), "flynn-reeb" (`martingale_mixture`),
-        or one that was registered (`register_width`).
+        Name of the width, as in `named_width`.
     gain, delta, rkhs_norm, noise, regularization
         g, failure probability, B, R and lambda, as in the other functions of this module.
 
@@ -390,6 +431,5 @@ def width(name: str, gain: float, delta: float, rkhs_norm: float, noise: float, 
     ValueError
         If the name is unknown; or as for every function of this module.
     """
-    if name not in WIDTHS:
-        checks.refuse("name", name, nearest(name, WIDTHS))
-    return WIDTHS[name](gain, delta, rkhs_norm, noise, regularization)
+    _check(delta)
+    return named_width(name, delta, rkhs_norm, noise, regularization).at(1, gain)

@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from scalable_bandits._numba_compile import njit
-from scalable_bandits.formulas import _numba_rules as rules
-from scalable_bandits.posteriors._numba_choice import choose
+from scalable_bandits.formulas._numba_widths import error_allowance, unknown_prior
+from scalable_bandits.posteriors._numba_choice import choose, upper_confidence
 from scalable_bandits.posteriors.exact._numba_window import dense_observe
 
 # Numbers of the policies.
@@ -208,16 +208,16 @@ def propose(rule, tally, mean, variance, width, index, total):
         total[:] = 0.0
         for p in playing:
             if weights[p] != 0.0:
-                rules.upper_confidence(mean[p], variance[p], width, 1.0, index)
+                upper_confidence(mean[p], variance[p], width, 1.0, index)
                 add(weights[p], index, total)
         return choose(total, ALL, numbers, salt)[0]
     if rule != ELIMINATION:
         p = pick(tally, tally.evidence) if rule == LIKELIEST else fewest_plays(tally)
-        rules.upper_confidence(mean[p], variance[p], width, 1.0, index)
+        upper_confidence(mean[p], variance[p], width, 1.0, index)
         return choose(index, ALL, numbers, salt)[0]
     candidates, tops = np.empty(playing.shape[0], dtype=np.int64), np.empty(playing.shape[0])
     for k in range(playing.shape[0]):
-        rules.upper_confidence(mean[playing[k]], variance[playing[k]], width, 1.0, index)
+        upper_confidence(mean[playing[k]], variance[playing[k]], width, 1.0, index)
         candidates[k], tops[k] = choose(index, ALL, numbers, salt)
     return candidates[choose(tops, ALL, candidates, salt)[0]]
 
@@ -236,11 +236,10 @@ def play(rule, constants, tally, stack, slots, rank, numbers, game, columns, fir
     count = mean.shape[0]
     index, total = np.empty(mean.shape[1]), np.empty(mean.shape[1])
     means, variances, stds = np.empty(count), np.empty(count), np.empty(count)
-    known = np.array([constants.size, constants.delta, constants.scale])
     exhausted = tally.sizes[1] == count
     for i in range(first, noise.shape[0]):
         t = game.first + i
-        width = rules.width(rules.UNKNOWN_PRIOR, known, float(t), np.nan)
+        width = unknown_prior(float(t), constants.size, constants.delta) / math.sqrt(constants.scale)
         x = propose(rule, tally, mean, variance, width, index, total)
         slot = slots[x]
         if slot < 0 and rank == shift.shape[1]:
@@ -260,7 +259,7 @@ def play(rule, constants, tally, stack, slots, rank, numbers, game, columns, fir
         if slot < 0:
             slots[x] = rank
             rank += 1
-        allowance = rules.error_allowance(float(t), float(count), constants.delta, constants.noise)
+        allowance = error_allowance(float(t), float(count), constants.delta, constants.noise)
         credit(rule, tally, t, y, 1.0, means, stds, width, allowance)
         add_evidence(tally, learners, y, means, variances, lam)
         if rule == ELIMINATION and not exhausted and tally.sizes[1] == count:

@@ -159,10 +159,7 @@ class Algorithm(ABC):
         return None
 
     def rule(self) -> Rule | None:
-        """Return the index of the next rounds in the form that compiled loops take; None if it has none.
-
-        It holds for the class that defines it: a subclass has to define it again.
-        """
+        """Return the index of the next rounds in the form that compiled loops take; None if it has none."""
         return None
 
     @property

@@ -30,7 +30,8 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.bkb import budgeted_width
+from scalable_bandits.formulas.confidence import Width
+from scalable_bandits.policies.bkb import width_of_sketch
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.posteriors.state import Field, number, value
 from scalable_bandits.spaces import Domain
@@ -135,13 +136,14 @@ class BBKB(ConfidencePolicy):
         self._begin()  # since the new engine has the values of the batch, too
         super().extend(grown)
 
-    def _width_for(self, gain: float, delta: float) -> float:
-        return budgeted_width(self, delta) if self.confidence == "budgeted" else super()._width_for(gain, delta)
+    def width_formula(self) -> Width:
+        return width_of_sketch(self)
 
     def _at_feedback(self) -> Feedback:
         if self._feedback is None:
             gain = super().information_gain
-            self._feedback = Feedback(self.posterior_engine.variance().copy(), self._width_for(gain, self.delta), gain)
+            width = self.width_formula().at(self.round, gain)
+            self._feedback = Feedback(self.posterior_engine.variance().copy(), width, gain)
         return self._feedback
 
     @property

@@ -29,25 +29,26 @@ from typing import ClassVar
 
 import attrs
 
-from scalable_bandits.formulas.confidence import budgeted, budgeted_gain
+from scalable_bandits.formulas._numba_widths import CONSTANT
+from scalable_bandits.formulas.confidence import Width, budgeted, budgeted_gain
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 
 
-def budgeted_width(policy: ConfidencePolicy, delta: float) -> float:
-    """Return the width of Theorem 2 for the posterior of a policy, in standard deviations.
+def width_of_sketch(policy: ConfidencePolicy) -> Width:
+    """Return the width of a policy whose engine is sketched: that of Theorem 2 if it is named, or another.
 
     Parameters
     ----------
     policy
         Policy whose engine is sketched.
-    delta
-        Failure probability.
     """
+    if policy.confidence != "budgeted":
+        return policy.named_width(policy.delta)
     largest = policy.largest_prior_variance  # kappa^2
     candidates, _, noise_variances = policy.model.observations.collapsed()
     played = float((policy.model.engine.variance()[candidates] / noise_variances).sum())
     gain = budgeted_gain(max(policy.rounds, 1), played, largest / policy.regularization)
-    return budgeted(gain, delta, policy.norm, policy.noise, policy.regularization)  # (2)
+    return Width(CONSTANT, (budgeted(gain, policy.delta, policy.norm, policy.noise, policy.regularization),))  # (2)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -77,10 +78,5 @@ class BKB(ConfidencePolicy):
     engine: str = "sketched"
     own_widths: ClassVar[tuple[str, ...]] = ("budgeted",)
 
-    @property
-    def width(self) -> float:
-        """Confidence width beta_t of the next round."""
-        return self._width_for(self.information_gain, self.delta)
-
-    def _width_for(self, gain: float, delta: float) -> float:
-        return budgeted_width(self, delta) if self.confidence == "budgeted" else super()._width_for(gain, delta)
+    def width_formula(self) -> Width:
+        return width_of_sketch(self)

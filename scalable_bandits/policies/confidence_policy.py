@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import attrs
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.formulas import _numba_rules as rules
+from scalable_bandits.formulas import _numba_widths as formulas
 from scalable_bandits.formulas.acquisition import UpperConfidence
-from scalable_bandits.formulas.confidence import OWN_WIDTHS, WIDTHS, largest_loss, srinivas_finite, width
+from scalable_bandits.formulas.confidence import WIDTHS, Width, largest_loss, named_width
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
@@ -53,21 +53,21 @@ def _gain(value: Any) -> GainGiven:
     checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")
 
 
-def practical_width(domain: Domain, t: int, delta: float) -> float:
+def practical_width(domain: Domain, delta: float, scale: float = 1.0) -> Width:
     """Return the width of a learned model: Theorem 1's of Srinivas et al. 2010 if there are few candidates, else 2.
 
     Parameters
     ----------
     domain
         Numbered points of the space.
-    t
-        Number of the round.
     delta
         Failure probability, which a learned model does not guarantee.
+    scale
+        Divisor of the squared width.
     """
     if domain.whole_box or domain.choosable > MANY:
-        return PRACTICAL_WIDTH
-    return math.sqrt(max(srinivas_finite(t, domain.choosable, delta), 0.0))
+        return Width(formulas.CONSTANT, (PRACTICAL_WIDTH / math.sqrt(scale),))
+    return Width(formulas.FINITE, (domain.choosable, delta, scale))
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -155,32 +155,26 @@ class ConfidencePolicy(GaussianProcessPolicy):
                 UnprovenWidth,
             )
 
-    @property
     @abstractmethod
+    def width_formula(self) -> Width:
+        """Return the width of the next rounds as a formula of round and information gain."""
+
+    def named_width(self, delta: float) -> Width:
+        """Return the width named by `confidence` with a failure probability; without a kernel the practical one."""
+        if self.kernel is None:
+            return practical_width(self._domain, self.delta)
+        return named_width(self.confidence, delta, self.norm, self.noise, self.regularization)
+
+    @property
     def width(self) -> float:
         """Confidence width of the next round."""
+        return self.width_formula().at(self.round, self.information_gain)
 
-    def _width_for(self, gain: float, delta: float) -> float:
-        """Return the width named by `confidence`; without a kernel the practical one."""
-        if self.kernel is None:
-            return practical_width(self._domain, self.round, self.delta)
-        return width(self.confidence, gain, delta, self.norm, self.noise, self.regularization)
-
-    def _rule_for(self, delta: float) -> Rule | None:
-        """Return the index with the width of `_width_for`; None if it has no compiled form."""
-        known = (delta, self.norm, self.noise, self.regularization)
-        widths = {
-            "improved": (rules.IMPROVED, known[:3]), "whitehouse": (rules.REGULARISED, known),
-            "flynn-reeb": (rules.MIXTURE, known),
-        }  # fmt: skip
-        own = self.confidence in widths and WIDTHS[self.confidence] is OWN_WIDTHS[self.confidence]
-        return self.rule_of(*widths[self.confidence]) if own else None
-
-    def rule_of(self, width: int, parameters: Sequence[float]) -> Rule | None:
-        """Return the index with a width of `_numba_rules`; None unless the gain is realised or a number."""
-        if self.rkhs_norm == "double" or not (self._gain == "realised" or isinstance(self._gain, float)):
+    def rule(self) -> Rule | None:
+        width, gain = self.width_formula(), math.nan if self._gain == "realised" else self._gain
+        if callable(width.formula) or not isinstance(gain, float) or self.rkhs_norm == "double":
             return None
-        return Rule(width, np.array(parameters), gain=self._gain if isinstance(self._gain, float) else math.nan)
+        return Rule(width.formula, np.array(width.constants), gain=gain)
 
     @property
     def information_gain(self) -> float:

@@ -27,6 +27,7 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
+from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.gpucb import checked_theorem, constants_field, scale_field, theorem_field, theorem_width
 from scalable_bandits.posteriors.state import Field, value
@@ -118,10 +119,11 @@ class ETGPUCB(ConfidencePolicy):
     def remembered(self) -> int:
         return self.rounds - self.resets[-1] + 1 if self.resets else self.rounds
 
-    @property
-    def width(self) -> float:
-        """Confidence width sqrt(beta_t / scale) of the next round."""
+    def width_formula(self) -> Width:
         return theorem_width(self, self.theorem, self.scale, self.constants)  # (1)
+
+    def rule(self) -> None:
+        """Return None: `learn` may forget."""
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         kept, reset = self._model, self._contradicts(candidate, y, noise_variance)

@@ -393,7 +393,8 @@ class GaussianProcessPolicy(Policy):
 
     def play(self, table: Floats, noise: Floats) -> Columns | None:
         model, points = self._model, self._pending
-        rule = self.rule() if "rule" in vars(type(self)) else None
+        foreign = type(self).__module__.partition(".")[0] != __name__.partition(".")[0]  # which may change any method
+        rule = None if foreign or not self.maximizes_index else self.rule()
         if rule is None or points.numbers or points.excluded or model.learned is not None or model.schedule is not None:
             return None
         if not model.engine.plays:

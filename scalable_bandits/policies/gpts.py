@@ -19,6 +19,8 @@ from typing import ClassVar
 import attrs
 
 from scalable_bandits.checks import Floats
+from scalable_bandits.formulas._numba_widths import CONSTANT
+from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.sample_paths import SamplePathPolicy
 from scalable_bandits.spaces import Mask
@@ -43,12 +45,8 @@ class GPTS(SamplePathPolicy, ConfidencePolicy):
         super().__attrs_post_init__()
         self.warn_where_unproven()
 
-    @property
-    def width(self) -> float:
-        """Confidence width v_t of the next round."""
-        if self.kernel is None:
-            return 1.0
-        return self._width_for(self.information_gain, self.delta / 2.0)  # (1)
+    def width_formula(self) -> Width:
+        return Width(CONSTANT, (1.0,)) if self.kernel is None else self.named_width(self.delta / 2.0)  # (1)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         return self.highest_of_path(self.width, allowed).point  # (2), (3)

@@ -12,16 +12,14 @@ otherwise.
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 import attrs
 
 from scalable_bandits import checks
-from scalable_bandits.formulas import _numba_rules as rules
-from scalable_bandits.formulas import confidence
+from scalable_bandits.formulas._numba_widths import CONTINUOUS, FINITE, RKHS
+from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy, practical_width
-from scalable_bandits.posteriors.rounds import Rule
 
 
 def theorem_field() -> Any:
@@ -73,15 +71,10 @@ class GPUCB(ConfidencePolicy):
         if self.kernel is not None or self.theorem is not None:
             self.theorem = checked_theorem(self, self.theorem, self.constants)
 
-    @property
-    def width(self) -> float:
-        """Confidence width sqrt(beta_t / scale) of the next round."""
+    def width_formula(self) -> Width:
         if self.kernel is None and self.theorem is None:
-            return practical_width(self._domain, self.round, self.delta) / math.sqrt(self.scale)
+            return practical_width(self._domain, self.delta, self.scale)
         return theorem_width(self, self.theorem, self.scale, self.constants)
-
-    def rule(self) -> Rule | None:
-        return theorem_rule(self, self.theorem, self.scale, self.constants)
 
 
 def checked_theorem(policy: ConfidencePolicy, theorem: int | None, constants: tuple[float, float]) -> int:
@@ -115,8 +108,8 @@ def checked_theorem(policy: ConfidencePolicy, theorem: int | None, constants: tu
     return theorem
 
 
-def theorem_width(policy: ConfidencePolicy, theorem: int | None, scale: float, constants: tuple[float, float]) -> float:
-    """Return sqrt(beta_t / scale) of a policy's next round, in standard deviations.
+def theorem_width(policy: ConfidencePolicy, theorem: int | None, scale: float, constants: tuple[float, float]) -> Width:
+    """Return the width sqrt(beta_t / scale) of a policy.
 
     Parameters
     ----------
@@ -125,38 +118,11 @@ def theorem_width(policy: ConfidencePolicy, theorem: int | None, scale: float, c
     theorem, scale, constants
         Parameters of `GPUCB`.
     """
-    t, delta = policy.round, policy.delta
+    space, delta = policy.space, policy.delta
     if theorem == 1:
-        beta = confidence.srinivas_finite(t, policy.domain.choosable, delta)  # (1)
-    elif theorem == 2:
-        lengths = policy.space.side_lengths
-        assert lengths is not None
-        d, side = policy.space.model_dimension, float(lengths.max())
-        beta = confidence.srinivas_continuous(t, d, delta, *constants, side)  # (1)
-    else:
-        beta = confidence.srinivas_rkhs(t, policy.information_gain, delta, policy.norm)  # (1)
-    return math.sqrt(max(beta, 0.0) / scale)
-
-
-def theorem_rule(
-    policy: ConfidencePolicy, theorem: int | None, scale: float, constants: tuple[float, float]
-) -> Rule | None:
-    """Return the index with the width of `theorem_width`; None if it has no compiled form.
-
-    Parameters
-    ----------
-    policy
-        Policy with the width.
-    theorem, scale, constants
-        Parameters of `GPUCB`.
-    """
-    delta = policy.delta
-    if theorem == 1:
-        return policy.rule_of(rules.FINITE, (policy.domain.choosable, delta, scale))
+        return Width(FINITE, (policy.domain.choosable, delta, scale))  # (1)
     if theorem == 2:
-        lengths = policy.space.side_lengths
+        lengths = space.side_lengths
         assert lengths is not None
-        return policy.rule_of(
-            rules.CONTINUOUS, (policy.space.model_dimension, delta, *constants, float(lengths.max()), scale)
-        )
-    return policy.rule_of(rules.RKHS, (delta, policy.norm, scale))
+        return Width(CONTINUOUS, (space.model_dimension, delta, *constants, float(lengths.max()), scale))  # (1)
+    return Width(RKHS, (delta, policy.norm, scale))  # (1)

@@ -16,8 +16,8 @@ from typing import ClassVar
 
 import attrs
 
+from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.posteriors.rounds import Rule
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -43,10 +43,5 @@ class IGPUCB(ConfidencePolicy):
         super().__attrs_post_init__()
         self.warn_where_unproven()
 
-    @property
-    def width(self) -> float:
-        """Confidence width beta_t of the next round."""
-        return self._width_for(self.information_gain, self.delta)  # (1)
-
-    def rule(self) -> Rule | None:
-        return self._rule_for(self.delta)
+    def width_formula(self) -> Width:
+        return self.named_width(self.delta)  # (1)

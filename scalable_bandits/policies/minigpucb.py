@@ -14,6 +14,7 @@ from __future__ import annotations
 import attrs
 
 from scalable_bandits import checks
+from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.repeated_choice import RepeatedChoice
 
@@ -44,7 +45,5 @@ class MiniGPUCB(RepeatedChoice, ConfidencePolicy):
         super().__attrs_post_init__()
         self.warn_where_unproven()
 
-    @property
-    def width(self) -> float:
-        """Confidence width beta of a choice made in the next round."""
-        return self._width_for(self.information_gain, self.delta)  # (1)
+    def width_formula(self) -> Width:
+        return self.named_width(self.delta)  # (1)

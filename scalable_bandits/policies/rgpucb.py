@@ -17,9 +17,9 @@ import functools
 
 import attrs
 
+from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, resolved_memory
-from scalable_bandits.posteriors.rounds import Rule
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -72,13 +72,8 @@ class RGPUCB(ConfidencePolicy):
     def remembered(self) -> int:
         return self.rounds % self.memory_length
 
-    @property
-    def width(self) -> float:
-        """Confidence width beta_t of the next round."""
-        return self._width_for(self.information_gain, self.delta)  # (2)
-
-    def rule(self) -> Rule | None:
-        return self._rule_for(self.delta)
+    def width_formula(self) -> Width:
+        return self.named_width(self.delta)  # (2)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         super().learn(candidate, y, noise_variance)

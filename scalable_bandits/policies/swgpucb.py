@@ -20,13 +20,12 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.formulas import _numba_rules as rules
-from scalable_bandits.formulas.confidence import sliding_theorem
+from scalable_bandits.formulas._numba_widths import SLIDING
+from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, resolved_memory
 from scalable_bandits.posteriors import Engine, SlidingWindowEngine
-from scalable_bandits.posteriors.rounds import Rule
 
 LARGEST_WINDOW = 1e9  # numbers in memory: 8 GB
 
@@ -103,19 +102,9 @@ class SWGPUCB(ConfidencePolicy):
     def remembered(self) -> int:
         return min(self.rounds, self.memory_length)
 
-    @property
-    def width(self) -> float:
-        """Confidence width beta_t of the next round."""
-        gain = self.information_gain
-        if self._width == "theorem":
-            assert self.horizon is not None
-            return sliding_theorem(
-                gain, self.delta, self.rkhs_norm, self.noise, self.regularization, self.horizon
-            )  # (1')
-        return self._width_for(gain, self.delta)  # (1)
-
-    def rule(self) -> Rule | None:
+    def width_formula(self) -> Width:
         if self._width != "theorem":
-            return self._rule_for(self.delta)
+            return self.named_width(self.delta)  # (1)
+        assert self.horizon is not None
         known = self.delta, self.rkhs_norm, self.noise, self.regularization
-        return self.rule_of(rules.SLIDING, (*known, float(self.horizon or 0)))
+        return Width(SLIDING, (*known, float(self.horizon)))  # (1')

@@ -16,16 +16,15 @@ from __future__ import annotations
 import attrs
 
 from scalable_bandits import checks
+from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.gpucb import (
     checked_theorem,
     constants_field,
     scale_field,
     theorem_field,
-    theorem_rule,
     theorem_width,
 )
-from scalable_bandits.posteriors.rounds import Rule
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -67,10 +66,5 @@ class TVGPUCB(ConfidencePolicy):
         if not self.prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")
 
-    @property
-    def width(self) -> float:
-        """Confidence width sqrt(beta_t / scale) of the next round."""
+    def width_formula(self) -> Width:
         return theorem_width(self, self.theorem, self.scale, self.constants)  # (1)
-
-    def rule(self) -> Rule | None:
-        return theorem_rule(self, self.theorem, self.scale, self.constants)

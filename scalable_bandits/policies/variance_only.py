@@ -12,7 +12,7 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from scalable_bandits.formulas import _numba_rules as rules
+from scalable_bandits.formulas._numba_widths import CONSTANT
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.model import DEVIATION
@@ -34,4 +34,4 @@ class VarianceOnly(GaussianProcessPolicy):
         return DEVIATION
 
     def rule(self) -> Rule | None:
-        return Rule(rules.CONSTANT, np.ones(1), mean_weight=0.0)
+        return Rule(CONSTANT, np.ones(1), mean_weight=0.0)

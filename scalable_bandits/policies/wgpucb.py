@@ -19,10 +19,10 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.posteriors import Engine, WeightedEngine
-from scalable_bandits.posteriors.rounds import Rule
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -51,13 +51,8 @@ class WGPUCB(ConfidencePolicy):
 
     eta: float = attrs.field(default=0.99, converter=checks.to_float, validator=checks.probability)
 
-    @property
-    def width(self) -> float:
-        """Confidence width beta_t of the next round."""
-        return self._width_for(self.information_gain, self.delta)  # (1)
-
-    def rule(self) -> Rule | None:
-        return self._rule_for(self.delta)
+    def width_formula(self) -> Width:
+        return self.named_width(self.delta)  # (1)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         return WeightedEngine(kernel, points, prior_mean, self.eta)  # (3)

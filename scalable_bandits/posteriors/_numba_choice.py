@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from scalable_bandits._numba_compile import njit
-from scalable_bandits.formulas import _numba_rules as rules
+from scalable_bandits.formulas._numba_widths import width as width_of
 
 # Relative distance from the largest index within which candidates are tied. Rounding differs by less between engines
 # and between block sizes, so that all of them find the same ties (a symmetric grid has many).
@@ -105,9 +105,21 @@ def choose(index, allowed, numbers, salt):
 
 
 @njit(cache=True, nogil=True)
+def upper_confidence(mean, variance, width, mean_weight, index):
+    """Compute mean_weight mu + width s, candidate by candidate, as `acquisition.UpperConfidence` does."""
+    for i in range(index.shape[0]):
+        if width == 0.0:
+            index[i] = mean_weight * mean[i]
+        elif mean_weight == 0.0:
+            index[i] = math.sqrt(variance[i]) * width
+        else:
+            index[i] = math.sqrt(variance[i]) * width + mean_weight * mean[i]
+
+
+@njit(cache=True, nogil=True)
 def choose_upper(mean, variance, rule, t, gain, index, allowed, numbers, salt):
     """Return the position of the largest bound of a `Rule` in round t, its width, and the gain in the width."""
     gain = rule.gain if rule.gain >= 0.0 else gain
-    width = rules.width(rule.width, rule.parameters, float(t), gain)
-    rules.upper_confidence(mean, variance, width, rule.mean_weight, index)
+    width = width_of(rule.width, rule.constants, float(t), gain)
+    upper_confidence(mean, variance, width, rule.mean_weight, index)
     return choose(index, allowed, numbers, salt)[0], width, gain

@@ -21,8 +21,8 @@ MOST_PLAYED = 4096
 class Rule(NamedTuple):
     """Upper confidence bound that is maximised in every round, in the form that compiled loops take."""
 
-    width: int  # number of the width, as in `formulas/_numba_rules.py`
-    parameters: Floats  # of the width
+    width: int  # number of the width's formula in `formulas/_numba_widths.py`
+    constants: Floats  # of the formula
     mean_weight: float = 1.0  # factor of the mean
     gain: float = math.nan  # information gain in the width, in nats; NaN for the realised one
 

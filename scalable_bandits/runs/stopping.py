@@ -142,7 +142,7 @@ class RegretBelow:
             values = policy.model.averages()[1]
             if len(values) < FIRST or values.min() == values.max():  # nothing to learn the scale of y from
                 return math.inf
-            factor = practical_width(policy.domain, policy.rounds + 1, delta)
+            factor = practical_width(policy.domain, delta).at(policy.rounds + 1, math.nan)
         else:
             norm = self._norm(policy)
             assert norm is not None

@@ -288,7 +288,7 @@ def test_values_off_the_candidate_set_end_a_batch():
     probes = rng.random((20, 2))
     np.testing.assert_allclose(policy.posterior(probes)[0], exact.posterior(probes)[0], atol=1e-8)
     np.testing.assert_allclose(policy.posterior(probes)[1], exact.posterior(probes)[1], atol=1e-8)
-    assert policy.width == policy._width_for(policy.posterior_engine.information_gain, policy.delta)
+    assert policy.width == policy.width_formula().at(policy.round, policy.posterior_engine.information_gain)
 
 
 @pytest.mark.filterwarnings("ignore:IGPUCB")
