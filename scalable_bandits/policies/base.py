@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Protocol
@@ -15,7 +16,14 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.policies.algorithm import Algorithm, Lock, locked
 from scalable_bandits.policies.algorithm import Best as Best
 from scalable_bandits.policies.algorithm import Observations as Observations
-from scalable_bandits.policies.measurements import LostInRounding, Noise, lost_in_rounding, measured
+from scalable_bandits.policies.measurements import (
+    CARRIED,
+    ROUNDING,
+    Noise,
+    check_rounding,
+    measured,
+    warn_of_rounding,
+)
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.posteriors.placement import Executor, executor
 from scalable_bandits.posteriors.state import Field, Stateful, number, value
@@ -122,8 +130,8 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
     _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
     _domain: Domain = attrs.field(init=False, repr=False)
     _executor: Executor = attrs.field(init=False, repr=False)
-    _noise_floor: float = attrs.field(default=0.0, init=False, repr=False)
-    _warned: bool = attrs.field(default=False, init=False, repr=False)  # by `warn_of_rounding`
+    _largest_variance: float = attrs.field(default=0.0, init=False, repr=False)  # of the prior, if it is given
+    _most_rounds: float = attrs.field(default=math.inf, init=False, repr=False)  # that double precision carries
     _pending: PendingPoints = attrs.field(init=False, factory=PendingPoints, repr=False)
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
     _asked: bool = attrs.field(init=False, default=True, repr=False)  # whether the next point to learn was asked for
@@ -285,15 +293,21 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         if self._recorder is not None:
             self._recorder.told()
         self.after_tell()
-        self.warn_of_rounding(self.rounds)
+        self.expect_rounds(self.rounds)
 
-    def warn_of_rounding(self, rounds: int) -> None:
+    def expect_rounds(self, rounds: int) -> None:
         """Warn, once, if double precision cannot carry a posterior of so many rounds that all count."""
-        if self._warned or self.forgets:
-            return
-        if (text := lost_in_rounding(self.regularization, self._noise_floor, rounds)) is not None:
-            self._warned = True
-            checks.warn(f"{type(self).__name__}: {text}", LostInRounding)
+        if rounds > self._most_rounds:
+            self._most_rounds = math.inf
+            warn_of_rounding(type(self).__name__, self.regularization, self._largest_variance, rounds)
+
+    def _expect_variance(self, largest: float) -> None:
+        """Take note of the largest prior variance; refuse a lambda that is lost in its rounding."""
+        check_rounding(self.regularization, largest)
+        self._largest_variance = largest
+        if largest and not self.forgets:
+            self._most_rounds = self.regularization / (CARRIED * largest)
+        self.expect_rounds(self.horizon or 0)
 
     @property
     def forgets(self) -> bool:
@@ -302,7 +316,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
 
     def _usual_noise(self, given: ArrayLike | None) -> Noise:
         """Return the assumptions about the noise, for measurements whose own noise may be given."""
-        return Noise(self.noise, self.regularization, self._noise_floor)
+        return Noise(self.noise, self.regularization, ROUNDING * self._largest_variance)
 
     def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
         """Add an observation without checks, of noise variance lambda by default; simulations call it, not `tell`."""

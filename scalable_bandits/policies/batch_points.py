@@ -13,7 +13,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.whole import number_of_plays
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Engine
-from scalable_bandits.posteriors.model import DEVIATION, LazyModel
+from scalable_bandits.posteriors.models.model import DEVIATION, LazyModel
 from scalable_bandits.posteriors.state import Field, Stateful, group, member, number
 from scalable_bandits.spaces import Indices, Mask
 

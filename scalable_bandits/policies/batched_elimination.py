@@ -24,8 +24,7 @@ from scalable_bandits.policies.algorithm import locked
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.engine import choose
-from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
-from scalable_bandits.posteriors.model import LazyModel, ModelPrior
+from scalable_bandits.posteriors.models.model import LazyModel
 from scalable_bandits.posteriors.state import Field, number, value
 from scalable_bandits.spaces import Domain, Indices, Mask
 
@@ -243,10 +242,8 @@ class BatchedElimination(GaussianProcessPolicy):
 
     # ---- the model of all observations
 
-    def make_model(self, schedule: HyperparameterSchedule | None = None) -> LazyModel:
-        direction = -1 if self.minimize else 1
-        prior = ModelPrior(self.prior_kernel, self._given_mean_at, self._constant_mean, direction)
-        return LazyModel(prior, self._domain, self.make_engine, self.regularization)
+    def make_model(self) -> LazyModel:
+        return LazyModel(self._prior, self._domain, self.make_engine, self.regularization)
 
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; without observations, of best prior mean."""

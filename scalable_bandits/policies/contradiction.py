@@ -11,7 +11,7 @@ from scipy.linalg import cho_solve
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.posteriors.model import Model
+from scalable_bandits.posteriors.models.model import Model
 from scalable_bandits.posteriors.regression import covariances, positive_factor
 
 

@@ -19,7 +19,7 @@ from scalable_bandits.policies.algorithm import Observations
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.contradiction import FIRST_CHECK, AllMeasured, ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
-from scalable_bandits.policies.measurements import ROUNDING, Noise, noise_floor
+from scalable_bandits.policies.measurements import Noise
 from scalable_bandits.posteriors import (
     Acquisition,
     Engine,
@@ -30,11 +30,12 @@ from scalable_bandits.posteriors import (
     find_engine,
     make_engine,
 )
-from scalable_bandits.posteriors.box_model import make_model
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule, usual_lengthscales
 from scalable_bandits.posteriors.learned.prior import LearnedPrior, standard_kernel
-from scalable_bandits.posteriors.model import Model, ModelPrior
+from scalable_bandits.posteriors.models.learned import LearnedModel, RefittedModel
+from scalable_bandits.posteriors.models.model import MEAN, Model, ModelPrior, Query
+from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.rounds import Columns, Game
 from scalable_bandits.posteriors.state import Field, group
@@ -176,14 +177,12 @@ class GaussianProcessPolicy(Policy):
         if self.space.named and not isinstance(self.prior_mean, float | None):
             checks.refuse("prior_mean", self.prior_mean, "a number on a space of named parameters")
         if self.kernel is None:
-            self._model = self.make_model()
+            self._model = self._fresh_model()
             return
         some = self.space.encode(self._domain.sample(self.seed))
         self._given_mean_at(some[:1])
-        largest = float(self.prior_kernel.diagonal(some).max())  # ValueError if a covariance has too few arms
-        self._noise_floor = noise_floor(self.regularization, largest)
-        self._model = self.make_model(self._schedule(self._constant_mean))
-        self.warn_of_rounding(self.horizon or 0)
+        self._expect_variance(float(self.prior_kernel.diagonal(some).max()))  # ValueError if it has too few arms
+        self._model = self._fresh_model()
 
     def _fill_in(self) -> None:
         """Replace numbers that were not given, but for those that are learned."""
@@ -209,18 +208,7 @@ class GaussianProcessPolicy(Policy):
             return super()._usual_noise(given)
         if given is not None:
             checks.refuse("noise", given, "None where the policy learns the noise; a policy made with noise= takes it")
-        return Noise(1.0, 1.0, 0.0)  # not used
-
-    def _schedule(self, mean: float | None) -> HyperparameterSchedule | None:
-        if self.refit is None:
-            return None
-        if self.engines or self.prior_kernel.epsilon:
-            checks.refuse("refit", self.refit, "None where the function changes over rounds")
-        given = self.lengthscale_prior
-        lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
-        if lengthscales is not None:
-            lengthscales.check(self.space.model_dimension)
-        return HyperparameterSchedule(self.prior_kernel, mean, lengthscales, self.refit, self.seed)
+        return Noise(1.0, 1.0)  # relative ones: the model learns the factor
 
     def _takes_whole_boxes(self) -> bool:
         engine = find_engine(self.engine)
@@ -256,25 +244,42 @@ class GaussianProcessPolicy(Policy):
     @property
     def largest_prior_variance(self) -> float:
         """Largest prior variance in the space, in squared units of y."""
-        return self._noise_floor / ROUNDING
+        return self._largest_variance
 
     # ---- the model
 
-    def make_model(self, schedule: HyperparameterSchedule | None = None) -> Model:
-        """Make a model of the policy's prior without observations.
-
-        Parameters
-        ----------
-        schedule
-            Schedule of learning hyperparameters; None keeps the given kernel.
-        """
-        direction, learned = -1 if self.minimize else 1, None
-        prior = ModelPrior(self.prior_kernel, self._given_mean_at, self._constant_mean, direction)
+    def _fresh_model(self) -> Model:
+        """Make the policy's own model, without observations."""
         if self.kernel is None:
-            lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
-            learned = LearnedPrior(self.space, not self.learns_noise, self._constant_mean, lengthscales, self.refit)
-        searches = learned is not None and self.engine == "tiled"
-        return make_model(prior, self._domain, self.make_engine, self.regularization, schedule, learned, searches)
+            return self._learned_model()
+        return self.make_model() if self.refit is None else self._refitted_model(self.refit)
+
+    @property
+    def _prior(self) -> ModelPrior:
+        direction = -1 if self.minimize else 1
+        return ModelPrior(self.prior_kernel, self._given_mean_at, self._constant_mean, direction)
+
+    def make_model(self) -> Model:
+        """Make a model of the given prior, without observations."""
+        return Model(self._prior, self._domain, self.make_engine, self.regularization, search_of(self._domain))
+
+    def _refitted_model(self, every: int) -> RefittedModel:
+        if self.engines or self.prior_kernel.epsilon:
+            checks.refuse("refit", every, "None where the function changes over rounds")
+        given = self.lengthscale_prior
+        lengthscales = usual_lengthscales(self.space) if isinstance(given, str) else given
+        if lengthscales is not None:
+            lengthscales.check(self.space.model_dimension)
+        schedule = HyperparameterSchedule(self.prior_kernel, self._constant_mean, lengthscales, every, self.seed)
+        return RefittedModel(
+            self._prior, self._domain, self.make_engine, self.regularization, search_of(self._domain), schedule
+        )
+
+    def _learned_model(self) -> LearnedModel:
+        lengthscales = None if isinstance(self.lengthscale_prior, str) else self.lengthscale_prior
+        learned = LearnedPrior(self.space, not self.learns_noise, self._constant_mean, lengthscales, self.refit)
+        search = search_of(self._domain, large_grids=self.engine == "tiled")
+        return LearnedModel(self._prior, self._domain, self.make_engine, learned, search)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         """Make an engine without observations.
@@ -306,7 +311,9 @@ class GaussianProcessPolicy(Policy):
         """Return the given prior mean (k,), oriented, at points (k, d); ValueError if its shape is invalid."""
         if not len(points):
             return np.zeros(0)
-        if callable(self.prior_mean):
+        if self.prior_mean is None:  # it is learned
+            means = np.zeros(())
+        elif callable(self.prior_mean):
             means = checks.finite("prior_mean", self.prior_mean(points))
         else:
             given = np.asarray(self.prior_mean)
@@ -369,8 +376,9 @@ class GaussianProcessPolicy(Policy):
         return type(self).choose is GaussianProcessPolicy.choose
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
-        index, draws = self.acquisition(allowed), self._pending_draws()
-        return self._model.maximize(index, self._salt, allowed, self._pending.numbers, (self.seed, self.round), draws)
+        index, pending, model = self.acquisition(allowed), self._pending.numbers, self._model
+        draws, settled = self._pending_draws(), model.settled(pending)
+        return model.argmax(index, Query(self._salt, (self.seed, self.round), allowed, pending, draws, settled))[0]
 
     def _pending_draws(self) -> Draws | None:
         """Draw the values assumed at pending points in the next round; None if these are the posterior means."""
@@ -383,7 +391,8 @@ class GaussianProcessPolicy(Policy):
         pending = self._pending.numbers
         free = ~self.queried if allowed is None else allowed & ~self.queried
         free[[*pending, *self._pending.excluded]] = False
-        first = first_point(self._domain, self._model.asked_of(pending), free, self.seed)
+        assert isinstance(self._model, LearnedModel)
+        first = first_point(self._domain, self._model.asked(pending), free, self.seed)
         if first is not None:
             return self._number(first)
         if len(settled := self._model.settled(pending)):
@@ -395,9 +404,7 @@ class GaussianProcessPolicy(Policy):
         model, points = self._model, self._pending
         foreign = type(self).__module__.partition(".")[0] != __name__.partition(".")[0]  # which may change any method
         rule = None if foreign or not self.maximizes_index else self.rule()
-        if rule is None or points.numbers or points.excluded or model.learned is not None or model.schedule is not None:
-            return None
-        if not model.engine.plays:
+        if rule is None or points.numbers or points.excluded or not model.plays or not model.engine.plays:
             return None
         columns, done = Columns.empty(len(noise)), 0
         while done < len(noise):
@@ -426,7 +433,7 @@ class GaussianProcessPolicy(Policy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         self._model.observe(candidate, y, noise_variance)
-        self._model.learn_hyperparameters(self.rounds + 1)
+        self._model.after_round(self.rounds + 1)
 
     def learn_failure(self, candidate: int) -> None:
         """Avoid a candidate whose evaluation failed: excluded, and bad to a model that learns its kernel."""
@@ -435,7 +442,8 @@ class GaussianProcessPolicy(Policy):
 
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; without observations, of best prior mean."""
-        found, _ = self._model.best_mean(self._salt, self.queried, None, (self.seed, self.round))
+        queried = self.queried if self.queried.any() else None
+        found, _ = self._model.argmax(MEAN, Query(self._salt, (self.seed, self.round), queried))
         if isinstance(found, np.ndarray):
             mean, variance = self.moments(found[None])
             return Best(self.space.argument(found), float(mean[0]), float(np.sqrt(variance[0])))
@@ -454,5 +462,5 @@ class GaussianProcessPolicy(Policy):
         return self._domain.unobserved(self.queried)
 
     def _restore_model(self, state: State) -> None:
-        self._model = self.make_model(self._model.schedule)
+        self._model = self._fresh_model()
         self._model.restore(state)

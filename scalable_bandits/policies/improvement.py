@@ -9,6 +9,7 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.posteriors.models.model import MEAN, Query
 from scalable_bandits.posteriors.state import Field, number
 from scalable_bandits.spaces import Mask
 
@@ -54,11 +55,12 @@ class ImprovementPolicy(GaussianProcessPolicy):
         """
         draws = self._pending_draws()
         if self.incumbent == "observation":
-            told = [self._model.to_engine(self._largest)] if np.isfinite(self._largest) else []
+            told = self._model.to_engine(np.array([self._largest])).tolist() if np.isfinite(self._largest) else []
             if values := [*told, *([] if draws is None else draws.values.tolist())]:
                 return max(values)
         queried = self.queried
         if self._pending.numbers:
             queried = queried.copy()
             queried[self._pending.numbers] = True
-        return self._model.best_mean(self._salt, queried, allowed, (self.seed, self.round), draws)[1]
+        some = queried if queried.any() else allowed
+        return self._model.argmax(MEAN, Query(self._salt, (self.seed, self.round), some, draws=draws))[1]

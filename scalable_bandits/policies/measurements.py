@@ -26,53 +26,39 @@ class Noise(NamedTuple):
 
     scale: float  # R, in units of y
     variance: float  # lambda, noise variance of a measurement with noise R, in squared units of y
-    floor: float  # smallest noise variance that is not lost in the rounding of the prior variance
+    floor: float = 0.0  # smallest noise variance that is not lost in the rounding of the prior variance
 
 
-def noise_floor(regularization: float, prior_variance: float) -> float:
-    """Return the smallest noise variance that is not lost in the rounding of the largest prior variance.
-
-    Parameters
-    ----------
-    regularization
-        Noise variance lambda, in squared units of y.
-    prior_variance
-        Largest prior variance in the space, in squared units of y.
-
-    Raises
-    ------
-    ValueError
-        If lambda is below that.
-    """
+def check_rounding(regularization: float, prior_variance: float) -> None:
+    """Refuse a noise variance lambda that is lost in the rounding of the largest prior variance."""
     floor = ROUNDING * prior_variance
     if regularization < floor:
         lost = f"less is lost in the rounding of the prior variance {prior_variance:.3g}"
         checks.refuse("regularization", regularization, f"at least {floor:.3g}: {lost}")
-    return floor
 
 
-def lost_in_rounding(regularization: float, floor: float, rounds: int) -> str | None:
-    """Return in words that double precision cannot carry a posterior of so many rounds; None if it can.
+def warn_of_rounding(name: str, regularization: float, prior_variance: float, rounds: int) -> None:
+    """Warn that double precision cannot carry a posterior of so many rounds.
+
+    They may all be of one point, whose variance is then lambda / rounds.
 
     Parameters
     ----------
-    regularization
-        Noise variance lambda, in squared units of y.
-    floor
-        What `noise_floor` returned; 0 where the noise is learned.
+    name
+        Name of the policy's class.
+    regularization, prior_variance
+        lambda and the largest prior variance, in squared units of y.
     rounds
-        Number of rounds, which may all be of one point, whose variance is then lambda / rounds.
+        Number of rounds.
     """
-    largest = floor / ROUNDING
-    if not floor or regularization >= CARRIED * largest * rounds:
-        return None
-    most, least = regularization / (CARRIED * largest), CARRIED * largest * rounds
-    return (
-        f"regularization={regularization:.3g} (lambda) and T = {rounds:,} rounds are more than double precision can "
-        f"carry: lambda / T is below {CARRIED:.0e} of the largest prior variance, {largest:.3g}, and the posterior of "
-        f"a point that is played nearly always may be wrong; allowed: at most {most:,.0f} rounds, or lambda at least "
-        f"{least:.3g}"
+    text = (
+        f"{name}: regularization={regularization:.3g} (lambda) and T = {rounds:,} rounds are more than double "
+        f"precision can carry: lambda / T is below {CARRIED:.0e} of the largest prior variance, {prior_variance:.3g}, "
+        f"and the posterior of a point that is played nearly always may be wrong; allowed: at most "
+        f"{regularization / (CARRIED * prior_variance):,.0f} rounds, or lambda at least "
+        f"{CARRIED * prior_variance * rounds:.3g}"
     )
+    checks.warn(text, LostInRounding)
 
 
 class Measured(NamedTuple):

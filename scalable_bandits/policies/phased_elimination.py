@@ -33,7 +33,7 @@ from scalable_bandits.policies.batch_points import BatchPoints
 from scalable_bandits.policies.batched_elimination import BatchedElimination
 from scalable_bandits.posteriors import State
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
-from scalable_bandits.posteriors.model import LazyModel
+from scalable_bandits.posteriors.models.model import LazyModel
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.state import Field, group, member
 from scalable_bandits.posteriors.tiled.design import DesignEngine

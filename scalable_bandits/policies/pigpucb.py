@@ -30,7 +30,6 @@ from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel, Matern
 from scalable_bandits.policies.algorithm import Observations
 from scalable_bandits.policies.base import Best, Policy
-from scalable_bandits.policies.measurements import noise_floor
 from scalable_bandits.posteriors import Regression, State
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.box_cells import CubeIndex
@@ -132,12 +131,9 @@ class PiGPUCB(Policy):
                     "regularization", self.regularization, f"none of your own: theory=True makes it {theorem}"
                 )
             self.regularization = theorem
-        self._noise_floor = noise_floor(
-            self.regularization, float(self.kernel.diagonal(self._domain.sample(self.seed)).max())
-        )
         self._smoothness = self._checked_nu()
         self._partition = self._empty_partition()
-        self.warn_of_rounding(self.horizon or 0)
+        self._expect_variance(float(self.kernel.diagonal(self._domain.sample(self.seed)).max()))
 
     def _checked_nu(self) -> float:
         own = self.kernel.nu if isinstance(self.kernel, Matern) else None

@@ -17,7 +17,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.posteriors import State, make_engine
 from scalable_bandits.posteriors.engine import Engine, choose
-from scalable_bandits.posteriors.model import Model, ModelPrior
+from scalable_bandits.posteriors.models.model import Model, ModelPrior
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import copied

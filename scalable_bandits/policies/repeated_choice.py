@@ -11,9 +11,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.whole import number_of_plays
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
-from scalable_bandits.posteriors.model import ModelPrior
-from scalable_bandits.posteriors.repeated import RepeatedModel
+from scalable_bandits.posteriors.models.repeated import RepeatedModel
 from scalable_bandits.posteriors.state import Field, number
 from scalable_bandits.spaces import Mask
 
@@ -67,10 +65,8 @@ class RepeatedChoice(GaussianProcessPolicy):
         if self.prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: a point is played several times")
 
-    def make_model(self, schedule: HyperparameterSchedule | None = None) -> RepeatedModel:
-        direction = -1 if self.minimize else 1
-        prior = ModelPrior(self.prior_kernel, self._given_mean_at, self._constant_mean, direction)
-        return RepeatedModel(prior, self._domain, self.make_engine, self.regularization)
+    def make_model(self) -> RepeatedModel:
+        return RepeatedModel(self._prior, self._domain, self.make_engine, self.regularization)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         """Return the candidate of the last choice until it was played often enough, then choose from a mask (size,)."""

@@ -29,8 +29,8 @@ from scalable_bandits.posteriors import (
 )
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.paths import draw_path
-from scalable_bandits.posteriors.box_model import BoxModel
 from scalable_bandits.posteriors.engine import choose
+from scalable_bandits.posteriors.models.search import BoxSearch
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Mask
 
@@ -140,7 +140,7 @@ class SamplePathPolicy(GaussianProcessPolicy):
         features = self._prior_features(self.present_kernel)
         path = draw_path(engine, features, width, pending_points, self._model.regularization, rng)
         near = np.concatenate([self.queried.nonzero()[0], np.array(self._pending.numbers, dtype=np.int64)])
-        model = self._model
-        assert isinstance(model, BoxModel)
-        top = model.top_of_path(path, near, (self.seed, self.round))
+        search = self._model.search
+        assert isinstance(search, BoxSearch)
+        top = search.top_of_path(self._model, path, near, (self.seed, self.round))
         return Highest(top.x, top.value)

@@ -32,7 +32,7 @@ from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.formulas.confidence import independent
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Engine, State, arrays, nested, part
-from scalable_bandits.posteriors.model import DEVIATION, Model
+from scalable_bandits.posteriors.models.model import DEVIATION, Model
 from scalable_bandits.posteriors.state import Field, group
 from scalable_bandits.spaces import Domain, Mask
 

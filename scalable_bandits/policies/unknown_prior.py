@@ -18,7 +18,6 @@ from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_
 from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.compiled_priors import Constants, play_priors
-from scalable_bandits.policies.measurements import noise_floor
 from scalable_bandits.policies.prior_model import Begin, PriorModel, PriorSource, Proposal
 from scalable_bandits.policies.tally import Outcome, Rejection, Tally
 from scalable_bandits.posteriors import State, check_engine, nested, part
@@ -114,13 +113,11 @@ class UnknownPriorPolicy(Policy):
             prior.check(self.space)
             check_engine(self.engine, self._domain.numbered.size, prior.kernel.epsilon, exact=True)
             prior.mean_at(some[:1], 1, self._domain.model_space)
-        self._noise_floor = noise_floor(
-            self.regularization, max(float(prior.on(self.space).kernel.diagonal(some).max()) for prior in self.priors)
-        )
+        largest = max(float(prior.on(self.space).kernel.diagonal(some).max()) for prior in self.priors)
         self.tally = Tally.of(len(self.priors), self._salt)
         self._queried = np.zeros(self._domain.numbered.size, dtype=np.bool_)
         self._make_shards(self._domain.model_space, {})
-        self.warn_of_rounding(self.horizon or 0)
+        self._expect_variance(largest)
 
     def _make_shards(self, space: FiniteSpace, begun: Mapping[int, Begin]) -> None:
         """Make the models on a space; some begin with what a function does to them."""

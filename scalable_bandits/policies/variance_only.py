@@ -15,7 +15,7 @@ import numpy as np
 from scalable_bandits.formulas._numba_widths import CONSTANT
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
-from scalable_bandits.posteriors.model import DEVIATION
+from scalable_bandits.posteriors.models.model import DEVIATION
 from scalable_bandits.posteriors.rounds import Rule
 from scalable_bandits.spaces import Mask
 

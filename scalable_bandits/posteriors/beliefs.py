@@ -39,13 +39,12 @@ class Beliefs(NamedTuple):
 
 def beliefs_of(model: Any) -> Beliefs:
     """Return what a `Model` believes of the function."""
-    learned, constant, space = model.learned, model.constant_mean, model.domain.space
+    constant, space = model.constant_mean, model.domain.space
     base = space.encode(model.domain.sample(0)[:1])
     variance = float(model.kernel.diagonal(base)[0])
-    unit = 1.0 if learned is None else learned.transform.scale
-    noise = model.regularization if learned is None else learned.noise
     mean = math.nan if constant is None else float(model.in_units(np.array([constant]), np.zeros(1))[0][0])
     found = influences(space, model.kernel, base)
+    unit, noise = model.scale, model.noise
     return Beliefs(found, variance**0.5 * unit, noise**0.5 * unit, model.prior.direction * mean)
 
 

@@ -114,17 +114,15 @@ class Domain(ABC):
     ----------
     whole_box : bool
         Whether every point of a box may be chosen.
+    size : int
+        Number of points.
     """
 
     whole_box: ClassVar[bool] = False
 
     def __init__(self, space: Space, numbered: NumberedPoints, choosable: int):
         self.space, self.numbered, self.choosable = space, numbered, choosable
-
-    @property
-    def size(self) -> int:
-        """Number of points."""
-        return int(self.numbered.size)
+        self.size = int(numbered.size)
 
     @property
     def count(self) -> int | None:

@@ -13,6 +13,8 @@ from scalable_bandits.formulas.acquisition import ExpectedImprovement, Probabili
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.maximization import maximize_over_box
 from scalable_bandits.posteriors.box.surface import appended, constant_mean, inverse_factor
+from scalable_bandits.posteriors.models.model import Query
+from scalable_bandits.posteriors.models.search import surface_of
 
 WHOLE = {
     name: CASES[name]
@@ -173,7 +175,7 @@ def test_a_surface_with_drawn_values_is_that_of_these_observations(name):
     np.testing.assert_allclose(draws.values, values, rtol=0, atol=1e-9)
     assert draws.counts.tolist() == [2, 1]
     oracle = oracle.with_fantasies([failed], REGULARIZATION)
-    surface = policy.model._surface([*numbers, failed], draws)
+    surface = surface_of(policy.model, Query(pending=[*numbers, failed], draws=draws))
     mean, variance = surface.predict(points)
     expected, squared = oracle.mean_variance()
     np.testing.assert_allclose(mean, expected[len(x) :], rtol=0, atol=1e-9)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import scalable_bandits as sb
 from scalable_bandits.posteriors import DenseEngine
-from scalable_bandits.posteriors.model import DEVIATION
+from scalable_bandits.posteriors.models.model import DEVIATION
 from scalable_bandits.posteriors.tiled import design
 from scalable_bandits.posteriors.tiled.design import DesignEngine
 

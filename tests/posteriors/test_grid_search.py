@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors.box_model import MOST_ENUMERATED, GridModel
+from scalable_bandits.posteriors.models.model import Query
+from scalable_bandits.posteriors.models.search import MOST_ENUMERATED, GridSearch, surface_of
 
 GRID = sb.Grid([[-1.0, 2.0], [0.0, 10.0], [5.0, 6.0]], (3, 100, 90))  # 27,000 points
 POINTS = GRID.points()
@@ -31,12 +32,12 @@ def policy(played):
 def test_the_searched_maximum_is_the_enumerated_one(played, kind):
     policy, observations = kind(GRID, seed=3), played.observations
     policy.tell(observations.x, observations.y)
-    index, surface = policy.acquisition(None), policy.model._surface((), None)
+    index, surface = policy.acquisition(None), surface_of(policy.model, Query())
     every = np.concatenate([index(*surface.predict(part)) for part in np.array_split(POINTS, 10)])
     chosen, few = GRID.index(policy.ask())[0], np.arange(0, GRID.size, 40)
-    assert isinstance(policy.model, GridModel)
+    assert isinstance(policy.model.search, GridSearch)
     assert every[chosen] == pytest.approx(every.max(), rel=1e-6)
-    assert policy.model.largest(index, (0, 1)) == pytest.approx(every.max(), rel=1e-6)
+    assert policy.model.argmax(index, Query(key=(0, 1)))[1] == pytest.approx(every.max(), rel=1e-6)
     policy.abandon()
     assert GRID.index(policy.ask(available=few))[0] == few[np.argmax(every[few])]
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from naive import learned as naive
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors import box_model
 from scalable_bandits.posteriors.hyperparameters import marginal_likelihood
 from scalable_bandits.posteriors.learned import prior as prior_module
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
 from scalable_bandits.posteriors.learned.transform import half_ranked, standardized
+from scalable_bandits.posteriors.models import search
 from scalable_bandits.posteriors.state import copied
 
 VALUES = st.lists(st.floats(-1e6, 1e6).map(lambda y: round(y, 3)), min_size=1, max_size=30)
@@ -412,7 +412,7 @@ def test_fits_and_searches_have_one_thread_of_blas(monkeypatch):
 
         return noted
 
-    places = [(prior_module, "climb"), (marginal_likelihood, "climb"), (box_model, "maximize_over_box")]
+    places = [(prior_module, "climb"), (marginal_likelihood, "climb"), (search, "maximize_over_box")]
     for module, name in places:
         monkeypatch.setattr(module, name, noting(getattr(module, name)))
     with threadpoolctl.threadpool_limits(2, user_api="blas"):

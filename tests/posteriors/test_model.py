@@ -11,8 +11,8 @@ from naive.gp import GP
 
 import scalable_bandits as sb
 from scalable_bandits.posteriors import EngineOptions, make_engine
-from scalable_bandits.posteriors.box_model import BoxModel, make_model
-from scalable_bandits.posteriors.model import MEAN, ModelPrior
+from scalable_bandits.posteriors.models.model import MEAN, Model, ModelPrior, Query
+from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.spaces import make_domain
 
 KERNEL, NAIVE, LAMBDA = sb.Matern(0.3, nu=1.5), kernels.matern32(0.3), 0.05
@@ -26,7 +26,7 @@ def mean_of(points):
 
 def model_of(domain, engine="dense"):
     make = functools.partial(make_engine, engine, options=EngineOptions())
-    return make_model(ModelPrior(KERNEL, mean_of), domain, make, LAMBDA)
+    return Model(ModelPrior(KERNEL, mean_of), domain, make, LAMBDA, search_of(domain))
 
 
 def both(domain, engine="dense"):
@@ -62,7 +62,7 @@ def test_reduction_by_pending_points(engine):
     assert model.reduction([]) is None
     reduced = gp.with_fantasies([5, 5, 9], LAMBDA).mean_variance()[1]
     np.testing.assert_allclose(model.engine.variance() - model.reduction([5, 9, 5]), reduced, atol=1e-9)
-    chosen = model.maximize(MEAN, 0, None, [5], (0, 1))
+    chosen = model.argmax(MEAN, Query(pending=[5]))[0]
     assert chosen == int(np.argmax(gp.mean_variance()[0]))
 
 
@@ -111,7 +111,7 @@ def test_a_kernel_that_forgets():
     kernel = KERNEL * sb.TemporalDecay(0.1)
     domain = make_domain(BOX, 8, 1)
     make = functools.partial(make_engine, "auto", options=EngineOptions())
-    model = make_model(ModelPrior(kernel, mean_of, 0.0), domain, make, LAMBDA)
+    model = Model(ModelPrior(kernel, mean_of, 0.0), domain, make, LAMBDA)
     model.observe(2, 0.7, LAMBDA)
     assert model.forgets
     assert not len(model.observations)
@@ -126,7 +126,6 @@ def test_whole_box():
     """Its index is maximised over all points."""
     domain = make_domain(BOX, None, 1)
     model = model_of(domain)
-    assert isinstance(model, BoxModel)
     x = np.array([[0.3, 0.9], [0.6, 0.1]])
     model = model.extended(domain.grown(x))
     gp = GP(NAIVE, x, mean_of(x))
@@ -134,7 +133,7 @@ def test_whole_box():
         model.observe(number, y, LAMBDA)
         gp.observe(number, y, LAMBDA)
     np.testing.assert_allclose(model.predict(x), gp.mean_variance(), atol=1e-9)
-    top, value = model.top(MEAN, (), (0, 1))[:2]
+    top, value = model.argmax(MEAN, Query(key=(0, 1)))
     lattice = sb.Grid([[0, 1]] * 2, 40).points()
     assert value >= model.predict(lattice)[0].max() - 1e-9
     assert value == pytest.approx(float(model.predict(top[None])[0][0]))

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.engine import Engine, ForgettingEngine
-from scalable_bandits.posteriors.model import Model
+from scalable_bandits.posteriors.models.model import Model
 from scalable_bandits.posteriors.state import Field, State, value
-from scalable_bandits.spaces import Indices
+from scalable_bandits.spaces import Domain, Indices
 
 
 class Repeats(NamedTuple):
@@ -135,8 +135,8 @@ class RepeatedModel(Model):
         self.repeats = self.repeats.added(candidate, y, noise_variance)
         self.observations.add(candidate, y, noise_variance)
         self._queried[candidate] = True
-        self._view = self._regression = None
-        self._columns.clear()
+        self._view = None
+        self._changed()
 
     def settle(self) -> None:
         """Condition the engine on the observations that it does not have yet."""
@@ -144,6 +144,11 @@ class RepeatedModel(Model):
         if repeats is not NONE:
             super().engine.observe(repeats.point, repeats.average, repeats.noise_variance)
             self._columns.clear()
+
+    def _on(self, domain: Domain) -> Self:
+        model = super()._on(domain)
+        model.repeats, model._view = NONE, None  # an engine that is made again has all observations
+        return model
 
     def before_restore(self, state: State) -> None:
         super().before_restore(state)

@@ -1,0 +1,406 @@
+"""The Gaussian-process model of a policy, of one of its priors, or of one of its stages.
+
+| class | prior | file |
+| --- | --- | --- |
+| `Model` | given | this one |
+| `RefittedModel` | hyperparameters of a given kernel, learned anew every few rounds | `learned_model.py` |
+| `LearnedModel` | learned with a transform of y, where no kernel is given | `learned_model.py` |
+
+A model has a prior, an engine with the posterior on the numbered points of a domain, the observations, and a search
+that finds the point of largest index: among all candidates (`Candidates`), or on a whole box, in a space of named
+parameters, or on a large grid (`box/search.py`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.formulas.acquisition import UpperConfidence
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors import pending as pending_values
+from scalable_bandits.posteriors.beliefs import Beliefs, beliefs_of
+from scalable_bandits.posteriors.collapsed import CollapsedObservations
+from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEngine
+from scalable_bandits.posteriors.pending import Draws
+from scalable_bandits.posteriors.regression import Regression
+from scalable_bandits.posteriors.rounds import Columns
+from scalable_bandits.posteriors.state import Field, State, Stateful, member, part
+from scalable_bandits.spaces import Domain, Indices, Mask
+
+MakeEngine = Callable[[Kernel, Floats, Floats], Engine]  # arguments: kernel, candidates (n, d), prior means (n,)
+NO_POINTS = np.empty(0, dtype=np.int64)
+MEAN = UpperConfidence(width=0.0)
+DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
+
+
+class ModelPrior(NamedTuple):
+    """Prior of a model, before hyperparameters are learned."""
+
+    kernel: Kernel
+    mean: Callable[[Floats], Floats]  # prior mean (k,) at points (k, d), in units of y
+    constant: float | None = None  # value of a constant mean, in units of y
+    direction: int = 1  # -1 if the model's y is the negative of the user's
+
+
+class Query(NamedTuple):
+    """Circumstances in which the largest index is looked for."""
+
+    salt: int = 0  # seed of the hash that breaks ties
+    key: tuple[int, int] = (0, 0)  # seed of a search: the policy's seed and the round
+    allowed: Mask | None = None  # (n,) candidates to choose from; None for all
+    pending: Sequence[int] = ()  # numbers of the pending candidates, first those of `draws`
+    draws: Draws | None = None  # values drawn at pending points; the others, or all for None, have posterior means
+    settled: Indices = NO_POINTS  # (k,) points of a whole box that are not chosen if there are others
+
+
+class Candidates:
+    """Search of a model that computes the index at all candidates."""
+
+    def engine(self, model: Model) -> Engine:
+        """Return an engine of a model's prior without observations."""
+        points = model.domain.coordinates()
+        return model.make_engine(model.kernel, points, model.prior_mean(points))
+
+    def extended(self, engine: Engine, model: Model) -> Engine | None:
+        """Return an engine with the posterior of another for a model on a larger domain; None: it is to be rebuilt."""
+        if not isinstance(engine, ForgettingEngine):
+            return None
+        points = model.domain.coordinates()
+        return engine.extended(points, model.prior_mean(points))
+
+    def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[Any, float]:
+        """Return the candidate of largest index, and that index."""
+        engine, reduction = model.engine, model.reduction(query.pending)
+        if query.draws is None:
+            return engine.maximize(index, query.salt, query.allowed, reduction)
+        return pending_values.maximize(engine, index, query.salt, query.allowed, query.draws.shift, reduction)
+
+    def draw(self, model: Model, pending: Sequence[int], key: tuple[int, int]) -> Draws:
+        """Draw values at pending points by a key."""
+        return pending_values.draw(model.engine, pending, *model.pending_covariance(pending), key)
+
+
+CANDIDATES = Candidates()
+
+
+class Model(Stateful):
+    """Model with a given prior: engine and observations on the numbered points of a domain.
+
+    Parameters
+    ----------
+    prior
+        Kernel and mean.
+    domain
+        Numbered points of the space.
+    make_engine
+        Function that makes an engine without observations.
+    regularization
+        Noise variance lambda of a pending point, in squared units of the engine's y.
+    search
+        How the point of largest index is found.
+
+    Attributes
+    ----------
+    observations : CollapsedObservations
+        Observations by point; empty if the engine forgets, since such an engine has its own observations.
+    """
+
+    STATE: ClassVar[tuple[Field, ...]] = (member("engine"), member("observations", name="observed"))
+    plays: ClassVar[bool] = True  # whether compiled loops may play rounds on the engine
+    appends: ClassVar[bool] = False  # whether every observation is followed by a search, on a box
+    effort = "usual"  # of a search: "usual", "learned", or "hurried"
+    batched_columns = True  # whether the columns of several pending points are computed together
+
+    def __init__(
+        self, prior: ModelPrior, domain: Domain, make_engine: MakeEngine, regularization: float,
+        search: Candidates = CANDIDATES,
+    ):  # fmt: skip
+        self.prior, self.domain, self.search = prior, domain, search
+        self.make_engine, self.regularization = make_engine, regularization
+        self.observations = CollapsedObservations()
+        self._engine: Engine | None = None
+        self._queried = np.zeros(domain.size, dtype=np.bool_)
+        self._regression: Regression | None = None
+        self._columns = pending_values.ColumnCache()
+
+    # ---- the prior
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of the posterior: that of the prior, or the last one that was learned."""
+        return self.prior.kernel
+
+    @property
+    def constant_mean(self) -> float | None:
+        """Constant prior mean, given or learned, in units of the engine's y; None if the mean is not constant."""
+        return self.prior.constant
+
+    def prior_mean(self, points: Floats) -> Floats:
+        """Return the prior mean (k,) at points (k, d), in units of the engine's y."""
+        constant = self.constant_mean
+        return self.prior.mean(points) if constant is None else np.full(len(points), constant)
+
+    # ---- the engine
+
+    @property
+    def engine(self) -> Engine:
+        """Engine of the numbered points, made at its first use."""
+        if self._engine is None:
+            self._engine = self.search.engine(self)
+        return self._engine
+
+    def rebuilt_engine(self) -> Engine:
+        """Return a new engine with the observations."""
+        engine = self.search.engine(self)
+        engine.observe_all(*self.observations.collapsed())
+        return engine
+
+    @property
+    def queried(self) -> Mask:
+        """Mask (n,) of the candidates with observations that are not forgotten."""
+        return self._engine.observed if isinstance(self._engine, ForgettingEngine) else self._queried
+
+    @property
+    def forgets(self) -> bool:
+        """Whether the engine forgets and has its own observations."""
+        return isinstance(self._engine, ForgettingEngine)
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain of the observations, in nats."""
+        return 0.0 if self._engine is None else self.engine.information_gain
+
+    # ---- observations
+
+    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        """Condition on an observation y of a candidate, and advance the engine by a round."""
+        engine = self.engine
+        engine.observe(candidate, y, noise_variance)
+        engine.advance()
+        if not isinstance(engine, ForgettingEngine):
+            self.observations.add(candidate, y, noise_variance)
+            self._queried[candidate] = True
+        self._changed()
+
+    def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats) -> None:
+        """Condition on observations (k,) of candidates (k,), one after the other, as `observe` does."""
+        engine = self.engine
+        if isinstance(engine, ForgettingEngine):
+            for observation in zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True):
+                self.observe(*observation)
+            return
+        engine.observe_all(candidates, ys, noise_variances)
+        self._add_observed(candidates, ys, noise_variances)
+
+    def add_played(self, columns: Columns, noise_variance: float) -> None:
+        """Add observations that a compiled loop gave to the engine."""
+        self._add_observed(columns.candidates, columns.ys, noise_variance)
+
+    def _add_observed(self, candidates: Indices, ys: Floats, noise_variances: float | Floats) -> None:
+        """Add observations (k,) that the engine has."""
+        if not self.forgets:
+            self.observations.add_all(candidates, ys, noise_variances)
+            self._queried[candidates] = True
+        self._changed()
+
+    def _changed(self) -> None:
+        """Drop what was computed from the observations before."""
+        self._regression = None
+        self._columns.clear()
+
+    def after_round(self, rounds: int) -> None:
+        """Do what is due after so many rounds."""
+
+    def fail(self, candidate: int) -> None:
+        """Take note that the function failed at a candidate."""
+
+    def forget(self) -> None:
+        """Forget all observations."""
+        self._engine, self.observations = None, CollapsedObservations()
+        self._queried[:] = False
+        self._changed()
+
+    def extended(self, domain: Domain) -> Self:
+        """Return the model on a larger domain, with the same observations."""
+        grown = self._on(domain)
+        grown._engine = self.search.extended(self.engine, grown) or grown.rebuilt_engine()
+        return grown
+
+    def take(self, state: State, size: int) -> None:
+        """Restore from the state of a model of the same prior on the first `size` candidates."""
+        self.observations.restore(part(state, "observed"))
+        if not isinstance(self.engine, ForgettingEngine):
+            self._engine = self.rebuilt_engine()
+            return
+        points = self.domain.coordinates()
+        smaller = self.make_engine(self.kernel, points[:size], self.prior_mean(points[:size]))
+        smaller.restore(part(state, "engine"))
+        assert isinstance(smaller, ForgettingEngine)
+        self._engine = smaller.extended(points, self.prior_mean(points))
+
+    def _on(self, domain: Domain) -> Self:
+        """Return a model with the same observations on another domain, whose engine is not yet made."""
+        model, shared = copy.copy(self), min(domain.size, len(self._queried))
+        model.domain, model._engine, model._columns = domain, None, pending_values.ColumnCache()
+        model._queried = np.zeros(domain.size, dtype=np.bool_)
+        model._queried[:shared] = self._queried[:shared]
+        return model
+
+    # ---- pending points
+
+    def reduction(self, pending: Sequence[int]) -> Floats | None:
+        """Return the reduction (n,) of the variances by pending points, in squared units of y; None without any."""
+        return pending_values.reduction(*self.pending_covariance(pending)) if pending else None
+
+    def pending_covariance(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
+        """Return covariances of the distinct pending points with all candidates (q, n), and of their values (q, q)."""
+        points, counts = pending_values.distinct(pending)
+        columns = self._columns.columns(self.engine, points, self.batched_columns)
+        return columns, pending_values.covariance_of_values(columns, points, self.regularization / counts)
+
+    def draw(self, pending: Sequence[int], key: tuple[int, int]) -> Draws | None:
+        """Draw values at pending points by a key, the policy's seed and the round; None without any."""
+        return self.search.draw(self, pending, key) if pending else None
+
+    # ---- maximisation, prediction
+
+    def argmax(self, index: Acquisition, query: Query) -> tuple[Any, float]:
+        """Return the point of largest index, and that index in units of the engine's y.
+
+        The point is the number of a candidate; on a whole box, where no mask is given, a point (d,).
+        """
+        return self.search.argmax(self, index, query)
+
+    def settled(self, pending: Sequence[int]) -> Indices:
+        """Return the numbers (k,) of points that are not worth another measurement."""
+        return NO_POINTS
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no measurement would tell anything new."""
+        return False
+
+    def likely(self) -> Indices:
+        """Return the numbers (k,) of the points near the best of which a search has more points."""
+        return np.flatnonzero(self._queried)
+
+    def highest(self, width: float, key: tuple[int, int]) -> float:
+        """Return the largest upper confidence bound, in units of y, given the key of a search."""
+        return float(self.from_engine(np.array([self.argmax(UpperConfidence(width), Query(key=key))[1]]))[0])
+
+    def to_engine(self, y: Floats) -> Floats:
+        """Convert values of y (k,) to units of the engine's y."""
+        return y
+
+    def from_engine(self, values: Floats) -> Floats:
+        """Convert values (k,) in units of the engine's y to units of y."""
+        return values
+
+    def in_units(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Convert means and variances (k,) of the engine to units of y."""
+        return mean, variance
+
+    def predict(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return posterior mean and variance at points (k, d), not only candidates, in units of y: two (k,) arrays."""
+        return self.in_units(*self.believed(points))
+
+    def believed(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return mean and variance (k,) at points (k, d), in units of the engine's y."""
+        mean, variance = self.deviation(points)
+        return mean + self.prior_mean(points), variance
+
+    def bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
+        """Return values (k,) in units of y, so many standard deviations below and above the mean at points (k, d)."""
+        mean, variance = self.believed(points)
+        half = deviations * np.sqrt(variance)
+        return self.from_engine(mean - half), self.from_engine(mean + half)
+
+    def deviation(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return posterior mean minus prior mean, and variance, at points (k, d): two (k,) arrays."""
+        engine = self.engine
+        if engine.predicts:
+            return engine.predict(points)
+        if self._regression is None:
+            queried, averages, noise_variances = self.observations.collapsed()
+            x = self.domain.coordinates(queried)
+            self._regression = Regression(self.kernel, x, noise_variances, averages - self.prior_mean(x))
+        return self._regression.predict(points)
+
+    def averages(self) -> tuple[Indices, Floats, Floats]:
+        """Return distinct points, averages of y and their noise variances, in units of y: three (m,) arrays."""
+        return self.observations.collapsed()
+
+    @property
+    def scale(self) -> float:
+        """Units of y in a unit of the engine's y."""
+        return 1.0
+
+    @property
+    def noise(self) -> float:
+        """Noise variance of a measurement, in squared units of the engine's y."""
+        return self.regularization
+
+    def describe(self) -> Beliefs:
+        """Return what the model believes of the function: lengthscales, scale, noise and mean, in the user's units."""
+        return beliefs_of(self)
+
+    # ---- state
+
+    def before_restore(self, state: State) -> None:
+        """Drop the engine, so that a new one is made with the hyperparameters of the state."""
+        self._engine = None
+
+    def after_restore(self) -> None:
+        """Recompute what follows from the observations."""
+        self._queried = np.zeros(self.domain.size, dtype=np.bool_)
+        self._queried[self.averages()[0]] = True
+        self._changed()
+
+
+class LazyModel(Model):
+    """Model that has an engine only after its first use, which is not part of its state.
+
+    The parameters are those of `Model`.
+    """
+
+    @classmethod
+    def state_fields(cls) -> tuple[Field, ...]:
+        return tuple(field for field in super().state_fields() if field.name != "engine")
+
+    @property
+    def engine(self) -> Engine:
+        """Engine of the candidates, made from the observations at its first use."""
+        if self._engine is None:
+            self._engine = self.rebuilt_engine()
+        return self._engine
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain of the observations, in nats."""
+        return self.engine.information_gain
+
+    def observe(self, candidate: int, y: float, noise_variance: float) -> None:
+        if self._engine is not None:
+            super().observe(candidate, y, noise_variance)
+            return
+        self.observations.add(candidate, y, noise_variance)
+        self._queried[candidate] = True
+        self._regression = None
+
+    def extended(self, domain: Domain) -> Self:
+        return self._on(domain)
+
+    def restore_engine(self, state: State) -> None:
+        """Restore the engine, with its last digits, from the arrays that its `state` returned."""
+        self._engine = self.search.engine(self)
+        self._engine.restore(state)
+
+    def drop_engine(self) -> None:
+        """Drop the engine, which may have been interrupted; the observations stay."""
+        self._engine = None
+        self._columns.clear()

@@ -1,0 +1,165 @@
+"""Searches for the largest index where it is not computed at every point: whole boxes, named spaces, large grids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.posteriors import pending as pending_values
+from scalable_bandits.posteriors.blas import one_thread
+from scalable_bandits.posteriors.box.engine import BoxEngine
+from scalable_bandits.posteriors.box.lattice import GridPoints, top_of_grid
+from scalable_bandits.posteriors.box.maximization import (
+    LEARNED_SIZES,
+    LONG_SIZES,
+    PATH_SIZES,
+    SIZES,
+    Sizes,
+    Top,
+    maximize_over_box,
+    promising,
+)
+from scalable_bandits.posteriors.box.paths import PathSurface
+from scalable_bandits.posteriors.box.settings import top_of_settings
+from scalable_bandits.posteriors.box.surface import SearchSurface, SmoothIndex, Surface, constant_mean, differenced
+from scalable_bandits.posteriors.engine import Acquisition, Engine, choose
+from scalable_bandits.posteriors.models.model import CANDIDATES, MEAN, NO_POINTS, Candidates, Model, Query
+from scalable_bandits.posteriors.pending import Draws
+from scalable_bandits.randomness import derived_seed
+from scalable_bandits.spaces import Domain, Indices
+from scalable_bandits.spaces.domain import WholeBox, WholeSearchSpace
+
+MOST_ENUMERATED = 20_000  # number of candidates of a grid above which a model that is learned searches it
+BLOCK = 2048  # number of candidates at which an index is computed together
+EFFORTS = {"usual": SIZES, "learned": LEARNED_SIZES, "hurried": LONG_SIZES}
+SETTINGS = {"usual": 2048, "learned": 2048, "hurried": 512}  # numbers of random settings
+
+
+class BoxSearch(Candidates):
+    """Search of a whole box."""
+
+    def engine(self, model: Model) -> BoxEngine:
+        bounds, constant = _bounds(model), model.constant_mean
+        mean = differenced(model.prior_mean, bounds) if constant is None else constant_mean(constant)
+        engine = BoxEngine(model.kernel, len(bounds), mean, appends=model.appends)
+        engine.points = self._points(model)
+        return engine
+
+    def _points(self, model: Model) -> Floats:
+        """Return the coordinates (n, d) of the numbered points."""
+        return model.domain.coordinates()
+
+    def extended(self, engine: Engine, model: Model) -> Engine:
+        added = model.domain.points(np.arange(len(engine.points), model.domain.size))
+        model.prior.mean(added[~np.isnan(added[:, 0])])  # a function of the user's may raise at new points
+        engine.points = model.domain.coordinates()
+        return engine
+
+    def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[Any, float]:
+        """Return the point (d,) of largest index; given a mask, the candidate."""
+        if query.allowed is not None:
+            return super().argmax(model, index, query)
+        top = self._of_posterior(model, cast(SmoothIndex, index), query)
+        return top.x, top.value
+
+    @one_thread
+    def _of_posterior(self, model: Model, index: SmoothIndex, query: Query) -> Top:
+        surface, near = surface_of(model, query), _near(model, query.draws)
+        return self._top(model, surface, index, near, query.key, EFFORTS[model.effort], query.settled)
+
+    @one_thread
+    def top_of_path(self, model: Model, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:
+        """Return the maximum of a sample path, searched also near the points with numbers `near` (k,)."""
+        return self._top(model, path, MEAN, near, key, PATH_SIZES)
+
+    def _top(
+        self, model: Model, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int],
+        sizes: Sizes, settled: Indices = NO_POINTS,
+    ) -> Top:  # fmt: skip
+        points, seed = model.domain.coordinates(near), derived_seed(key[0], "box", key[1])
+        likely = points[promising(surface, index, points, sizes.likely)]
+        return maximize_over_box(surface, index, _bounds(model), seed, likely, sizes)
+
+
+class SettingsSearch(BoxSearch):
+    """Search of all settings of a space of named parameters."""
+
+    def _top(
+        self, model: Model, surface: SearchSurface, index: SmoothIndex, near: Indices, key: tuple[int, int],
+        sizes: Sizes, settled: Indices = NO_POINTS,
+    ) -> Top:  # fmt: skip
+        domain = cast(WholeSearchSpace, model.domain)
+        if not domain.space.smooth:
+            points, without = domain.points(near), domain.points(settled)
+            return top_of_settings(surface, index, domain.space, points, key, SETTINGS[model.effort], without)
+        found = super()._top(model, surface, index, near, key, sizes)
+        return found._replace(x=domain.space.decode(found.x[None])[0])
+
+
+class GridSearch(BoxSearch):
+    """Search of a large grid for a model that is learned.
+
+    An engine of all candidates would be made anew after every fit. The index of few candidates, those of a mask, is
+    computed at each.
+    """
+
+    def _points(self, model: Model) -> Floats:
+        return cast(Floats, GridPoints(model.domain))
+
+    @one_thread
+    def argmax(self, model: Model, index: Acquisition, query: Query) -> tuple[int, float]:
+        """Return the candidate of largest index, and that index."""
+        surface, domain, allowed = surface_of(model, query), model.domain, query.allowed
+        if allowed is None or np.count_nonzero(allowed) > MOST_ENUMERATED:
+            near, smooth = _near(model, query.draws), cast(SmoothIndex, index)
+            return top_of_grid(surface, smooth, domain.finite, near, allowed, query.key, SETTINGS[model.effort])
+        numbers = np.flatnonzero(allowed)
+        blocks = [numbers[start : start + BLOCK] for start in range(0, len(numbers), BLOCK)]
+        values = [index(*surface.predict(domain.coordinates(block))) for block in blocks]
+        position, largest = choose(np.concatenate(values), query.salt, None, numbers)
+        return int(numbers[position]), largest
+
+    def draw(self, model: Model, pending: Sequence[int], key: tuple[int, int]) -> Draws:
+        points, counts = pending_values.distinct(pending)
+        engine, x = model.engine, model.domain.coordinates(points)
+        assert isinstance(engine, BoxEngine)
+        among = engine.covariance(x, x)  # the changes of the means elsewhere follow from the values (`surface_of`)
+        return pending_values.draw(engine, pending, among, among + np.diag(model.regularization / counts), key)
+
+
+def _bounds(model: Model) -> Floats:
+    bounds = model.domain.space.cube
+    assert bounds is not None
+    return bounds
+
+
+def _near(model: Model, draws: Draws | None) -> Indices:
+    """Return the numbers (k,) of the points around the best of which a search has more points."""
+    near = model.likely()
+    # A drawn value may be the best of all, and the maximum near it.
+    return near if draws is None else np.concatenate([near, draws.points])
+
+
+def surface_of(model: Model, query: Query) -> Surface:
+    """Return the posterior given pending points, of which the first have drawn values, if any have."""
+    engine, noise, draws = model.engine, model.regularization, query.draws
+    assert isinstance(engine, BoxEngine)
+    if draws is None:
+        return engine.surface(model.domain.coordinates(list(query.pending)), noise)
+    others = list(query.pending)[int(draws.counts.sum()) :]
+    points = model.domain.coordinates([*draws.points.tolist(), *others])
+    return engine.surface(points, np.append(noise / draws.counts, np.full(len(others), noise)), draws.values)
+
+
+# Domains that are not listed are searched by `Candidates`.
+SEARCHES: dict[type[Domain], Candidates] = {WholeBox: BoxSearch(), WholeSearchSpace: SettingsSearch()}
+
+
+def search_of(domain: Domain, large_grids: bool = False) -> Candidates:
+    """Return the search of a domain; `large_grids`: whether it does not compute an index at all points of these."""
+    if large_grids and not domain.whole_box and domain.finite.lattice and domain.size > MOST_ENUMERATED:
+        return GridSearch()
+    return SEARCHES.get(type(domain), CANDIDATES)
