@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(items):
 
     Run by default: one case of that number, with every value of an argument where there are so few; of `first=NAME`
     those with NAME first.
-    Slow: every pair of values. Long: all.
+    Slow: one of `slow=2` of the cases that have every pair of values. Long: all.
     """
     tests = collections.defaultdict(list)
     for item in items:
@@ -86,7 +86,9 @@ def pytest_collection_modifyitems(items):
         room = math.ceil(len(cases) / mark.args[0])
         chosen = covering(cases, 1, most=room)
         rest = [case for case in cases if case not in chosen]
-        slow = covering(cases, 2) if len(cases[0].callspec.params) > 1 else cases
+        values = collections.Counter(name for ((name, _),) in set().union(*(combinations(case, 1) for case in cases)))
+        several = sum(count > 1 for count in values.values()) > 1
+        slow = (covering(cases, 2) if several else cases)[:: mark.kwargs.get("slow", 2)]
         for case in rest[max(room - len(chosen), 0) :]:
             case.add_marker(pytest.mark.slow if case in slow else pytest.mark.long)
 

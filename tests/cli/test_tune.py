@@ -312,6 +312,7 @@ class TestEnded:
 
     @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
     @pytest.mark.parametrize("parallel", [1, 3])
+    @pytest.mark.sampled(4)
     @pytest.mark.slow
     def test_by_a_signal(self, parallel: int, sent: signal.Signals, folder: Path) -> None:
         """What was found is shown, the programs are ended, and the run goes on from there."""
@@ -358,6 +359,7 @@ class TestEnded:
         until(lambda: not any(alive(int(pid)) for pid in (folder / "pids").read_text().split()))
 
     @pytest.mark.parametrize("parallel", [1, 3])
+    @pytest.mark.sampled(2)
     @pytest.mark.slow
     def test_killed_again_and_again(self, parallel: int, folder: Path) -> None:
         """Nothing is lost, and nothing runs twice but what was in flight; failures in between."""

@@ -142,6 +142,7 @@ class TestOnWorkers:
         ("space", "workers", "tightening"),
         [("grid", 1, False), ("grid", 2, False), ("grid", 4, False), ("line", 4, True), ("box", 4, False)],
     )
+    @pytest.mark.sampled(5)
     @pytest.mark.slow
     def test_same_numbers(self, space, workers, tightening, four, some_of_four, messages):
         some_of_four(workers)

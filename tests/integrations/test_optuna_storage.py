@@ -73,6 +73,7 @@ def settings(study, state):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["chosen", "measuring", "measured"])
+@pytest.mark.sampled(3)
 def test_a_process_that_is_killed(tmp_path, where):
     """No completed trial is lost; the next process goes on like a sampler that was never killed."""
     path = tmp_path / "journal"

@@ -47,8 +47,7 @@ def whole(tmp_path_factory):
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.slow)])
 def test_killed_in_candidates_and_in_the_final_fit(batch, tmp_path):
     """Three processes die: in a candidate's second fold, in a later candidate, in the final fit of all data."""
     whole = searches.run(None, tmp_path / "whole", batch=batch)

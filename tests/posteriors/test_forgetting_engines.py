@@ -196,7 +196,7 @@ class TestLimitedMemory:
                 assert engine.information_gain == again.information_gain
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_million_rounds_of_a_sliding_window_leave_no_rounding_behind():
     """Against the refit of the last w; the plays move on, so that regions are learned, forgotten and learned again."""
     points = np.linspace(0.0, 1.0, 16)[:, None]

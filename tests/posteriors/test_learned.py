@@ -247,8 +247,9 @@ def test_a_table_without_noise_is_asked_once(space):
     assert np.bincount(seen[: seen.index(max(set(seen), key=seen.index)) + 1]).max() <= 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("noisy", [True, False])
+@pytest.mark.parametrize(
+    "noisy", [pytest.param(True, marks=pytest.mark.slow), pytest.param(False, marks=pytest.mark.long)]
+)
 def test_intervals_hold_as_often_as_they_say(noisy):
     """On functions drawn from the model's own prior; 40 of them give the share to within some .03."""
     from benchmarks import coverage

@@ -73,10 +73,20 @@ def check_end(place, log, way, ends):
         assert [line(whole.policy.space, whole.policy.space.parse(x)[0][0]) for x in whole.x] == values
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.slow
-def test_again_and_again(way, sent, tmp_path):
+ENDS = {"killed": signal.SIGKILL, "interrupted": signal.SIGINT}
+SOME = {("worker processes", "killed"), ("threads", "interrupted")}
+
+
+@pytest.mark.parametrize(
+    ("way", "end"),
+    [
+        pytest.param(way, end, marks=pytest.mark.slow if (way, end) in SOME else pytest.mark.long)
+        for way in WAYS
+        for end in ENDS
+    ],
+)
+def test_again_and_again(way, end, tmp_path):
+    sent = ENDS[end]
     place, log = tmp_path / "run", tmp_path / "log"
     promised, children = 0, set()
     for more in (3, 5, 4):

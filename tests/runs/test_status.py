@@ -361,8 +361,16 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("start", [["tune.py"], ["-m", "tune"], ["-c", f"__name__ = '__main__'\n{SCRIPT}"]], ids=len)
-@pytest.mark.slow
+STARTS = {"file": ["tune.py"], "module": ["-m", "tune"], "typed": ["-c", f"__name__ = '__main__'\n{SCRIPT}"]}
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(start, id=name, marks=pytest.mark.long if name == "module" else pytest.mark.slow)
+        for name, start in STARTS.items()
+    ],
+)
 def test_a_script_is_resumed_by_its_name(tmp_path, start):
     """What a script stores while it runs is what others import it by; typed in, its functions go by their names."""
     (tmp_path / "tune.py").write_text(SCRIPT)

@@ -68,14 +68,14 @@ class TestSimulations:
     """A run in pieces is the run in one go, to the last bit."""
 
     @on(["grid"], EVERY_POLICY)
-    @pytest.mark.sampled(12)
+    @pytest.mark.sampled(12, slow=4)
     def test_every_policy(self, name, space):
         run = play_in_pieces(name, space, zarr.storage.MemoryStore(), (17, 30))
         assert_same_run(run, play_whole(name, space, 30))
 
     @pytest.mark.usefixtures("often", "small_tiles")
     @on(["arms"], EVERY_POLICY)
-    @pytest.mark.sampled(12)
+    @pytest.mark.sampled(12, slow=4)
     @pytest.mark.slow
     def test_every_policy_from_checkpoints(self, name, space):
         run = play_in_pieces(name, space, zarr.storage.MemoryStore(), available=every_third)
@@ -91,7 +91,7 @@ class TestSimulations:
 
     @BOTH
     @pytest.mark.parametrize(("name", "available"), [("ts", every_third), ("random", None)])
-    @pytest.mark.sampled(12)
+    @pytest.mark.sampled(12, slow=4)
     def test_every_place(self, place, name, durability, available):
         run = play_in_pieces(name, "arms", place, (13, 14, 27), available=available, durability=durability)
         assert_same_run(run, play_whole(name, "arms", 27, available=available))
@@ -238,7 +238,7 @@ class TestMaximize:
     def make(space="box", name="ei", **given):
         return EVERY_POLICY[name].make(PROBLEMS[space], **given)
 
-    @pytest.mark.sampled(12)
+    @pytest.mark.sampled(12, slow=4)
     def test_in_pieces(self, tmp_path):
         place = tmp_path / "run.zarr"
         for budget in (5, 6, 6, 25):
@@ -246,7 +246,7 @@ class TestMaximize:
         assert_same_maximum(found, sb.maximize(Function(), self.make(), 25))
 
     @on(["arms"], EVERY_POLICY)
-    @pytest.mark.sampled(12)
+    @pytest.mark.sampled(12, slow=4)
     def test_every_policy(self, name, space, tmp_path):
         place = tmp_path / "run.zarr"
         for budget in (3, 20):

@@ -46,7 +46,7 @@ def test_spaces_are_compared_by_meaning(pair: tuple[Plan, Plan]) -> None:
     compare(*pair)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=5_000)
 @given(PAIRS)
 def test_many_spaces_are_compared_by_meaning(pair: tuple[Plan, Plan]) -> None:
@@ -198,7 +198,7 @@ OF_ANY, OF_FILES = kinds_with(values()), kinds_with(values(("'red'", "'blue'", "
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [*WAYS, "tune"])
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_two_spaces_by_every_way(way: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     kinds = OF_FILES if way == "tune" else OF_ANY

@@ -37,7 +37,9 @@ def outcomes(store, damages):
     return counts
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "count", [3, pytest.param(12, marks=pytest.mark.slow), pytest.param(40, marks=pytest.mark.long)]
+)
 def test_a_sample(store, count):
     """Drawn from all, and of the files without which nothing can be read some in any case."""
     damages = list(store.damages(flips=2, digits=1))

@@ -295,7 +295,7 @@ class TestInterrupted:
             return counted[0]
 
         count = play(0)
-        for number in range(1 + after, count + 1, max(count // 12, 1)):
+        for number in range(1 + after, count + 1, max(count // 8, 1)):
             play(number)
         assert count > 10
 

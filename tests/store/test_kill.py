@@ -228,8 +228,11 @@ def memory(tmp_path):
         yield Path(name)
 
 
-@pytest.mark.parametrize("number", range(len(RANDOM)), ids=lambda i: named(RANDOM[i]))
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(i, marks=pytest.mark.long if i % 2 else pytest.mark.slow) for i in range(len(RANDOM))],
+    ids=lambda i: named(RANDOM[i]),
+)
 def test_killed_at_random_moments(number, memory):
     work, rng = RANDOM[number], np.random.default_rng([2, number])
     if work.within == "objects":
@@ -256,13 +259,15 @@ def dies_at(work, calls, memory):
     assert died > 0.4 * len(calls)  # how many calls there are depends a little on time
 
 
+@pytest.mark.parametrize(
+    "few", [pytest.param(True, marks=pytest.mark.slow), pytest.param(False, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("work", SWEPT, ids=named)
-@pytest.mark.slow
-def test_killed_at_some_calls(work, memory):
+def test_killed_at_some_calls(work, few, memory):
     """While it is made, while it is played and while it is closed."""
     count = uninterrupted(work)[2]
-    before = np.random.default_rng(4).choice(np.arange(1, count - 24), 10, replace=False)
-    dies_at(work, [*before, *range(count - 24, count + 1, 3)], memory)
+    before = np.random.default_rng(4).choice(np.arange(1, count - 24), 4 if few else 10, replace=False)
+    dies_at(work, [*before, *range(count - 24, count + 1, 8 if few else 3)], memory)
 
 
 @pytest.mark.slow
@@ -331,7 +336,9 @@ def test_read_while_it_is_written(tmp_path):
 # ---- when the power fails
 
 
-@pytest.mark.parametrize("every", [40, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "every", [40, pytest.param(8, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("number", [0, 1, 2, 6], ids=lambda i: named(SWEPT[i]))
 def test_power_fails(number, every, memory, monkeypatch):
     """Whatever was acknowledged is there, and the run goes on, after a power failure at any moment, or at some.

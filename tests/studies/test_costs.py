@@ -107,7 +107,7 @@ def test_in_a_study(tmp_path: Path) -> None:
     assert (longer["seconds"] > result["seconds"]).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The named study, smaller: the same regret on any number of workers, and messages only where there are some."""
     tables = Study.load("scalability-workers").to_dict()

@@ -82,7 +82,7 @@ def _differ(one: xarray.Dataset, other: xarray.Dataset) -> bool:
 class TestNamedStudies:
     """Each of them, two replicates of twenty rounds."""
 
-    @pytest.mark.sampled(30)
+    @pytest.mark.sampled(30, slow=3)
     def test_result(self, name: str, run: Any) -> None:
         """Sizes, coordinates and attributes; regret finite and not negative; rounds from 1."""
         result, study = run(name), Study.load(name)
@@ -107,14 +107,14 @@ class TestNamedStudies:
         assert result.attrs["version"] == sb.__version__
         assert result.attrs["measure"] in ("cumulative", "average", "best")
 
-    @pytest.mark.sampled(30)
+    @pytest.mark.sampled(30, slow=3)
     def test_replicates_differ(self, name: str, run: Any) -> None:
         result = run(name)
         assert _differ(result.isel(replicate=0), result.isel(replicate=1))
         different = result["uniform_regret"].isel(replicate=0) != result["uniform_regret"].isel(replicate=1)
         assert (different == (name not in KNOWN_FUNCTIONS)).all()
 
-    @pytest.mark.sampled(30)
+    @pytest.mark.sampled(30, slow=3)
     def test_published(self, name: str, run: Any) -> None:
         """A row or more for every case and policy, also of a part; finite wherever twenty rounds suffice."""
         study, result = Study.load(name), run(name)
