@@ -29,6 +29,12 @@ def njit(*, cache: bool = True, **options: Any) -> Callable[[Callable[..., Any]]
     return compiled
 
 
+def plain(compiled: Any) -> Callable[..., Any]:
+    """Return the function that was compiled, for where its compilation would take longer than it does."""
+    function: Callable[..., Any] = getattr(compiled, "py_func", compiled)
+    return function
+
+
 @functools.cache
 def _warn() -> None:
     """Say once a process where compiled code would be stored."""

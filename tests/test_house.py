@@ -49,6 +49,11 @@ def test_numba_files_know_nothing() -> None:
     assert strays == []
 
 
+def test_a_class_has_a_name_of_its_own() -> None:
+    names = [node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
 def test_no_file_is_a_drawer_for_odds_and_ends() -> None:
     assert [path for path in TREES if {part.removesuffix(".py").strip("_") for part in path.parts} & DRAWERS] == []
 

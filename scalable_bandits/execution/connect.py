@@ -51,9 +51,9 @@ def executing(on: Any, function: Callable[..., Any], name: str, threads: int | N
         elif on is None:
             execution = InTurn(function)
         else:
-            from scalable_bandits.execution.workers import Workers
+            from scalable_bandits.execution.workers import ClusterExecution
 
-            execution = Workers(stack.enter_context(connect(on)), function, name)
+            execution = ClusterExecution(stack.enter_context(connect(on)), function, name)
         stack.callback(execution.close)
         yield execution
 

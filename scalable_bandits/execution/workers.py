@@ -131,7 +131,7 @@ def _not_on_worker(name: str, where: str) -> ClusterError:
     )
 
 
-class Workers(Execution):
+class ClusterExecution(Execution):
     """Executor of tasks on the workers of a client's cluster.
 
     Parameters

@@ -1,18 +1,12 @@
 """Formulas of widths, each written once, of numbers alone; `confidence.py` has their sources and checks arguments.
 
-Loops call a formula of round t (a float) and gain (nats) by its number, with its constants as an array; `plain` gives
-the form that Python runs, which needs no compilation. Both round alike.
+Loops call a formula of round t (a float) and gain (nats) by its number, with its constants as an array; Python
+runs the same functions uncompiled. Both round alike.
 """
 
 import math
 
 from scalable_bandits._numba_compile import njit
-
-
-def plain(compiled):
-    """Return the function that was compiled."""
-    return getattr(compiled, "py_func", compiled)
-
 
 # ---- betas of Srinivas et al. 2010, squares of widths
 

@@ -47,9 +47,9 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
+from scalable_bandits._numba_compile import plain
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas import _numba_widths as formulas
-from scalable_bandits.formulas._numba_widths import plain
 from scalable_bandits.specification import nearest
 
 

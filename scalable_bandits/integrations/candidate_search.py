@@ -30,14 +30,14 @@ MOST_LISTED = 10_000  # largest number of settings of a space that are listed to
 DRAWS = 256  # random settings that are drawn otherwise
 
 
-class Evaluation(NamedTuple):
+class CandidateEvaluation(NamedTuple):
     """Evaluation of a candidate on all folds."""
 
     setting: Setting
     folds: list[Fold]
 
 
-class Outcome(NamedTuple):
+class CandidateOutcome(NamedTuple):
     """What a policy is told of an evaluation."""
 
     value: float  # not finite if the evaluation failed
@@ -81,9 +81,9 @@ class CandidateSearch:
     """
 
     policy: Policy
-    outcome_of: Callable[[list[Fold]], Outcome]
+    outcome_of: Callable[[list[Fold]], CandidateOutcome]
     n_iter: int
-    evaluations: list[Evaluation] = attrs.field(factory=list)
+    evaluations: list[CandidateEvaluation] = attrs.field(factory=list)
     recording: Evaluations | None = None
     _seen: set[tuple[float, ...]] = attrs.field(factory=set, init=False)
 
@@ -97,7 +97,7 @@ class CandidateSearch:
         """Take over the evaluations of a recording, from which the policy was told already."""
         self.recording = recording
         for ticket in recording.ended():
-            self.evaluations.append(Evaluation(self.space.setting(np.array(ticket.x)), ticket.result))
+            self.evaluations.append(CandidateEvaluation(self.space.setting(np.array(ticket.x)), ticket.result))
         self._seen = {self._key(each.setting) for each in self.evaluations}
 
     def run(self, evaluate: Callable[[list[Setting]], list[list[Fold]]], batch: Callable[[], int]) -> None:
@@ -118,13 +118,13 @@ class CandidateSearch:
                 every = f"all {count} settings of the space have been evaluated" if listed else none
                 checks.warn(f"n_iter: got {self.n_iter}, but {every}")
                 return
-            new = [Evaluation(*each) for each in zip(settings, evaluate(settings), strict=True)]
+            new = [CandidateEvaluation(*each) for each in zip(settings, evaluate(settings), strict=True)]
             outcomes = [self.outcome_of(each.folds) for each in new]
             for each in zip(new, outcomes, strict=True):
                 self._tell(*each)
             self.evaluations += new
 
-    def _tell(self, evaluation: Evaluation, outcome: Outcome) -> None:
+    def _tell(self, evaluation: CandidateEvaluation, outcome: CandidateOutcome) -> None:
         setting: Any = evaluation.setting
         fields: dict[str, Any] = {"result": evaluation.folds, "starts": 1, "failures": int(outcome.failed)}
         with nullcontext() if self.recording is None else self.recording.ending(**fields):

@@ -75,7 +75,7 @@ class ParameterMap:
         described = [{name: _described(name, value) for name, value in each.items()} for each in dicts]
         if len(dicts) == 1:
             return cls._of_described(described[0])
-        found: dict[str, _Described] = {SELECTOR: _Described(Categorical(range(len(dicts))), Target(""))}
+        found: dict[str, _DescribedSearch] = {SELECTOR: _DescribedSearch(Categorical(range(len(dicts))), Target(""))}
         for number, each in enumerate(described):
             for name, given in each.items():
                 if all(_are_same(other.get(name), given) for other in described):
@@ -89,7 +89,7 @@ class ParameterMap:
         return cls._of_described(found)
 
     @classmethod
-    def _of_described(cls, described: Mapping[str, _Described]) -> Self:
+    def _of_described(cls, described: Mapping[str, _DescribedSearch]) -> Self:
         space = SearchSpace({name: each.parameter for name, each in described.items()})
         return cls(space, {name: each.target for name, each in described.items()})
 
@@ -103,14 +103,14 @@ class ParameterMap:
         return found
 
 
-class _Described(NamedTuple):
+class _DescribedSearch(NamedTuple):
     """Parameter of a space, and where its values go."""
 
     parameter: Parameter
     target: Target
 
 
-def _are_same(first: _Described | None, second: _Described) -> bool:
+def _are_same(first: _DescribedSearch | None, second: _DescribedSearch) -> bool:
     """Return whether two dicts describe a parameter alike."""
     if first is None or first.parameter != second.parameter:
         return False
@@ -118,11 +118,11 @@ def _are_same(first: _Described | None, second: _Described) -> bool:
     return all(one is other for one, other in pairs)
 
 
-def _described(name: str, given: Any) -> _Described:
+def _described(name: str, given: Any) -> _DescribedSearch:
     """Return the parameter of a list of values or another description, and its target."""
     listed = isinstance(given, Sequence | np.ndarray) or hasattr(given, "tolist")  # of pandas
     if isinstance(given, str | bytes) or not listed:
-        return _Described(to_parameter(name, given), Target(name))
+        return _DescribedSearch(to_parameter(name, given), Target(name))
     try:
         check_values(given)
     except ValueError as error:
@@ -130,9 +130,9 @@ def _described(name: str, given: Any) -> _Described:
     values = [each.item() if isinstance(each, np.generic) else each for each in given]
     several = any(one == other and type(one) is not type(other) for one, other in itertools.combinations(values, 2))
     if all(_is_plain(value) for value in values) and not several:  # 1 is a feature, 1.0 are all of them
-        return _Described(to_parameter(name, values), Target(name))
+        return _DescribedSearch(to_parameter(name, values), Target(name))
     labels = _labels(values)
-    return _Described(Categorical(labels), Target(name, dict(zip(labels, values, strict=True))))
+    return _DescribedSearch(Categorical(labels), Target(name, dict(zip(labels, values, strict=True))))
 
 
 def labelled(targets: Mapping[str, Target]) -> dict[str, list[Any]]:

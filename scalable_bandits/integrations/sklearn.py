@@ -33,7 +33,7 @@ from sklearn.utils.validation import _check_method_params
 
 from scalable_bandits import checks, identity
 from scalable_bandits.execution.connect import connect
-from scalable_bandits.integrations.candidate_search import CandidateSearch, Fold, Outcome, Setting
+from scalable_bandits.integrations.candidate_search import CandidateOutcome, CandidateSearch, Fold, Setting
 from scalable_bandits.integrations.param_distributions import ParameterMap, labelled
 from scalable_bandits.policies import GPEI, Policy
 from scalable_bandits.posteriors.placement import threads_of
@@ -374,12 +374,12 @@ class BanditSearchCV(BaseSearchCV):
         )  # fmt: skip
         return [out[first : first + count] for first in range(0, total, count)]
 
-    def _outcome(self, folds: list[Fold]) -> Outcome:
+    def _outcome(self, folds: list[Fold]) -> CandidateOutcome:
         """Return what the policy is told of a candidate: the mean of the score that is maximised."""
         failures = [fold["fit_error"] for fold in folds if fold["fit_error"] is not None]
         if failures:
-            return Outcome.of(np.nan, failures[0].strip().rpartition("\n")[2])
-        return Outcome.of(float(np.mean([self._objective(fold["test_scores"]) for fold in folds])))
+            return CandidateOutcome.of(np.nan, failures[0].strip().rpartition("\n")[2])
+        return CandidateOutcome.of(float(np.mean([self._objective(fold["test_scores"]) for fold in folds])))
 
     def _objective(self, scores: Any) -> Any:
         """Return the score that is maximised, of one score or of several by name."""

@@ -120,7 +120,7 @@ def pilot(twin: Policy, policy: Policy, environment: Environment, horizon: int, 
         return Pilot(rounds, measured, measured, memory, True, exchanges)
     growth, size = _growth(policy), policy.domain.size
     seen = np.array([watch.rounds, np.array(watch.times) - watch.times[0], watch.points], dtype=np.float64)
-    points = Points.of(seen[0], seen[2], size)
+    points = PilotPoints.of(seen[0], seen[2], size)
     more = extrapolated(seen, horizon, points, lambda m: growth.work(size, m))
     grown = growth.memory(size, float(points(horizon))) - growth.memory(size, float(points(rounds)))
     return Pilot(rounds, measured, measured + more, memory + grown, False, exchanges)
@@ -170,7 +170,7 @@ def _exchanges(policy: Policy, watch: _Watch) -> Exchanges | None:
     )  # fmt: skip
 
 
-class Points(NamedTuple):
+class PilotPoints(NamedTuple):
     """Number of distinct points after t rounds: a power of t through what was seen, at most as many as candidates."""
 
     rounds: float
@@ -179,7 +179,7 @@ class Points(NamedTuple):
     most: float
 
     @classmethod
-    def of(cls, rounds: Floats, points: Floats, most: float) -> Points:
+    def of(cls, rounds: Floats, points: Floats, most: float) -> PilotPoints:
         """Return the power through the last and the middle one of the rounds (k,), given the points (k,) after each."""
         last, middle = points[-1], np.interp(rounds[-1] / 2, rounds, points)
         power = float(np.clip(np.log2(last / middle), 0.0, 1.0)) if middle > 0.0 else 0.0
@@ -190,7 +190,7 @@ class Points(NamedTuple):
         return np.minimum(self.points * (np.asarray(t) / self.rounds) ** self.power, self.most)
 
 
-def extrapolated(seen: Floats, horizon: int, points: Points, work: Callable[[Floats], Floats]) -> float:
+def extrapolated(seen: Floats, horizon: int, points: PilotPoints, work: Callable[[Floats], Floats]) -> float:
     """Return the seconds of the rounds that were not played.
 
     Parameters

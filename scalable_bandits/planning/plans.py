@@ -20,7 +20,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.posteriors.placement import cores
 from scalable_bandits.studies import Problem, Study
-from scalable_bandits.studies.layout import Choice, Layout, lay_out, wider
+from scalable_bandits.studies.layout import Layout, LayoutChoice, lay_out, wider
 from scalable_bandits.studies.runs import uniform_regret
 
 STORED_SECONDS = 0.1  # of a run with a store: fsync
@@ -135,7 +135,7 @@ def plan(
         with blas_threads():
             return study.build(study.replicate(case, 0, rounds, study.seed, folder, values))
 
-    choice = Choice(cases, policies, axes or {})
+    choice = LayoutChoice(cases, policies, axes or {})
     layout = lay_out(problem_at, study.cases, study.labels, known, given, choice).chosen(choice)
     rows, repeats = _pilots(layout, problem_at, count, seconds)
     alone = max(counts) == 1 and not any(row.found.exchanges for row in rows)

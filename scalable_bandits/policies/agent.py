@@ -24,7 +24,7 @@ class Value(NamedTuple):
     noise_variance: float  # in squared units of y
 
 
-class Summary(NamedTuple):
+class AgentSummary(NamedTuple):
     """What an agent sends."""
 
     values: Floats  # (z,) of `posteriors.sketched.estimate`
@@ -64,14 +64,14 @@ class Agent:
         """Add an observation of this agent."""
         self._observed.add(value.candidate, value.residual, value.noise_variance)
 
-    def summary(self, inducing: Indices, last: Value) -> Summary:
+    def summary(self, inducing: Indices, last: Value) -> AgentSummary:
         """Return the summary at inducing points (z,); `last` is an observation, of any agent, that is not yet added."""
         observed = self._observed
         if last.agent == self._number:
             observed = observed.plus(last.candidate, last.residual, last.noise_variance)
         points, averages, noise_variances = observed.collapsed()
         z, x = self._domain.coordinates(inducing), self._domain.coordinates(points)
-        return Summary(summary(self._kernel, z, x, averages, noise_variances), model_hash(self._kernel, z))
+        return AgentSummary(summary(self._kernel, z, x, averages, noise_variances), model_hash(self._kernel, z))
 
 
 class Agents:

@@ -13,7 +13,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.policies.algorithm import Observations
 from scalable_bandits.policies.arm_statistics import ArmStatistics, Turns
 from scalable_bandits.policies.base import Best, Policy
-from scalable_bandits.posteriors.state import Field, member
+from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.spaces import Indices, Mask
 
 
@@ -36,7 +36,7 @@ class ArmPolicy(Policy):
         If the space is not finite.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (member("_arms"),)
+    STATE: ClassVar[tuple[StateEntry, ...]] = (member("_arms"),)
 
     kernel: Any = attrs.field(kw_only=False, default=None, repr=False)
     _arms: ArmStatistics = attrs.field(init=False, repr=False)

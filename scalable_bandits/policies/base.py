@@ -19,14 +19,14 @@ from scalable_bandits.policies.algorithm import Observations as Observations
 from scalable_bandits.policies.measurements import (
     CARRIED,
     ROUNDING,
-    Noise,
+    UsualNoise,
     check_rounding,
     measured,
     warn_of_rounding,
 )
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.posteriors.placement import Executor, executor
-from scalable_bandits.posteriors.state import Field, Stateful, number, value
+from scalable_bandits.posteriors.state import StateEntry, Stateful, number, value
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES, NumberedPoints
@@ -89,7 +89,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
     failures : int
         Number of failures told so far; read only.
     continuous : bool
-        Whether policies of this class can play a whole box; a subclass has to set it again.
+        Whether policies of this class can play a whole box.
     sharded : bool
         Whether policies of this class have shards that an executor (`on`) can hold.
 
@@ -99,14 +99,14 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         If a number is not finite or not in its range; if the space is not a space, or the kernel not a kernel.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (  # without the pending points
+    STATE: ClassVar[tuple[StateEntry, ...]] = (  # without the pending points
         number("rounds", int),
         number("failures", int),
         value(
             "excluded", "(k,)", np.int64, lambda self: self._pending.excluded,
             lambda self, numbers: self._pending.exclude(numbers.tolist()),
         ),
-        Field("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
+        StateEntry("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
     )  # fmt: skip
     not_in_data: ClassVar[frozenset[str]] = frozenset({"on"})
     continuous: ClassVar[bool] = False
@@ -131,6 +131,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
     _domain: Domain = attrs.field(init=False, repr=False)
     _executor: Executor = attrs.field(init=False, repr=False)
     _largest_variance: float = attrs.field(default=0.0, init=False, repr=False)  # of the prior, if it is given
+    _usual_noise: UsualNoise = attrs.field(init=False, repr=False)
     _most_rounds: float = attrs.field(default=math.inf, init=False, repr=False)  # that double precision carries
     _pending: PendingPoints = attrs.field(init=False, factory=PendingPoints, repr=False)
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
@@ -142,13 +143,14 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         if self.candidates is None and not (self.space.finite is None and self._takes_whole_boxes()):
             self.candidates = CANDIDATES
         self._domain = make_domain(self.space, self.candidates, self.seed)
+        self._usual_noise = UsualNoise(self.noise, self.regularization)
         self._salt = derived_seed(self.seed, "ties")
         if self.on is not None and not self.sharded:
             checks.refuse("on", self.on, f"None: {type(self).__name__} has no shards")
         self._executor = executor(self.on)
 
     def _takes_whole_boxes(self) -> bool:
-        return bool(vars(type(self)).get("continuous", False))
+        return self.continuous
 
     # ---- ask and tell
 
@@ -186,7 +188,6 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         """Points asked for whose value has not been told, in the order of asking."""
         return [self._domain.value(c) for c in self._pending.numbers]
 
-    @locked
     def ask(
         self, n: int | None = None, *, available: ArrayLike | None = None, context: Mapping[int, float] | None = None
     ) -> Any:
@@ -213,24 +214,26 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
             If n < 1, or no candidate is available or has the context; the policy is unchanged then.
         """
         count = 1 if n is None else checks.integer("n", n, 1)
-        allowed = self.allowed(available, context)
-        pending, domain, asked = self._pending.copy(), self._domain, []
-        try:
-            for _ in range(count):
-                chosen = self._pending.next_reissue(allowed)
-                if chosen is None:
-                    chosen = self.propose(allowed)
-                    self._pending.add(chosen)
-                asked.append(chosen)
-            if self._recorder is not None:
-                self._recorder.asked(self._pending.numbers)
-        except BaseException:
-            self._pending = pending
-            if self._domain is not domain:
-                self._replace_domain(domain)
-            raise
-        points = [self._domain.value(candidate) for candidate in asked]
-        return points[0] if n is None else self.space.gather(points)
+        with self._lock.held:
+            allowed = self._domain.allowed(available, context)
+            pending, domain, asked = self._pending.copy(), self._domain, []
+            try:
+                for _ in range(count):
+                    chosen = self._pending.next_reissue(allowed) if self._pending.reissue else None
+                    if chosen is None:
+                        chosen = self.propose(allowed)
+                        self._pending.add(chosen)
+                    asked.append(chosen)
+                if self._recorder is not None:
+                    self._recorder.asked(self._pending.numbers)
+            except BaseException:
+                self._pending = pending
+                if self._domain is not domain:
+                    self._replace_domain(domain)
+                raise
+            if n is None:
+                return self._domain.value(asked[0])
+            return self.space.gather([self._domain.value(candidate) for candidate in asked])
 
     def propose(self, allowed: Mask | None = None) -> int:
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
@@ -276,12 +279,15 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         ValueError
             If a point, a value or a noise is invalid, or the lengths differ; the policy is unchanged then.
         """
-        self._tell(None, x, y, noise)
+        with self._lock.held:
+            self._tell(None, x, y, noise)
 
-    @locked
     def _tell(self, asked: bool | None, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> None:
-        """Tell as `tell` does; `asked` says whether the points were asked for, None that the pending ones were."""
-        points, values, own, variances = measured(self.space, x, y, noise, self._usual_noise(noise))
+        """Tell as `tell` does; `asked` says whether the points were asked for, None that the pending ones were.
+
+        The caller holds the lock, or is alone.
+        """
+        points, values, own, variances = measured(self.space, x, y, noise, self._usual_noise)
         with self._unchanged_by_errors():
             candidates = self._locate(points)
             self.precheck(len(values))
@@ -293,7 +299,8 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         if self._recorder is not None:
             self._recorder.told()
         self.after_tell()
-        self.expect_rounds(self.rounds)
+        if self.rounds > self._most_rounds:
+            self.expect_rounds(self.rounds)
 
     def expect_rounds(self, rounds: int) -> None:
         """Warn, once, if double precision cannot carry a posterior of so many rounds that all count."""
@@ -305,6 +312,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         """Take note of the largest prior variance; refuse a lambda that is lost in its rounding."""
         check_rounding(self.regularization, largest)
         self._largest_variance = largest
+        self._usual_noise = UsualNoise(self.noise, self.regularization, ROUNDING * largest)
         if largest and not self.forgets:
             self._most_rounds = self.regularization / (CARRIED * largest)
         self.expect_rounds(self.horizon or 0)
@@ -313,10 +321,6 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
     def forgets(self) -> bool:
         """Whether observations count for some rounds only, or ever less."""
         return False
-
-    def _usual_noise(self, given: ArrayLike | None) -> Noise:
-        """Return the assumptions about the noise, for measurements whose own noise may be given."""
-        return Noise(self.noise, self.regularization, ROUNDING * self._largest_variance)
 
     def observe(self, candidate: int, y: float, noise_variance: float | None = None) -> None:
         """Add an observation without checks, of noise variance lambda by default; simulations call it, not `tell`."""

@@ -14,7 +14,7 @@ from scalable_bandits.formulas.whole import number_of_plays
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.models.model import DEVIATION, LazyModel
-from scalable_bandits.posteriors.state import Field, Stateful, group, member, number
+from scalable_bandits.posteriors.state import StateEntry, Stateful, group, member, number
 from scalable_bandits.spaces import Indices, Mask
 
 
@@ -40,7 +40,7 @@ class BatchPoints(Stateful):
         Whether the points have to be added anew: one that the engine has as pending was observed with another noise.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         member("model", prefix=False),
         group("engine", lambda self: self.engine.state(), lambda self, state: self.model.restore_engine(state)),
         number("pending", int),

@@ -25,7 +25,7 @@ from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.model import LazyModel
-from scalable_bandits.posteriors.state import Field, number, value
+from scalable_bandits.posteriors.state import StateEntry, number, value
 from scalable_bandits.spaces import Domain, Indices, Mask
 
 
@@ -110,7 +110,7 @@ class BatchedElimination(GaussianProcessPolicy):
     availability set without a surviving candidate all are candidates. After T rounds the last batch goes on.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("batch", int),
         number("_told", int),
         value(

@@ -33,7 +33,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.bkb import width_of_sketch
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.posteriors.state import Field, number, value
+from scalable_bandits.posteriors.state import StateEntry, number, value
 from scalable_bandits.spaces import Domain
 
 
@@ -70,7 +70,7 @@ class BBKB(ConfidencePolicy):
     (3, 1)
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("batches", int),
         number("_ratio", float),
         value(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scalable_bandits.policies import _numba_priors as numba_priors
-from scalable_bandits.policies.prior_model import PriorModel
+from scalable_bandits.policies.prior_model import PriorShard
 from scalable_bandits.policies.tally import Tally
 from scalable_bandits.posteriors.exact.dense import DenseEngine, in_step, stacked
 from scalable_bandits.posteriors.rounds import Columns, Game
@@ -25,7 +25,7 @@ class Constants(NamedTuple):
 
 
 def play_priors(
-    steps: int, constants: Constants, tally: Tally, models: Sequence[PriorModel], game: Game
+    steps: int, constants: Constants, tally: Tally, models: Sequence[PriorShard], game: Game
 ) -> Columns | None:
     """Play rounds; see `Algorithm.play`.
 

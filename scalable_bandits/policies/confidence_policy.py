@@ -19,7 +19,7 @@ from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Acquisition
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
 from scalable_bandits.posteriors.rounds import Rule
-from scalable_bandits.posteriors.state import Field, number
+from scalable_bandits.posteriors.state import StateEntry, number
 from scalable_bandits.spaces import Domain, Mask, Points
 from scalable_bandits.specification import nearest
 
@@ -105,7 +105,7 @@ class ConfidencePolicy(GaussianProcessPolicy):
         where the kernel is learned.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("norm", float),
         number("_loss", float),
     )
@@ -180,7 +180,7 @@ class ConfidencePolicy(GaussianProcessPolicy):
     def information_gain(self) -> float:
         """Information gain (nats) in the width of the next round."""
         if self._gain == "realised":
-            return super().information_gain
+            return self._model.information_gain
         if self._gain == "greedy":
             if self._greedy is None:
                 some = self.space.encode(self._domain.sample(self.seed)) if self.domain.whole_box else None

@@ -34,7 +34,7 @@ from scalable_bandits.posteriors import Engine, EngineOptions, State, make_engin
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.placement import Shards
 from scalable_bandits.posteriors.sketched.estimate import SparseEstimate, leverages
-from scalable_bandits.posteriors.state import Field, group, member, nested, number, part
+from scalable_bandits.posteriors.state import StateEntry, group, member, nested, number, part
 from scalable_bandits.randomness import derived_seed, generator, integers
 from scalable_bandits.spaces import Domain, FiniteSpace, Indices, Mask
 
@@ -76,7 +76,7 @@ class DUETS(BatchedElimination):
     (True, True)
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("sent", int),
         member("_points"),
         group("agents", lambda self: self._agent_states(), lambda self, states: self._restore_agents(states)),

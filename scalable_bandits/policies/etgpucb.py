@@ -30,7 +30,7 @@ from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.gpucb import checked_theorem, constants_field, scale_field, theorem_field, theorem_width
-from scalable_bandits.posteriors.state import Field, value
+from scalable_bandits.posteriors.state import StateEntry, value
 
 
 def largest_error(t: int, std: float, noise: float, probability: float) -> float:
@@ -89,7 +89,7 @@ class ETGPUCB(ConfidencePolicy):
     ([3], 1)
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         value(
             "resets", "(k,)", np.int64, lambda self: self.resets,
             lambda self, rounds: setattr(self, "resets", rounds.tolist()),

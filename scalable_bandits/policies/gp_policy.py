@@ -9,7 +9,6 @@ from typing import Any, ClassVar, cast
 
 import attrs
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -19,7 +18,7 @@ from scalable_bandits.policies.algorithm import Observations
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.contradiction import FIRST_CHECK, AllMeasured, ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
-from scalable_bandits.policies.measurements import Noise
+from scalable_bandits.policies.measurements import UsualNoise
 from scalable_bandits.posteriors import (
     Acquisition,
     Engine,
@@ -34,18 +33,18 @@ from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogN
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule, usual_lengthscales
 from scalable_bandits.posteriors.learned.prior import LearnedPrior, standard_kernel
 from scalable_bandits.posteriors.models.learned import LearnedModel, RefittedModel
-from scalable_bandits.posteriors.models.model import MEAN, Model, ModelPrior, Query
+from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Query
 from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.rounds import Columns, Game
-from scalable_bandits.posteriors.state import Field, group
+from scalable_bandits.posteriors.state import StateEntry, group
 from scalable_bandits.spaces import Domain, Indices, Mask, Points
 
 
-def _kernel_or_learned(policy: Policy, field: attrs.Attribute[Any], value: Any) -> None:
+def _kernel_or_learned(policy: GaussianProcessPolicy, field: attrs.Attribute[Any], value: Any) -> None:
     """Refuse a kernel that does not fit the space, or none where none can be learned."""
     kind, allowed = type(policy), "a kernel, such as RBF(0.2)"
-    if value is None and policy.space.has_coordinates and vars(kind).get("learns_kernel", False):
+    if value is None and policy.space.has_coordinates and policy.learns_kernel:
         return
     if not policy.space.has_coordinates:
         allowed = "a kernel of arms, such as Covariance(matrix)"
@@ -133,13 +132,13 @@ class GaussianProcessPolicy(Policy):
     is that of the next round. Pending points count as measured in the next round.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         group("", lambda self: self._model.state(), lambda self, state: self._restore_model(state)),
     )
     sharded: ClassVar[bool] = True
     engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
     assumes_draws: ClassVar[bool] = True  # at pending points, if it maximises an index
-    learns_kernel: ClassVar[bool] = False  # whether the kernel may be None; a subclass has to set it again
+    learns_kernel: ClassVar[bool] = False  # whether the kernel may be None
 
     kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=_kernel_or_learned)
     # Of these, None means that it was not given; after the constructor it is None only where it is learned.
@@ -177,6 +176,7 @@ class GaussianProcessPolicy(Policy):
         if self.space.named and not isinstance(self.prior_mean, float | None):
             checks.refuse("prior_mean", self.prior_mean, "a number on a space of named parameters")
         if self.kernel is None:
+            self._usual_noise = UsualNoise(1.0, 1.0, learned=True) if self.learns_noise else self._usual_noise
             self._model = self._fresh_model()
             return
         some = self.space.encode(self._domain.sample(self.seed))
@@ -202,13 +202,6 @@ class GaussianProcessPolicy(Policy):
     def learns_noise(self) -> bool:
         """Whether the noise is learned."""
         return _given(self.noise) is None
-
-    def _usual_noise(self, given: ArrayLike | None) -> Noise:
-        if not self.learns_noise:
-            return super()._usual_noise(given)
-        if given is not None:
-            checks.refuse("noise", given, "None where the policy learns the noise; a policy made with noise= takes it")
-        return Noise(1.0, 1.0)  # relative ones: the model learns the factor
 
     def _takes_whole_boxes(self) -> bool:
         engine = find_engine(self.engine)
@@ -255,9 +248,9 @@ class GaussianProcessPolicy(Policy):
         return self.make_model() if self.refit is None else self._refitted_model(self.refit)
 
     @property
-    def _prior(self) -> ModelPrior:
+    def _prior(self) -> GivenPrior:
         direction = -1 if self.minimize else 1
-        return ModelPrior(self.prior_kernel, self._given_mean_at, self._constant_mean, direction)
+        return GivenPrior(self.prior_kernel, self._given_mean_at, self._constant_mean, direction)
 
     def make_model(self) -> Model:
         """Make a model of the given prior, without observations."""
@@ -376,14 +369,16 @@ class GaussianProcessPolicy(Policy):
         return type(self).choose is GaussianProcessPolicy.choose
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
-        index, pending, model = self.acquisition(allowed), self._pending.numbers, self._model
-        draws, settled = self._pending_draws(), model.settled(pending)
-        return model.argmax(index, Query(self._salt, (self.seed, self.round), allowed, pending, draws, settled))[0]
+        query = Query(
+            self._salt, (self.seed, self.round), allowed, self._pending.numbers, self._pending_draws(), measured=True
+        )
+        return self._model.argmax(self.acquisition(allowed), query)[0]
 
     def _pending_draws(self) -> Draws | None:
         """Draw the values assumed at pending points in the next round; None if these are the posterior means."""
-        asked = self._pending.asked  # without failed ones
-        return self._model.draw(asked, (self.seed, self.round)) if self.pending_values == "sample" else None
+        if self.pending_values != "sample":
+            return None
+        return self._model.draw(self._pending.asked, (self.seed, self.round))  # without failed ones
 
     def propose(self, allowed: Mask | None = None) -> int:
         if self.kernel is not None:

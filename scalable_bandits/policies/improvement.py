@@ -10,7 +10,7 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.models.model import MEAN, Query
-from scalable_bandits.posteriors.state import Field, number
+from scalable_bandits.posteriors.state import StateEntry, number
 from scalable_bandits.spaces import Mask
 
 
@@ -30,7 +30,7 @@ class ImprovementPolicy(GaussianProcessPolicy):
         as observed in both.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (number("_largest", float),)
+    STATE: ClassVar[tuple[StateEntry, ...]] = (number("_largest", float),)
 
     xi: float = attrs.field(default=0.0, converter=checks.to_float, validator=checks.nonnegative)
     incumbent: str | None = attrs.field(default=None, validator=checks.one_of(("mean", "observation", None)))

@@ -41,8 +41,8 @@ from scalable_bandits.formulas.lengthscales import gain_rate, mean_allowance, no
 from scalable_bandits.kernels import RBF, Kernel, Matern, Scaled
 from scalable_bandits.policies.base import Policy
 from scalable_bandits.policies.confidence_policy import UnprovenWidth
-from scalable_bandits.policies.prior_model import PriorModel
-from scalable_bandits.policies.tally import Outcome, Rejection, Tally
+from scalable_bandits.policies.prior_model import PriorShard
+from scalable_bandits.policies.tally import Rejection, RoundOutcome, Tally
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors import State, nested
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
@@ -194,7 +194,7 @@ class LBGPUCB(UnknownPriorPolicy):
 
     # ---- observations
 
-    def credit(self, outcome: Outcome) -> None:
+    def credit(self, outcome: RoundOutcome) -> None:
         t, y, share, _, std = outcome
         turn, playing, tally = self._turn(self.tally.counts), self._playing, self.tally
         self.add_play(turn, y, self._width_under(turn) * float(std[turn]), share)  # lines 5-7
@@ -217,11 +217,11 @@ class LBGPUCB(UnknownPriorPolicy):
         # What may fail comes before the other models learn: the next attempt then replaces what the new one was told.
         prior, reference = self._prior(number), self._playing[0]
         observed = CollapsedObservations()
-        observed.restore(self._shards.ask([reference], PriorModel.observed)[0])
+        observed.restore(self._shards.ask([reference], PriorShard.observed)[0])
         observed.add(candidate, y, noise_variance)
         gained = self._log_likelihood(prior, observed) - self._log_likelihood(self.priors[reference], observed)
         maker, state = self._maker(prior, self._domain.model_space), nested(observed=observed.state())
-        begin = functools.partial(PriorModel.take, state=state, size=self._domain.numbered.size)
+        begin = functools.partial(PriorShard.take, state=state, size=self._domain.numbered.size)
         self._source.add(number, maker, begin)  # lines 14-16
         self._shards.add(number)
         super().learn(candidate, y, noise_variance)

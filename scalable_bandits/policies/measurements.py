@@ -21,12 +21,13 @@ class LostInRounding(UserWarning):
     """So many rounds with so small a lambda are more than double precision can carry."""
 
 
-class Noise(NamedTuple):
-    """Assumptions of a policy about the noise."""
+class UsualNoise(NamedTuple):
+    """Noise of a measurement whose own is not given."""
 
     scale: float  # R, in units of y
     variance: float  # lambda, noise variance of a measurement with noise R, in squared units of y
     floor: float = 0.0  # smallest noise variance that is not lost in the rounding of the prior variance
+    learned: bool = False  # whether the model learns a factor of all noise variances, so that none can be given
 
 
 def check_rounding(regularization: float, prior_variance: float) -> None:
@@ -61,7 +62,7 @@ def warn_of_rounding(name: str, regularization: float, prior_variance: float, ro
     checks.warn(text, LostInRounding)
 
 
-class Measured(NamedTuple):
+class Measurements(NamedTuple):
     """Checked measurements."""
 
     points: Floats  # (k, d)
@@ -70,7 +71,7 @@ class Measured(NamedTuple):
     variances: Floats  # (k,) noise variances in the posterior
 
 
-def measured(space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, usual: Noise) -> Measured:
+def measured(space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, usual: UsualNoise) -> Measurements:
     """Return the measurements that `Policy.tell` was called with; ValueError if they are invalid."""
     points, single = space.parse(x)
     values = checks.finite("y", y) + 0.0  # -0.0 becomes 0.0, as databases keep it
@@ -81,6 +82,9 @@ def measured(space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, 
     scales = None
     variances = np.full(len(points), usual.variance)
     if noise is not None:
+        if usual.learned:
+            allowed = "None where the policy learns the noise; a policy made with noise= takes it"
+            checks.refuse("noise", noise, allowed)
         scales = checks.finite("noise", noise)
         if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
             checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
@@ -94,4 +98,4 @@ def measured(space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, 
     if variances.max() > 1.0 / SMALLEST:
         most = usual.scale * (1.0 / SMALLEST / usual.variance) ** 0.5
         checks.refuse("noise", noise, f"at most {most:.3g}: precisions of larger ones are lost in rounding")
-    return Measured(points, values.ravel(), scales, variances)
+    return Measurements(points, values.ravel(), scales, variances)

@@ -24,7 +24,7 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import _numba_priors as numba_priors
-from scalable_bandits.policies.tally import Outcome
+from scalable_bandits.policies.tally import RoundOutcome
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.spaces import Mask
@@ -66,7 +66,7 @@ class PEGPUCB(UnknownPriorPolicy):
             self._report_exhaustion()
         return self.largest(self.proposals(self._playing, allowed))  # line 7
 
-    def credit(self, outcome: Outcome) -> None:
+    def credit(self, outcome: RoundOutcome) -> None:
         t = outcome.round
         numba_priors.eliminate(self.tally, *outcome, self.width_of(t), self.allowance(t))  # lines 8, 11-13
 

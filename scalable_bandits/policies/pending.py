@@ -24,13 +24,15 @@ class PendingPoints:
     ----------
     numbers : list of int
         Pending candidates.
+    reissue : list of int
+        Those that are pending since an earlier process; `ask` returns them first.
     excluded : list of int
         Candidates whose evaluation failed, treated as pending when the next point is chosen.
     """
 
     def __init__(self, numbers: Sequence[int] = (), reissue: Sequence[int] = (), excluded: Sequence[int] = ()):
         self.numbers = list(numbers)
-        self._reissue = list(reissue)  # pending since an earlier process; `ask` returns these first
+        self.reissue = list(reissue)
         self.excluded = list(excluded)
         self._asked: list[int] | None = None  # while the excluded ones are treated as pending
 
@@ -44,12 +46,12 @@ class PendingPoints:
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        return type(self)(self.numbers, self._reissue, self.excluded)
+        return type(self)(self.numbers, self.reissue, self.excluded)
 
     def replace(self, numbers: Sequence[int], reissue: bool) -> None:
         """Replace the pending candidates by those of an earlier process, which `ask` returns again if `reissue`."""
         self.numbers = list(numbers)
-        self._reissue = list(numbers) if reissue else []
+        self.reissue = list(numbers) if reissue else []
 
     def exclude(self, numbers: Sequence[int]) -> None:
         """Replace the candidates that are not to be chosen, and are treated as pending when the next point is."""
@@ -57,9 +59,9 @@ class PendingPoints:
 
     def next_reissue(self, allowed: Mask | None) -> int | None:
         """Remove and return the first candidate to be asked again that a mask (size,) allows, or None."""
-        found = next((number for number in self._reissue if allowed is None or allowed[number]), None)
+        found = next((number for number in self.reissue if allowed is None or allowed[number]), None)
         if found is not None:
-            self._reissue.remove(found)
+            self.reissue.remove(found)
         return found
 
     @contextmanager
@@ -85,8 +87,8 @@ class PendingPoints:
         if number not in self.numbers:
             return left
         left.numbers.remove(number)
-        if left._reissue.count(number) > left.numbers.count(number):
-            left._reissue.remove(number)
+        if left.reissue.count(number) > left.numbers.count(number):
+            left.reissue.remove(number)
         return left
 
     def without(self, numbers: Sequence[int]) -> list[int]:
@@ -101,5 +103,5 @@ class PendingPoints:
     def restrict_to(self, numbers: Sequence[int]) -> None:
         """Remove all pending candidates but these."""
         self.numbers = list(numbers)
-        before = self._reissue
-        self._reissue = [c for i, c in enumerate(before) if before[: i + 1].count(c) <= self.numbers.count(c)]
+        before = self.reissue
+        self.reissue = [c for i, c in enumerate(before) if before[: i + 1].count(c) <= self.numbers.count(c)]

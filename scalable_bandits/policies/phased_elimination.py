@@ -35,7 +35,7 @@ from scalable_bandits.posteriors import State
 from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.models.model import LazyModel
 from scalable_bandits.posteriors.regression import Regression
-from scalable_bandits.posteriors.state import Field, group, member
+from scalable_bandits.posteriors.state import StateEntry, group, member
 from scalable_bandits.posteriors.tiled.design import DesignEngine
 from scalable_bandits.spaces import Domain, Indices, Mask
 
@@ -76,7 +76,7 @@ class PhasedElimination(BatchedElimination):
     (2, True)
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         member("_seen"),
         group("points", lambda self: self._points.state(), lambda self, state: self._restore_points(state)),
     )

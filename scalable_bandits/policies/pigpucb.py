@@ -41,7 +41,7 @@ from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.partition.partition import Partition, Winner
 from scalable_bandits.posteriors.partition.remote_cells import MakeCells, RemoteCells, make_box_cells, make_finite_cells
 from scalable_bandits.posteriors.rounds import Columns, Game
-from scalable_bandits.posteriors.state import Field
+from scalable_bandits.posteriors.state import StateEntry
 from scalable_bandits.spaces import Box, Domain, Indices, Mask
 
 
@@ -96,8 +96,8 @@ class PiGPUCB(Policy):
     1
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
-        Field(
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
+        StateEntry(
             "partition", "", None, lambda policy: policy._partition.state(),
             lambda policy, state: policy._restore_partition(state),
         ),

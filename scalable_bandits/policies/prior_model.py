@@ -17,15 +17,15 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.posteriors import State, make_engine
 from scalable_bandits.posteriors.engine import Engine, choose
-from scalable_bandits.posteriors.models.model import Model, ModelPrior
+from scalable_bandits.posteriors.models.model import GivenPrior, Model
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import copied
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import FiniteSpace, Indices, Mask, make_domain
 
-Maker = Callable[[], "PriorModel"]
-Begin = Callable[["PriorModel"], None]
+Maker = Callable[[], "PriorShard"]
+Begin = Callable[["PriorShard"], None]
 
 
 class Proposal(NamedTuple):
@@ -43,7 +43,7 @@ class Before(NamedTuple):
     information_gain: float  # in nats
 
 
-class PriorModel:
+class PriorShard:
     """Model of one prior on the candidates, whose prior mean may change from round to round.
 
     The prior mean of an engine is constant. A mean that changes is subtracted from y and added to the posterior mean.
@@ -65,7 +65,7 @@ class PriorModel:
     def __init__(self, prior: Prior, space: FiniteSpace, engine: str, regularization: float, salt: int):
         self._prior, self._space, self._salt, self._moves = prior, space, salt, prior.moving
         constant = float(prior.mean) if isinstance(prior.mean, int | float) else 0.0 if self._moves else None
-        lasting = ModelPrior(prior.kernel, functools.partial(prior.mean_at, t=1, space=space), constant)
+        lasting = GivenPrior(prior.kernel, functools.partial(prior.mean_at, t=1, space=space), constant)
         domain = make_domain(space, None, 0)
         self._model = Model(lasting, domain, functools.partial(make_engine, engine), regularization)
         self._model.batched_columns = False  # the last bits of a column would depend on the others of its batch
@@ -198,7 +198,7 @@ class PriorSource:
     def checkpoint(self, number: int, state: State) -> None:
         """Have the model of a prior, if it is lost, begin with its present state."""
         if self.lasting:
-            self.begin(number, functools.partial(PriorModel.restore, state=copied(state)))
+            self.begin(number, functools.partial(PriorShard.restore, state=copied(state)))
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         """Add the observation of a round."""
@@ -209,7 +209,7 @@ class PriorSource:
         """Remove the last observation."""
         self._observed.count -= 1
 
-    def __call__(self, number: int) -> functools.partial[PriorModel]:
+    def __call__(self, number: int) -> functools.partial[PriorShard]:
         """Return the function that makes the model of a prior."""
         begin, start = self._begun.get(number, (None, 0))
         if not self.lasting:
@@ -217,7 +217,7 @@ class PriorSource:
         return functools.partial(_made, self._makers[number], begin, self._observed.since(start), self._first + start)
 
 
-def _made(make: Maker, begin: Begin | None, observed: tuple[Indices, Floats, Floats], first: int) -> PriorModel:
+def _made(make: Maker, begin: Begin | None, observed: tuple[Indices, Floats, Floats], first: int) -> PriorShard:
     model = make()
     if begin is not None:
         begin(model)

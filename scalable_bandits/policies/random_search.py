@@ -18,7 +18,7 @@ from scalable_bandits.policies.algorithm import Observations
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.posteriors import CollapsedObservations
 from scalable_bandits.posteriors.rounds import Columns
-from scalable_bandits.posteriors.state import Field, member
+from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.randomness import generator, integers
 from scalable_bandits.spaces import Indices, Mask
 
@@ -35,7 +35,7 @@ class RandomSearch(Policy):
     Other parameters are those of `Policy`.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (member("_observed"),)
+    STATE: ClassVar[tuple[StateEntry, ...]] = (member("_observed"),)
 
     kernel: Any = attrs.field(kw_only=False, default=None, repr=False)
     _observed: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)

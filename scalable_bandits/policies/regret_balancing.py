@@ -21,7 +21,7 @@ import attrs
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import _numba_priors as numba_priors
-from scalable_bandits.policies.tally import Outcome
+from scalable_bandits.policies.tally import RoundOutcome
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy
 from scalable_bandits.spaces import Mask
 
@@ -45,6 +45,6 @@ class RegretBalancing(UnknownPriorPolicy):
             counts[self._turn(counts)] += 1.0
         return self.largest(self.proposals([self._turn(counts)], allowed))  # line 4
 
-    def credit(self, outcome: Outcome) -> None:
+    def credit(self, outcome: RoundOutcome) -> None:
         t, y, share, _, std = outcome
         numba_priors.balance(self.tally, t, y, share, std, self.width_of(t), self.allowance(t))  # lines 7-11

@@ -12,7 +12,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.whole import number_of_plays
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.models.repeated import RepeatedModel
-from scalable_bandits.posteriors.state import Field, number
+from scalable_bandits.posteriors.state import StateEntry, number
 from scalable_bandits.spaces import Mask
 
 
@@ -44,7 +44,7 @@ class RepeatedChoice(GaussianProcessPolicy):
         If the function changes over rounds, or the kernel is to be learned.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("choices", int),
         number("_present", int),
         number("_planned", int),

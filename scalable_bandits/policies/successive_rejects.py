@@ -27,7 +27,7 @@ from scalable_bandits.formulas.whole import DIGITS, ceiling
 from scalable_bandits.policies.arm_policy import ArmPolicy
 from scalable_bandits.policies.arm_statistics import REJECTED, Turns
 from scalable_bandits.posteriors.engine import choose
-from scalable_bandits.posteriors.state import Field, member
+from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.spaces import Indices, Mask
 
 
@@ -75,7 +75,7 @@ class SuccessiveRejects(ArmPolicy):
     (2, [2])
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (member("_turns"),)
+    STATE: ClassVar[tuple[StateEntry, ...]] = (member("_turns"),)
 
     _turns: Turns = attrs.field(init=False, repr=False)
 

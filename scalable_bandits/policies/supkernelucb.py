@@ -33,7 +33,7 @@ from scalable_bandits.formulas.confidence import independent
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Engine, State, arrays, nested, part
 from scalable_bandits.posteriors.models.model import DEVIATION, Model
-from scalable_bandits.posteriors.state import Field, group
+from scalable_bandits.posteriors.state import StateEntry, group
 from scalable_bandits.spaces import Domain, Mask
 
 
@@ -75,7 +75,7 @@ class SupKernelUCB(GaussianProcessPolicy):
     1
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         group("", lambda self: self._stages_state(), lambda self, state: self._restore_stages(state)),
     )
 

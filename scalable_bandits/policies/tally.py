@@ -23,7 +23,7 @@ class Rejection(NamedTuple):
         return self.statistic - self.bound
 
 
-class Outcome(NamedTuple):
+class RoundOutcome(NamedTuple):
     """Observation with the predictions of the priors in play."""
 
     round: int

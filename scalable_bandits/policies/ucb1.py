@@ -22,7 +22,7 @@ import attrs
 from scalable_bandits.policies.arm_policy import ArmPolicy
 from scalable_bandits.policies.arm_statistics import Turns
 from scalable_bandits.posteriors.engine import choose
-from scalable_bandits.posteriors.state import Field, member
+from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.spaces import Mask
 
 
@@ -67,7 +67,7 @@ class UCB1(ArmPolicy):
     (2, [0, 1, 2])
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (member("_turns"),)
+    STATE: ClassVar[tuple[StateEntry, ...]] = (member("_turns"),)
 
     _turns: Turns = attrs.field(init=False, repr=False)
 

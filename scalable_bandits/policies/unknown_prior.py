@@ -18,13 +18,13 @@ from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_
 from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.compiled_priors import Constants, play_priors
-from scalable_bandits.policies.prior_model import Begin, PriorModel, PriorSource, Proposal
-from scalable_bandits.policies.tally import Outcome, Rejection, Tally
+from scalable_bandits.policies.prior_model import Begin, PriorShard, PriorSource, Proposal
+from scalable_bandits.policies.tally import Rejection, RoundOutcome, Tally
 from scalable_bandits.posteriors import State, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.placement import Arguments, Returned, Shards
 from scalable_bandits.posteriors.rounds import Columns, Game
-from scalable_bandits.posteriors.state import Field, copied, group, value
+from scalable_bandits.posteriors.state import StateEntry, copied, group, value
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import Domain, FiniteSpace, Mask
 
@@ -77,7 +77,7 @@ class UnknownPriorPolicy(Policy):
         Logarithm of the marginal likelihood of each prior, by name; of a rejected one as of its rejection.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         value(
             "playing", "(k,)", np.int64, lambda self: self.tally.in_play,
             lambda self, numbers: self.tally.restore_playing(numbers),
@@ -103,7 +103,7 @@ class UnknownPriorPolicy(Policy):
     engine: str = "auto"
     scale: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.positive)
     _source: PriorSource = attrs.field(init=False, repr=False)
-    _shards: Shards[PriorModel] = attrs.field(init=False, repr=False)
+    _shards: Shards[PriorShard] = attrs.field(init=False, repr=False)
     tally: Tally = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -129,10 +129,10 @@ class UnknownPriorPolicy(Policy):
         self._gains: dict[int, float] = {}  # information gains that the models are known to have, in nats
         self._prepared_round = 0  # round whose prior means all priors in play have evaluated
 
-    def _maker(self, prior: Prior, space: FiniteSpace) -> functools.partial[PriorModel]:
+    def _maker(self, prior: Prior, space: FiniteSpace) -> functools.partial[PriorShard]:
         """Return the function that makes a prior's model, without observations."""
         oriented = self._oriented_prior(prior)
-        return functools.partial(PriorModel, oriented, space, self.engine, self.regularization, self._salt)
+        return functools.partial(PriorShard, oriented, space, self.engine, self.regularization, self._salt)
 
     def _oriented_prior(self, prior: Prior) -> Prior:
         """Return the prior of a model on the space, whose mean is that of -f if the policy minimises."""
@@ -153,21 +153,21 @@ class UnknownPriorPolicy(Policy):
             return
         moving = self._moving()
         if moving:
-            self._shards.ask(moving, PriorModel.prepare, self.rounds + 1)
+            self._shards.ask(moving, PriorShard.prepare, self.rounds + 1)
         self._prepared_round = self.rounds + 1
 
     def precheck(self, count: int) -> None:
         moving = self._moving() if count > 1 else []
         if moving:
             for t in range(self.rounds + count, self.rounds + 1, -1):  # this round last, since models cache one round
-                self._shards.ask(moving, PriorModel.prepare, t)
+                self._shards.ask(moving, PriorShard.prepare, t)
             self._prepared_round = 0
         self._prepare()
 
     # ---- for subclasses
 
     @abstractmethod
-    def credit(self, outcome: Outcome) -> None:
+    def credit(self, outcome: RoundOutcome) -> None:
         """Credit an observation to the prior whose turn it is, and reject priors that it contradicts.
 
         Information gains are still those before the observation.
@@ -183,10 +183,10 @@ class UnknownPriorPolicy(Policy):
 
     def proposals(self, priors: Sequence[int], allowed: Mask | None) -> list[Proposal]:
         """Return the proposals of some priors for the next round, from a mask (size,) or all candidates."""
-        return self._of_round(priors, PriorModel.propose, allowed, self._pending.numbers)
+        return self._of_round(priors, PriorShard.propose, allowed, self._pending.numbers)
 
     def _of_round(
-        self, priors: Sequence[int], method: Callable[Concatenate[PriorModel, float, int, Arguments], Returned],
+        self, priors: Sequence[int], method: Callable[Concatenate[PriorShard, float, int, Arguments], Returned],
         *arguments: Arguments.args, **named: Arguments.kwargs,
     ) -> list[Returned]:  # fmt: skip
         """Ask some priors' models about the next round, of which they are given the width and the number."""
@@ -267,12 +267,12 @@ class UnknownPriorPolicy(Policy):
     def _gain_of(self, number: int) -> float:
         """Return the information gain (nats) of a prior in play, from its model if not known yet."""
         if number not in self._gains:
-            found = self._shards.ask(self._playing, PriorModel.information_gain)
+            found = self._shards.ask(self._playing, PriorShard.information_gain)
             self._gains.update(zip(self._playing, found, strict=True))
         return self._gains[number]
 
     def _mixture(
-        self, weights: Floats, method: Callable[Concatenate[PriorModel, Arguments], tuple[Floats, Floats]],
+        self, weights: Floats, method: Callable[Concatenate[PriorShard, Arguments], tuple[Floats, Floats]],
         *arguments: Arguments.args, **named: Arguments.kwargs,
     ) -> tuple[Floats, Floats]:  # fmt: skip
         """Return mean and variance of the mixture of the priors' posteriors, arrays of shape (k,)."""
@@ -316,11 +316,11 @@ class UnknownPriorPolicy(Policy):
 
     def moments(self, points: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         weights = self.belief() if weights is None else weights
-        return self._mixture(weights, PriorModel.predict, self.space.encode(points), self.rounds + 1)
+        return self._mixture(weights, PriorShard.predict, self.space.encode(points), self.rounds + 1)
 
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; before the first `tell`, of best prior mean."""
-        mean, variance = self._mixture(self.belief(), PriorModel.moments, self.rounds + 1)
+        mean, variance = self._mixture(self.belief(), PriorShard.moments, self.rounds + 1)
         candidate, _ = choose(mean, self._salt, self._queried if self._queried.any() else self.allowed(None))
         return Best(self._domain.value(candidate), float(mean[candidate]), float(np.sqrt(variance[candidate])))
 
@@ -332,9 +332,9 @@ class UnknownPriorPolicy(Policy):
         for number in playing:
             self._gain_of(number)  # `credit` uses those before the observation
         self._source.observe(candidate, y, noise_variance)
-        self._shards.tell(playing, PriorModel.observe, candidate, y, noise_variance, t)
+        self._shards.tell(playing, PriorShard.observe, candidate, y, noise_variance, t)
         try:
-            before = self._shards.ask(playing, PriorModel.before)
+            before = self._shards.ask(playing, PriorShard.before)
         except BaseException:  # some models may have the observation, others not
             if self._source.lasting:
                 self._source.forget_last()
@@ -342,7 +342,7 @@ class UnknownPriorPolicy(Policy):
             raise
         means, variances = np.full((2, len(self.priors)), np.nan)
         means[playing], variances[playing], gains = np.array(before).T
-        self.credit(Outcome(t, y, noise_variance / self.regularization, means, np.sqrt(variances)))
+        self.credit(RoundOutcome(t, y, noise_variance / self.regularization, means, np.sqrt(variances)))
         self._gains = dict(zip(playing, gains.tolist(), strict=True))
         numba_priors.add_evidence(self.tally, np.array(playing), y, means, variances, noise_variance)
         self._queried[candidate] = True
@@ -362,14 +362,14 @@ class UnknownPriorPolicy(Policy):
 
     def extend(self, grown: Domain) -> None:
         """Replace the shards by shards on the larger candidate set."""
-        states, size = self._shards.ask(self._playing, PriorModel.state), self._domain.numbered.size
-        begun = [functools.partial(PriorModel.take, state=state, size=size) for state in states]
+        states, size = self._shards.ask(self._playing, PriorShard.state), self._domain.numbered.size
+        begun = [functools.partial(PriorShard.take, state=state, size=size) for state in states]
         self._make_shards(grown.model_space, dict(zip(self._playing, begun, strict=True)))
         self._prepare()
         self._queried = np.append(self._queried, np.zeros(grown.size - len(self._queried), dtype=np.bool_))
 
     def _shard_states(self) -> State:
-        states = self._shards.ask(self._playing, PriorModel.state)
+        states = self._shards.ask(self._playing, PriorShard.state)
         for number, state in zip(self._playing, states, strict=True):
             if self.priors[number].kernel.epsilon:  # other models are made sooner from the observations
                 self._source.checkpoint(number, state)
@@ -379,5 +379,5 @@ class UnknownPriorPolicy(Policy):
         parts = {number: part(states, str(number)) for number in self._playing}
         self._make_shards(
             self._domain.model_space,
-            {number: functools.partial(PriorModel.restore, state=copied(state)) for number, state in parts.items()},
+            {number: functools.partial(PriorShard.restore, state=copied(state)) for number, state in parts.items()},
         )

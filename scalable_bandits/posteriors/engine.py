@@ -14,7 +14,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors import _numba_choice as numba_choice
 from scalable_bandits.posteriors.placement import Executor
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
-from scalable_bandits.posteriors.state import Field, Stateful, number
+from scalable_bandits.posteriors.state import StateEntry, Stateful, number
 from scalable_bandits.spaces import FiniteSpace
 
 TIE_TOLERANCE = numba_choice.TIE_TOLERANCE
@@ -78,7 +78,7 @@ class Engine(Stateful, ABC):
     draws: ClassVar[bool] = False
     plays: ClassVar[bool] = False
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         number("information_gain", float, stored="_information_gain"),
         number("floored", int, stored="_floored"),
     )

@@ -44,7 +44,7 @@ def reduction(columns: Floats, covariance: Floats) -> Floats:
     return np.einsum("ij,ij->j", columns, np.linalg.solve(covariance, columns))  # (3)
 
 
-class ColumnCache:
+class PendingColumns:
     """Posterior covariances of pending points with all candidates, computed once until `clear`."""
 
     def __init__(self) -> None:

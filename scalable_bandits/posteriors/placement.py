@@ -4,8 +4,8 @@ A shard is an object that computes a part of a posterior: some tiles, some cells
 the specification, the points in the order of their numbers, and the observations, and is made from these by a `Source`:
 at first, and again if it is lost. A shard is told of changes and asked questions by calls of its own methods:
 
-    shards.tell(numbers, PriorModel.observe, candidate, y, noise_variance, t)   changes later answers
-    shards.ask(numbers, PriorModel.propose, width, t, allowed, pending)         changes nothing, in no digit
+    shards.tell(numbers, PriorShard.observe, candidate, y, noise_variance, t)   changes later answers
+    shards.ask(numbers, PriorShard.propose, width, t, allowed, pending)         changes nothing, in no digit
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from scalable_bandits.posteriors.threads import Threads
+from scalable_bandits.posteriors.threads import ThreadTeam
 
 Shard = TypeVar("Shard")
 Arguments = ParamSpec("Arguments")
@@ -107,8 +107,8 @@ class LocalShards(Shards[Shard]):
         Threads that share the shards asked; one after the other is asked if not given.
     """
 
-    def __init__(self, source: Source[Shard], count: int, threads: Threads | None = None):
-        self._source, self._threads = source, Threads() if threads is None else threads
+    def __init__(self, source: Source[Shard], count: int, threads: ThreadTeam | None = None):
+        self._source, self._threads = source, ThreadTeam() if threads is None else threads
         self._shards = [source(number)() for number in range(count)]
 
     def tell(
@@ -150,7 +150,7 @@ class InProcess:
     def __init__(self, threads: int | None = None):
         self.threads = threads or 1
         self.portable = None if threads is None else f"threads:{threads}"
-        self._threads = Threads(self.threads)
+        self._threads = ThreadTeam(self.threads)
 
     def shards(self, source: Source[Shard], count: int, name: str) -> LocalShards[Shard]:
         """Return shards; see `Executor`."""

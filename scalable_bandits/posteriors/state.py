@@ -24,7 +24,7 @@ from scalable_bandits import checks
 State = dict[str, NDArray[Any]]
 
 
-class Field(NamedTuple):
+class StateEntry(NamedTuple):
     """One entry of a state, or a group of entries."""
 
     name: str  # name in the state; of a group the prefix of its names, "" for none
@@ -41,7 +41,7 @@ def array(
     *,
     name: str = "",
     used: str | tuple[str, ...] = (),
-) -> Field:
+) -> StateEntry:
     """Declare an array, which is filled in place when it is restored.
 
     Parameters
@@ -71,10 +71,10 @@ def array(
             checks.refuse(f"state: {entry}", f"shape {value.shape}", f"{held.shape}, {shape}")
         held[...] = value
 
-    return Field(entry, shape, dtype, read, write)
+    return StateEntry(entry, shape, dtype, read, write)
 
 
-def number(attribute: str, kind: type, *, name: str = "", stored: str = "") -> Field:
+def number(attribute: str, kind: type, *, name: str = "", stored: str = "") -> StateEntry:
     """Declare a number or a truth value.
 
     Parameters
@@ -92,12 +92,12 @@ def number(attribute: str, kind: type, *, name: str = "", stored: str = "") -> F
     def write(owner: Any, value: Any) -> None:
         setattr(owner, stored or attribute, kind(value))
 
-    return Field(name or attribute.lstrip("_"), "()", kind, attrgetter(attribute), write)
+    return StateEntry(name or attribute.lstrip("_"), "()", kind, attrgetter(attribute), write)
 
 
 def value(
     name: str, shape: str, dtype: DTypeLike | None, read: Callable[[Any], ArrayLike], write: Callable[[Any, Any], None]
-) -> Field:
+) -> StateEntry:
     """Declare a value that is not an array in the object, such as a dict or a list.
 
     Parameters
@@ -113,10 +113,10 @@ def value(
     write
         Function that restores such an array.
     """
-    return Field(name, shape, dtype, read, write)
+    return StateEntry(name, shape, dtype, read, write)
 
 
-def member(attribute: str, *, name: str = "", prefix: bool = True) -> Field:
+def member(attribute: str, *, name: str = "", prefix: bool = True) -> StateEntry:
     """Declare an attribute that has a state of its own.
 
     Parameters
@@ -141,7 +141,7 @@ def member(attribute: str, *, name: str = "", prefix: bool = True) -> Field:
     return group((name or attribute.lstrip("_")) if prefix else "", read, write)
 
 
-def group(name: str, read: Callable[[Any], State], write: Callable[[Any, State], None]) -> Field:
+def group(name: str, read: Callable[[Any], State], write: Callable[[Any, State], None]) -> StateEntry:
     """Declare entries whose names or number differ between objects of the class.
 
     Parameters
@@ -153,7 +153,7 @@ def group(name: str, read: Callable[[Any], State], write: Callable[[Any, State],
     write
         Function that restores such arrays; without a prefix it receives the owner's whole state.
     """
-    return Field(name, "", None, read, write)
+    return StateEntry(name, "", None, read, write)
 
 
 class Stateful:
@@ -161,14 +161,14 @@ class Stateful:
 
     Attributes
     ----------
-    STATE : tuple of Field
+    STATE : tuple of StateEntry
         Entries that the class adds to those of its bases.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = ()
+    STATE: ClassVar[tuple[StateEntry, ...]] = ()
 
     @classmethod
-    def state_fields(cls) -> tuple[Field, ...]:
+    def state_fields(cls) -> tuple[StateEntry, ...]:
         """Return all entries of the state, those of base classes first."""
         return tuple(field for kind in reversed(cls.__mro__) for field in vars(kind).get("STATE", ()))
 

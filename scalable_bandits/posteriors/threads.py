@@ -13,7 +13,7 @@ from scalable_bandits.posteriors.blas import one_thread
 Result = TypeVar("Result")
 
 
-class Threads:
+class ThreadTeam:
     """Threads that each work on a run of consecutive numbers.
 
     They start when they are first needed, and end when this object is deleted. Copies, also by pickle, and forked

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SERIES = ("y", "value", "regret", "cumulative_regret", "width", "information_gain")
 
 
-class Curve(NamedTuple):
+class RegretCurve(NamedTuple):
     """Cumulative regret at some rounds."""
 
     round: Indices  # (k,) numbers t of the rounds
@@ -132,7 +132,7 @@ class Trajectory:
         """Information gains (k,) in the width of each round, in nats; NaN for a policy without."""
         return self._read("information_gain")
 
-    def curve(self, points: int = 500, log: bool = False) -> Curve:
+    def curve(self, points: int = 500, log: bool = False) -> RegretCurve:
         """Return the cumulative regret at some rounds, the last one included, without loading the run.
 
         Parameters
@@ -152,8 +152,8 @@ class Trajectory:
         else:
             places = rounds
         if isinstance(self._series, Mapping):
-            return Curve(rounds + self.first_round - 1, self.cumulative_regret[places - 1])
-        return Curve(rounds + self.first_round - 1, self._series.sample("cumulative_regret", places))
+            return RegretCurve(rounds + self.first_round - 1, self.cumulative_regret[places - 1])
+        return RegretCurve(rounds + self.first_round - 1, self._series.sample("cumulative_regret", places))
 
     def dataset(self) -> xarray.Dataset:
         """Return the run as an xarray dataset over ``round``, with the specification (JSON) in its attributes.

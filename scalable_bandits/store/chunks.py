@@ -123,12 +123,12 @@ class ChunkReader:
         there, count = set(self._location.keys(f"{name}/")), -(-self.rounds // self.size)
         return next((number for number in range(count) if self.key(name, number) not in there), None)
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> LazyColumn:
         """Return a field's rows, for dask."""
-        return Column(self, name)
+        return LazyColumn(self, name)
 
 
-class Column:
+class LazyColumn:
     """Rows (n, ...) of a field, as an array for dask that compares what it reads with checksums."""
 
     def __init__(self, chunks: ChunkReader, name: str):

@@ -30,7 +30,7 @@ def widths(replicate: Replicate) -> Problem:
     return Problem(function, policies)
 
 
-class Coverage(NamedTuple):
+class WidthCoverage(NamedTuple):
     """Coverage and regret of a confidence width in one case."""
 
     case: str
@@ -41,7 +41,7 @@ class Coverage(NamedTuple):
     regret: float  # mean cumulative regret, in units of y
 
 
-def coverage(replicates: int = 50, horizon: int = 300, seed: int = 0) -> list[Coverage]:
+def coverage(replicates: int = 50, horizon: int = 300, seed: int = 0) -> list[WidthCoverage]:
     """Play the problems of the study and check in every round whether all f(x) are within the bounds."""
     rows = []
     for case in KERNELS:
@@ -54,7 +54,7 @@ def coverage(replicates: int = 50, horizon: int = 300, seed: int = 0) -> list[Co
         for name, runs in kept.items():
             ratios, means, regrets = np.array(runs).T
             covered, tightest = float((ratios <= 1.0).mean()), float(ratios.max())
-            rows.append(Coverage(case, name, covered, float(means.mean()), tightest, float(regrets.mean())))
+            rows.append(WidthCoverage(case, name, covered, float(means.mean()), tightest, float(regrets.mean())))
     return rows
 
 

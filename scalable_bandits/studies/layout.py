@@ -115,7 +115,7 @@ class Asked(NamedTuple):
     data: Path | None  # folder of the measured files
 
 
-class Choice(NamedTuple):
+class LayoutChoice(NamedTuple):
     """What is to be played of a study."""
 
     cases: Sequence[str] | None  # names, with the value of an axis or without; all if None
@@ -128,7 +128,7 @@ class Choice(NamedTuple):
         return named and all(case.values.get(axis, some[0]) in some for axis, some in self.axes.items())
 
 
-EVERYTHING = Choice(None, None, {})
+EVERYTHING = LayoutChoice(None, None, {})
 
 
 @attrs.frozen
@@ -169,7 +169,7 @@ class Layout:
         """Return the number of rounds that a policy plays."""
         return int(policy.values.get(HORIZON, self.horizons[-1]))
 
-    def chosen(self, choice: Choice) -> Layout:
+    def chosen(self, choice: LayoutChoice) -> Layout:
         """Return the layout with the cases and policies of some names and values only.
 
         Raises
@@ -245,7 +245,7 @@ class FirstProblems:
 
 def lay_out(
     problem_at: ProblemAt, cases: Sequence[str], labels: Sequence[str] | None,
-    axes: Mapping[str, Sequence[Value]], horizon: int | Sequence[int], choice: Choice = EVERYTHING,
+    axes: Mapping[str, Sequence[Value]], horizon: int | Sequence[int], choice: LayoutChoice = EVERYTHING,
 ) -> Layout:  # fmt: skip
     """Return what a study plays.
 

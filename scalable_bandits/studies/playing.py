@@ -25,7 +25,7 @@ class Jobs(NamedTuple):
     replicate: Callable[..., Replicate]  # given case, number, horizon and the values of the axes
 
 
-class Task(NamedTuple):
+class RunTask(NamedTuple):
     """Run that is to be played."""
 
     run: RUN
@@ -41,7 +41,7 @@ class Task(NamedTuple):
 
 
 def play_all(
-    execution: Execution, name: str, tasks: Iterable[Task], keep: Callable[[Task, RunSummary], None]
+    execution: Execution, name: str, tasks: Iterable[RunTask], keep: Callable[[RunTask, RunSummary], None]
 ) -> dict[str, str]:
     """Play all runs and pass each result to `keep` as it arrives.
 
@@ -50,9 +50,9 @@ def play_all(
     dict
         Tracebacks of the runs that failed twice, by name of the run.
     """
-    running: dict[str, tuple[Task, int]] = {}  # by key: task, and how often it has failed
+    running: dict[str, tuple[RunTask, int]] = {}  # by key: task, and how often it has failed
 
-    def submit(task: Task, failures: int) -> None:
+    def submit(task: RunTask, failures: int) -> None:
         words = f"run {name} {' '.join(task.labels)}".replace("-", " ")
         key = f"{words}-{task.replicate.number}-{failures}"
         running[key] = task, failures
@@ -88,7 +88,7 @@ def play_missing(
             continue
         values = jobs.layout.values(case, policy)
         replicate = jobs.replicate(case.name, run[2], jobs.layout.rounds(policy), values=values)
-        tasks.append(Task(run, replicate, policy.name, results.place_of(run), (case.label, policy.label)))
+        tasks.append(RunTask(run, replicate, policy.name, results.place_of(run), (case.label, policy.label)))
     pairs = [(case.label, policy.name) for case in jobs.layout.cases for policy in jobs.layout.policies]
     total = sum(pair not in jobs.layout.absent for pair in pairs) * jobs.replicates
     with (
@@ -97,7 +97,7 @@ def play_missing(
         progress_bar(progress, jobs.name, total, total - len(tasks), execution.dashboard, " runs") as advance,
     ):
 
-        def keep(task: Task, summary: RunSummary) -> None:
+        def keep(task: RunTask, summary: RunSummary) -> None:
             results.keep(task.run, *summary)
             advance(1)
 

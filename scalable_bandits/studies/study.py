@@ -296,7 +296,7 @@ class Study:
         if on is not None:
             resolve(on)  # refuse an invalid executor or store before anything is made
         StudyStore.check_place(store)
-        return self._run(asked, known, layout.Choice(cases, policies, axes or {}), on, store, progress)
+        return self._run(asked, known, layout.LayoutChoice(cases, policies, axes or {}), on, store, progress)
 
     def _asked(
         self, replicates: int | None, horizon: int | Sequence[int] | None, seed: int | None, data: str | Path | None
@@ -309,7 +309,7 @@ class Study:
         return layout.Asked(count, horizon, seed, None if data is None else Path(data).resolve())
 
     def _run(
-        self, asked: layout.Asked, axes: Mapping[str, Sequence[Value]], choice: layout.Choice, on: Any,
+        self, asked: layout.Asked, axes: Mapping[str, Sequence[Value]], choice: layout.LayoutChoice, on: Any,
         store: str | Path | None, progress: bool,
     ) -> xarray.Dataset:  # fmt: skip
         """Play what the results do not have."""

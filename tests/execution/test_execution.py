@@ -20,7 +20,7 @@ import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, InTurn, Threads, clusters, connect, executing, recipes
 from scalable_bandits.execution.clusters import await_worker
 from scalable_bandits.execution.connect import _given
-from scalable_bandits.execution.workers import Workers
+from scalable_bandits.execution.workers import ClusterExecution
 
 CLUSTER = ROOT / "cluster"
 MANIFEST = CLUSTER / "kubernetes" / "daskcluster.yaml"
@@ -181,9 +181,9 @@ class TestValues:
             own = list(pages)
             pages.clear()
             assert client.dashboard_link
-            assert Workers(client, sum, "one").dashboard == ""
+            assert ClusterExecution(client, sum, "one").dashboard == ""
             pages.append(object())
-            assert Workers(client, sum, "two").dashboard == client.dashboard_link
+            assert ClusterExecution(client, sum, "two").dashboard == client.dashboard_link
             pages[:] = own
 
     def test_an_asynchronous_client(self):

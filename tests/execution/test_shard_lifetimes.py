@@ -93,10 +93,10 @@ if __name__ == "__main__":
 """
 SLOW = """
 import time
-from scalable_bandits.policies.prior_model import PriorModel
+from scalable_bandits.policies.prior_model import PriorShard
 def slowly(self, *given, **named):
     time.sleep(60)
-PriorModel.observe = slowly
+PriorShard.observe = slowly
 import cloudpickle, scalable_bandits.policies.prior_model
 cloudpickle.register_pickle_by_value(scalable_bandits.policies.prior_model)
 """

@@ -40,7 +40,7 @@ def extrapolated(cost: Any, done: int, horizon: int, most: int) -> tuple[float, 
     rounds = np.unique(np.linspace(0, done, 100).astype(int))
     times = np.concatenate([[0.0], np.cumsum([cost(t) for t in range(1, done + 1)])])[rounds]
     seen = np.array([rounds, times, np.minimum(rounds, most)], dtype=float)
-    points = pilots.Points.of(seen[0], seen[2], most)
+    points = pilots.PilotPoints.of(seen[0], seen[2], most)
     found = pilots.extrapolated(seen, horizon, points, lambda m: 1.0 * m)
     return found, sum(cost(t) for t in range(done + 1, horizon + 1))
 
@@ -67,16 +67,16 @@ def test_new_points_cost() -> None:
     rounds = np.arange(401.0)
     points = 10.0 * np.sqrt(rounds)
     seen = np.array([rounds, rounds + 50.0 * points, points])
-    found = pilots.extrapolated(seen, 40_000, pilots.Points.of(rounds, points, 1e9), lambda m: 0.0 * m)
+    found = pilots.extrapolated(seen, 40_000, pilots.PilotPoints.of(rounds, points, 1e9), lambda m: 0.0 * m)
     assert found == pytest.approx(39_600 + 50.0 * 1800, rel=1e-6)
 
 
 def test_distinct_points_by_hand() -> None:
     """As the square root of the rounds: 20 after 400 rounds, 40 after 1,600, at most 50."""
     rounds = np.arange(401.0)
-    points = pilots.Points.of(rounds, np.sqrt(rounds), 50)
+    points = pilots.PilotPoints.of(rounds, np.sqrt(rounds), 50)
     np.testing.assert_allclose(points(np.array([400.0, 1600.0, 90_000.0])), [20.0, 40.0, 50.0], rtol=1e-9)
-    assert pilots.Points.of(rounds, 0.0 * rounds, 50)(1600.0) == 0.0
+    assert pilots.PilotPoints.of(rounds, 0.0 * rounds, 50)(1600.0) == 0.0
 
 
 def row(case: str, policy: str, runs: int, seconds: float, memory: float = 0.0) -> Row:

@@ -11,7 +11,7 @@ from naive.gp import GP
 
 import scalable_bandits as sb
 from scalable_bandits.posteriors import EngineOptions, make_engine
-from scalable_bandits.posteriors.models.model import MEAN, Model, ModelPrior, Query
+from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Query
 from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.spaces import make_domain
 
@@ -26,7 +26,7 @@ def mean_of(points):
 
 def model_of(domain, engine="dense"):
     make = functools.partial(make_engine, engine, options=EngineOptions())
-    return Model(ModelPrior(KERNEL, mean_of), domain, make, LAMBDA, search_of(domain))
+    return Model(GivenPrior(KERNEL, mean_of), domain, make, LAMBDA, search_of(domain))
 
 
 def both(domain, engine="dense"):
@@ -111,7 +111,7 @@ def test_a_kernel_that_forgets():
     kernel = KERNEL * sb.TemporalDecay(0.1)
     domain = make_domain(BOX, 8, 1)
     make = functools.partial(make_engine, "auto", options=EngineOptions())
-    model = Model(ModelPrior(kernel, mean_of, 0.0), domain, make, LAMBDA)
+    model = Model(GivenPrior(kernel, mean_of, 0.0), domain, make, LAMBDA)
     model.observe(2, 0.7, LAMBDA)
     assert model.forgets
     assert not len(model.observations)

@@ -15,7 +15,7 @@ import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConfidence
 from scalable_bandits.posteriors import TiledEngine, blas
 from scalable_bandits.posteriors.sketched.engine import SketchedEngine
-from scalable_bandits.posteriors.threads import Threads
+from scalable_bandits.posteriors.threads import ThreadTeam
 
 GRID = sb.Grid([[0, 1], [0, 1]], (30, 41))
 
@@ -98,7 +98,7 @@ def test_asking_leaves_no_trace(kind, seed, rebuilds):
 
 def test_runs():
     """Runs cover the range in order; a short range is one run; errors are raised."""
-    held = Threads(3)
+    held = ThreadTeam(3)
     assert held.each(lambda first, stop: (first, stop), 5, 25) == [(5, 11), (11, 18), (18, 25)]
     assert held.each(lambda first, stop: (first, stop), 5, 7) == [(5, 6), (6, 7)]
     assert held.each(lambda first, stop: (first, stop), 5, 25, 8) == [(5, 15), (15, 25)]
@@ -147,5 +147,5 @@ def test_blas_has_one_thread_while_several_work():
                 assert count() == {1}
             assert count() == {1}
         assert count() == {2}
-        assert Threads(2).each(lambda start, stop: count(), 0, 2) == [{1}, {1}]
+        assert ThreadTeam(2).each(lambda start, stop: count(), 0, 2) == [{1}, {1}]
         assert count() == {2}

@@ -627,7 +627,7 @@ class TestChoice:
         """No problem is made of them."""
         for wanted in (["b"], ["a", "c"], None):
             counted = Counted(arms)
-            found = layouts.lay_out(counted, "abc", None, {}, 10, layouts.Choice(wanted, None, {}))
+            found = layouts.lay_out(counted, "abc", None, {}, 10, layouts.LayoutChoice(wanted, None, {}))
             assert [case for case, _, _ in counted.asked] == sorted(wanted or "abc", reverse=True)
             assert [case.label for case in found.cases] == ["a", "b", "c"]
             assert found.absent == ({("c", "other")} if wanted is None or "c" in wanted else set())
@@ -635,7 +635,7 @@ class TestChoice:
     def test_values_that_are_not_chosen(self) -> None:
         """Of a large axis, its first two values and the chosen one alone."""
         axes = {"count": tuple(range(3, 23))}
-        choice = layouts.Choice(None, None, {"count": [17]})
+        choice = layouts.LayoutChoice(None, None, {"count": [17]})
         counted = Counted(arms)
         found = layouts.lay_out(counted, "ab", None, axes, 10, choice)
         assert len(found.cases) == 40
@@ -649,13 +649,13 @@ class TestChoice:
         """A case by its name or its label."""
         for name, number in (("a", 3), ("a, count = 5", 1)):
             counted = Counted(arms)
-            choice = layouts.Choice([name], None, {})
+            choice = layouts.LayoutChoice([name], None, {})
             found = layouts.lay_out(counted, "ab", None, {"count": (3, 4, 5)}, 10, choice)
             assert len(counted.asked) == 4 + number
             assert len(found.chosen(choice).cases) == number
 
     def test_unknown_names_are_refused(self) -> None:
-        choice = layouts.Choice(["d"], None, {})
+        choice = layouts.LayoutChoice(["d"], None, {})
         found = layouts.lay_out(Counted(arms), "abc", None, {}, 10, choice)
         with pytest.raises(ValueError, match=r"^cases: got 'd'"):
             found.chosen(choice)

@@ -17,7 +17,7 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.box.surface import PriorMean, Surface, appended, inverse_factor
 from scalable_bandits.posteriors.engine import OnDemandEngine
 from scalable_bandits.posteriors.regression import covariances, positive_factor
-from scalable_bandits.posteriors.state import Field, State, array, value
+from scalable_bandits.posteriors.state import State, StateEntry, array, value
 
 
 class BoxEngine(OnDemandEngine):
@@ -38,7 +38,7 @@ class BoxEngine(OnDemandEngine):
         if every observation is followed by a maximisation, with other last digits.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         value("slots", "(m,)", np.int64, lambda self: list(self._slots), lambda self, slots: None),  # `before_restore`
         array("_sums", "(m, 2)", used="_count"),
         array("_factor", "(m, m)", used=("_count", "_count")),

@@ -31,7 +31,7 @@ from scalable_bandits.spaces import Indices
 LITTLE_WORK = 500_000  # m^2 n up to which the compiled function is faster than the calls of LAPACK
 
 
-class Fit(NamedTuple):
+class WeightedFit(NamedTuple):
     """Posterior computed from the weights."""
 
     arms: Indices  # (m,) candidates with weight
@@ -63,7 +63,7 @@ class WeightedEngine(ForgettingEngine):
         self._prior_mean, self._prior_variance = self._mean.copy(), self._variance.copy()
         self._precision, self._weighted = np.zeros(self.size), np.zeros(self.size)
         self._age = 0  # rounds since the newest observation
-        self._fit: Fit | None = None  # None: to be computed
+        self._fit: WeightedFit | None = None  # None: to be computed
         self._gram: Floats | None = None  # (n, n) prior covariance, unless that is large
         room = min(self.size, math.isqrt(LITTLE_WORK // self.size)) if self.plays else 0
         self._lower, self._rows = np.zeros((room, room)), np.empty((room, self.size))  # of the compiled function
@@ -105,20 +105,20 @@ class WeightedEngine(ForgettingEngine):
             self._rows, self._solved, self._weights, self._mean, self._variance,
         )  # fmt: skip
 
-    def _fitted(self) -> Fit:
+    def _fitted(self) -> WeightedFit:
         """Return the posterior, computed anew after an observation; means and variances are in arrays of their own."""
         if self._fit is None:
             arms = np.flatnonzero(self._precision)
             self._fit = self._fit_at_once(arms) if len(arms) > len(self._rows) else self._fit_by_rows(arms)
         return self._fit
 
-    def _fit_by_rows(self, arms: Indices) -> Fit:
+    def _fit_by_rows(self, arms: Indices) -> WeightedFit:
         """Compute the posterior by the compiled function, which has room for so many arms."""
         gain, floored = numba_weighted.fit(*self._arrays())
         m = len(arms)
-        return Fit(arms, self._lower[:m, :m], self._rows[:m], self._solved[:m], gain, floored)
+        return WeightedFit(arms, self._lower[:m, :m], self._rows[:m], self._solved[:m], gain, floored)
 
-    def _fit_at_once(self, arms: Indices) -> Fit:
+    def _fit_at_once(self, arms: Indices) -> WeightedFit:
         """Compute the posterior by LAPACK."""
         root = np.sqrt(self._precision[arms])
         cross = self._arrays()[0][arms] if self.plays else self.kernel.block(self.points[arms], self.points)
@@ -130,7 +130,7 @@ class WeightedEngine(ForgettingEngine):
         np.subtract(self._prior_variance, np.einsum("ij,ij->j", rows, rows), out=self._variance)
         floored = int((self._variance < 0.0).sum())
         np.maximum(self._variance, 0.0, out=self._variance)
-        return Fit(arms, lower, rows, solved, float(np.log(lower.diagonal()).sum()), floored)
+        return WeightedFit(arms, lower, rows, solved, float(np.log(lower.diagonal()).sum()), floored)
 
     @property
     def information_gain(self) -> float:

@@ -37,7 +37,7 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations, average
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, LogNormal, climb
 from scalable_bandits.posteriors.learned.transform import Transform, half_ranked, standardized
 from scalable_bandits.posteriors.learned.uncertainty import MOST_POINTS, Uncertainty
-from scalable_bandits.posteriors.state import Field, Stateful, value
+from scalable_bandits.posteriors.state import StateEntry, Stateful, value
 from scalable_bandits.spaces import Indices, Space
 
 LENGTHSCALE = 0.3  # median over the root of the number of coordinates, in sides of the space
@@ -101,7 +101,7 @@ def _sides(space: Space) -> Floats:
     return np.where(sides > 0.0, sides, 1.0)
 
 
-def _listed(name: str, dtype: type[np.generic]) -> Field:
+def _listed(name: str, dtype: type[np.generic]) -> StateEntry:
     """Declare a list of numbers, kept in the attribute of this name."""
     return value(
         name, "(n,)", dtype, lambda own: getattr(own, name), lambda own, held: setattr(own, name, held.tolist())
@@ -420,7 +420,7 @@ class LearnedPrior(Stateful):
         """Forget what the model has, so that it is built again."""
         self.clear()
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         _listed("numbers", np.int64),
         _listed("ys", np.float64),
         _listed("variances", np.float64),

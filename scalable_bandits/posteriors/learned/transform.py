@@ -49,7 +49,7 @@ class Transform:
         return np.interp(z, images, knots) + above + np.minimum(z - images[0], 0.0) * slope
 
 
-class Linear(Transform):
+class Standardisation(Transform):
     """Standardisation of y.
 
     Parameters
@@ -65,7 +65,7 @@ class Linear(Transform):
         return np.asarray((y - self._knots[0]) / self.scale)
 
 
-def standardized(y: Floats) -> Linear:
+def standardized(y: Floats) -> Standardisation:
     """Return the function that makes the average of values y (n,) 0 and their standard deviation 1.
 
     Values that differ by less than 1e-150 count as equal, with a warning if they are not: squares of such differences
@@ -74,7 +74,7 @@ def standardized(y: Floats) -> Linear:
     differ = float(y.max() - y.min())
     if 0.0 < differ < LEAST:
         checks.warn(f"y: values that differ by {differ:.3g} are learned as equal; multiply them by a large number")
-    return Linear(float(y.mean()), float(y.std()) if differ >= LEAST else 1.0)
+    return Standardisation(float(y.mean()), float(y.std()) if differ >= LEAST else 1.0)
 
 
 def half_ranked(y: Floats, weights: Floats) -> Transform:

@@ -13,8 +13,8 @@ from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.engine import Engine
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
 from scalable_bandits.posteriors.learned.prior import LearnedPrior
-from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, MakeEngine, Model, ModelPrior
-from scalable_bandits.posteriors.state import Field, member
+from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
+from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.spaces import Domain, Indices
 
 # Noise variance of the pending points of a learned prior, in squared units of z: with the learned one, the next points
@@ -38,14 +38,14 @@ class RefittedModel(Model):
     plays = False
 
     def __init__(
-        self, prior: ModelPrior, domain: Domain, make_engine: MakeEngine, regularization: float, search: Candidates,
+        self, prior: GivenPrior, domain: Domain, make_engine: MakeEngine, regularization: float, search: Candidates,
         schedule: HyperparameterSchedule,
     ):  # fmt: skip
         super().__init__(prior, domain, make_engine, regularization, search)
         self.schedule = schedule
 
     @classmethod
-    def state_fields(cls) -> tuple[Field, ...]:
+    def state_fields(cls) -> tuple[StateEntry, ...]:
         return (member("schedule"), *super().state_fields())  # first: the engine is made with its kernel
 
     @property
@@ -81,19 +81,19 @@ class LearnedModel(Model):
         Prior that is learned, with the observations in units of y.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (member("learned"),)
+    STATE: ClassVar[tuple[StateEntry, ...]] = (member("learned"),)
     plays = False
     appends = True
 
     def __init__(
-        self, prior: ModelPrior, domain: Domain, make_engine: MakeEngine, learned: LearnedPrior,
+        self, prior: GivenPrior, domain: Domain, make_engine: MakeEngine, learned: LearnedPrior,
         search: Candidates = CANDIDATES,
     ):  # fmt: skip
         super().__init__(prior, domain, make_engine, PENDING_NOISE, search)
         self.learned = learned
 
     @classmethod
-    def state_fields(cls) -> tuple[Field, ...]:
+    def state_fields(cls) -> tuple[StateEntry, ...]:
         return cls.STATE  # engine and observations follow from it
 
     # ---- the prior

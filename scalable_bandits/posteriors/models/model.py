@@ -29,7 +29,7 @@ from scalable_bandits.posteriors.engine import Acquisition, Engine, ForgettingEn
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.posteriors.rounds import Columns
-from scalable_bandits.posteriors.state import Field, State, Stateful, member, part
+from scalable_bandits.posteriors.state import State, StateEntry, Stateful, member, part
 from scalable_bandits.spaces import Domain, Indices, Mask
 
 MakeEngine = Callable[[Kernel, Floats, Floats], Engine]  # arguments: kernel, candidates (n, d), prior means (n,)
@@ -38,7 +38,7 @@ MEAN = UpperConfidence(width=0.0)
 DEVIATION = UpperConfidence(width=1.0, mean_weight=0.0)
 
 
-class ModelPrior(NamedTuple):
+class GivenPrior(NamedTuple):
     """Prior of a model, before hyperparameters are learned."""
 
     kernel: Kernel
@@ -55,7 +55,7 @@ class Query(NamedTuple):
     allowed: Mask | None = None  # (n,) candidates to choose from; None for all
     pending: Sequence[int] = ()  # numbers of the pending candidates, first those of `draws`
     draws: Draws | None = None  # values drawn at pending points; the others, or all for None, have posterior means
-    settled: Indices = NO_POINTS  # (k,) points of a whole box that are not chosen if there are others
+    measured: bool = False  # whether the point will be measured, so that one is not chosen that is known well enough
 
 
 class Candidates:
@@ -110,14 +110,14 @@ class Model(Stateful):
         Observations by point; empty if the engine forgets, since such an engine has its own observations.
     """
 
-    STATE: ClassVar[tuple[Field, ...]] = (member("engine"), member("observations", name="observed"))
+    STATE: ClassVar[tuple[StateEntry, ...]] = (member("engine"), member("observations", name="observed"))
     plays: ClassVar[bool] = True  # whether compiled loops may play rounds on the engine
     appends: ClassVar[bool] = False  # whether every observation is followed by a search, on a box
     effort = "usual"  # of a search: "usual", "learned", or "hurried"
     batched_columns = True  # whether the columns of several pending points are computed together
 
     def __init__(
-        self, prior: ModelPrior, domain: Domain, make_engine: MakeEngine, regularization: float,
+        self, prior: GivenPrior, domain: Domain, make_engine: MakeEngine, regularization: float,
         search: Candidates = CANDIDATES,
     ):  # fmt: skip
         self.prior, self.domain, self.search = prior, domain, search
@@ -126,7 +126,7 @@ class Model(Stateful):
         self._engine: Engine | None = None
         self._queried = np.zeros(domain.size, dtype=np.bool_)
         self._regression: Regression | None = None
-        self._columns = pending_values.ColumnCache()
+        self._columns = pending_values.PendingColumns()
 
     # ---- the prior
 
@@ -173,7 +173,7 @@ class Model(Stateful):
     @property
     def information_gain(self) -> float:
         """Realised information gain of the observations, in nats."""
-        return 0.0 if self._engine is None else self.engine.information_gain
+        return 0.0 if self._engine is None else self._engine.information_gain
 
     # ---- observations
 
@@ -181,8 +181,9 @@ class Model(Stateful):
         """Condition on an observation y of a candidate, and advance the engine by a round."""
         engine = self.engine
         engine.observe(candidate, y, noise_variance)
-        engine.advance()
-        if not isinstance(engine, ForgettingEngine):
+        if isinstance(engine, ForgettingEngine):
+            engine.advance()
+        else:
             self.observations.add(candidate, y, noise_variance)
             self._queried[candidate] = True
         self._changed()
@@ -246,7 +247,7 @@ class Model(Stateful):
     def _on(self, domain: Domain) -> Self:
         """Return a model with the same observations on another domain, whose engine is not yet made."""
         model, shared = copy.copy(self), min(domain.size, len(self._queried))
-        model.domain, model._engine, model._columns = domain, None, pending_values.ColumnCache()
+        model.domain, model._engine, model._columns = domain, None, pending_values.PendingColumns()
         model._queried = np.zeros(domain.size, dtype=np.bool_)
         model._queried[:shared] = self._queried[:shared]
         return model
@@ -369,7 +370,7 @@ class LazyModel(Model):
     """
 
     @classmethod
-    def state_fields(cls) -> tuple[Field, ...]:
+    def state_fields(cls) -> tuple[StateEntry, ...]:
         return tuple(field for field in super().state_fields() if field.name != "engine")
 
     @property

@@ -21,7 +21,7 @@ import numpy as np
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.engine import Engine, ForgettingEngine
 from scalable_bandits.posteriors.models.model import Model
-from scalable_bandits.posteriors.state import Field, State, value
+from scalable_bandits.posteriors.state import State, StateEntry, value
 from scalable_bandits.spaces import Domain, Indices
 
 
@@ -108,7 +108,7 @@ class ConditionedEngine(Engine):
 class RepeatedModel(Model):
     """Model whose engine gets observations of one point, made in succession, when `settle` is called."""
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         value(
             "repeats", "(3,)", float, lambda model: np.array(model.repeats, dtype=np.float64),
             lambda model, values: model._restore_repeats(values),
@@ -126,6 +126,11 @@ class RepeatedModel(Model):
         if self._view is None:
             self._view = ConditionedEngine(super().engine, self.repeats)
         return self._view
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain of the observations, in nats."""
+        return self.engine.information_gain
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         if candidate != self.repeats.point:

@@ -68,7 +68,8 @@ class BoxSearch(Candidates):
     @one_thread
     def _of_posterior(self, model: Model, index: SmoothIndex, query: Query) -> Top:
         surface, near = surface_of(model, query), _near(model, query.draws)
-        return self._top(model, surface, index, near, query.key, EFFORTS[model.effort], query.settled)
+        settled = model.settled(query.pending) if query.measured else NO_POINTS
+        return self._top(model, surface, index, near, query.key, EFFORTS[model.effort], settled)
 
     @one_thread
     def top_of_path(self, model: Model, path: PathSurface, near: Indices, key: tuple[int, int]) -> Top:

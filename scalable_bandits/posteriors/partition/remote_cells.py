@@ -53,7 +53,7 @@ def make_box_cells(
     return BoxCells(points, kernel, prior_mean, BoxCover(box, points), log, tree, index)
 
 
-class Task(NamedTuple):
+class CellTask(NamedTuple):
     """Call of a method of the posteriors in a shard."""
 
     method: Callable[..., Any]  # of `finite_cells.Shard`, which the posteriors override
@@ -118,11 +118,11 @@ class CellsShard:
             self._posteriors.forget(cell)
             self._tree.leave(cell)
 
-    def work(self, tasks: dict[int, list[Task]]) -> list[Result]:
+    def work(self, tasks: dict[int, list[CellTask]]) -> list[Result]:
         """Return the results of the tasks for this shard."""
         return [self._result(task) for task in tasks[self._number]]
 
-    def _result(self, task: Task) -> Result:
+    def _result(self, task: CellTask) -> Result:
         posteriors, cell, given = self._posteriors, self._cell(task.cell), dict(task.given)
         before = posteriors.evaluations
         if "pending" in given:
@@ -186,7 +186,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
         self._shards: Shards[CellsShard] = executor.shards(self._maker, SHARDS, "cells of PiGPUCB")
 
     def _begin(self) -> None:
-        self._queue: list[tuple[Cell, Task]] = []  # tasks of observations that are not sent yet
+        self._queue: list[tuple[Cell, CellTask]] = []  # tasks of observations that are not sent yet
         self._sent = self._log.count  # number of observations that the shards have
         self._pending: list[int] = []  # pending candidates whose points they have
         self._early: dict[int, Result] = {}  # summits that were found before they are needed, by number of the cell
@@ -203,17 +203,17 @@ class RemoteCells(Shard[tuple[int, ...]]):
 
     # ---- messages
 
-    def _task(self, method: Callable[..., Any], cell: Cell, new: Sequence[int] = (), **given: Any) -> Task:
+    def _task(self, method: Callable[..., Any], cell: Cell, new: Sequence[int] = (), **given: Any) -> CellTask:
         sent = _copied(cell)
         if not self._local.looks_up:
             sent.parent = None
-        return Task(method, sent, given, list(new))
+        return CellTask(method, sent, given, list(new))
 
-    def _ask(self, tasks: Sequence[Task]) -> list[Result]:
+    def _ask(self, tasks: Sequence[CellTask]) -> list[Result]:
         """Return the results in the order of the tasks, by one message to every shard concerned."""
         if not tasks:
             return []
-        groups: dict[int, list[Task]] = {}
+        groups: dict[int, list[CellTask]] = {}
         for task in tasks:
             groups.setdefault(task.cell.order % SHARDS, []).append(task)
         pending = sorted({p for task in tasks for p in task.given.get("pending", ())})

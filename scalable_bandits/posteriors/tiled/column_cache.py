@@ -11,7 +11,7 @@ import numpy as np
 from scalable_bandits.spaces import Indices
 
 
-class ColumnCache:
+class TileColumns:
     """Covariance columns of some candidates.
 
     Parameters

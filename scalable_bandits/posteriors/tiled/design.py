@@ -25,7 +25,7 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, Engine, choose, first_of_ties
 from scalable_bandits.posteriors.placement import Executor, Shards, executor
 from scalable_bandits.posteriors.regression import positive_factor
-from scalable_bandits.posteriors.state import Field, State, arrays, value
+from scalable_bandits.posteriors.state import State, StateEntry, arrays, value
 from scalable_bandits.spaces import FiniteSpace, Indices, Mask, Points
 
 TILE = 1024  # candidates whose rows are computed at a time
@@ -198,7 +198,7 @@ class DesignEngine(Engine):
 
     limit: ClassVar[int] = 2_000_000
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         value("points", "(m,)", np.int64, lambda self: self._folded[0], lambda self, held: None),
         value("noise_variances", "(m,)", np.float64, lambda self: self._folded[1], lambda self, held: None),
         value("blocks", "(b,)", np.int64, lambda self: self._blocks, lambda self, held: None),

@@ -25,9 +25,9 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.engine import Acquisition, choose
 from scalable_bandits.posteriors.exact import _numba_window as numba_window
 from scalable_bandits.posteriors.exact.window import PointPosterior, RowBlock, Window, variances
-from scalable_bandits.posteriors.state import Field, State, Stateful, array, group, member, number, value
-from scalable_bandits.posteriors.threads import Threads
-from scalable_bandits.posteriors.tiled.column_cache import ColumnCache
+from scalable_bandits.posteriors.state import State, StateEntry, Stateful, array, group, member, number, value
+from scalable_bandits.posteriors.threads import ThreadTeam
+from scalable_bandits.posteriors.tiled.column_cache import TileColumns
 from scalable_bandits.posteriors.tiled.ordering import best_of_groups, best_of_neighbours
 from scalable_bandits.spaces import Indices
 
@@ -42,7 +42,7 @@ CACHE_BYTES = 256 * 2**20  # of covariance columns
 A_RUN = 8
 
 
-def _of_tiles_here(attribute: str) -> Field:
+def _of_tiles_here(attribute: str) -> StateEntry:
     """Declare the part of an array (n,) for the candidates of the tiles held here."""
 
     def write(tiles: Tiles, held: Floats) -> None:
@@ -103,11 +103,11 @@ class Tiles(Stateful):
         self._height = 0  # number of rows W
         self._tile_rows = [np.empty((0, TILE)) for _ in range(count)]
         slots = int(np.clip(CACHE_BYTES // (8 * TILE * count), 4 * BATCH, 32 * BATCH))
-        self._column_cache = ColumnCache(slots, self.held, TILE)
+        self._column_cache = TileColumns(slots, self.held, TILE)
         self._observed = CollapsedObservations()
         self._refit = True  # whether the rows can be replaced by those of the distinct points
         self._since = 0  # number of observations since that was done last
-        self._threads = Threads(threads)
+        self._threads = ThreadTeam(threads)
 
     def span(self, tile: int) -> slice:
         """Return the positions of a tile."""
@@ -120,7 +120,7 @@ class Tiles(Stateful):
         for tile in range(self.first, self.stop):
             self._tile_rows[tile] = rows[str(tile)].copy()
 
-    STATE: ClassVar[tuple[Field, ...]] = (
+    STATE: ClassVar[tuple[StateEntry, ...]] = (
         _of_tiles_here("mean"),
         _of_tiles_here("variance"),
         number("floored", int),

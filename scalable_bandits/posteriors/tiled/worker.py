@@ -207,7 +207,7 @@ class TilesSource:
     observed : list of Observed
         Observations since the last refit, or since the state.
     across : dict
-        Rows W (height,) of the positions whose columns are computed but not observed, in the order of `ColumnCache`.
+        Rows W (height,) of the positions whose columns are computed but not observed, in the order of `TileColumns`.
     """
 
     def __init__(
