@@ -45,7 +45,7 @@ MANY = 1_000_000
 GainGiven = str | float | Callable[[int], float]
 
 
-def _gain(value: Any) -> GainGiven:
+def _checked_gain(value: Any) -> GainGiven:
     if callable(value) or (isinstance(value, str) and value in ("realised", "greedy")):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and np.isfinite(value):
@@ -97,6 +97,8 @@ class ConfidencePolicy(GaussianProcessPolicy):
     ----------
     norm : float
         Present value of B: `rkhs_norm`, or the last of the doubled ones.
+    gain_source : str, float or callable
+        Value of the parameter `information_gain`.
 
     Raises
     ------
@@ -112,16 +114,16 @@ class ConfidencePolicy(GaussianProcessPolicy):
     own_widths: ClassVar[tuple[str, ...]] = ()  # in addition to `confidence.WIDTHS`
 
     rkhs_norm: Any = attrs.field(default=2.0, converter=checks.to_float, validator=_norm)
-    _gain: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_gain)
+    gain_source: GainGiven = attrs.field(default="realised", alias="information_gain", converter=_checked_gain)
     confidence: str = attrs.field(default="improved", validator=_confidence)
     _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None, repr=False)
     _loss: float = attrs.field(init=False, default=0.0, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        if self._gain == "greedy" and self.prior_kernel.epsilon:
+        if self.gain_source == "greedy" and self.prior_kernel.epsilon:
             allowed = "'realised', a number or a function with TemporalDecay: the greedy bound is for a fixed function"
-            checks.refuse("information_gain", self._gain, allowed)
+            checks.refuse("information_gain", self.gain_source, allowed)
         if self.rkhs_norm == "double" and (self.engines or self.prior_kernel.epsilon):
             checks.refuse("rkhs_norm", "double", "a number where the function changes over rounds")
         self.norm: float = 1.0 if self.rkhs_norm == "double" else self.rkhs_norm
@@ -171,7 +173,7 @@ class ConfidencePolicy(GaussianProcessPolicy):
         return self.width_formula().at(self.round, self.information_gain)
 
     def rule(self) -> Rule | None:
-        width, gain = self.width_formula(), math.nan if self._gain == "realised" else self._gain
+        width, gain = self.width_formula(), math.nan if self.gain_source == "realised" else self.gain_source
         if callable(width.formula) or not isinstance(gain, float) or self.rkhs_norm == "double":
             return None
         return Rule(width.formula, np.array(width.constants), gain=gain)
@@ -179,9 +181,9 @@ class ConfidencePolicy(GaussianProcessPolicy):
     @property
     def information_gain(self) -> float:
         """Information gain (nats) in the width of the next round."""
-        if self._gain == "realised":
+        if self.gain_source == "realised":
             return self._model.information_gain
-        if self._gain == "greedy":
+        if self.gain_source == "greedy":
             if self._greedy is None:
                 some = self.space.encode(self._domain.sample(self.seed)) if self.domain.whole_box else None
                 points = self._domain.model_space if some is None else Points(some)
@@ -189,14 +191,9 @@ class ConfidencePolicy(GaussianProcessPolicy):
             return self._greedy(self.remembered)
         return self.given_gain(self.remembered)
 
-    @property
-    def gain_source(self) -> GainGiven:
-        """Value of the parameter `information_gain`."""
-        return self._gain
-
     def given_gain(self, count: int) -> float:
         """Return the given information gain (nats) for `count` observations; ValueError if it is invalid."""
-        gain = checks.to_float(self._gain(count) if callable(self._gain) else self._gain)
+        gain = checks.to_float(self.gain_source(count) if callable(self.gain_source) else self.gain_source)
         if not isinstance(gain, float) or not 0.0 <= gain < np.inf:
             checks.refuse("information_gain", f"{gain} for {count} observations", "a function with values >= 0, finite")
         return gain

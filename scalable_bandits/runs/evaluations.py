@@ -35,7 +35,7 @@ class Evaluations:
         self.tickets: dict[int, Ticket] = {}
         self._open: dict[int, Ticket] = {}  # evaluations that have not ended, in the order of asking
         self._given = 0  # number of tickets so far
-        self._calls = 0  # number of the last `tell`
+        self._call = 1  # number of the next `tell`
         self._saved: tuple[int, list[Ticket]] = (0, [])  # call and tickets that the policy is learning
         # Ticket of the next `tell`, and more of its fields.
         self._ending: tuple[int | None, dict[str, Any]] = (None, {})
@@ -81,7 +81,7 @@ class Evaluations:
 
     def tell_earlier(self, x: Any, y: Any) -> None:
         """Tell the policy observations from before the run, as call number 0."""
-        self._calls = -1
+        self._call = 0
         self.policy.tell(x, y)
 
     def ended(self) -> list[Ticket]:
@@ -115,7 +115,7 @@ class Evaluations:
             if ticket.candidate in told_of:
                 waiting.setdefault(ticket.candidate, []).append(ticket)
         bulk = len(values) >= BULK and not self.all_tickets
-        rounds, failures, call = self.policy.rounds, self.policy.failures, self._calls + 1
+        rounds, failures, call = self.policy.rounds, self.policy.failures, self._call
         mine, fields = self._ending
         tickets: list[Ticket] = []
         fresh = 0
@@ -145,7 +145,8 @@ class Evaluations:
         self._take([ended])
 
     def told(self) -> None:
-        self._calls, tickets = self._saved
+        call, tickets = self._saved
+        self._call = call + 1
         self._take(tickets)
 
     # ---- for a store

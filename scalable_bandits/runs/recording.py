@@ -222,7 +222,7 @@ class Recording(Evaluations):
         policy, store = self.policy, self.store
         done = self._checkpoints.restore(len(store))
         started = time.perf_counter()
-        self._calls = replay_calls(policy, store, done)
+        self._call = replay_calls(policy, store, done) + 1
         self._checkpoints.add_work(time.perf_counter() - started)
         self._introduce_pending()
         policy.pending_points.replace(store.pending, reissue=self.all_tickets or not store.orderly)
