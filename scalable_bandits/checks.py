@@ -112,7 +112,7 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-LARGEST_INTEGER = 2**63 - 1  # of 64 bits
+LARGEST_INTEGER = 2**63 - 1  # largest signed integer of 64 bits
 
 
 def integer(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:

@@ -179,7 +179,7 @@ def _reduced(value: Any, outer: Outer) -> str:
             raise TypeError(f"{value!r} is not {reduced} of {value.__module__}")
         return f"{value.__module__}:{reduced}"
     make, arguments, *state = reduced
-    state = [list(each) if hasattr(each, "__next__") else each for each in state]  # of lists and dicts: iterators
+    state = [list(each) if hasattr(each, "__next__") else each for each in state]  # lists and dicts give iterators
     if getattr(make, "__name__", "") == "__newobj__":
         make, *arguments = arguments
     while state and state[-1] is None:

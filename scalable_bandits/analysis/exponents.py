@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 DECADE = 10  # the last decade is that from the end / DECADE on
 SPANS = ("whole", "last decade")
-POINTS = 200  # of a curve, evenly spaced on the logarithmic axis
-DRAWS = 2000  # of the bootstrap
+POINTS = 200  # largest number of points of a curve that are fitted, evenly spaced on the logarithmic axis
+DRAWS = 2000  # number of draws of the bootstrap
 LEVEL = 0.95  # confidence level of the intervals
-MISFIT = 0.7  # of a curve that is called a power law, at most: a factor of two
+MISFIT = 0.7  # largest misfit of a curve that is called a power law (a factor of two)
 
 
 class Power(NamedTuple):
     """Power law c x^b fitted to a curve; NaN where nothing can be fitted."""
 
     exponent: float  # b
-    standard_error: float  # of b, by the bootstrap over runs; NaN for one run
+    standard_error: float  # standard error of b, by the bootstrap over runs; NaN for one run
     low: float  # lower end of the confidence interval of b
     high: float  # its upper end
     factor: float  # c
@@ -45,8 +45,8 @@ class Exponent(NamedTuple):
     quantity: str  # as in `curves`
     over: str  # "round", or an axis
     runs: int  # number of finished runs, which are fitted
-    exponent: float  # of the mean over runs
-    standard_error: float  # of the exponent, by the bootstrap over runs; NaN for one run
+    exponent: float  # exponent of the mean over runs
+    standard_error: float  # standard error of the exponent, by the bootstrap over runs; NaN for one run
     low: float  # lower end of its confidence interval
     high: float  # upper end of its confidence interval
     first: float  # smallest fitted round, or value of the axis

@@ -33,7 +33,7 @@ class Wins(NamedTuple):
     wins: int  # pairs in which the policy has less regret
     losses: int  # pairs in which it has more
     ties: int  # pairs in which both have the same
-    p_value: float  # of the two-sided sign test, without the ties; 1 if there are only ties
+    p_value: float  # p-value of the two-sided sign test, without the ties; 1 if there are only ties
 
 
 def ranks(result: xarray.Dataset) -> list[Rank]:

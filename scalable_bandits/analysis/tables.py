@@ -32,14 +32,14 @@ class Mean(NamedTuple):
     horizon: int  # number of rounds
     runs: int  # number of finished runs
     regret: float  # mean cumulative regret
-    standard_error: float  # of that mean; NaN for one run
+    standard_error: float  # standard error of `regret`; NaN for one run
     low: float  # lower end of the confidence interval of the mean (Student's t)
     high: float  # its upper end
     average: float  # regret per round
     last_tenth: float  # regret per round over the last tenth of the rounds
     fraction: float  # regret as a fraction of uniform play's; NaN if uniform play has no regret
     best: float  # mean regret of the best point played; NaN if rounds were not kept
-    best_standard_error: float  # of that mean; NaN for one run
+    best_standard_error: float  # standard error of `best`; NaN for one run
 
 
 class Difference(NamedTuple):
@@ -54,7 +54,7 @@ class Difference(NamedTuple):
     against: str  # label of the other policy
     runs: int  # number of replicates finished by both
     difference: float  # mean; positive if the policy has more regret than `against`
-    standard_error: float  # of that mean; NaN for one replicate
+    standard_error: float  # standard error of `difference`; NaN for one replicate
     low: float  # lower end of the confidence interval of the mean (Student's t)
     high: float  # its upper end
     wins: float  # share of the replicates with less regret than `against`
@@ -64,7 +64,7 @@ class Spread(NamedTuple):
     """Mean of independent values with standard error and confidence interval (both NaN for one value)."""
 
     mean: Any  # a number, or (...,), like all fields in the units of the values
-    standard_error: Any  # of that mean
+    standard_error: Any  # standard error of the mean
     low: Any  # lower end of the confidence interval
     high: Any  # its upper end
 

@@ -34,7 +34,7 @@ EXTRA = "[data]: packages with published data, pip install 'scalable_bandits[dat
 WIDE = 120  # columns of a terminal from which on `list` shows titles
 QUICK = 2, 50  # replicates (of a timed study one) and rounds with --quick
 NOT_WITH_ALL = "--case, --policy, --axis, --store, --environment and --class"
-QUICK_VALUES = 2  # of the first axis with --quick, if these are numbers: a curve over them can be drawn
+QUICK_VALUES = 2  # number of values of the first axis with --quick if they are numbers, enough for a curve
 QUICK_HELP = (
     "Run a small version: 2 replicates (if timed 1, of 1 case), at most 50 rounds, 2 numbers of the first axis."
 )

@@ -31,7 +31,7 @@ class SensorData(NamedTuple):
 
     train: Floats  # (times, n) readings for the prior
     test: Floats  # (times, n) readings that are played
-    unit: str  # of the readings
+    unit: str  # unit of the readings
     coordinates: Floats | None  # (n, 2) positions of the sensors
 
 

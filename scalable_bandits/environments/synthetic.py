@@ -21,7 +21,7 @@ from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import FiniteSpace, Grid, Indices, Space
 
 AT_ONCE = 4096  # blocks that are cut in one step
-SLACK = 1e-11  # of the sum of the weights: more than the rounding of a bound
+SLACK = 1e-11  # slack as a share of the sum of absolute weights, larger than the rounding of a bound
 
 
 def grid_maximum(

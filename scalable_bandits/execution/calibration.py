@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from scalable_bandits.posteriors.placement import Shards
 
-REPEATS = 30  # of a measurement of messages; the median counts
+REPEATS = 30  # number of repetitions of a measurement of messages; the median counts
 SMALL, LARGE = 1_000, 4_000_000  # bytes of two messages
 MOST = 16  # workers that are calibrated; more are taken to be like these
 

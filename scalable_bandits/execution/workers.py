@@ -116,7 +116,7 @@ def _has_dashboard(client: Client) -> bool:
 
     try:
         return bool(client.run_on_scheduler(has_pages))
-    except Exception:  # of a scheduler that runs no functions, or has another way to show pages
+    except Exception:  # the scheduler runs no functions, or has another way to show pages
         return False
 
 

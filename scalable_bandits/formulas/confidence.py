@@ -344,7 +344,8 @@ def budgeted(gain: float, delta: float, rkhs_norm: float, noise: float, regulari
 
 # ---- widths as values, and by name
 
-GivenWidth = Callable[[float, float, float, float, float], float]  # of gain, delta, rkhs_norm, noise, regularization
+# Width as a function of gain, delta, rkhs_norm, noise and regularization.
+GivenWidth = Callable[[float, float, float, float, float], float]
 
 
 @attrs.frozen

@@ -127,7 +127,7 @@ class StudyHistory:
         self._storage = weakref.ref(study._storage)
         self._seen = 0  # number of trials that have been read
         self._unfinished: list[int] = []  # numbers of those that had not ended
-        self._values: list[float] = []  # of the completed trials, ascending, negated if the study maximises
+        self._values: list[float] = []  # values of the completed trials, ascending, negated if the study maximises
 
     def is_of(self, study: optuna.Study) -> bool:
         """Return whether the history is that of a study."""

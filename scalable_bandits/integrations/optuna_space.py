@@ -170,7 +170,7 @@ def _proposed(trial: FrozenTrial, distributions: Mapping[str, BaseDistribution])
     for key, values in trial.system_attrs.items():
         if key.startswith(PROPOSED):
             found.update(values)
-    for name, value in trial.system_attrs.get("fixed_params", {}).items():  # of an enqueued trial
+    for name, value in trial.system_attrs.get("fixed_params", {}).items():  # values given to an enqueued trial
         internal = _internal(distributions[name], value) if name in distributions else None
         if internal is not None:
             found[name] = internal

@@ -120,7 +120,7 @@ def _are_same(first: _DescribedSearch | None, second: _DescribedSearch) -> bool:
 
 def _described(name: str, given: Any) -> _DescribedSearch:
     """Return the parameter of a list of values or another description, and its target."""
-    listed = isinstance(given, Sequence | np.ndarray) or hasattr(given, "tolist")  # of pandas
+    listed = isinstance(given, Sequence | np.ndarray) or hasattr(given, "tolist")  # pandas objects have tolist
     if isinstance(given, str | bytes) or not listed:
         return _DescribedSearch(to_parameter(name, given), Target(name))
     try:

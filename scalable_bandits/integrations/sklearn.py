@@ -331,7 +331,7 @@ class BanditSearchCV(BaseSearchCV):
         """Return what a stored search must have in common with this one."""
         plain = {name: getattr(self, name) for name in ("estimator", "scoring", "error_score", "return_train_score")}
         objective = self.refit if isinstance(self.refit, str) else None
-        if objective is None and hasattr(data.scorers, "_scorers"):  # of several scores the first is maximised
+        if objective is None and hasattr(data.scorers, "_scorers"):  # the first of several scores is maximised
             objective = next(iter(data.scorers._scorers))
         parts = {"X": data.X, "y": data.y, "folds": data.folds, **params}
         values = labelled(parameters.targets)  # a space knows no more of them than a short text
@@ -385,7 +385,7 @@ class BanditSearchCV(BaseSearchCV):
         """Return the score that is maximised, of one score or of several by name."""
         if not isinstance(scores, dict):
             return scores
-        self._check_refit_for_multimetric(scores)  # of a scorer that is a function, the names are not known before
+        self._check_refit_for_multimetric(scores)  # a scorer that is a function gives no names before it is called
         return scores[self.refit if isinstance(self.refit, str) else next(iter(scores))]
 
     # ---- after the search

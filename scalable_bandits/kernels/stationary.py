@@ -16,7 +16,7 @@ from scalable_bandits.kernels import _numba_gradients as numba_gradients
 from scalable_bandits.kernels import _numba_kernels as numba_kernels
 from scalable_bandits.kernels.base import Hyperparameter, Lengthscaled
 
-_CLOSED_FORMS = {  # of Matern kernels, by nu
+_CLOSED_FORMS = {  # compiled functions of Matern kernels, by nu
     0.5: numba_kernels.matern12, 1.5: numba_kernels.matern32, 2.5: numba_kernels.matern52, np.inf: numba_kernels.rbf,
 }  # fmt: skip
 

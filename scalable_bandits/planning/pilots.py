@@ -54,7 +54,7 @@ GROWTH: dict[type[Engine], Growth] = {
 class Exchanges(NamedTuple):
     """What a round of a policy exchanges with its shards on workers, and what it takes beside."""
 
-    workers: int  # of the pilot
+    workers: int  # number of workers in the pilot
     driver: float  # seconds a round in which no answer is waited for
     waited: float  # seconds a round from sending to the last answer
     asked: tuple[tuple[int, float, float], ...]  # shards in a question, such questions a round, their work in seconds
@@ -67,7 +67,7 @@ class Pilot(NamedTuple):
 
     rounds: int  # that were played
     measured: float  # seconds that they took
-    seconds: float  # of all rounds of the run
+    seconds: float  # seconds of all rounds of the run
     memory: float  # bytes, the largest number of the whole run, beyond what the process had before
     whole: bool  # whether the pilot was the whole run, so that nothing is extrapolated
     exchanges: Exchanges | None = None  # with workers that hold the policy's shards; None without

@@ -23,7 +23,7 @@ from scalable_bandits.studies import Problem, Study
 from scalable_bandits.studies.layout import Layout, LayoutChoice, lay_out, wider
 from scalable_bandits.studies.runs import uniform_regret
 
-STORED_SECONDS = 0.1  # of a run with a store: fsync
+STORED_SECONDS = 0.1  # seconds that a store adds to a run, because of fsync
 PAYS = 1.1  # more workers do not pay once the time is so near the shortest
 
 
@@ -32,9 +32,9 @@ class Row(NamedTuple):
 
     case: str
     policy: str
-    rounds: int  # of a run
+    rounds: int  # number of rounds of a run
     runs: int
-    found: Pilot  # of one of them
+    found: Pilot  # pilot of one of the runs
     build: float = 0.0  # seconds in which the problem of a replicate is made
 
 
@@ -79,7 +79,7 @@ class Plan(NamedTuple):
     rows: list[Row]
     workers: list[Workers]
     enough: int  # smallest number of workers beyond which more gain less than a tenth
-    rounds: list[Round]  # of the policies whose shards are on workers
+    rounds: list[Round]  # rounds of the policies whose shards are on workers
     machine: Machine
 
 

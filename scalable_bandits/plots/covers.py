@@ -16,7 +16,7 @@ from scalable_bandits.spaces import Indices
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHADE, EDGE = (0.0, 0.447, 0.698), "#00446b"  # of cells
+SHADE, EDGE = (0.0, 0.447, 0.698), "#00446b"  # fill colour of cells (RGB), and colour of their edges
 PIXELS = 120  # per side of the image of f on a box
 
 

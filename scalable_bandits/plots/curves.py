@@ -31,7 +31,7 @@ T = TypeVar("T")
 class _Curves(NamedTuple):
     """Regret of one policy: cumulative, or that of the best point so far."""
 
-    number: int  # of its colour and line style
+    number: int  # number of the curve's colour and line style
     label: str
     rounds: Indices  # (k,)
     values: Floats  # (runs, k)

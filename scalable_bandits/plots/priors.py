@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
 
-BINS = 240  # of a timeline, along the axis of rounds
+BINS = 240  # largest number of bins of a timeline along the axis of rounds
 WIDEST = 60  # number of letters of all names that fit beside each other
 
 

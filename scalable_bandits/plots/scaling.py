@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-UNITS = {  # of quantities: label and factor
+UNITS = {  # axis label of each quantity, and factor to its unit
     "elapsed": ("seconds since round 10", 1.0),
     "seconds": ("seconds of the run", 1.0),
     "round_seconds": ("time per round, median (ms)", 1e3),

@@ -29,7 +29,7 @@ STEPS = 40  # largest number of values of a parameter that are drawn as steps
 NEAR = 0.25  # distance from a slice, as a share of the space's sides, at which a dot has faded to a third
 FAINTEST = 0.06  # opacity below which a dot is left out
 MOST_LABELS = 12  # categories of a panel that are labelled
-CHARACTERS = 18  # of the labels of all categories of a panel, above which they are turned
+CHARACTERS = 18  # characters of all category labels of a panel together, above which the labels are turned
 
 
 def slices(

@@ -65,7 +65,7 @@ def batch_lengths(horizon: int, batches: int | None = None, growth: float = 0.0)
             with localcontext(DIGITS):
                 q = (1 - Decimal(c.numerator) / c.denominator) / 2
                 length = ceiling(Decimal(horizon) ** ((1 - q**i) / (1 - q**batches)))  # (2)
-            length = left if i == batches else min(length, left - (batches - i))  # of the others at least a round each
+            length = left if i == batches else min(length, left - (batches - i))  # leaves a round for each later batch
         found.append(min(length, left))
     return tuple(found)
 
@@ -133,7 +133,7 @@ class BatchedElimination(GaussianProcessPolicy):
     _told: int = attrs.field(default=0, init=False, repr=False)  # values of the batch's own points
     _late: Counter[int] = attrs.field(init=False, factory=Counter, repr=False)  # pending points of earlier batches
     _surviving: Indices = attrs.field(init=False, repr=False)  # C_i, ascending
-    _mask: Mask = attrs.field(init=False, repr=False)  # of the surviving candidates, (n,)
+    _mask: Mask = attrs.field(init=False, repr=False)  # (n,) mask of the surviving candidates
     _width: float = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:

@@ -95,8 +95,9 @@ class BBKB(ConfidencePolicy):
     engine: str = "sketched"
     threshold: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.above_one)
     batches: int = attrs.field(default=0, init=False)
-    _ratio: float = attrs.field(default=1.0, init=False, repr=False)  # of the points observed
-    _batch: list[tuple[int, float, float]] = attrs.field(init=False, factory=list, repr=False)  # of the batch
+    _ratio: float = attrs.field(default=1.0, init=False, repr=False)  # ratio (2) of the batch, without pending points
+    # Candidate, y minus the posterior mean, and noise variance of each observation of the batch.
+    _batch: list[tuple[int, float, float]] = attrs.field(init=False, factory=list, repr=False)
     _feedback: Feedback | None = attrs.field(init=False, default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:

@@ -196,4 +196,4 @@ class DUETS(BatchedElimination):
     def _restore_agents(self, states: State) -> None:
         for agent, observed in enumerate(self._agents.observed):
             observed.restore(part(states, f"{agent}.observed"))
-        self._make_agents(self._domain.model_space, self._agents.observed)  # of the points that were told, too
+        self._make_agents(self._domain.model_space, self._agents.observed)  # agents get the restored observations

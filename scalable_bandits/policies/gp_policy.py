@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -54,11 +54,6 @@ def _kernel_or_learned(policy: GaussianProcessPolicy, field: attrs.Attribute[Any
 
 
 _positive_or_learned: checks.Validator = attrs.validators.optional(checks.positive)
-
-
-def _given(number: float) -> float | None:
-    """Return a number, or None if it was not given."""
-    return number
 
 
 def _mean_or_sample(policy: Any, field: attrs.Attribute[Any], value: Any) -> None:
@@ -142,10 +137,8 @@ class GaussianProcessPolicy(Policy):
 
     kernel: Kernel | None = attrs.field(kw_only=False, default=None, validator=_kernel_or_learned)
     # Of these, None means that it was not given; after the constructor it is None only where it is learned.
-    noise: float = attrs.field(default=cast(float, None), converter=checks.to_float, validator=_positive_or_learned)
-    regularization: float = attrs.field(
-        default=cast(float, None), converter=checks.to_float, validator=_positive_or_learned
-    )
+    noise: float = attrs.field(default=None, converter=checks.to_float, validator=_positive_or_learned)
+    regularization: float = attrs.field(default=None, converter=checks.to_float, validator=_positive_or_learned)
     prior_mean: float | Floats | Callable[[Floats], Floats] | None = attrs.field(default=None)
     engine: str = "auto"
     oversampling: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.positive_or_infinite)
@@ -186,13 +179,13 @@ class GaussianProcessPolicy(Policy):
 
     def _fill_in(self) -> None:
         """Replace numbers that were not given, but for those that are learned."""
-        noise, variance = _given(self.noise), _given(self.regularization)
+        noise, variance = self.noise, self.regularization
         if self.kernel is not None:
             self.noise, self.regularization = noise or 1.0, variance or 1.0
             if self.prior_mean is None:
                 self.prior_mean = 0.0
-        elif noise is not None or variance is not None:
-            self.noise, self.regularization = noise or (variance or 0.0) ** 0.5, variance or (noise or 0.0) ** 2
+        elif noise or variance:
+            self.noise, self.regularization = noise or variance**0.5, variance or noise**2
 
     @property
     def forgets(self) -> bool:
@@ -201,7 +194,7 @@ class GaussianProcessPolicy(Policy):
     @property
     def learns_noise(self) -> bool:
         """Whether the noise is learned."""
-        return _given(self.noise) is None
+        return self.noise is None
 
     def _takes_whole_boxes(self) -> bool:
         engine = find_engine(self.engine)

@@ -82,8 +82,9 @@ class PhasedElimination(BatchedElimination):
     )
 
     shrinkage: float = attrs.field(default=1.0, converter=checks.to_float, validator=checks.at_least_one)
-    _seen: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)  # of the batch
-    _points: BatchPoints = attrs.field(init=False, repr=False)  # of the batch
+    # Observations of the batch.
+    _seen: CollapsedObservations = attrs.field(init=False, factory=CollapsedObservations, repr=False)
+    _points: BatchPoints = attrs.field(init=False, repr=False)  # model of the points of the batch
     _chosen: bool = attrs.field(init=False, default=False, repr=False)  # whether a point was chosen since the last one
 
     def __attrs_post_init__(self) -> None:

@@ -22,7 +22,7 @@ class Rule(NamedTuple):
     """Upper confidence bound that is maximised in every round, in the form that compiled loops take."""
 
     width: int  # number of the width's formula in `formulas/_numba_widths.py`
-    constants: Floats  # of the formula
+    constants: Floats  # constants of the width's formula
     mean_weight: float = 1.0  # factor of the mean
     gain: float = math.nan  # information gain in the width, in nats; NaN for the realised one
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIZE = (4.7, 3.4)  # inches; a figure of this size is readable when it is shown 370 pixels wide
-DPI = 200  # of figures that are embedded as PNG
+DPI = 200  # dots per inch of figures that are embedded as PNG
 
 
 class Block(NamedTuple):
@@ -20,10 +20,10 @@ class Block(NamedTuple):
 
     kind: str  # "facts", "table", "figures", "command", "text"
     title: str = ""
-    headings: Sequence[str] = ()  # of a table
-    rows: Sequence[Sequence[str]] = ()  # of a table; of facts: pairs of name and value
+    headings: Sequence[str] = ()  # column headings of a table
+    rows: Sequence[Sequence[str]] = ()  # rows of a table; for "facts", pairs of name and value
     numbers: int = 0  # count of numeric columns, which are a table's last ones and right-aligned
-    text: str = ""  # of a table: its explanation
+    text: str = ""  # text of the block; for a table, its explanation
     figures: Sequence[Picture] = ()
 
 

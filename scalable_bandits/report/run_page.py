@@ -49,7 +49,7 @@ def result_section(found: TuningResult) -> Section:
     for draw in (_importance, _slices, _parallel):
         try:
             drawn.append(draw(found))
-        except ValueError:  # of a space or a policy that does not have this picture
+        except ValueError:  # the space or the policy does not have this picture
             continue
     return Section("Result", [table, Block("figures", figures=drawn)])
 
@@ -75,7 +75,7 @@ def _parallel(found: TuningResult) -> Picture:
     return picture(axes, "All settings", note, wide=count > 3)
 
 
-MOST_ROUNDS = 5000  # of longer runs the posterior is not drawn, because rebuilding it takes too long
+MOST_ROUNDS = 5000  # rounds above which the posterior is not drawn, because rebuilding it takes too long
 BEST_ROWS = 20  # rows of the table of best observations
 
 

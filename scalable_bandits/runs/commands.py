@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 PLAIN = re.compile(r"[\w@%+=:,./{}-]+")  # words that need no quotes, and names in braces
 SHELL = re.compile(r"&|&&|\|\|?|;|[0-9&]?[<>].*")  # words that mean something to a shell alone
-TAIL_BYTES = 2**16  # of the end of a program's output and of its errors that are held; its value is there
-TAIL_LINES, TAIL_CHARACTERS = 20, 2000  # of a failed command's errors that are kept
+TAIL_BYTES = 2**16  # number of last bytes held of a program's output, which ends with its value, and of its errors
+TAIL_LINES, TAIL_CHARACTERS = 20, 2000  # numbers of last lines and characters kept of a failed command's errors
 GRACE_SECONDS = 2.0  # between asking a program to end and killing it
 
 

@@ -21,7 +21,7 @@ from scalable_bandits.tickets import Ticket
 SLOT_CHECK_SECONDS = 2.0  # between two checks for new slots of the executor while no evaluation ends
 POLL_SECONDS = 0.2  # longest wait for an event: after it Ctrl-C is noticed
 MOST_FIRST_FAILURES = 10  # failures before any value after which a run ends
-TRACE_CHARACTERS = 4000  # of the end of an error's traceback that are told with a failure
+TRACE_CHARACTERS = 4000  # number of last characters of an error's traceback that are told with a failure
 
 
 class EvaluationPlan(NamedTuple):
@@ -93,7 +93,7 @@ class Evaluating:
                     if ended is not None:
                         yield ended
             except (KeyboardInterrupt, GeneratorExit):
-                for event in () if self._executor.in_turn else events:  # they are here already
+                for event in events:  # what has ended counts
                     self._handle(event)
                 raise
 

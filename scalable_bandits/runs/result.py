@@ -36,7 +36,7 @@ class Evaluation(NamedTuple):
 
     x: Any  # point (d,), arm number, or setting (a dict); None if a store does not have it
     value: float  # in units of y; NaN if the evaluation failed
-    error: str  # of a failed evaluation; else empty
+    error: str  # error message; empty if the evaluation did not fail
     seconds: float  # duration; NaN if unknown
 
 
@@ -164,7 +164,7 @@ class TuningResult:
         """Return the evaluations, also those that failed, in the order in which they ended."""
         ended = sorted((t for t in self.tickets if t.ended is not None), key=lambda ticket: ticket.ended or 0)
         seconds = [math.nan] * self.earlier + [_seconds(ticket) for ticket in ended if not ticket.gone]
-        seconds += [math.nan] * (len(self.y) - len(seconds))  # of a result that was made without tickets
+        seconds += [math.nan] * (len(self.y) - len(seconds))  # a result made without tickets has no durations
         rows = [Evaluation(x, y, "", s) for x, y, s in zip(self.x, self.y.tolist(), seconds, strict=True)]
         for place, ticket in enumerate(ended, self.earlier):
             if ticket.gone:

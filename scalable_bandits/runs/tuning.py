@@ -118,7 +118,7 @@ class Tuning:
         """Settings that hold for the resumed run too, as plain data."""
         on = self.on
         if on is not None and not isinstance(on, str | os.PathLike):
-            on = on.scheduler.address if hasattr(on, "scheduler") else on.address  # of a client; of a secure address
+            on = on.scheduler.address if hasattr(on, "scheduler") else on.address  # a Client, else a SecureAddress
         return {
             "parallel": self.parallel, "on": None if on is None else str(on), "retries": self.retries,
             "timeout": self.timeout,
@@ -257,4 +257,4 @@ class Tuning:
         except ValueError:
             if told:
                 raise
-            return Best(None, math.nan, math.nan)  # of a policy that knows nothing before the first observation
+            return Best(None, math.nan, math.nan)  # the policy knows nothing before the first observation

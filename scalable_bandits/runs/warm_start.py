@@ -21,7 +21,7 @@ ALLOWED = (
     "a pair of points and values, a table (structured array or DataFrame) with a column for each parameter and one of "
     "values, or an earlier result"
 )
-VALUE_NAMES = ("value", "y")  # of the column of values, where several are no parameters
+VALUE_NAMES = ("value", "y")  # names of the column of values if several columns are not parameters
 
 
 class Earlier(NamedTuple):

@@ -13,7 +13,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.spaces.parameters import Parameter
 from scalable_bandits.specification import nearest
 
-MOST_ANSWERS = 10_000  # of `where` that are kept
+MOST_ANSWERS = 10_000  # largest number of answers of `where` that are kept
 
 
 class Conditions:

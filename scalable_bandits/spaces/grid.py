@@ -146,7 +146,7 @@ class Grid(FiniteSpace):
     def index(self, x: ArrayLike) -> Indices:
         points, _ = self.parse(x)
         low, step, last = _frame(self.bounds, self.sides)
-        with np.errstate(over="ignore", invalid="ignore"):  # of points far outside
+        with np.errstate(over="ignore", invalid="ignore"):  # points far outside overflow
             steps = (points - low) / step
             nearest = np.rint(steps)
             rounding = ROUNDING * np.abs(points) / step

@@ -71,7 +71,7 @@ class ArrayWriter:
             document = field_document(field, self._chunk, self.length, self._location.separator)
             array = self._location.column(field.name, document).with_config(WHOLE)
             values = columns[field.name]
-            if end > stop:  # of a chunk that is written in part, zarr would read the rest first
+            if end > stop:  # zarr would first read the rest of a chunk that is written in part
                 rest = np.full((end - stop, *field.shape), field.fill, values.dtype)
                 values = np.concatenate([values, rest])
             self._jobs.append(self._pool.submit(array.__setitem__, slice(start, end), values))

@@ -61,7 +61,7 @@ def load_arrays(location: Location, key: str, header_alone: bool = False) -> tup
                 header = json.loads(arrays[HEADER].tobytes())
                 names = [] if header_alone else [name for name in arrays.files if name != HEADER]
                 return header, {name: arrays[name] for name in names}
-        except Exception as error:  # of any class, from damaged bytes
+        except Exception as error:  # damaged bytes raise errors of any class
             raise ValueError(one_line(error)) from error
 
 

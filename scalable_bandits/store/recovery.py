@@ -82,7 +82,7 @@ def _copy_rounds(run: StoredRun, store: Any) -> None:
         if ticket.state == "done" and (place or 0) <= whole:
             continue
         told += ticket.state == "done"
-        if place is not None:  # of a failure the number of rounds before it
+        if place is not None:  # round of a value, or number of rounds before a failure
             copied = sum(min(place, stop) - start for start, stop in kept if start < place)
             place = moved + told if place > whole else copied
         copies[ticket.number] = attrs.evolve(ticket, round=place)

@@ -85,7 +85,7 @@ def _axis_values(record: Mapping[str, Any], name: str) -> dict[str, NDArray[Any]
     axes = dict.fromkeys(axis for one in found for axis in one.values)
     if not axes:
         return {}
-    usual = {HORIZON: record[HORIZON]}  # of the policies that are played once
+    usual = {HORIZON: record[HORIZON]}  # horizon of the policies that have only one
 
     def column(axis: str) -> NDArray[Any]:
         values = [one.values.get(axis, usual.get(axis)) for one in found]

@@ -222,7 +222,7 @@ def _all_tables(
     if any(axes):
         names = dict.fromkeys(name for each in axes for name in each)
         found[AXES] = {name: _all_values(*(each.get(name, []) for each in reversed(axes))) for name in names}
-    for key in LISTS:  # of a study file that names a builder: lists, all of its own if there is none
+    for key in LISTS:  # lists in a study file that names a builder; a missing list means all of the builder's
         one, other = stored.get(key), given.get(key)
         if isinstance(one, list) and isinstance(other, list):
             found[key] = sorted({*one, *other}, key=_place_in(shown[key]))

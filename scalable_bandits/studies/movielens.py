@@ -29,7 +29,7 @@ from scalable_bandits.studies.runs import Problem, Replicate
 
 RATED = 10  # smallest number of ratings of a film
 FILMS, OFFERED = 200, 10  # films of a user that are played, and those of a round
-RANK, RIDGE, SWEEPS = 8, 8.0, 8  # of the factor model
+RANK, RIDGE, SWEEPS = 8, 8.0, 8  # number of factors, ridge penalty and number of sweeps of the factor model
 SHRINKAGE = 5.0  # ratings of average height that a level counts beside the given ones
 
 

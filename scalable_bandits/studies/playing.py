@@ -19,7 +19,7 @@ RETRIES = 1  # number of times that a failed run is played again
 class Jobs(NamedTuple):
     """Runs that are asked of a study."""
 
-    name: str  # of the study
+    name: str  # name of the study
     layout: Layout  # cases and policies
     replicates: int
     replicate: Callable[..., Replicate]  # given case, number, horizon and the values of the axes
@@ -32,7 +32,7 @@ class RunTask(NamedTuple):
     replicate: Replicate
     policy: str  # name of the policy in the problem
     place: str | None  # store of the run
-    labels: tuple[str, str]  # of the case and of the policy
+    labels: tuple[str, str]  # labels of the case and of the policy
 
     @property
     def name(self) -> str:

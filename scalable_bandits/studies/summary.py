@@ -23,7 +23,7 @@ class Comparison(NamedTuple):
     policy: str
     quantity: str  # compared quantity, with its unit
     ours: float  # mean over replicates
-    standard_error: float  # of that mean; NaN if unknown
+    standard_error: float  # standard error of `ours`; NaN if unknown
     published: str  # as printed in the paper
 
 

@@ -33,7 +33,8 @@ from scalable_bandits.studies.runs import Problem, Replicate
 
 MOST = 5000  # rows of a pool that are played
 DENSE = 1000  # candidates up to which a prior has a covariance matrix
-SCALES = {"PE-GP-UCB": 6000.0, "fully Bayesian": 20.0, "MLE": 60.0, "regret balancing": 2000.0}  # of the widths
+# Number by which each policy's squared confidence width is divided.
+SCALES = {"PE-GP-UCB": 6000.0, "fully Bayesian": 20.0, "MLE": 60.0, "regret balancing": 2000.0}
 WIDER = ", variance x 10"  # end of the names of priors that vary more than the earlier tasks
 LEAST_NOISE = 1e-3  # smallest standard deviation of the noise that is assumed, in units of accuracy
 

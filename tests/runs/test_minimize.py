@@ -17,6 +17,7 @@ from cases.store import Function, described
 
 import scalable_bandits as sb
 from scalable_bandits import progress
+from scalable_bandits.runs.evaluations import Evaluations
 from scalable_bandits.runs.recording import Recording
 from scalable_bandits.runs.resuming import resume
 from scalable_bandits.status import status
@@ -449,6 +450,20 @@ class TestInterrupted:
         found = sb.minimize(bowl, policy, 9)
         assert found.interrupted
         assert len(found) == policy.rounds == {"ask": 3, "learn": 4}[method]
+
+    def test_a_value_that_is_there_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ctrl-C just after the function has returned, while its start is noted."""
+        change, calls = Evaluations.change, []
+
+        def interrupted(self: Any, number: int, state: str, **fields: Any) -> Any:
+            calls.append(state)
+            if calls.count("running") == 4:
+                os.kill(os.getpid(), signal.SIGINT)
+            return change(self, number, state, **fields)
+
+        monkeypatch.setattr(Evaluations, "change", interrupted)
+        found = sb.minimize(bowl, grid(), 9)
+        assert (found.interrupted, len(found), found.policy.rounds) == (True, 4, 4)
 
     def test_a_second_one_does_not_wait(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def slow(self: Any, *arguments: Any) -> None:

@@ -27,7 +27,7 @@ class Campaign(NamedTuple):
 
     columns: tuple[str, ...]  # parameters, in the order of the file
     measured: str
-    unit: str  # of the measurement; empty if it is not published
+    unit: str  # unit of the measurement; empty if it is not published
     minimize: bool = False
 
 

@@ -24,8 +24,8 @@ class Source(NamedTuple):
     package: str  # name on the package index
     module: str  # name of its folder
     version: str  # with which the reader was written
-    licence: str  # of the package, as an SPDX identifier
-    citation: str  # of the data
+    licence: str  # licence of the package, as an SPDX identifier
+    citation: str  # citation of the data
     with_extra: bool = True  # whether the extra "data" of scalable_bandits installs it
 
     @property

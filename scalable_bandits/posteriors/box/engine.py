@@ -54,7 +54,7 @@ class BoxEngine(OnDemandEngine):
         self._factor = np.empty((0, 0))
         self._surface: Surface | None = None
         self._appends = appends
-        self._inverse = np.empty((0, 0), order="F")  # of the factor, if it is appended to
+        self._inverse = np.empty((0, 0), order="F")  # inverse of the factor if `appends`, else empty
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         slot, m = self._slots.get(candidate, -1), len(self._slots)

@@ -66,7 +66,7 @@ class WeightedEngine(ForgettingEngine):
         self._fit: WeightedFit | None = None  # None: to be computed
         self._gram: Floats | None = None  # (n, n) prior covariance, unless that is large
         room = min(self.size, math.isqrt(LITTLE_WORK // self.size)) if self.plays else 0
-        self._lower, self._rows = np.zeros((room, room)), np.empty((room, self.size))  # of the compiled function
+        self._lower, self._rows = np.zeros((room, room)), np.empty((room, self.size))  # arrays of the compiled function
         self._solved, self._weights = np.empty((2, room))
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:

@@ -171,7 +171,7 @@ class LearnedPrior(Stateful):
         self.transform: Transform = standardized(np.zeros(1))
         self.noise = NOISE.median if isinstance(NOISE.median, float) else 0.0
         self._built = -1  # number of observations in the model that `update` described last
-        self._uncertainty: Uncertainty | None = None  # of the present observations, if it was asked for
+        self._uncertainty: Uncertainty | None = None  # uncertainty given the present observations; None until needed
 
     # ---- observations
 

@@ -34,7 +34,7 @@ class Transform:
 
     def __init__(self, knots: Floats, images: Floats, scale: float):
         self._knots, self._images, self.scale = knots, images, scale
-        self._rising = np.append(np.diff(images) > 0.0, True)  # of several knots with one image the last
+        self._rising = np.append(np.diff(images) > 0.0, True)  # (k,) whether a knot is the last one with its image
 
     def __call__(self, y: Floats) -> Floats:
         """Return z (n,) of values y (n,), those below the smallest knot as that knot's."""

@@ -23,7 +23,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood
 from scalable_bandits.posteriors.regression import Regression
 
-STEP = 1e-2  # of the logarithms, in differences of gradients
+STEP = 1e-2  # step of the log hyperparameters in differences of gradients
 MOST = 2.0  # logarithm of the largest weight, before they are made to sum to 1
 MOST_POINTS = 200  # largest number of distinct points; more leave little doubt about the hyperparameters
 

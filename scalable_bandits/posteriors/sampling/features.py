@@ -94,7 +94,8 @@ def _spectral(kernel: Kernel, d: int, n: int, rng: np.random.Generator) -> Float
     checks.refuse("kernel", kernel, f"{known}, and their sums, products and multiples")
 
 
-Frequencies = Callable[[Any, int, int, np.random.Generator], Floats]  # of kernel, d, n and generator; returns (n, d)
+# Function of kernel, d, n and generator that returns frequencies (n, d).
+Frequencies = Callable[[Any, int, int, np.random.Generator], Floats]
 
 _frequencies: dict[type, Frequencies] = {}
 
@@ -214,7 +215,7 @@ class FeaturePosterior:
         size = 2 * len(features.amplitudes)
         self._precision = np.eye(size)
         self._weighted = np.zeros(size)
-        self._factor: Floats | None = None  # of the precision
+        self._factor: Floats | None = None  # Cholesky factor of the precision; None: to be computed
 
     def observe(self, x: Floats, y: Floats, noise_variance: float) -> None:
         """Condition on values y (k,) minus the prior mean, at points x (k, d)."""

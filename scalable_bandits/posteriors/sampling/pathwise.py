@@ -64,7 +64,7 @@ class PathwiseEngine(OnDemandEngine):
         self._prior = prior_mean
         self._observed = CollapsedObservations()
         self._x = np.empty(0, dtype=np.int64)  # distinct candidates observed
-        self._factor = np.empty((0, 0))  # of K + N, with room to grow
+        self._factor = np.empty((0, 0))  # Cholesky factor of K + N, with room to grow
         self._order = spatial_order(points, 64)
         width = max(1, -(-self.size // ANCHORS))
         self._groups = [self._order[i : i + width] for i in range(0, self.size, width)]
