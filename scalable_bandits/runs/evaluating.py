@@ -35,7 +35,7 @@ class EvaluationPlan(NamedTuple):
 
 
 class Evaluating:
-    """Iterator over evaluations as they end, which keeps others in flight until budget or time is used up.
+    """Evaluations as they end, an iterable, which keeps others in flight until budget or time is used up.
 
     Parameters
     ----------
