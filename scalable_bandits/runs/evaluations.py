@@ -36,7 +36,7 @@ class Evaluations:
         self._open: dict[int, Ticket] = {}  # evaluations that have not ended, in the order of asking
         self._given = 0  # number of tickets so far
         self._call = 1  # number of the next `tell`
-        self._saved: tuple[int, list[Ticket]] = (0, [])  # call and tickets that the policy is learning
+        self._learning: tuple[int, list[Ticket]] = (0, [])  # call and tickets that the policy is learning
         # Ticket of the next `tell`, and more of its fields.
         self._ending: tuple[int | None, dict[str, Any]] = (None, {})
 
@@ -132,7 +132,7 @@ class Evaluations:
             ended = {"call": call if asked else -call, "ended": rounds + failures + i + 1}
             tickets.append(ticket.become("done", **told, **ended, **fields))
         self.save_rounds(tickets, candidates, points, values, noise, call if asked else -call)
-        self._saved = call, tickets
+        self._learning = call, tickets
 
     def failed(self, candidate: int, point: Floats, error: str, pending: Sequence[int]) -> None:
         mine, fields = self._ending
@@ -145,7 +145,7 @@ class Evaluations:
         self._take([ended])
 
     def told(self) -> None:
-        call, tickets = self._saved
+        call, tickets = self._learning
         self._call = call + 1
         self._take(tickets)
 

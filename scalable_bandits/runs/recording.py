@@ -211,7 +211,7 @@ class Recording(Evaluations):
         self.store, self.all_tickets = store, store.kept
         self._unlearned = False  # whether the policy still has to learn the last stored observations
         self._checkpoints = Checkpoints(policy, store)
-        self._started = 0.0
+        self._learns_since = 0.0
         self._replay()
         self._take([store.tickets[number] for number in sorted(store.tickets)])
         self._given = store.given
@@ -241,7 +241,7 @@ class Recording(Evaluations):
         self._check_learned()
         try:
             self.store.note(changed)
-        except BaseException:  # an interrupt may come after they were stored
+        except BaseException:  # an interrupt may come after they were stored: the store then has these very tickets
             stored = self.store.tickets
             self._unlearned = any(each.ended is not None and stored.get(each.number) is each for each in changed)
             raise
@@ -266,7 +266,7 @@ class Recording(Evaluations):
             )
         finally:
             self._unlearned = len(self.store) > before  # also if an interrupt came after they were stored
-        self._started = time.perf_counter()
+        self._learns_since = time.perf_counter()
 
     def describe(self, point: Floats) -> str:
         space = self.policy.space
@@ -283,7 +283,7 @@ class Recording(Evaluations):
     def told(self) -> None:
         super().told()
         self._unlearned = False
-        self._checkpoints.add_work(time.perf_counter() - self._started)
+        self._checkpoints.add_work(time.perf_counter() - self._learns_since)
 
     def flush(self) -> None:
         """Write all observations so far to disk."""

@@ -34,7 +34,7 @@ from scalable_bandits.tickets import Ticket
 if TYPE_CHECKING:
     from scalable_bandits.store import Durability
 
-ENDED = "None in this process, which cannot end a running call; worker processes (on='local:4') and a Command can"
+TIMEOUTS = "None in this process, which cannot end a running call; worker processes (on='local:4') and a Command can"
 
 
 def _seconds(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
@@ -101,7 +101,7 @@ class Tuning:
         if isinstance(self.function, Command):
             self.function.check(self.policy.space)
         elif self.timeout is not None and not self._on_processes():
-            checks.refuse("timeout", self.timeout, ENDED)
+            checks.refuse("timeout", self.timeout, TIMEOUTS)
         for rule in self.stop:
             check = getattr(rule, "check", None)
             if check is not None:
@@ -190,8 +190,8 @@ class Tuning:
             shown = wanted() if self.progress is None else self.progress
             bar = progress_bar(shown, type(self.policy).__name__, self.budget, loop.ended, executor.dashboard)
             try:
-                with bar as advance, closing(iter(loop)) as ending:
-                    for ticket in ending:
+                with bar as advance, closing(iter(loop)) as tickets:
+                    for ticket in tickets:
                         self._count(ticket)
                         advance(1, "" if self._best is None else f"best {self._best.y:.6g}")
                         with ForkedChildrenEnd():
@@ -210,7 +210,7 @@ class Tuning:
 
     def _count(self, ticket: Ticket) -> None:
         """Update the best evaluation by one that has ended."""
-        self._since_best += ticket.call != 0
+        self._since_best += ticket.call != 0  # observations from before the run do not count
         if ticket.y is not None:
             y, best = self.policy.oriented(ticket.y), self._best
             if best is None or best.y is None or y > self.policy.oriented(best.y):
@@ -243,7 +243,7 @@ class Tuning:
             if not loop.trace and isinstance(self.function, Command):
                 last = f"{last.rstrip()}\nAnother command, or another value_from, needs another store"
             raise RuntimeError(f"function: all {len(tickets)} evaluations failed; the last one:\n{last}")
-        if stopped_by is None and not interrupted and loop.ended < self.budget:
+        if stopped_by is None and not interrupted and loop.ended < self.budget:  # nothing else ends a run early
             stopped_by = "seconds"
         xs = [policy.domain.value(ticket.candidate) for ticket in told]
         return TuningResult(

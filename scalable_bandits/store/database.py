@@ -160,10 +160,10 @@ class Database:
         self._folder, self._path, self._name = folder, str(folder / FILE), str(folder.parent)
         self.state = State()
         self._sums: dict[Key, int] = {}  # checksums of all rows but the state
-        self._run = ""
+        self._run_id = ""
         self._counter = -1
         if contents is not None and contents.attributes is not None:
-            self.state, self._run = contents.state, contents.attributes["id"]
+            self.state, self._run_id = contents.state, contents.attributes["id"]
             self._sums = _sums_of(contents)
             if log_is_torn(folder):  # before SQLite cuts it
                 shutil.copyfile(folder / f"{FILE}-wal", folder / f"{FILE}-wal.torn")
@@ -192,7 +192,7 @@ class Database:
         sums, gone, new = self._sums, list[Key](), dict[Key, int]()
         total, given = self.state.total, self.state.given
         if attributes is not None:
-            self._run = attributes["id"]
+            self._run_id = attributes["id"]
         for table, values in puts:
             key = Key(table, values[0])
             new[key] = _row_checksum(table, values)
@@ -256,7 +256,7 @@ class Database:
             if self._counter < 0:
                 flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
                 self._counter = os.open(self._folder / ACKNOWLEDGED, flags, 0o666)
-            text = f"{self._run[:16]:16} {self.state.change:020}"
+            text = f"{self._run_id[:16]:16} {self.state.change:020}"
             os.pwrite(self._counter, f"{text} {zlib.crc32(text.encode()):08x}\n".encode(), 0)
 
     def close(self) -> None:

@@ -388,6 +388,7 @@ class ObservationStore(StoredRun):
         """Make everything durable: as rows of the ledger where rounds have evaluations, else in the arrays."""
         total, unsaved, before = len(self), self._unsaved, self._ledger.state.change
         told = sum(ticket.state == "done" for ticket in unsaved.values()) if total > self._durable else 0
+        # Rounds without evaluations go to the arrays, and so do many that are told at once.
         if told < total - self._durable or (told >= BULK and not self.kept):
             self._count_arrays()
         elif unsaved:
@@ -406,7 +407,7 @@ class ObservationStore(StoredRun):
         whole = (total - self._base) // self.chunk * self.chunk
         rest, base = self._rows.after(whole), self._base + whole
         known = {**self.tickets, **unsaved}
-        folded = [number for number, ticket in known.items() if ticket.state == "done"]
+        folded = [number for number, ticket in known.items() if ticket.state == "done"]  # their rounds go to the arrays
         others = [ticket for ticket in unsaved.values() if ticket.state != "done"]
         try:
             with store_errors(self.location.name, "writing a chunk"):
