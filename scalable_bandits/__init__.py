@@ -83,8 +83,8 @@ from scalable_bandits.policies.confidence_policy import UnprovenWidth
 from scalable_bandits.policies.contradiction import AllMeasured, ContradictedModel
 from scalable_bandits.policies.measurements import LostInRounding
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
+from scalable_bandits.posteriors.hyperparameters.learned_prior import ApproximateModel
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
-from scalable_bandits.posteriors.learned.prior import ApproximateModel
 from scalable_bandits.posteriors.placement import Executor, register
 from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.runs.commands import Command, CommandFailed

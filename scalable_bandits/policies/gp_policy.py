@@ -29,9 +29,9 @@ from scalable_bandits.posteriors import (
     find_engine,
     make_engine,
 )
+from scalable_bandits.posteriors.hyperparameters.learned_prior import LearnedPrior, standard_kernel
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule, usual_lengthscales
-from scalable_bandits.posteriors.learned.prior import LearnedPrior, standard_kernel
 from scalable_bandits.posteriors.models.learned import LearnedModel, RefittedModel
 from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Query
 from scalable_bandits.posteriors.models.search import search_of

@@ -30,14 +30,14 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Constant, Kernel, Scaled, Sum
 from scalable_bandits.posteriors.blas import blas_threads
 from scalable_bandits.posteriors.collapsed import Scatter
-from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, climb
-from scalable_bandits.posteriors.learned.prior import (
+from scalable_bandits.posteriors.hyperparameters.learned_prior import (
     NOISE,
     OUTPUT_SCALE,
     bounds,
     standard_kernel,
     standard_lengthscales,
 )
+from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, climb
 from scalable_bandits.posteriors.regression import Regression
 from scalable_bandits.priors import Prior
 from scalable_bandits.randomness import generator

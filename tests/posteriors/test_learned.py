@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from naive import learned as naive
 
 import scalable_bandits as sb
+from scalable_bandits.posteriors.hyperparameters import learned_prior as prior_module
 from scalable_bandits.posteriors.hyperparameters import marginal_likelihood
-from scalable_bandits.posteriors.learned import prior as prior_module
-from scalable_bandits.posteriors.learned.prior import LearnedPrior
-from scalable_bandits.posteriors.learned.transform import half_ranked, standardized
+from scalable_bandits.posteriors.hyperparameters.learned_prior import LearnedPrior
+from scalable_bandits.posteriors.hyperparameters.transform import half_ranked, standardized
 from scalable_bandits.posteriors.models import search
 from scalable_bandits.posteriors.state import copied
 

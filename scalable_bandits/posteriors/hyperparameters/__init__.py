@@ -1,1 +1,1 @@
-"""Kernels learned from data: marginal likelihood, priors on hyperparameters, and when to refit."""
+"""Priors learned from data: marginal likelihood, kernels refitted every few rounds, models without a given kernel."""

@@ -6,9 +6,8 @@ policy stops exploring. Therefore factors have a prior around the variance of th
 lengthscales is narrower than the published one.
 
 The variance is that over the space, not over the rounds, which would fall as observations concentrate: an observation
-has less weight the more others are near (declustering, Isaaks & Srivastava 1989, chapter 10; here by a smooth count
-instead of cells). The noise variance is not subtracted: a factor too large costs some rounds, one too small may miss
-the maximum.
+has less weight the more others are near (`declustering.py`). The noise variance is not subtracted: a factor too large
+costs some rounds, one too small may miss the maximum.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import RBF, Kernel
+from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.blas import one_thread
+from scalable_bandits.posteriors.hyperparameters.declustering import neighbours
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
 from scalable_bandits.posteriors.state import Stateful, value
 from scalable_bandits.spaces import Space
@@ -30,7 +30,6 @@ PRECISION = 1e-4  # relative precision of the log density, which is some hundred
 RESTARTS = 1  # random starts, beside the kernel given and the one learned last
 FACTOR_SPREAD = 0.5  # standard deviation of the logarithm of a factor
 LENGTHSCALE_SPREAD = 1.0  # standard deviation of the logarithm of a lengthscale
-NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in units of the median lengthscale
 
 
 def usual_lengthscales(space: Space) -> LogNormal | None:
@@ -61,11 +60,10 @@ def variance_over_space(points: Floats, values: Floats, lengthscales: LogNormal 
     if len(values) < 2:
         return 0.0
     if lengthscales is None:
-        near = (points[:, None] == points).all(axis=2).astype(np.float64)
+        near = (points[:, None] == points).all(axis=2).astype(np.float64).sum(axis=1)
     else:
-        near = np.empty((len(points), len(points)))
-        RBF(NEAR * np.asarray(lengthscales.median)).fill(points, points, near)
-    weights = 1.0 / near.sum(axis=1)
+        near = neighbours(points, lengthscales.median, len(points))
+    weights = 1.0 / near
     weights /= weights.sum()
     away = values - weights @ values
     return float(weights @ away**2) / (1.0 - float(weights @ weights))

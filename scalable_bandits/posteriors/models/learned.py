@@ -11,8 +11,8 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.blas import one_thread
 from scalable_bandits.posteriors.engine import Engine
+from scalable_bandits.posteriors.hyperparameters.learned_prior import LearnedPrior
 from scalable_bandits.posteriors.hyperparameters.schedule import HyperparameterSchedule
-from scalable_bandits.posteriors.learned.prior import LearnedPrior
 from scalable_bandits.posteriors.models.model import CANDIDATES, Candidates, GivenPrior, MakeEngine, Model
 from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.spaces import Domain, Indices

@@ -5,7 +5,7 @@
     log noise variance ~ N(-8, 4^2),   mean: its optimal value given the kernel (profiled)
 
 All are in units of the transformed y (`transform.py`). In spaces of up to two coordinates, an observation counts for it
-by the space around it (declustering, Isaaks & Srivastava 1989, chapter 10). The maximum of the posterior density is
+by the space around it (`declustering.py`). The maximum of the posterior density is
 found by L-BFGS-B with exact gradients: after every observation up to 200, then at milestones, where n has grown by a
 tenth; in between, observations are transformed as at the last fit. What is learned depends on the observations and
 their order alone, not on when it is asked for: fits start from the last milestone, and milestones also from the
@@ -31,12 +31,13 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.kernels import RBF, Kernel, Matern
+from scalable_bandits.kernels import Kernel, Matern
 from scalable_bandits.kernels.mixed import with_categories
 from scalable_bandits.posteriors.collapsed import CollapsedObservations, averaged
+from scalable_bandits.posteriors.hyperparameters.declustering import neighbours
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import Likelihood, LogNormal, climb
-from scalable_bandits.posteriors.learned.transform import Transform, half_ranked, standardized
-from scalable_bandits.posteriors.learned.uncertainty import MOST_POINTS, Uncertainty
+from scalable_bandits.posteriors.hyperparameters.transform import Transform, half_ranked, standardized
+from scalable_bandits.posteriors.hyperparameters.uncertainty import MOST_POINTS, Uncertainty
 from scalable_bandits.posteriors.state import StateEntry, Stateful, value
 from scalable_bandits.spaces import Indices, Space
 
@@ -56,7 +57,6 @@ BY_CHANCE = 1e-3  # probability of agreeing by chance below which measurements t
 COARSE = 0.1  # share of the pairs of points with equal values from which agreement means nothing
 EVERY = 200  # largest number of observations with a fit after each
 WEIGHTED_DIMENSIONS = 2  # largest number of coordinates of a space whose observations count by the space around them
-NEAR = 0.5  # lengthscale of the RBF kernel that counts neighbours, in median lengthscales
 PRECISION = 1e-6  # relative gain of the log density below which a climb ends
 
 
@@ -391,19 +391,12 @@ class LearnedPrior(Stateful):
 
         Else the observations around a local maximum are soon the better half, and the rest of the function is lost
         from sight. In many coordinates points are never dense, and to see small differences near the best ones pays.
-        Beyond the reach of an exact model, the points are counted among some, spread evenly over time.
+        Beyond the reach of an exact model, neighbours are counted among some points, spread evenly over time.
         """
         if len(self._sides) > WEIGHTED_DIMENSIONS:
             return np.ones(count)
         x = coordinates(np.array(self.numbers[:count])) / self._sides
-        kernel, found = RBF(NEAR * LENGTHSCALE * math.sqrt(len(self._sides))), np.empty(count)
-        some = x[np.linspace(0, count - 1, min(count, REACH)).astype(np.int64)]
-        for start in range(0, count, REACH):
-            block = x[start : start + REACH]
-            near = np.empty((len(block), len(some)))
-            kernel.fill(block, some, near)
-            found[start : start + REACH] = 1.0 / np.maximum(near.sum(axis=1), 1.0)
-        return found
+        return 1.0 / np.maximum(neighbours(x, LENGTHSCALE * math.sqrt(len(self._sides)), REACH), 1.0)
 
     # ---- state
 
