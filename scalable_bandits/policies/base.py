@@ -49,7 +49,7 @@ class Recorder(Protocol):
         """Note that the policy has learned the observations of the last `tells`."""
 
 
-MOST_DRAWS = 100  # of random settings, of which one must not be excluded
+MOST_DRAWS = 100  # number of random settings, one of which must not be excluded
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -130,9 +130,9 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
     _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
     _domain: Domain = attrs.field(init=False, repr=False)
     _executor: Executor = attrs.field(init=False, repr=False)
-    _largest_variance: float = attrs.field(default=0.0, init=False, repr=False)  # of the prior, if it is given
+    _largest_variance: float = attrs.field(default=0.0, init=False, repr=False)  # 0 where the prior is learned
     _usual_noise: UsualNoise = attrs.field(init=False, repr=False)
-    _most_rounds: float = attrs.field(default=math.inf, init=False, repr=False)  # that double precision carries
+    _most_rounds: float = attrs.field(default=math.inf, init=False, repr=False)  # number that double precision carries
     _pending: PendingPoints = attrs.field(init=False, factory=PendingPoints, repr=False)
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
     _asked: bool = attrs.field(init=False, default=True, repr=False)  # whether the next point to learn was asked for
@@ -244,7 +244,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
     def _number(self, chosen: int | Floats) -> int:
         """Return the number of a chosen point: of a candidate, or of a point (d,) of a whole box."""
         if isinstance(chosen, np.ndarray):
-            return int(self._locate(chosen[None])[0])
+            return int(self._number_points(chosen[None])[0])
         return self._domain.canonical(int(chosen))
 
     def _propose_another(self, allowed: Mask | None) -> int:
@@ -258,7 +258,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         for _ in range(MOST_DRAWS):
             if number not in excluded:
                 return number
-            number = self._number(domain.draw_uniform(rng, allowed))  # of a whole box with few settings
+            number = self._number(domain.draw_uniform(rng, allowed))  # a whole box may have few settings
         raise AllFailed(f"ask: the evaluation of each of {MOST_DRAWS} random settings has failed")
 
     def tell(self, x: ArrayLike, y: ArrayLike, *, noise: ArrayLike | None = None) -> None:
@@ -289,7 +289,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         """
         points, values, own, variances = measured(self.space, x, y, noise, self._usual_noise)
         with self._unchanged_by_errors():
-            candidates = self._locate(points)
+            candidates = self._number_points(points)
             self.precheck(len(values))
             if self._recorder is not None:
                 self._recorder.tells(candidates, points, values, own)
@@ -356,7 +356,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
             checks.refuse("x", x, "one point")
         checks.kind("error", error, str, "text")
         with self._unchanged_by_errors():
-            candidate = int(self._locate(points)[0])
+            candidate = int(self._number_points(points)[0])
             left = self._pending.settled(candidate)
             if self._recorder is not None:
                 self._recorder.failed(candidate, points[0], error, left.numbers)
@@ -370,7 +370,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
 
     @contextmanager
     def _unchanged_by_errors(self) -> Iterator[None]:
-        """Undo what is done inside if it raises, such as the points that `_locate` added to a box."""
+        """Undo what is done inside if it raises, such as the points that `_number_points` added to a box."""
         before = self.__dict__.copy()
         try:
             yield
@@ -397,7 +397,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
             self._recorder.asked(left)
         self._pending.restrict_to(left)
 
-    def _locate(self, points: Floats) -> Indices:
+    def _number_points(self, points: Floats) -> Indices:
         """Return the numbers (k,) of points (k, d); new points of a box get the next numbers."""
         found = self._domain.find(points)
         if (found >= 0).all():

@@ -39,7 +39,7 @@ def _confidence(policy: ConfidencePolicy, field: attrs.Attribute[Any], value: An
         checks.refuse(field.name, value, nearest(str(value), names))
 
 
-PRACTICAL_WIDTH = 2.0  # of a learned model on a space with more candidates than `MANY`
+PRACTICAL_WIDTH = 2.0  # width of a learned model on a space with more candidates than `MANY`
 MANY = 1_000_000
 
 GainGiven = str | float | Callable[[int], float]

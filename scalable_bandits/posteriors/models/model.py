@@ -113,7 +113,7 @@ class Model(Stateful):
     STATE: ClassVar[tuple[StateEntry, ...]] = (member("engine"), member("observations", name="observed"))
     plays: ClassVar[bool] = True  # whether compiled loops may play rounds on the engine
     appends: ClassVar[bool] = False  # whether every observation is followed by a search, on a box
-    effort = "usual"  # of a search: "usual", "learned", or "hurried"
+    effort = "usual"  # length of a search: "usual", "learned", or "hurried"
     batched_columns = True  # whether the columns of several pending points are computed together
 
     def __init__(
