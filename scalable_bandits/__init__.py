@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
+from scalable_bandits.commands import Command, CommandFailed
 from scalable_bandits.environments import (
     AutoregressiveProcess,
     Benchmark,
@@ -87,13 +88,11 @@ from scalable_bandits.posteriors.hyperparameters.learned_prior import Approximat
 from scalable_bandits.posteriors.hyperparameters.marginal_likelihood import LogNormal, learn_kernel
 from scalable_bandits.posteriors.placement import Executor, register
 from scalable_bandits.priors import Prior, prior_from_panel
-from scalable_bandits.runs.commands import Command, CommandFailed
 from scalable_bandits.runs.maximize import maximize, minimize
 from scalable_bandits.runs.result import Measured, TuningResult
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.stopping import Deadline, NoImprovement, RegretBelow
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.runs.transfer import EarlierTasks, priors_from_tables
 from scalable_bandits.runs.view import RunView
 from scalable_bandits.spaces import (
     Arms,
@@ -108,6 +107,7 @@ from scalable_bandits.spaces import (
     SearchSpace,
     Settings,
 )
+from scalable_bandits.transfer import EarlierTasks, priors_from_tables
 from scalable_bandits.warmup import warmup
 
 if TYPE_CHECKING:

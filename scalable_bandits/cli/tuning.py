@@ -42,8 +42,8 @@ def tune(
     json: JSON = False,
 ) -> None:
     """Tune a program: find the setting whose run prints the best value. Every value is stored as it comes."""
+    from scalable_bandits.commands import Command
     from scalable_bandits.runs import maximize as runs
-    from scalable_bandits.runs.commands import Command
     from scalable_bandits.spaces import SearchSpace
 
     again = resume_command(store, command=command)

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from scalable_bandits import plots
 from scalable_bandits.analysis import exponent, indexed
+from scalable_bandits.commands import command_of
 from scalable_bandits.plots.slices import arrangement, figure_size
 from scalable_bandits.plots.style import COLOURS, POINTS, tidy
 from scalable_bandits.policies import Policy
@@ -21,7 +22,6 @@ from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.report.blocks import Block, Picture, Report, Section, facts, new_axes, picture
 from scalable_bandits.report.machine import machine
 from scalable_bandits.report.numbers import number
-from scalable_bandits.runs.commands import command_of
 from scalable_bandits.runs.readable import point_text, shown
 from scalable_bandits.runs.recording import environment_of, named_space, policy_of
 from scalable_bandits.runs.replaying import replay_calls

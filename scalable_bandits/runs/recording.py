@@ -12,11 +12,11 @@ import numpy as np
 
 from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
+from scalable_bandits.commands import Command
 from scalable_bandits.environments import Environment
 from scalable_bandits.identity import undescribed
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.checkpointing import Checkpoints
-from scalable_bandits.runs.commands import Command
 from scalable_bandits.runs.evaluations import Evaluations
 from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
 from scalable_bandits.runs.replaying import replay_calls

@@ -9,8 +9,8 @@ from typing import Any
 
 from scalable_bandits import checks
 from scalable_bandits.checks import visible
+from scalable_bandits.commands import Command, command_of
 from scalable_bandits.posteriors.placement import is_local
-from scalable_bandits.runs.commands import Command, command_of
 from scalable_bandits.runs.maximize import maximize, minimize
 from scalable_bandits.runs.recording import environment_of, policy_of
 from scalable_bandits.runs.result import TuningResult

@@ -14,12 +14,12 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
+from scalable_bandits.commands import Command, Programs
 from scalable_bandits.forked import ForkedChildrenEnd
 from scalable_bandits.identity import function_name
 from scalable_bandits.policies import Best, Policy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.progress import progress_bar, wanted
-from scalable_bandits.runs.commands import Command, Programs
 from scalable_bandits.runs.evaluating import Evaluating, EvaluationPlan
 from scalable_bandits.runs.evaluations import Evaluations
 from scalable_bandits.runs.interrupts import Interrupts

@@ -26,10 +26,10 @@ from scalable_bandits.policies import (
     RegretBalancing,
 )
 from scalable_bandits.randomness import generator
-from scalable_bandits.runs.transfer import EarlierTasks, priors_from_tables
 from scalable_bandits.spaces import Points
 from scalable_bandits.studies.builders import BUILDERS, Builder
 from scalable_bandits.studies.runs import Problem, Replicate
+from scalable_bandits.transfer import EarlierTasks, priors_from_tables
 
 MOST = 5000  # rows of a pool that are played
 DENSE = 1000  # candidates up to which a prior has a covariance matrix

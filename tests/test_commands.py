@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 import scalable_bandits as sb
-from scalable_bandits.runs.commands import Programs
+from scalable_bandits.commands import Programs
 
 MOST_BYTES = 4_000_000  # of memory while a program runs: some tails of its output
 
