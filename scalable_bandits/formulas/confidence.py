@@ -344,6 +344,8 @@ def budgeted(gain: float, delta: float, rkhs_norm: float, noise: float, regulari
 
 # ---- widths as values, and by name
 
+_FORMULAS = tuple(map(plain, formulas.FORMULAS))
+
 # Width as a function of gain, delta, rkhs_norm, noise and regularization.
 GivenWidth = Callable[[float, float, float, float, float], float]
 
@@ -367,7 +369,7 @@ class Width:
         """Return the width, in standard deviations, of round t after observations with a gain in nats."""
         if callable(self.formula):
             return self.formula(gain, *self.constants)
-        return float(plain(formulas.FORMULAS[self.formula])(t, gain, *self.constants))
+        return float(_FORMULAS[self.formula](t, gain, *self.constants))
 
 
 WIDTHS: dict[str, int | GivenWidth] = {  # formulas that the parameter `confidence` of policies can name

@@ -216,7 +216,8 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock.held:
             allowed = self._domain.allowed(available, context)
-            pending, domain, asked = self._pending.copy(), self._domain, []
+            numbers, reissue = [*self._pending.numbers], [*self._pending.reissue]
+            domain, asked = self._domain, []
             try:
                 for _ in range(count):
                     chosen = self._pending.next_reissue(allowed) if self._pending.reissue else None
@@ -227,7 +228,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
                 if self._recorder is not None:
                     self._recorder.asked(self._pending.numbers)
             except BaseException:
-                self._pending = pending
+                self._pending = PendingPoints(numbers, reissue, self._pending.excluded)
                 if self._domain is not domain:
                     self._replace_domain(domain)
                 raise
