@@ -34,8 +34,9 @@ from scalable_bandits.posteriors import Regression, State
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.box_cells import CubeIndex
 from scalable_bandits.posteriors.partition.cell import Cell
+from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
 from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, make_cover
-from scalable_bandits.posteriors.partition.finite_cells import FiniteCells, Shard
+from scalable_bandits.posteriors.partition.finite_cells import FiniteCells
 from scalable_bandits.posteriors.partition.looped_partition import COMPILED, LoopedPartition, WidthRule
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.partition.partition import Partition, Winner
@@ -98,7 +99,7 @@ class PiGPUCB(Policy):
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         StateEntry(
-            "partition", "", None, lambda policy: policy._partition.state(),
+            "partition", "", None, lambda policy: policy._current_partition().state(),
             lambda policy, state: policy._restore_partition(state),
         ),
     )  # fmt: skip
@@ -111,7 +112,6 @@ class PiGPUCB(Policy):
     theory: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     tightening: bool = attrs.field(default=False, validator=checks.instance_of(bool, "True or False"))
     nu: float | None = attrs.field(default=None)
-    _replayed: ObservationLog = attrs.field(init=False, factory=ObservationLog, repr=False)  # by `_partition`
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -132,7 +132,7 @@ class PiGPUCB(Policy):
                 )
             self.regularization = theorem
         self._smoothness = self._checked_nu()
-        self._partition = self._empty_partition()
+        self._partition: Partition | None = self._empty_partition()  # None after `_discard`
         self._expect_variance(float(self.kernel.diagonal(self._domain.sample(self.seed)).max()))
 
     def _checked_nu(self) -> float:
@@ -163,14 +163,14 @@ class PiGPUCB(Policy):
             cover = make_cover(self._domain.finite)
             given = (self.kernel, self._mean, self.regularization, self._salt)
             make = functools.partial(make_finite_cells, self._domain.finite, *given)
-        shard: Shard[Any]
+        posteriors: CellPosteriors[Any]
         if self.on is None or not remote:
-            shard = make(self._points, log, tree)
+            posteriors = make(self._points, log, tree)
         else:
             points = self._points if self.domain.whole_box else None
-            shard = RemoteCells(make, self.rkhs_norm, self.noise, cover, points, log, tree, self._executor)
-        kind = LoopedPartition if isinstance(shard, FiniteCells) and COMPILED else Partition
-        return kind(cover, shard, log, tree, divisions, self._room, self.tightening, self._salt)
+            posteriors = RemoteCells(make, self.rkhs_norm, self.noise, cover, points, log, tree, self._executor)
+        kind = LoopedPartition if isinstance(posteriors, FiniteCells) and COMPILED else Partition
+        return kind(cover, posteriors, log, tree, divisions, self._split_threshold, self.tightening, self._salt)
 
     @property
     def _mean(self) -> float:
@@ -182,14 +182,21 @@ class PiGPUCB(Policy):
 
     def extend(self, grown: Domain) -> None:
         if not grown.whole_box:
-            self._discard(self._partition)  # the next one covers all points and replays the observations
+            self._discard()  # the next partition covers the grown space
         elif grown.size < self._domain.size:  # after an ask that failed
-            self._partition.forget_candidates(grown.size)
+            self._current_partition().forget_candidates(grown.size)
 
-    @functools.cached_property
-    def _partition(self) -> Partition:
-        """Partition with all observations."""
-        return self._replay(self._replayed)
+    def _current_partition(self) -> Partition:
+        """Return the partition with all observations, made from them if the last one was discarded."""
+        if self._partition is None:
+            self._partition = self._replay(self._discarded_log)
+        return self._partition
+
+    def _discard(self) -> None:
+        """Discard the partition, but for the log of its observations, so that `_current_partition` makes another."""
+        if self._partition is not None:
+            self._discarded_log = self._partition.log
+            self._partition = None
 
     def _replay(self, log: ObservationLog, remote: bool = True) -> Partition:
         """Return a new partition with the observations of a log."""
@@ -198,24 +205,19 @@ class PiGPUCB(Policy):
             partition.observe(*log.at(i), self._log_term(i + 1))
         return partition
 
-    def _discard(self, partition: Partition) -> None:
-        """Discard a partition, so that a new one is made when it is next needed."""
-        self._replayed = partition.log
-        del self.__dict__["_partition"]
-
     def untold(self) -> Indices:
         if not self.domain.whole_box:
             return super().untold()
-        log = self._partition.log
+        log = self._current_partition().log
         observed = np.zeros(self._domain.size, dtype=np.bool_)
         observed[log.candidates[: log.count]] = True
         return self._domain.unobserved(observed)
 
-    def _room(self, divisions: int) -> float:
-        """Return the number of observations plus one beyond which a cell of side 1 / `divisions` splits."""
+    def _split_threshold(self, divisions: int) -> float:
+        """Return side^(-1 / b) of a cell: it splits when its number of observations plus one exceeds this."""
         try:
             return float(divisions ** (1.0 / self._b)) * (1.0 + 1e-12)  # (5); rounding down would split too early
-        except OverflowError:  # of a very smooth kernel
+        except OverflowError:  # the kernel is very smooth, so that b is small
             return math.inf
 
     def _log_term(self, t: int) -> float:
@@ -225,37 +227,37 @@ class PiGPUCB(Policy):
     # ---- the algorithm
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
-        partition, log_term, pending = self._partition, self._log_term(self.round), self._pending.numbers
-        winner = partition.winner(pending) or partition.maximize(log_term, pending)  # (4)
+        partition, log_term, pending = self._current_partition(), self._log_term(self.round), self._pending.numbers
+        winner = partition.last_winner(pending) or partition.maximize(log_term, pending)  # (4)
         if allowed is None:
             return winner.candidate
         return partition.maximize_among(np.flatnonzero(allowed), log_term, pending)[0]
 
     def _winner(self) -> Winner:
-        """Return the cell that is played next, chosen in a copy of the partition if it has not been chosen yet.
+        """Return what is played next, chosen in a copy of the partition if it has not been chosen yet.
 
         Choosing may make cells, which a property must not do.
         """
-        pending = self._pending.numbers
-        winner = self._partition.winner(pending)
+        partition, pending = self._current_partition(), self._pending.numbers
+        winner = partition.last_winner(pending)
         if winner is None:
             remote = self.on is not None
-            partition = self._replay(self._partition.log, remote=False) if remote else self._partition.copied(self)
-            winner = partition.maximize(self._log_term(self.round), pending)
+            copied = self._replay(partition.log, remote=False) if remote else partition.copied(self)
+            winner = copied.maximize(self._log_term(self.round), pending)
         return winner
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
-        partition, asked, self._asked = self._partition, self._asked, True
+        partition, asked, self._asked = self._current_partition(), self._asked, True
         try:
-            if asked and not self._pending.numbers and partition.winner([]) is None:
-                partition.maximize(self._log_term(self.round))  # as `ask` did before a run was resumed: it makes cells
+            if asked and not self._pending.numbers and partition.last_winner([]) is None:
+                partition.maximize(self._log_term(self.round))  # `ask` did so before a resume: it makes cells
             partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
-        except BaseException:  # such as lost workers: some cells may have the observation, others not
-            self._discard(partition)
+        except BaseException:  # if workers are lost, some cells may have the observation, others not
+            self._discard()
             raise
 
     def play(self, table: Floats, noise: Floats) -> Columns | None:
-        partition, pending = self._partition, self._pending
+        partition, pending = self._current_partition(), self._pending
         if type(self) is not PiGPUCB or pending.numbers or pending.excluded:
             return None
         if not isinstance(partition, LoopedPartition):
@@ -265,7 +267,7 @@ class PiGPUCB(Policy):
         try:
             partition.play(self._width_rule, game, columns)
         except BaseException:  # the partition has some of these rounds
-            self._discard(partition)
+            self._discard()
             raise
         self.rounds += len(noise)
         return columns
@@ -283,25 +285,25 @@ class PiGPUCB(Policy):
     @property
     def evaluations(self) -> int:
         """Number of points of a box at which an index was computed so far; 0 on a finite space."""
-        return self._partition.evaluations
+        return self._current_partition().evaluations
 
     # ---- results
 
     def learned_observations(self) -> Observations:
-        log = self._partition.log
+        log = self._current_partition().log
         candidates, averages, noise_variances = log.collapsed(range(log.count))
         return Observations(self._domain.points(candidates), averages, noise_variances)
 
     @property
     def cover(self) -> list[CoverElement]:
         """All cells that were ever made; cubes without observations have none."""
-        return [self._element(cell) for cell in self._partition.cells]
+        return [self._element(cell) for cell in self._current_partition().cells]
 
     def _element(self, cell: Cell) -> CoverElement:
-        lower, upper = self._partition.cover.bounds(cell.divisions, cell.place)
+        lower, upper = self._current_partition().cover.bounds(cell.divisions, cell.place)
         parent = None if cell.parent is None else cell.parent.number
         split = None if cell.split < 0 else cell.split
-        return CoverElement(cell.number, cell.depth, lower, upper, cell.held, cell.born, split, parent)
+        return CoverElement(cell.number, cell.depth, lower, upper, cell.count, cell.born, split, parent)
 
     def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
         """Return mean and standard deviation at x, (d,) or (k, d), in the cell of largest index there, or nearest."""
@@ -312,7 +314,7 @@ class PiGPUCB(Policy):
         return mean, variance
 
     def _moments_at(self, point: Floats) -> tuple[float, float]:
-        partition, log_term = self._partition, self._log_term(self.round)
+        partition, log_term = self._current_partition(), self._log_term(self.round)
         best = (-math.inf, 0.0, 0.0)
         for cell in partition.cells_at(point):
             queried, averages, noise = partition.collapsed(cell)
@@ -324,11 +326,11 @@ class PiGPUCB(Policy):
 
     def recommend(self) -> Best:
         """Return the queried point of best posterior mean; before the first `tell`, the first point to be played."""
-        candidate, mean, std = self._partition.best_queried()
+        candidate, mean, std = self._current_partition().best_queried()
         if candidate < 0:
             found = self._winner().candidate
             x = found if isinstance(found, np.ndarray) else self._domain.value(found)
-            return Best(x, self._mean, self._partition.prior_std)
+            return Best(x, self._mean, self._current_partition().prior_std)
         return Best(self._domain.value(candidate), mean, std)
 
     # ---- state

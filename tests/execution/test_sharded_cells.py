@@ -130,7 +130,7 @@ class TestInProcess:
         assert failing.failures > 15
 
     def test_many_at_once(self, held_by):
-        """After a split, all summits that have to be found again are asked for together."""
+        """After a split, all maximizers that have to be found again are asked for together."""
         held_by(watched := Watched())
         play(policy_of("box", "here"), rounds=12)
         asked = [[task.method.__name__ for each in tasks.values() for task in each] for _, tasks in watched.asked]
@@ -161,7 +161,7 @@ class TestOnWorkers:
         assert len(killer.ended()) == kills
 
     def test_messages(self, four, messages):
-        """A message goes only to workers whose cells an observation touched, or whose summits are looked for."""
+        """A message goes only to workers whose cells an observation touched, or whose maximizers are looked for."""
         policy = policy_of("grid", four, horizon=200)
         sb.simulate(policy, sb.GPSample(SPACES["grid"], sb.Matern(0.2, nu=1.5), sb.GaussianNoise(0.1)), 60)
         asked = []

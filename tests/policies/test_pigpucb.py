@@ -268,6 +268,6 @@ def test_theory_sets_the_regularization():
 
 @pytest.mark.parametrize(("dimension", "divisions", "most"), [(4, 32, 128), (5, 8, 16), (2, 8, 32)])
 def test_a_cell_splits_no_observation_too_early(dimension, divisions, most):
-    """It has room for side^(-1 / b), which is a whole number in these, minus 1: the power may not be rounded down."""
+    """The threshold side^(-1 / b), a whole number in these cases, is not rounded down."""
     policy = sb.PiGPUCB(sb.Box([[0, 1]] * dimension), sb.Matern(0.2, nu=1.5))
-    assert most <= policy._room(divisions) < most + 0.5
+    assert most <= policy._split_threshold(divisions) < most + 0.5

@@ -9,7 +9,7 @@ import pytest
 from cases.rounds import Counted, assert_same, assert_same_state, one_by_one
 
 import scalable_bandits as sb
-from scalable_bandits.posteriors.partition import cell_posterior, finite_cells, hot_cells
+from scalable_bandits.posteriors.partition import cell_posteriors, finite_posterior, loop_cache
 from scalable_bandits.posteriors.partition.looped_partition import COMPILED, LoopedPartition
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
@@ -83,19 +83,19 @@ def test_options(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Posteriors are dropped and made again, in the same order."""
-    monkeypatch.setattr(finite_cells, "CACHE_BYTES", 60_000)
+    monkeypatch.setattr(cell_posteriors, "CACHE_BYTES", 60_000)
     assert_same_runs("cube", 2000, monkeypatch)
 
 
 @pytest.mark.parametrize("few", [0, 3])
 def test_no_prior_covariances(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """New points in larger cells are a matter of single rounds."""
-    monkeypatch.setattr(cell_posterior, "FEW", few)
+    monkeypatch.setattr(finite_posterior, "FEW", few)
     assert_same_runs("square", 1000, monkeypatch)
 
 
 def test_more_observations_than_notes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hot_cells, "NOTES", 100)
+    monkeypatch.setattr(loop_cache, "NOTES", 100)
     assert_same_runs("square", 3000, monkeypatch)
 
 

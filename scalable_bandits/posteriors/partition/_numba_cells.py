@@ -8,41 +8,52 @@ from scalable_bandits._numba_compile import njit
 from scalable_bandits.posteriors._numba_choice import tie_hash
 from scalable_bandits.posteriors.exact._numba_window import add_rows, apply, project, record
 
+# Columns of `leaves` (slots, 5), the leaves of the tree of maxima: mean and std at the cell's maximizer, the width up
+# to which it is the maximizer, the largest std in the cell, and the cell's information gain.
+MEAN, STD, WIDTH_LIMIT, LARGEST_STD, GAIN = range(5)
+
+# Entries of `schedule` (4,), by which the tree's bounds are computed again: the log term of the last round; the largest
+# log term for which the bounds are valid; the difference of the two when the bounds were computed; and the number of
+# cells visited since then.
+LAST, VALID_UNTIL, LEAD, VISITS = range(4)
+
+FEW = 64  # number of cells up to which `select` looks at all of them, which is faster than a search in the tree
+
 
 @njit(cache=True, nogil=True)
-def observe(p, slot, y, noise, small, rows, rank, fields):
-    """Condition on one observation and return the information gain; for a new point (slot -1) fields[2] is its prior
-    column.
+def observe(p, row, y, noise, small, rows, rank, fields):
+    """Condition on an observation at position p, whose row in the window is `row`, and return the information gain.
 
-    `small` has gram and inverse (room, room), then shift, precision and weights (room,) of the window; `fields` (3, n)
-    has mean, variance and column.
+    For a point that was not observed before, `row` is -1 and fields[2] is its prior covariance with all candidates.
+    `small` has gram and inverse (capacity, capacity), then shift, precision and weights (capacity,) of the window;
+    `fields` (3, n) has mean, variance and column.
     """
-    room = rows.shape[0]
-    square = room * room
-    gram = small[:square].reshape(room, room)
-    inverse = small[square : 2 * square].reshape(room, room)
-    lines = small[2 * square :].reshape(3, room)
-    shift, precision, weights = lines[0], lines[1], lines[2]
+    capacity = rows.shape[0]
+    square = capacity * capacity
+    gram = small[:square].reshape(capacity, capacity)
+    inverse = small[square : 2 * square].reshape(capacity, capacity)
+    vectors = small[2 * square :].reshape(3, capacity)
+    shift, precision, weights = vectors[0], vectors[1], vectors[2]
     mean, variance, column = fields[0], fields[1], fields[2]
-    project(gram, inverse, precision, rank, slot, rows[:, p], weights)
-    if slot >= 0:
+    project(gram, inverse, precision, rank, row, rows[:, p], weights)
+    if row >= 0:
         column[:] = 0.0
     add_rows(column, rows, rank, weights)
-    if slot < 0:
-        column[p] = variance[p]  # which has lost less to rounding
+    if row < 0:
+        column[p] = variance[p]  # the recursive variance has lost less to rounding
     before = max(column[p], 0.0)
     total = before + noise
     residual = y - mean[p]
-    record(gram, inverse, shift, precision, rank, slot, weights, residual, total, noise)
-    apply(column, rows, rank, slot, residual, total, mean, variance)
+    record(gram, inverse, shift, precision, rank, row, weights, residual, total, noise)
+    apply(column, rows, rank, row, residual, total, mean, variance)
     variance[p] = before * (noise / total)
     return 0.5 * math.log1p(before / noise)
 
 
 @njit(cache=True, nogil=True)
 def rows_of(positions, row_of, rank):
-    """Return the rows of positions, where those of new ones follow the first `rank`, and the new ones."""
-    slots, new = np.empty(positions.shape[0], dtype=np.int64), np.empty(positions.shape[0], dtype=np.int64)
+    """Give rows after the first `rank` to positions without one; return the rows of all positions, and the new ones."""
+    rows_at, new = np.empty(positions.shape[0], dtype=np.int64), np.empty(positions.shape[0], dtype=np.int64)
     count = 0
     for i in range(positions.shape[0]):
         p = positions[i]
@@ -50,71 +61,72 @@ def rows_of(positions, row_of, rank):
             row_of[p] = rank + count
             new[count] = p
             count += 1
-        slots[i] = row_of[p]
-    return slots, new[:count]
+        rows_at[i] = row_of[p]
+    return rows_at, new[:count]
 
 
 @njit(cache=True, nogil=True)
-def observe_all(positions, slots, ys, noises, columns, small, rows, rank, fields):
-    """Condition on observations in turn; `slots` from the rank on are those of new points, with prior columns in
-    `columns`.
+def observe_all(positions, rows_at, ys, noises, columns, small, rows, rank, fields):
+    """Condition on observations in turn, and return the new rank and the information gain.
 
-    Returns the new rank and the information gain of these observations.
+    `rows_at` are the rows of the observed positions; a row that the window does not have yet is that of a new point,
+    whose prior covariance with all candidates is the next one of `columns`.
     """
     gain = 0.0
     new = 0
     for i in range(positions.shape[0]):
-        slot = slots[i] if slots[i] < rank else -1
-        if slot < 0:
+        row = rows_at[i] if rows_at[i] < rank else -1
+        if row < 0:
             fields[2] = columns[new]
             new += 1
-        gain += observe(positions[i], slot, ys[i], noises[i], small, rows, rank, fields)
-        if slot < 0:
+        gain += observe(positions[i], row, ys[i], noises[i], small, rows, rank, fields)
+        if row < 0:
             rank += 1
     return rank, gain
 
 
 @njit(cache=True, nogil=True)
-def summit(mean, variance, std, caps, width, numbers, salt, tolerance):
-    """Find the largest index mean + width std of a cell, bounded by its caps if it has any.
+def find_maximizer(mean, variance, std, parent_index, width, numbers, salt, tolerance):
+    """Find the largest index mean + width std of a cell, bounded by `parent_index` unless that is empty.
 
-    Returns its position (of ties the one of smallest hash), the index, mean and std there, the largest width up to
-    which no other candidate has a larger index, and the largest std. The standard deviations are written to `std` (n,).
+    Returns the maximizer's position (of ties the one of smallest hash), the index, mean and std there, the largest
+    width up to which no other candidate has a larger index, and the largest std. With a parent's index, the mean is the
+    index, the std is 0, and the width is the given one. The standard deviations are written to `std` (n,).
     """
     n = mean.shape[0]
     for i in range(n):
         std[i] = math.sqrt(variance[i])
-    capped = caps.shape[0] > 0
+    tightened = parent_index.shape[0] > 0
     best = -np.inf
-    most = 0.0
+    largest_std = 0.0
     for i in range(n):
         index = mean[i] + width * std[i]
-        if capped and caps[i] < index:
-            index = caps[i]
+        if tightened and parent_index[i] < index:
+            index = parent_index[i]
         best = max(best, index)
-        most = max(most, std[i])
+        largest_std = max(largest_std, std[i])
     floor = best - tolerance * abs(best)
     chosen = -1
     smallest = np.uint64(0)
     for i in range(n):
         index = mean[i] + width * std[i]
-        if capped and caps[i] < index:
-            index = caps[i]
+        if tightened and parent_index[i] < index:
+            index = parent_index[i]
         if index >= floor:
             h = tie_hash(numbers[i], salt)
             if chosen < 0 or h < smallest or (h == smallest and numbers[i] < numbers[chosen]):
                 chosen = i
                 smallest = h
-    if capped:
-        return chosen, best, best, 0.0, width, most
+    if tightened:
+        return chosen, best, best, 0.0, width, largest_std
     top_mean = mean[chosen]
     top_std = std[chosen]
-    limit = np.inf
+    width_limit = np.inf
     for i in range(n):
         more = std[i] - top_std
         if more > 1e-12 * top_std:
-            limit = min(limit, max((top_mean - mean[i]) / more, width))
-    return chosen, top_mean + width * top_std, top_mean, top_std, limit, most
+            width_limit = min(width_limit, max((top_mean - mean[i]) / more, width))
+    return chosen, top_mean + width * top_std, top_mean, top_std, width_limit, largest_std
 
 
 @njit(cache=True, nogil=True)
@@ -137,48 +149,52 @@ def width_of(gain, log_term, norm, noise):
 
 
 @njit(cache=True, nogil=True)
-def reach(leaf, i, width):
-    """Return an upper bound of a cell's index at a width not below that of its summit; it is exact up to the limit."""
-    mean, std, limit, most = leaf[i, 0], leaf[i, 1], leaf[i, 2], leaf[i, 3]
-    if width <= limit:
-        return mean + width * std
-    return mean + limit * std + (width - limit) * most
-
-
-# What `pace` has of a tree: the log term of the last round, and that up to which the bounds are valid; how much later
-# than the present one that is when they are computed; and the number of cells visited since then.
-LAST, VALID_UNTIL, LEAD, VISITS = range(4)
+def splits(count, split_threshold):
+    """Return whether a cell A with `count` observations splits at the next one: threshold < |D_A| + 1 counting that."""
+    return split_threshold < (count + 1) + 1
 
 
 @njit(cache=True, nogil=True)
-def reach_ahead(tree, leaf, count, log_term, pace, norm, noise):
-    """Compute the bounds for a later log term: much later if few cells were visited since the last time."""
+def upper_bound(leaves, i, width):
+    """Return an upper bound of a cell's index at a width not below the one of its leaf; exact up to the width limit."""
+    mean, std, width_limit = leaves[i, MEAN], leaves[i, STD], leaves[i, WIDTH_LIMIT]
+    if width <= width_limit:
+        return mean + width * std
+    return mean + width_limit * std + (width - width_limit) * leaves[i, LARGEST_STD]
+
+
+@njit(cache=True, nogil=True)
+def rebuild_ahead(tree, leaves, count, log_term, schedule, norm, noise):
+    """Compute the bounds for a larger log term: much larger if few cells were visited since the last time."""
     many = 100 + count / 8  # a visit takes about as long as the bounds of eight cells, a call as a hundred visits
     change = 1.0
-    if pace[VISITS] > many:
+    if schedule[VISITS] > many:
         change = 0.5
-    elif pace[VISITS] < 0.5 * many:
+    elif schedule[VISITS] < 0.5 * many:
         change = 2.0
-    pace[LEAD] = min(max(pace[LEAD] * change, 1e-9), 1.0)
-    pace[VISITS], pace[VALID_UNTIL] = 0.0, log_term + pace[LEAD]
-    rebuild_tree(tree, leaf, count, pace[VALID_UNTIL], norm, noise)
+    schedule[LEAD] = min(max(schedule[LEAD] * change, 1e-9), 1.0)
+    schedule[VISITS], schedule[VALID_UNTIL] = 0.0, log_term + schedule[LEAD]
+    rebuild_tree(tree, leaves, count, schedule[VALID_UNTIL], norm, noise)
 
 
 @njit(cache=True, nogil=True)
-def rebuild_tree(tree, leaf, count, log_term, norm, noise):
-    """Compute the bounds of all cells at a later log term, and the maxima of pairs up to the root, node 1."""
+def rebuild_tree(tree, leaves, count, log_term, norm, noise):
+    """Compute the bounds of all cells at a log term, and the maxima of pairs up to the root, node 1."""
     size = tree.shape[0] // 2
     for i in range(size):
-        tree[size + i] = reach(leaf, i, width_of(leaf[i, 4], log_term, norm, noise)) if i < count else -np.inf
+        if i < count:
+            tree[size + i] = upper_bound(leaves, i, width_of(leaves[i, GAIN], log_term, norm, noise))
+        else:
+            tree[size + i] = -np.inf
     for node in range(size - 1, 0, -1):
         tree[node] = max(tree[2 * node], tree[2 * node + 1])
 
 
 @njit(cache=True, nogil=True)
-def renew(tree, leaf, i, log_term, norm, noise):
+def update_bound(tree, leaves, i, log_term, norm, noise):
     """Compute the bound of one cell, and the maxima above it."""
     node = tree.shape[0] // 2 + i
-    tree[node] = reach(leaf, i, width_of(leaf[i, 4], log_term, norm, noise))
+    tree[node] = upper_bound(leaves, i, width_of(leaves[i, GAIN], log_term, norm, noise))
     node //= 2
     while node:
         tree[node] = max(tree[2 * node], tree[2 * node + 1])
@@ -186,54 +202,55 @@ def renew(tree, leaf, i, log_term, norm, noise):
 
 
 @njit(cache=True, nogil=True)
-def evaluate(fields, caps, gain, log_term, norm, noise, numbers, salt, tolerance, leaf, i, tree, ahead):
-    """Find a cell's summit, write it to its leaf and the tree, and return the candidate there."""
+def evaluate(fields, parent_index, gain, log_term, norm, noise, numbers, salt, tolerance, leaves, i, tree, valid_until):
+    """Find a cell's maximizer, write its leaf and its bound in the tree, and return the maximizer's number.
+
+    `valid_until` is the log term of the tree's bounds, -inf if all of them have to be computed again anyway.
+    """
     width = width_of(gain, log_term, norm, noise)
-    chosen, _, top_mean, top_std, limit, most = summit(
-        fields[0], fields[1], fields[2], caps, width, numbers, salt, tolerance
+    chosen, _, top_mean, top_std, width_limit, largest_std = find_maximizer(
+        fields[0], fields[1], fields[2], parent_index, width, numbers, salt, tolerance
     )
-    leaf[i, 0], leaf[i, 1], leaf[i, 2], leaf[i, 3], leaf[i, 4] = top_mean, top_std, limit, most, gain
-    if ahead > -np.inf:
-        renew(tree, leaf, i, ahead, norm, noise)
+    leaves[i, MEAN], leaves[i, STD], leaves[i, WIDTH_LIMIT] = top_mean, top_std, width_limit
+    leaves[i, LARGEST_STD], leaves[i, GAIN] = largest_std, gain
+    if valid_until > -np.inf:
+        update_bound(tree, leaves, i, valid_until, norm, noise)
     return numbers[chosen]
 
 
-FEW = 64  # cells among which a look at all is faster than a search in the tree
-
-
 @njit(cache=True, nogil=True)
-def select(tree, leaf, order, count, log_term, norm, noise, best, tolerance, visited, values):
-    """Find the cell of largest index among `count`, ties broken by the cells' order.
+def select(tree, leaves, hashes, count, log_term, norm, noise, best, tolerance, visited, values):
+    """Find the cell of largest index in the first `count` slots; of ties the one of smallest seeded hash.
 
-    `best` is the largest index outside of the tree (-inf without one). Returns the cell, the largest index, whether the
-    cell's summit has to be computed anew first because it may have moved, and how many cells of the tree were visited.
-    The cell is -1 if no index reaches `best`.
+    `best` is the largest index outside of the tree (-inf without one). Returns the cell's slot (-1 if no index reaches
+    `best`), its index, whether it is outdated, and the number of cells visited in the tree. An outdated cell is one
+    whose maximizer may be another at the present width: the caller evaluates the cell and calls again.
     """
     if count <= FEW:
-        return select_of_few(leaf, order, count, log_term, norm, noise, best, tolerance, values)
-    return search(tree, leaf, order, log_term, norm, noise, best, tolerance, visited, values)
+        return select_of_few(leaves, hashes, count, log_term, norm, noise, best, tolerance, values)
+    return search(tree, leaves, hashes, log_term, norm, noise, best, tolerance, visited, values)
 
 
 @njit(cache=True, nogil=True)
-def select_of_few(leaf, order, count, log_term, norm, noise, best, tolerance, values):
-    """Do what `select` does by a look at all cells."""
+def select_of_few(leaves, hashes, count, log_term, norm, noise, best, tolerance, values):
+    """Do what `select` does, by looking at all cells."""
     for i in range(count):
-        values[i] = reach(leaf, i, width_of(leaf[i, 4], log_term, norm, noise))
+        values[i] = upper_bound(leaves, i, width_of(leaves[i, GAIN], log_term, norm, noise))
     for i in range(count):
         best = max(best, values[i])
-    floor = best - tolerance * abs(best) if best < np.inf else best  # infinite: not computed yet
+    floor = best - tolerance * abs(best) if best < np.inf else best  # an infinite index is one that is not known
     chosen = -1
     for i in range(count):
         if values[i] >= floor:
-            if width_of(leaf[i, 4], log_term, norm, noise) > leaf[i, 2]:
+            if width_of(leaves[i, GAIN], log_term, norm, noise) > leaves[i, WIDTH_LIMIT]:
                 return i, values[i], True, 0
-            if chosen < 0 or order[i] < order[chosen]:
+            if chosen < 0 or hashes[i] < hashes[chosen]:
                 chosen = i
     return chosen, best, False, 0
 
 
 @njit(cache=True, nogil=True)
-def search(tree, leaf, order, log_term, norm, noise, best, tolerance, visited, values):
+def search(tree, leaves, hashes, log_term, norm, noise, best, tolerance, visited, values):
     """Do what `select` does by visiting the cells whose bounds reach the largest index, the largest bounds first."""
     size = tree.shape[0] // 2
     stack = np.empty(128, dtype=np.int64)
@@ -254,11 +271,11 @@ def search(tree, leaf, order, log_term, norm, noise, best, tolerance, visited, v
             depth += 2
             continue
         i = node - size
-        width = width_of(leaf[i, 4], log_term, norm, noise)
-        value = reach(leaf, i, width)
+        width = width_of(leaves[i, GAIN], log_term, norm, noise)
+        value = upper_bound(leaves, i, width)
         if value < best - tolerance * abs(best):
             continue
-        if width > leaf[i, 2]:
+        if width > leaves[i, WIDTH_LIMIT]:
             return i, value, True, found
         best = max(best, value)
         visited[found] = i
@@ -267,6 +284,6 @@ def search(tree, leaf, order, log_term, norm, noise, best, tolerance, visited, v
     floor = best - tolerance * abs(best)
     chosen = -1
     for k in range(found):
-        if values[k] >= floor and (chosen < 0 or order[visited[k]] < order[chosen]):
+        if values[k] >= floor and (chosen < 0 or hashes[visited[k]] < hashes[chosen]):
             chosen = visited[k]
     return chosen, best, False, found

@@ -1,6 +1,6 @@
-"""Rounds of a partition in one loop, as long as they touch posteriors that are in memory and have room.
+"""Rounds of a partition in one loop, as long as they only change posteriors that are in memory.
 
-The posteriors of cells are arrays of different sizes, which `Hot` has by the addresses of their memory.
+The posteriors of cells are arrays of different sizes; `CellArrays` has the addresses of their memory.
 """
 
 import math
@@ -14,76 +14,80 @@ from numpy.typing import NDArray
 from scalable_bandits._numba_compile import njit
 from scalable_bandits.posteriors._numba_choice import tie_hash
 from scalable_bandits.posteriors.partition._numba_cells import (
+    GAIN,
     LAST,
     VALID_UNTIL,
     VISITS,
     evaluate,
     observe,
-    reach_ahead,
+    rebuild_ahead,
     select,
+    splits,
     width_of,
 )
 
 AVAILABLE = not config.DISABLE_JIT  # addresses mean nothing to plain Python
 
-# Columns of `Hot.cells`: addresses, then sizes. A cell of size 0 is unknown to the loop.
-FIELDS, ROWS, SMALL, NUMBERS, ROW_OF, PRIOR, CAPS, CAPS_SIZE, SIZE, CAPACITY, RANK, HELD, SUMMIT = range(13)
+# Columns of `CellArrays.cells`: seven addresses (`FinitePosterior.addresses`, then the parent's index) and six numbers.
+# A cell of SIZE 0 is unknown to the loop.
+FIELDS, ROWS, SMALL, NUMBERS, ROW_OF, PRIOR, PARENT_INDEX = range(7)
+PARENT_INDEX_SIZE, SIZE, CAPACITY, RANK, COUNT, MAXIMIZER = range(7, 13)
 COLUMNS = 13
 
 # Why a loop ended.
 DONE = 0  # all rounds were played
-COLD = 1  # a cell is unknown
-HOMES = 2  # the cells of a candidate are unknown
-ROUND = 3  # the round needs more than the loop can do: a new cell, a split, a new point in a large cell
-FULL = 4  # no more observations can be noted
+UNKNOWN_CELL = 1  # a cell is unknown
+UNKNOWN_CANDIDATE = 2  # the cells that hold a candidate are unknown
+OTHER_ROUND = 3  # the round needs more than the loop can do: a new cell, a split, a new point in a large cell
+NOTES_FULL = 4  # no more observations can be noted
 
 
-class Hot(NamedTuple):
+class CellArrays(NamedTuple):
     """Cells by slot of the tree, and what the loop notes about them."""
 
     cells: NDArray[np.int64]  # (slots, COLUMNS)
-    room: NDArray[np.float64]  # (slots,) bound on the number of observations plus one
-    used: NDArray[np.int64]  # (slots,) position of the last use among all of the loop, -1 for none
-    touched: NDArray[np.int64]  # (slots,) slots that were used, in the order of their first use
-    homes: NDArray[np.int64]  # (notes,) slots of the observations noted
-    numbers: NDArray[np.int64]  # (notes,) their numbers
-    counts: NDArray[np.int64]  # (3,) how many slots are touched, observations noted, and uses
+    split_thresholds: NDArray[np.float64]  # (slots,) a cell splits when its number of observations plus one exceeds it
+    last_use: NDArray[np.int64]  # (slots,) position of the cell's last use among all uses in the loop, -1 for none
+    touched: NDArray[np.int64]  # (slots,) slots of the used cells, in the order of their first use
+    noted_slots: NDArray[np.int64]  # (notes,) slots of the cells that got observations
+    noted_observations: NDArray[np.int64]  # (notes,) numbers of these observations
+    counts: NDArray[np.int64]  # (3,) numbers of slots touched, of observations noted, and of uses
 
 
-class Tree(NamedTuple):
+class TreeArrays(NamedTuple):
     """Arrays of the tree of maxima."""
 
-    tree: NDArray[np.float64]
-    leaf: NDArray[np.float64]
-    order: NDArray[np.uint64]
-    visited: NDArray[np.int64]
-    values: NDArray[np.float64]
-    pace: NDArray[np.float64]  # (4,) as in `_numba_cells.py`
+    tree: NDArray[np.float64]  # (2 slots,) upper bounds: maxima of pairs, with the root at 1, then the leaves' own
+    leaves: NDArray[np.float64]  # (slots, 5) as in `_numba_cells.py`
+    hashes: NDArray[np.uint64]  # (slots,) seeded hashes of the cells
+    visited: NDArray[np.int64]  # (slots,) scratch space
+    values: NDArray[np.float64]  # (slots,) scratch space
+    schedule: NDArray[np.float64]  # (4,) as in `_numba_cells.py`
 
 
-class Places(NamedTuple):
-    """Cells by candidate: a hash table with open addresses."""
+class CandidateArrays(NamedTuple):
+    """Cells by candidate: a hash table with open addressing."""
 
     keys: NDArray[np.int64]  # (m,) candidates, -1 for none; m is a power of two
-    first: NDArray[np.int64]  # (m,) where the numbers of their cells begin
-    count: NDArray[np.int64]  # (m,) how many there are
+    first: NDArray[np.int64]  # (m,) position in `cells` of the first cell that holds the candidate
+    count: NDArray[np.int64]  # (m,) number of cells that hold the candidate
     cells: NDArray[np.int64]  # (k,) numbers of cells
     slot_of: NDArray[np.int64]  # (cells,) slots of cells in the tree by number, -1 after a split
 
 
-class Numbers(NamedTuple):
+class LoopConstants(NamedTuple):
     """Numbers that stay the same during a loop."""
 
-    log_delta: float
-    growth: float
-    norm: float
-    noise: float
+    log_delta: float  # log(4 / delta)
+    growth: float  # b d
+    norm: float  # B
+    noise: float  # R
     prior_mean: float
     prior_std: float
-    tolerance: float
-    free: int  # first cube of the first cover that is no cell, -1 without one
-    free_order: np.uint64
-    slots: int  # number of slots of the tree in use
+    tolerance: float  # relative distance from the largest index within which candidates are tied
+    empty_cube: int  # first cube of the first cover that is no cell, -1 without one
+    empty_hash: np.uint64  # seeded hash of that cube
+    slot_count: int  # number of slots of the tree in use
 
 
 @intrinsic
@@ -97,7 +101,7 @@ def pointer(context, address):
 
 @njit(cache=True, nogil=True)
 def find(keys, candidate):
-    """Return the position of a candidate, or the free one that it may have."""
+    """Return the position of a candidate in a hash table, or the vacant position where it can be inserted."""
     mask = keys.shape[0] - 1
     i = np.int64(tie_hash(candidate, np.uint64(0))) & mask
     while keys[i] != candidate and keys[i] != -1:
@@ -126,29 +130,29 @@ def position(numbers, candidate):
     return low
 
 
-# Functions below take arrays rather than the tuples of them: every access to a field of a tuple costs some nanoseconds.
+# The functions below take the arrays, not the tuples: every access to a field of a tuple costs some nanoseconds.
 
 
 @njit(cache=True, nogil=True)
-def use(used, touched, counts, slot):
+def note_use(last_use, touched, counts, slot):
     """Note that a cell is used."""
-    if used[slot] < 0:
+    if last_use[slot] < 0:
         touched[counts[0]] = slot
         counts[0] += 1
-    used[slot] = counts[2]
+    last_use[slot] = counts[2]
     counts[2] += 1
 
 
 @njit(cache=True, nogil=True)
-def climb(cells, leaf, tree, valid_until, slot, log_term, numbers, salt):
-    """Find the summit of a cell, as `evaluate` does."""
+def update_maximizer(cells, leaves, tree, valid_until, slot, log_term, constants, salt):
+    """Find the maximizer of a cell, as `evaluate` does."""
     n = cells[slot, SIZE]
     fields = carray(pointer(cells[slot, FIELDS]), (3, n), np.float64)
-    caps = carray(pointer(cells[slot, CAPS]), (cells[slot, CAPS_SIZE],), np.float64)
+    parent_index = carray(pointer(cells[slot, PARENT_INDEX]), (cells[slot, PARENT_INDEX_SIZE],), np.float64)
     members = carray(pointer(cells[slot, NUMBERS]), (n,), np.int64)
-    cells[slot, SUMMIT] = evaluate(
-        fields, caps, leaf[slot, 4], log_term, numbers.norm, numbers.noise, members, salt, numbers.tolerance, leaf,
-        slot, tree, valid_until,
+    cells[slot, MAXIMIZER] = evaluate(
+        fields, parent_index, leaves[slot, GAIN], log_term, constants.norm, constants.noise, members, salt,
+        constants.tolerance, leaves, slot, tree, valid_until,
     )  # fmt: skip
 
 
@@ -161,7 +165,7 @@ def row_of(cells, slot, candidate):
 
 
 @njit(cache=True, nogil=True)
-def learn(cells, leaf, slot, candidate, y, noise_variance):
+def observe_in_cell(cells, leaves, slot, candidate, y, noise_variance):
     """Condition a cell on an observation."""
     n, capacity, rank = cells[slot, SIZE], cells[slot, CAPACITY], cells[slot, RANK]
     p, row = row_of(cells, slot, candidate)
@@ -174,80 +178,81 @@ def learn(cells, leaf, slot, candidate, y, noise_variance):
             fields[2, i] = prior[p, i]
         carray(pointer(cells[slot, ROW_OF]), (n,), np.int64)[p] = rank
         cells[slot, RANK] += 1
-    leaf[slot, 4] += observe(p, row, y, noise_variance, small, rows, rank, fields)
-    cells[slot, HELD] += 1
+    leaves[slot, GAIN] += observe(p, row, y, noise_variance, small, rows, rank, fields)
+    cells[slot, COUNT] += 1
 
 
 @njit(cache=True, nogil=True)
-def obstacle(cells, room, slot, candidate):
-    """Return why an observation of a candidate in a cell needs more than the loop can do; DONE if it does not."""
+def obstacle(cells, split_thresholds, slot, candidate):
+    """Return why the loop cannot add an observation of a candidate to a cell; DONE if it can."""
     if cells[slot, SIZE] == 0:
-        return COLD
-    if room[slot] < cells[slot, HELD] + 2:
-        return ROUND
+        return UNKNOWN_CELL
+    if splits(cells[slot, COUNT], split_thresholds[slot]):
+        return OTHER_ROUND
     new = row_of(cells, slot, candidate)[1] < 0
-    return ROUND if new and (cells[slot, PRIOR] == 0 or cells[slot, RANK] == cells[slot, CAPACITY]) else DONE
+    return OTHER_ROUND if new and (cells[slot, PRIOR] == 0 or cells[slot, RANK] == cells[slot, CAPACITY]) else DONE
 
 
 @njit(cache=True, nogil=True)
-def play(hot, argmax, places, numbers, game, columns, first):
+def play(cell_arrays, tree_arrays, candidate_arrays, constants, game, columns, first):
     """Play rounds from position `first` on.
 
-    Returns why the loop ended, the slot or the candidate concerned, and the number of rounds played in all. What is not
-    played has changed nothing.
+    Returns why the loop ended, the slot or the candidate that is the reason, and the position of the first round that
+    was not played. That round has added no observation.
     """
     salt, table, noise, noise_variance = np.uint64(game.salt), game.table, game.noise, game.noise_variance
-    cells, room, used, touched, homes, observed, counts = hot
-    tree, leaf, order, visited, values, pace = argmax
-    keys, begin, many, at, slot_of = places
+    cells, split_thresholds, last_use, touched, noted_slots, noted_observations, counts = cell_arrays
+    tree, leaves, hashes, visited, values, schedule = tree_arrays
+    keys, begin, many, at, slot_of = candidate_arrays
     candidates, ys, widths, gains = columns
-    norm, deviation, tolerance = numbers.norm, numbers.noise, numbers.tolerance
+    norm, deviation, tolerance = constants.norm, constants.noise, constants.tolerance
     for i in range(first, noise.shape[0]):
-        log_term = numbers.log_delta + numbers.growth * math.log(game.first + i + 1)
-        if log_term < pace[LAST]:
-            return ROUND, -1, i
-        if log_term > pace[VALID_UNTIL]:
-            reach_ahead(tree, leaf, numbers.slots, log_term, pace, norm, deviation)
-        pace[LAST], valid_until, elsewhere = log_term, pace[VALID_UNTIL], -np.inf
-        if numbers.free >= 0:
-            elsewhere = numbers.prior_mean + width_of(0.0, log_term, norm, deviation) * numbers.prior_std
+        log_term = constants.log_delta + constants.growth * math.log(game.first + i + 1)
+        if log_term < schedule[LAST]:
+            return OTHER_ROUND, -1, i
+        if log_term > schedule[VALID_UNTIL]:
+            rebuild_ahead(tree, leaves, constants.slot_count, log_term, schedule, norm, deviation)
+        schedule[LAST], valid_until, outside_index = log_term, schedule[VALID_UNTIL], -np.inf
+        if constants.empty_cube >= 0:
+            outside_index = constants.prior_mean + width_of(0.0, log_term, norm, deviation) * constants.prior_std
         while True:
-            slot, index, stale, seen = select(
-                tree, leaf, order, numbers.slots, log_term, norm, deviation, elsewhere, tolerance, visited, values
-            )
-            if stale and cells[slot, SIZE] == 0:
-                return COLD, slot, i
-            if not stale:
+            slot, index, outdated, seen = select(
+                tree, leaves, hashes, constants.slot_count, log_term, norm, deviation, outside_index, tolerance,
+                visited, values,
+            )  # fmt: skip
+            if outdated and cells[slot, SIZE] == 0:
+                return UNKNOWN_CELL, slot, i
+            if not outdated:
                 break
-            pace[VISITS] += seen
-            use(used, touched, counts, slot)
-            climb(cells, leaf, tree, valid_until, slot, log_term, numbers, salt)
-        ahead = numbers.free < 0 or index > elsewhere + tolerance * abs(index)
-        if slot < 0 or not (ahead or order[slot] < numbers.free_order):
-            return ROUND, slot, i
-        x = cells[slot, SUMMIT]
+            schedule[VISITS] += seen
+            note_use(last_use, touched, counts, slot)
+            update_maximizer(cells, leaves, tree, valid_until, slot, log_term, constants, salt)
+        ahead = constants.empty_cube < 0 or index > outside_index + tolerance * abs(index)
+        if slot < 0 or not (ahead or hashes[slot] < constants.empty_hash):
+            return OTHER_ROUND, slot, i
+        x = cells[slot, MAXIMIZER]
         if cells[slot, SIZE] == 0 or x < 0:
-            return COLD, slot, i
+            return UNKNOWN_CELL, slot, i
         h = find(keys, x)
         if keys[h] != x:
-            return HOMES, x, i
-        if counts[1] + many[h] > homes.shape[0]:
-            return FULL, -1, i
+            return UNKNOWN_CANDIDATE, x, i
+        if counts[1] + many[h] > noted_slots.shape[0]:
+            return NOTES_FULL, -1, i
         for k in range(begin[h], begin[h] + many[h]):
-            home = slot_of[at[k]]
-            if home < 0:
-                return HOMES, x, i
-            reason = obstacle(cells, room, home, x)
+            holding = slot_of[at[k]]
+            if holding < 0:
+                return UNKNOWN_CANDIDATE, x, i
+            reason = obstacle(cells, split_thresholds, holding, x)
             if reason != DONE:
-                return reason, home, i
-        pace[VISITS] += seen
-        y, gain = table[x] + noise[i], leaf[slot, 4]
+                return reason, holding, i
+        schedule[VISITS] += seen
+        y, gain = table[x] + noise[i], leaves[slot, GAIN]
         candidates[i], ys[i], gains[i], widths[i] = x, y, gain, width_of(gain, log_term, norm, deviation)
         for k in range(begin[h], begin[h] + many[h]):
-            home = slot_of[at[k]]
-            use(used, touched, counts, home)
-            learn(cells, leaf, home, x, y, noise_variance)
-            climb(cells, leaf, tree, valid_until, home, log_term, numbers, salt)
-            homes[counts[1]], observed[counts[1]] = home, game.first + i - 1
+            holding = slot_of[at[k]]
+            note_use(last_use, touched, counts, holding)
+            observe_in_cell(cells, leaves, holding, x, y, noise_variance)
+            update_maximizer(cells, leaves, tree, valid_until, holding, log_term, constants, salt)
+            noted_slots[counts[1]], noted_observations[counts[1]] = holding, game.first + i - 1
             counts[1] += 1
     return DONE, -1, noise.shape[0]

@@ -1,7 +1,7 @@
 """Posteriors of the cells of a box; the index of a cell is maximised over its whole cube.
 
-With successive tightening a cell's index is the least of its own and those that the cells it came from had when they
-split. These are functions of x, stored as posteriors with widths.
+With successive tightening a cell's index is the least of its own index and those that its ancestors, its parent and the
+parent's ancestors, had when they split. The indices are functions of x, kept as posteriors with widths.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from scalable_bandits.posteriors.box.maximization import Sizes, maximize_over_bo
 from scalable_bandits.posteriors.box.surface import SmoothIndex, Surface, constant_mean
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.cell import Cell
+from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
 from scalable_bandits.posteriors.partition.cover import BoxCover
-from scalable_bandits.posteriors.partition.finite_cells import Shard
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Indices
 
-SCAN, STARTS = 256, 6  # number of Sobol points in a cube, and of points from which the index is climbed
+SCAN = 256  # number of Sobol points in a cube
+STARTS = 6  # number of points from which the index is climbed
 
 
 class CubePosterior:
@@ -46,7 +47,7 @@ class CubePosterior:
 
     @property
     def nbytes(self) -> int:
-        """Memory used, approximately: of factor, matrix and their copies."""
+        """Approximate memory of the engine's factor, its matrix and their copies."""
         return 32 * max(64, 2 * len(self.engine.observed)) ** 2
 
     def surface(self) -> Surface:
@@ -73,8 +74,8 @@ class Least:
 
     def index(self, index: SmoothIndex, x: Floats) -> tuple[Floats, Floats]:
         """Return the index (k,) at points x (k, d), and the gradients (k, d) of the indices that are least there."""
-        found = [surface.index(own, x) for surface, own in self._indices]
-        values, slopes = np.array([value for value, _ in found]), np.array([slope for _, slope in found])
+        pairs = [surface.index(own, x) for surface, own in self._indices]
+        values, slopes = np.array([value for value, _ in pairs]), np.array([slope for _, slope in pairs])
         least = values.argmin(axis=0)
         here = np.arange(len(x))
         return values[least, here], slopes[least, here]
@@ -84,12 +85,12 @@ class CubeIndex(NamedTuple):
     """Index of the cells of a box, and how it is maximised."""
 
     upper: Callable[[float], SmoothIndex]  # from a width to the index mean + width std
-    tightening: bool  # whether the index of a cell is bounded by those of the cells it came from
-    noise_variance: float  # of pending values, in squared units of y
+    tightening: bool  # whether the index of a cell is bounded by those of its ancestors
+    noise_variance: float  # noise variance of pending values, in squared units of y
     seed: int  # seed of the points at which the index is computed first
 
 
-class BoxCells(Shard[CubePosterior]):
+class BoxCells(CellPosteriors[CubePosterior]):
     """Posteriors of cells of a box.
 
     Parameters
@@ -101,7 +102,7 @@ class BoxCells(Shard[CubePosterior]):
     index
         Index of the cells.
 
-    See `Shard` for the other parameters.
+    See `CellPosteriors` for the other parameters.
     """
 
     def __init__(
@@ -112,11 +113,11 @@ class BoxCells(Shard[CubePosterior]):
         super().__init__(kernel, prior_mean, math.sqrt(kernel.diagonal(corner[None])[0]), log, tree)
         self._points, self._cover = points, cover
         self._upper, self._tightening, self._noise, self._seed = index
-        self.looks_up = index.tightening
-        self._last_index: dict[int, tuple[Surface, SmoothIndex]] = {}  # by number of a cell that split
+        self.needs_ancestors = index.tightening
+        self._last_index: dict[int, tuple[Surface, SmoothIndex]] = {}  # index of each cell that split, by its number
 
-    def level(self, cell: Cell) -> bool:
-        return super().level(cell) and not (self._tightening and cell.parent is not None)
+    def has_constant_index(self, cell: Cell) -> bool:
+        return super().has_constant_index(cell) and not (self._tightening and cell.parent is not None)
 
     def build(self, cell: Cell, pending: Sequence[int] = ()) -> CubePosterior:
         points = self._points(np.array(pending, dtype=np.int64))
@@ -136,39 +137,40 @@ class BoxCells(Shard[CubePosterior]):
         posterior.engine.observe(candidate, y, noise_variance)
         cell.gain = posterior.engine.information_gain
         self._bytes += posterior.nbytes - before
-        cell.summit = None
-        self._tree.unknown(cell)  # the summit is computed when it is needed, at the width of then
+        cell.maximizer = None
+        self._tree.set_unknown(cell)  # it is computed when it is needed, at the width of that round
 
     def evaluate(self, cell: Cell, posterior: CubePosterior, log_term: float) -> None:
         width = self._tree.width(cell.gain, log_term)
         surface, index = posterior.surface(), self._upper(width)
         bounds = np.stack(self._cover.bounds(cell.divisions, cell.place), axis=-1)
-        capped = self._bounds_of(cell)
-        searched = Least([(surface, index), *capped]) if capped else surface
-        known = self._points(np.array(posterior.engine.observed, dtype=np.int64))
-        largest, likely = self._upper(0.0) if capped else index, known[promising(surface, index, known)]
-        sizes = Sizes(SCAN, (1 + 2 * bool(capped)) * STARTS)  # the least of indices has ridges, where a climb may end
-        top = maximize_over_box(searched, largest, bounds, self._seed, likely, sizes)
+        ancestors = self._ancestor_indices(cell)
+        searched = Least([(surface, index), *ancestors]) if ancestors else surface
+        observed = self._points(np.array(posterior.engine.observed, dtype=np.int64))
+        maximised = self._upper(0.0) if ancestors else index  # the mean of `Least` is the index
+        near = observed[promising(surface, index, observed)]
+        starts = 3 * STARTS if ancestors else STARTS  # the least of indices has ridges, where a climb may end
+        top = maximize_over_box(searched, maximised, bounds, self._seed, near, Sizes(SCAN, starts))
         self.evaluations += top.evaluations
-        cell.summit = top.x
-        most = self.prior_std if self.kernel.stationary else math.inf
-        if capped:
-            self._tree.found(cell, top.value, 0.0, width, most)
+        cell.maximizer = top.x
+        largest_std = self.prior_std if self.kernel.stationary else math.inf
+        if ancestors:
+            self._tree.set_maximum(cell, top.value, 0.0, width, largest_std)
         else:
             mean, variance = surface.predict(top.x[None])
-            self._tree.found(cell, float(mean[0]), math.sqrt(variance[0]), width, most)
+            self._tree.set_maximum(cell, float(mean[0]), math.sqrt(variance[0]), width, largest_std)
 
-    def _bounds_of(self, cell: Cell) -> list[tuple[Surface, SmoothIndex]]:
-        """Return the indices of the cells that a cell came from, as each of them split."""
+    def _ancestor_indices(self, cell: Cell) -> list[tuple[Surface, SmoothIndex]]:
+        """Return the indices that a cell's ancestors had when they split; an empty list without tightening."""
         indices = []
-        above = cell.parent if self._tightening else None
-        while above is not None:
-            if above.number not in self._last_index:  # split before a restart
-                numbers = range(above.split)
-                inside = [i for i in numbers if self._holds(above, int(self._log.candidates[i]))]
-                self._last_index[above.number] = self._engine(inside).surface(), self._upper(above.width)
-            indices.append(self._last_index[above.number])
-            above = above.parent
+        ancestor = cell.parent if self._tightening else None
+        while ancestor is not None:
+            if ancestor.number not in self._last_index:  # it split before the state was restored
+                numbers = range(ancestor.split)
+                inside = [i for i in numbers if self._holds(ancestor, int(self._log.candidates[i]))]
+                self._last_index[ancestor.number] = self._engine(inside).surface(), self._upper(ancestor.width)
+            indices.append(self._last_index[ancestor.number])
+            ancestor = ancestor.parent
         return indices
 
     def _holds(self, cell: Cell, candidate: int) -> bool:
@@ -180,18 +182,18 @@ class BoxCells(Shard[CubePosterior]):
         for child in children:
             child.data = [i for i in cell.data if self._holds(child, int(self._log.candidates[i]))]
             if child.data:
-                child.gain = self.born(child)
-        self.forget(cell)
+                child.gain = self.build_and_keep(child)
+        self.drop(cell)
         return list(children)
 
-    def born(self, cell: Cell) -> float:
+    def build_and_keep(self, cell: Cell) -> float:
         posterior = self.build(cell)
-        self._store(cell, posterior)
+        self._keep(cell, posterior)
         return posterior.engine.information_gain
 
-    def anywhere(self, cell: Cell) -> Floats:
+    def tied_maximizer(self, cell: Cell) -> Floats:
         low, high = self._cover.bounds(cell.divisions, cell.place)
-        return low + (high - low) * generator(derived_seed(self._seed, cell.order), "anywhere").random(len(low))
+        return low + (high - low) * generator(derived_seed(self._seed, cell.seeded_hash), "anywhere").random(len(low))
 
     def best(self, cell: Cell) -> tuple[float, int, float]:
         engine = self.posterior(cell).engine

@@ -1,4 +1,4 @@
-"""Cell of a partition: a cube, and the observations in it."""
+"""Cell of a partition: a cube, and the observations in it. `partition.py` begins with a table of the words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.partition.cover import Place
 from scalable_bandits.posteriors.state import State, arrays
 
-NO_CAPS = np.empty(0)
+NO_PARENT_INDEX = np.empty(0)
 
 
 class Cell:
@@ -29,44 +29,45 @@ class Cell:
         Cell whose split made this one.
     born, split : int
         Number of observations of the partition when the cell was made, and when it split (-1: it has not).
-    order : int
-        Seeded hash by which ties between cells are broken.
+    seeded_hash : int
+        Seeded hash of the cell: of cells whose indices tie, the one of smallest hash is chosen.
     data : list of int
         Numbers of the observations in the cell; emptied by a split.
-    held : int
-        Number of observations in the cell, before a split.
-    room : float
-        Bound on `held` plus one; the cell splits when it is exceeded.
+    count : int
+        Number of observations in the cell; a split leaves it as it is.
+    split_threshold : float
+        Threshold side^(-1 / b) of the paper: the cell splits when `count` + 1 exceeds it.
     gain : float
         Realised information gain in the cell, in nats.
     width : float
         Confidence width when it split.
-    caps : ndarray
-        (n,) upper bounds of the candidates' indices; empty without tightening.
+    parent_index : ndarray
+        (n,) indices of the cell's candidates in the parent when it split, in units of y: upper bounds of the indices in
+        this cell. Empty without tightening.
     slot : int
-        Leaf of the tree of maxima (`argmax_tree.py`); -1 after a split.
-    summit
+        Number of the cell's leaf in the tree of maxima (`argmax_tree.py`); -1 after a split.
+    maximizer
         Candidate of largest index, or a point (d,) of a box, as last computed; None if unknown.
     posterior
         Posterior of the cell while it is in memory, else None.
     """
 
     __slots__ = (
-        "born", "caps", "data", "divisions", "gain", "held", "number", "order", "parent", "place", "posterior",
-        "room", "slot", "split", "summit", "width",
+        "born", "count", "data", "divisions", "gain", "maximizer", "number", "parent", "parent_index", "place",
+        "posterior", "seeded_hash", "slot", "split", "split_threshold", "width",
     )  # fmt: skip
 
-    def __init__(self, number: int, divisions: int, place: Place, parent: Cell | None, born: int, order: int):
+    def __init__(self, number: int, divisions: int, place: Place, parent: Cell | None, born: int, seeded_hash: int):
         self.number, self.divisions, self.place, self.parent = number, divisions, place, parent
-        self.born, self.split, self.order = born, -1, order
+        self.born, self.split, self.seeded_hash = born, -1, seeded_hash
         self.data: list[int] = []
-        self.held = 0
-        self.room = np.inf
+        self.count = 0
+        self.split_threshold = np.inf
         self.gain = 0.0
-        self.caps = NO_CAPS
+        self.parent_index = NO_PARENT_INDEX
         self.slot = -1
         self.width = 0.0
-        self.summit: Any = None
+        self.maximizer: Any = None
         self.posterior: Any = None
 
     @property
@@ -75,43 +76,47 @@ class Cell:
         return 0 if self.parent is None else self.parent.depth + 1
 
 
-def state_of(cells: Sequence[Cell], known: Floats) -> State:
-    """Return the state of cells, with the rows `known` (cells, 5) that the tree of maxima has of their indices."""
-    data, caps = [cell.data for cell in cells], [cell.caps for cell in cells]
+def state_of_cells(cells: Sequence[Cell], leaves: Floats) -> State:
+    """Return the state of cells with their leaves (cells, 5) in the tree of maxima.
+
+    The names of the entries are those of stored runs: "order" is the seeded hash, "held" the count, "summit" the
+    maximizer, "known" the leaves and "caps" the parent's index.
+    """
+    data, parent_indices = [cell.data for cell in cells], [cell.parent_index for cell in cells]
     parents = [-1 if cell.parent is None else cell.parent.number for cell in cells]
     return arrays(
         divisions=[cell.divisions for cell in cells], place=[cell.place for cell in cells], parent=parents,
         born=[cell.born for cell in cells],
-        split=[cell.split for cell in cells], order=np.array([cell.order for cell in cells], dtype=np.uint64),
-        held=[cell.held for cell in cells], gain=[cell.gain for cell in cells], width=[cell.width for cell in cells],
-        summit=_summits(cells), known=known, data_sizes=[len(d) for d in data],
+        split=[cell.split for cell in cells], order=np.array([cell.seeded_hash for cell in cells], dtype=np.uint64),
+        held=[cell.count for cell in cells], gain=[cell.gain for cell in cells], width=[cell.width for cell in cells],
+        summit=_maximizers(cells), known=leaves, data_sizes=[len(d) for d in data],
         data=np.concatenate([*data, []]).astype(np.int64),
-        caps_sizes=[len(c) for c in caps], caps=np.concatenate([*caps, []]),
+        caps_sizes=[len(index) for index in parent_indices], caps=np.concatenate([*parent_indices, []]),
     )  # fmt: skip
 
 
-def _summits(cells: Sequence[Cell]) -> NDArray[Any]:
-    """Return the summits as candidates (n,), -1 if unknown, or as points (n, d), NaN if unknown."""
-    points = [cell.summit for cell in cells if isinstance(cell.summit, np.ndarray)]
+def _maximizers(cells: Sequence[Cell]) -> NDArray[Any]:
+    """Return the maximizers as candidates (n,), -1 if unknown, or as points (n, d), NaN if unknown."""
+    points = [cell.maximizer for cell in cells if isinstance(cell.maximizer, np.ndarray)]
     if not points:
-        return np.array([-1 if cell.summit is None else cell.summit for cell in cells], dtype=np.int64)
+        return np.array([-1 if cell.maximizer is None else cell.maximizer for cell in cells], dtype=np.int64)
     none = np.full(points[0].shape, np.nan)
-    return np.array([none if cell.summit is None else cell.summit for cell in cells])
+    return np.array([none if cell.maximizer is None else cell.maximizer for cell in cells])
 
 
-def cells_of(state: State) -> Iterator[tuple[Cell, Floats]]:
-    """Make the cells of a state that `state_of` returned, each with its row (5,) of the tree of maxima."""
+def cells_from_state(state: State) -> Iterator[tuple[Cell, Floats]]:
+    """Make the cells of a state that `state_of_cells` returned; yield each with its leaf (5,) in the tree of maxima."""
     names = ("divisions", "place", "parent", "born", "order", "split", "held", "gain", "width", "summit")
-    data, caps = (np.split(state[name], np.cumsum(state[f"{name}_sizes"]))[:-1] for name in ("data", "caps"))
+    data, parent_indices = (np.split(state[name], np.cumsum(state[f"{name}_sizes"]))[:-1] for name in ("data", "caps"))
     made: list[Cell] = []
-    for row in zip(*(state[name].tolist() for name in names), data, caps, state["known"], strict=True):
-        divisions, place, parent, born, order, split, held, gain, width, summit, numbers, bounds, known = row
-        cell = Cell(len(made), divisions, tuple(place), None if parent < 0 else made[parent], born, order)
-        cell.split, cell.held, cell.gain, cell.width = split, held, gain, width
-        if isinstance(summit, list):
-            cell.summit = None if math.isnan(summit[0]) else np.array(summit)
+    for row in zip(*(state[name].tolist() for name in names), data, parent_indices, state["known"], strict=True):
+        divisions, place, parent, born, seeded_hash, split, count, gain, width, maximizer, numbers, bounds, leaf = row
+        cell = Cell(len(made), divisions, tuple(place), None if parent < 0 else made[parent], born, seeded_hash)
+        cell.split, cell.count, cell.gain, cell.width = split, count, gain, width
+        if isinstance(maximizer, list):
+            cell.maximizer = None if math.isnan(maximizer[0]) else np.array(maximizer)
         else:
-            cell.summit = None if summit < 0 else summit
-        cell.data, cell.caps = numbers.tolist(), bounds
+            cell.maximizer = None if maximizer < 0 else maximizer
+        cell.data, cell.parent_index = numbers.tolist(), bounds
         made.append(cell)
-        yield cell, known
+        yield cell, leaf

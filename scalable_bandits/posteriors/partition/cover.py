@@ -1,7 +1,7 @@
 """Covers of a space by closed cubes: the candidates in a cube, and the cubes that a candidate is in.
 
 The space is mapped to [0, 1]^d and divided into equal cubes, `divisions` along each side. The place of a cube is d
-integers. A candidate on a shared face is in every cube that has this face.
+integers from 0 to divisions - 1. A candidate on a shared face is in every cube that has this face.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class GridCover(FiniteCover):
         self.dimension = space.dimension
         self._last = [max(side - 1, 1) for side in space.sides]  # a single point is at the lower end
         self._strides: list[int] = np.cumprod([1, *space.sides[:0:-1]])[::-1].tolist()
-        self._along: dict[int, list[_Along]] = {}  # by divisions, one for each dimension
-        self._steps: dict[tuple[int, int, int], Indices] = {}
+        self._along: dict[int, list[_Along]] = {}  # one for each dimension, by divisions
+        self._steps: dict[tuple[int, int, int], Indices] = {}  # results of `_multiples`
 
     def _span(self, divisions: int, j: int, k: int) -> tuple[int, int]:
         """Return the first and the last point in cube k along dimension j."""
@@ -94,13 +94,13 @@ class GridCover(FiniteCover):
 
     def _multiples(self, divisions: int, j: int, k: int) -> Indices:
         """Return the amounts (k,) that the points in cube k along dimension j add to a candidate's number."""
-        held = self._steps.get((divisions, j, k))
-        if held is None:
+        steps = self._steps.get((divisions, j, k))
+        if steps is None:
             first, last = self._span(divisions, j, k)
-            held = np.arange(first, last + 1) * self._strides[j]
-            if len(held) <= MOST_CACHED:
-                self._steps[divisions, j, k] = held
-        return held
+            steps = np.arange(first, last + 1) * self._strides[j]
+            if len(steps) <= MOST_CACHED:
+                self._steps[divisions, j, k] = steps
+        return steps
 
     def filled(self, divisions: int) -> NDArray[np.bool_]:
         sides = []
@@ -154,10 +154,11 @@ class PointsCover(FiniteCover):
         self.dimension = space.dimension
         self._low, self._high = points.min(axis=0), points.max(axis=0)
         self._unit = (points - self._low) / np.where(self._high > self._low, self._high - self._low, 1.0)
-        self._held: dict[int, dict[Place, Indices]] = {}
+        self._members: dict[int, dict[Place, Indices]] = {}  # candidates in each cube, by divisions and place
 
     def _cubes(self, divisions: int) -> dict[Place, Indices]:
-        if divisions not in self._held:
+        """Return the numbers (k,) of the candidates in each cube that holds any, ascending."""
+        if divisions not in self._members:
             lowest, highest = _between(divisions, self._unit, self._unit, lambda corner: corner / divisions)
             numbers, places = [], []
             for offset in itertools.product((0, 1), repeat=self.dimension):
@@ -165,21 +166,21 @@ class PointsCover(FiniteCover):
                 numbers.append(np.flatnonzero(here))
                 places.append((lowest + offset)[here])
             every, number = np.concatenate(places), np.concatenate(numbers)
-            order = np.lexsort((number, *every.T[::-1]))
-            every, number = every[order], number[order]
+            by_place = np.lexsort((number, *every.T[::-1]))
+            every, number = every[by_place], number[by_place]
             starts = np.flatnonzero(np.r_[True, (np.diff(every, axis=0) != 0).any(axis=1)])
             groups = np.split(number, starts[1:])
-            self._held[divisions] = {tuple(every[s].tolist()): g for s, g in zip(starts, groups, strict=True)}
-        return self._held[divisions]
+            self._members[divisions] = {tuple(every[s].tolist()): g for s, g in zip(starts, groups, strict=True)}
+        return self._members[divisions]
 
     def members(self, divisions: int, place: Place) -> Indices:
         return self._cubes(divisions).get(place, np.empty(0, dtype=np.int64))
 
     def filled(self, divisions: int) -> NDArray[np.bool_]:
-        held = np.zeros((divisions,) * self.dimension, dtype=np.bool_)
+        filled = np.zeros((divisions,) * self.dimension, dtype=np.bool_)
         for place in self._cubes(divisions):
-            held[place] = True
-        return held
+            filled[place] = True
+        return filled
 
     def _touched(self, divisions: int, candidate: int) -> list[list[int]]:
         unit = self._unit[candidate]

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
+from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
 from scalable_bandits.posteriors.partition import _numba_rounds as numba_rounds
 from scalable_bandits.posteriors.partition.cell import Cell
-from scalable_bandits.posteriors.partition.hot_cells import PlacesOfCandidates
+from scalable_bandits.posteriors.partition.loop_cache import LoopCandidates
 from scalable_bandits.posteriors.partition.partition import Partition
 from scalable_bandits.posteriors.rounds import Columns, Game
 
@@ -20,8 +21,8 @@ COMPILED = numba_rounds.AVAILABLE
 class WidthRule(NamedTuple):
     """Log term log(N_t / delta) of the widths in round t: log(4 / delta) + b d log(t + 1)."""
 
-    log_delta: float
-    growth: float
+    log_delta: float  # log(4 / delta)
+    growth: float  # b d
 
     def at(self, t: int) -> float:
         """Return the log term of round t."""
@@ -29,27 +30,27 @@ class WidthRule(NamedTuple):
 
 
 class LoopedPartition(Partition):
-    """Partition with a compiled loop over rounds, which `FiniteCells` and a function f by table allow.
+    """Partition with a compiled loop over rounds, for `FiniteCells` and a function f given as a table.
 
-    The loop plays the rounds that only change posteriors that are in memory. It ends before any other round, which goes
-    the usual way; long runs have few of those.
+    The loop plays the rounds that only change posteriors in memory. It ends before any other round, which is then
+    played by `maximize` and `observe`; few rounds of a long run are of this kind.
 
     See `Partition` for the parameters.
     """
 
     def __init__(self, *given: Any):
-        self._places = PlacesOfCandidates()
+        self._loop_candidates = LoopCandidates()
         super().__init__(*given)
 
     def after_restore(self) -> None:
-        self._places = PlacesOfCandidates()
+        self._loop_candidates = LoopCandidates()
 
     def _split(self, cell: Cell, log_term: float) -> None:
-        self._places.leave(cell)
+        self._loop_candidates.drop(cell)
         super()._split(cell, log_term)
 
     def play(self, rule: WidthRule, game: Game, columns: Columns) -> None:
-        """Play rounds: `maximize`, `observe` the value of the game; the same numbers.
+        """Play rounds, with the same numbers as `maximize` and `observe` of the game's values in turn.
 
         Parameters
         ----------
@@ -62,65 +63,67 @@ class LoopedPartition(Partition):
         """
         done, tree = 0, self._tree
         while done < len(game.noise):
-            free, order = self._empty.first()
-            known = numba_rounds.Numbers(
-                rule.log_delta, rule.growth, *tree.norms, self._shard.prior_mean, self._shard.prior_std, TIE_TOLERANCE,
-                free, np.uint64(order), tree.slots,
+            empty_cube, empty_hash = self._empty_cubes.first()
+            constants = numba_rounds.LoopConstants(
+                rule.log_delta, rule.growth, *tree.width_constants, self._posteriors.prior_mean,
+                self._posteriors.prior_std, TIE_TOLERANCE, empty_cube, np.uint64(empty_hash), tree.slot_count,
             )  # fmt: skip
             reason, where, stop = numba_rounds.play(
-                tree.hot.arrays, tree.arrays, self._places.arrays, known, game, columns, done
+                tree.loop_cells.arrays, tree.arrays, self._loop_candidates.arrays, constants, game, columns, done
             )
             self.log.extend(columns.candidates[done:stop], columns.ys[done:stop], game.noise_variance)
             done, log_term = stop, rule.at(game.first + stop)
-            if reason in (numba_rounds.DONE, numba_rounds.FULL):
+            if reason in (numba_rounds.DONE, numba_rounds.NOTES_FULL):
                 self._take_over()
-            elif not self._help(reason, where):
+            elif not self._add_missing(reason, where):
                 self._take_over()
                 self._play_round(log_term, game, columns, done)
                 done += 1
 
-    def _help(self, reason: int, where: int) -> bool:
-        """Add a missing cell or candidate to the caches; return whether the loop can go on.
+    def _add_missing(self, reason: int, where: int) -> bool:
+        """Add the cell or candidate that is missing in the caches; return whether the loop can go on.
 
-        The cells that it changed are not brought up to date here (see `_take_over`).
+        The cells that the loop changed keep their old numbers in Python until `_take_over`.
         """
-        if reason == numba_rounds.HOMES and self._has_cells(where):
-            self._places.put(where, self.homes(where))
+        if reason == numba_rounds.UNKNOWN_CANDIDATE and self._has_cells(where):
+            self._loop_candidates.put(where, self.cells_holding(where))
             return True
-        return reason == numba_rounds.COLD and self._tree.hot.put(*self._tree.cells(np.array([where])))
+        return reason == numba_rounds.UNKNOWN_CELL and self._tree.loop_cells.put(*self._tree.cells(np.array([where])))
 
     def _has_cells(self, candidate: int) -> bool:
-        """Return whether all cubes that hold a candidate are cells."""
-        places = () if candidate in self._homes else self.cover.places(self.divisions, candidate)
-        return all((self.divisions, place) in self._made for place in places)
+        """Return whether all cubes of the first cover that hold a candidate have become cells."""
+        places = () if candidate in self._cells_holding else self.cover.places(self.divisions, candidate)
+        return all((self.divisions, place) in self._cell_of_cube for place in places)
 
     def _play_round(self, log_term: float, game: Game, columns: Columns, i: int) -> None:
-        """Play the round in position i."""
+        """Play the round in position i by `maximize` and `observe`."""
         candidate, _, columns.gains[i], columns.widths[i] = self.maximize(log_term)
         columns.candidates[i], columns.ys[i] = candidate, game.table[candidate] + game.noise[i]
         self.observe(candidate, columns.ys[i], game.noise_variance, log_term)
-        homes = self.homes(candidate)
-        self._places.put(candidate, homes)
-        for cell in homes:
-            self._tree.hot.put(cell)
+        holding = self.cells_holding(candidate)
+        self._loop_candidates.put(candidate, holding)
+        for cell in holding:
+            self._tree.loop_cells.put(cell)
 
     def _take_over(self) -> None:
-        """Take over what the loop noted about cells."""
-        hot, leaf = self._tree.hot.arrays, self._tree.arrays.leaf
-        touched, noted, _ = hot.counts.tolist()
-        hot.counts[:] = 0
-        slots = hot.touched[:touched]
-        slots = slots[np.argsort(hot.used[slots])]
-        hot.used[slots] = -1
-        order = np.argsort(hot.homes[:noted], kind="stable")
-        homes, numbers = hot.homes[:noted][order], hot.numbers[:noted][order].tolist()
-        first, stop = homes.searchsorted(slots).tolist(), homes.searchsorted(slots, "right").tolist()
-        summits, gains = hot.cells[slots, numba_rounds.SUMMIT].tolist(), leaf[slots, 4].tolist()
+        """Write the changes that the loop noted into the cells."""
+        arrays, leaves = self._tree.loop_cells.arrays, self._tree.arrays.leaves
+        touched, observed, _ = arrays.counts.tolist()
+        arrays.counts[:] = 0
+        slots = arrays.touched[:touched]
+        slots = slots[np.argsort(arrays.last_use[slots])]  # the least recently used cells first
+        arrays.last_use[slots] = -1
+        by_slot = np.argsort(arrays.noted_slots[:observed], kind="stable")
+        slot_of = arrays.noted_slots[:observed][by_slot]
+        numbers = arrays.noted_observations[:observed][by_slot].tolist()
+        first, stop = slot_of.searchsorted(slots).tolist(), slot_of.searchsorted(slots, "right").tolist()
+        maximizers = arrays.cells[slots, numba_rounds.MAXIMIZER].tolist()
+        gains = leaves[slots, numba_cells.GAIN].tolist()
         cells = self._tree.cells(slots)
-        for cell, a, b, summit, gain in zip(cells, first, stop, summits, gains, strict=True):
+        for cell, a, b, maximizer, gain in zip(cells, first, stop, maximizers, gains, strict=True):
             cell.data += numbers[a:b]
-            cell.held += b - a
-            cell.summit, cell.gain = summit, gain
-        for cell, rank in zip(cells, hot.cells[slots, numba_rounds.RANK].tolist(), strict=True):
+            cell.count += b - a
+            cell.maximizer, cell.gain = maximizer, gain
+        for cell, rank in zip(cells, arrays.cells[slots, numba_rounds.RANK].tolist(), strict=True):
             cell.posterior.rank = rank
-        self._shard.use(cells)
+        self._posteriors.mark_used(cells)

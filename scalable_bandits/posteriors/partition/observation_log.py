@@ -11,7 +11,7 @@ from scalable_bandits.posteriors.collapsed import CollapsedObservations
 from scalable_bandits.posteriors.state import State, Stateful, array
 from scalable_bandits.spaces import Indices
 
-FIRST_CAPACITY = 64  # observations that there is room for at first; doubled as the log grows
+FIRST_CAPACITY = 64  # number of observations that fit at first; doubled as the log grows
 
 
 class ObservationLog(Stateful):
@@ -47,9 +47,9 @@ class ObservationLog(Stateful):
         """Append an observation and return its number."""
         number = self.count
         if number == len(self.ys):
-            held = self.state()
+            state = self.state()
             self._allocate(2 * number)
-            self.restore(held)
+            self.restore(state)
         self.candidates[number], self.ys[number], self.noises[number] = candidate, y, noise_variance
         self.count += 1
         return number
@@ -58,9 +58,9 @@ class ObservationLog(Stateful):
         """Append observations (k,), all of one noise variance."""
         stop = self.count + len(ys)
         if stop > len(self.ys):
-            held = self.state()
+            state = self.state()
             self._allocate(max(stop, 2 * self.count))
-            self.restore(held)
+            self.restore(state)
         added = slice(self.count, stop)
         self.candidates[added], self.ys[added], self.noises[added] = candidates, ys, noise_variance
         self.count = stop
@@ -78,5 +78,5 @@ class ObservationLog(Stateful):
 
     def since(self, number: int) -> tuple[Indices, Floats, Floats]:
         """Return candidates, values and noise variances of the observations from a number on, three (k,) copies."""
-        held = slice(number, self.count)
-        return self.candidates[held].copy(), self.ys[held].copy(), self.noises[held].copy()
+        later = slice(number, self.count)
+        return self.candidates[later].copy(), self.ys[later].copy(), self.noises[later].copy()

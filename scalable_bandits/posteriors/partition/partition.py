@@ -1,11 +1,37 @@
 """Partition of a space: cells with a posterior each, and the largest index over all of them.
 
+The words of this folder:
+
+    cube           closed cube of the space, which is mapped to [0, 1]^d; a point on a shared face is in several cubes
+    divisions      number of cubes along each side of the space; the side of a cube is 1 / divisions
+    place          position of a cube among those of its size: d integers from 0 to divisions - 1
+    cover          cubes that together are the space
+    first cover    cover at the start, by cubes of one size
+    cell           cube with the observations in it and a posterior given these alone
+    empty cube     cube of the first cover that is no cell, since it has no observations; its index is that of the prior
+    split          replacement of a cell by its children, the 2^d cells of half its side
+    threshold      number side^(-1 / b): a cell splits when its number of observations plus one exceeds it
+    present cover  cover by the cells that have not split and the empty cubes
+    index          mean + width std, which is maximised over all candidates of all cells
+    width          B + R sqrt(2 (g + 1 + log term)), g the cell's information gain
+    log term       log(N_t / delta) of the round
+    parent index   with tightening: index of each candidate of a cell in its parent when that split; an upper bound now
+    maximizer      candidate of largest index in a cell; on a box a point (d,)
+    winner         maximizer of largest index over all cells, which is played next
+    seeded hash    number of a cell or empty cube: of those whose indices tie, the one of smallest hash is chosen
+    tree           tree of maxima: upper bounds of the cells' indices, and above them the largest bound of each branch
+    slot, leaf     number of a cell in the tree, and the five numbers by which its upper bound is computed
+    in memory      state of the posteriors that were used last; others are computed again from the observations
+    loop cells     cells whose arrays the compiled loop can reach by their addresses (`loop_cache.py`)
+    pending        state of a candidate that was asked for and not observed yet
+    shard          posteriors of some cells, held by an executor (`remote_cells.py`)
+
 What makes it fast, all of it exact:
 
-- A cube without observations is no object: its index is the prior's, which is the same in all such cubes, so that only
-  the first in the order of the seeded hash can be chosen.
-- A tree of bounds finds the cell of largest index without computing those of all cells (`argmax_tree.py`).
-- Posteriors that were not used for long are dropped, and computed again when they are needed (`finite_cells.py`).
+- An empty cube is no object: the index is the same in all of them, so that only the one of smallest seeded hash can be
+  chosen.
+- The tree finds the cell of largest index without computing the indices of all cells (`argmax_tree.py`).
+- Posteriors that were not used for long are dropped, and computed again when they are needed (`cell_posteriors.py`).
 """
 
 from __future__ import annotations
@@ -18,57 +44,59 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scalable_bandits._numba_compile import plain
 from scalable_bandits.checks import Floats
 from scalable_bandits.posteriors.engine import TIE_TOLERANCE
-from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree, better, orders
-from scalable_bandits.posteriors.partition.cell import NO_CAPS, Cell, cells_of, state_of
+from scalable_bandits.posteriors.partition import _numba_cells as numba_cells
+from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree, better, seeded_hashes
+from scalable_bandits.posteriors.partition.cell import NO_PARENT_INDEX, Cell, cells_from_state, state_of_cells
+from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
 from scalable_bandits.posteriors.partition.cover import Cover, Place
-from scalable_bandits.posteriors.partition.finite_cells import Shard
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.state import State, Stateful, group, member, value
 from scalable_bandits.spaces import Indices
 
+_splits = plain(numba_cells.splits)
+_LAST_63_BITS = 2**63 - 1  # the numbers that are hashed are signed 64-bit integers
 
-class EmptyCells:
-    """Numbers of cubes, in the order in which ties between them are broken.
+
+class EmptyCubes:
+    """Cubes of the first cover that are no cells yet, by number, in the order of their seeded hashes.
 
     Parameters
     ----------
     numbers
         (k,) numbers of the cubes that hold a candidate.
     salt
-        Seed of the tie-breaking hash.
+        Seed of the seeded hashes.
     is_cell
         Function that returns whether the cube of a number has become a cell.
     """
 
     def __init__(self, numbers: Indices, salt: np.uint64, is_cell: Callable[[int], bool]):
-        hashed = orders(numbers, salt)
-        ranked = np.argsort(hashed, kind="stable")
-        self._numbers, self._orders, self._is_cell = numbers[ranked], hashed[ranked], is_cell
+        hashes = seeded_hashes(numbers, salt)
+        ranked = np.argsort(hashes, kind="stable")
+        self._numbers, self._hashes, self._is_cell = numbers[ranked], hashes[ranked], is_cell
         self._next, self._first = 0, (-1, 0)
         self.update()
 
     def first(self) -> tuple[int, int]:
-        """Return the number and the order of the first cube that is no cell, as of the last update; -1 without one."""
+        """Return number and seeded hash of the first empty cube, as of the last update; -1 and 0 without one."""
         return self._first
 
     def update(self) -> None:
-        """Find the first cube that is no cell; the caller does this after every new cell."""
+        """Find the first empty cube; the caller does this after every new cell."""
         while self._next < len(self._numbers):
             number = int(self._numbers[self._next])
             if not self._is_cell(number):
-                self._first = number, int(self._orders[self._next])
+                self._first = number, int(self._hashes[self._next])
                 return
             self._next += 1
         self._first = -1, 0
 
 
-_MASK = 2**63 - 1
-
-
 class Winner(NamedTuple):
-    """Choice of the next point."""
+    """Candidate of largest index over all cells, which is played next."""
 
     candidate: Any  # number of the candidate, or point of a box
     value: float  # largest index
@@ -83,7 +111,7 @@ class Partition(Stateful):
     ----------
     cover
         Cubes over the space.
-    shard
+    posteriors
         Posteriors of the cells.
     log
         Log of the observations.
@@ -91,26 +119,26 @@ class Partition(Stateful):
         Tree of maxima.
     divisions
         Number of cubes along each side of the first cover.
-    room
-        Function from the divisions of a cell to the bound on its number of observations plus one; with more it splits.
+    split_threshold
+        Function from the divisions of a cell to its split threshold.
     tightening
-        Whether the index of a cell is bounded by that of the cell it came from.
+        Whether the index of a cell is bounded by its parent's index when that split.
     salt
-        Seed of the tie-breaking hash.
+        Seed of the seeded hashes.
     """
 
     def __init__(
-        self, cover: Cover, shard: Shard[Any], log: ObservationLog, tree: ArgmaxTree, divisions: int,
-        room: Callable[[int], float], tightening: bool, salt: int,
+        self, cover: Cover, posteriors: CellPosteriors[Any], log: ObservationLog, tree: ArgmaxTree, divisions: int,
+        split_threshold: Callable[[int], float], tightening: bool, salt: int,
     ):  # fmt: skip
         self.cover, self.divisions = cover, divisions
-        self._shard, self.log, self._tree = shard, log, tree
-        self._room, self._tightening, self._salt = room, tightening, np.uint64(salt)
-        self.cells: list[Cell] = []  # all cells ever made, by number
-        self._made: dict[tuple[int, Place], Cell] = {}
-        self._homes: dict[int, list[Cell]] = {}  # by candidate, the cells it is in
+        self._posteriors, self.log, self._tree = posteriors, log, tree
+        self._split_threshold, self._tightening, self._salt = split_threshold, tightening, np.uint64(salt)
+        self.cells: list[Cell] = []  # all cells ever made, by number, with those that have split
+        self._cell_of_cube: dict[tuple[int, Place], Cell] = {}  # keys: divisions and place
+        self._cells_holding: dict[int, list[Cell]] = {}  # keys: candidates; cells may have split since then
         self._winner: Winner | None = None  # result of the last `maximize`
-        self._winner_pending: list[int] = []  # candidates pending then
+        self._winner_pending: list[int] = []  # candidates that were pending at the last `maximize`
         self._begin()
 
     # ---- the cover
@@ -118,24 +146,24 @@ class Partition(Stateful):
     @property
     def evaluations(self) -> int:
         """Number of points of a box at which an index was computed; 0 on a finite space."""
-        return self._shard.evaluations
+        return self._posteriors.evaluations
 
     @property
     def prior_std(self) -> float:
         """Prior standard deviation of the first candidate played, in units of y."""
-        return self._shard.prior_std
+        return self._posteriors.prior_std
 
     def _begin(self) -> None:
         """Begin with the first cover."""
         places = np.flatnonzero(self.cover.filled(self.divisions).ravel())
-        self._empty = EmptyCells(places, self._salt, self._is_cell)
-        if not self._shard.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
+        self._empty_cubes = EmptyCubes(places, self._salt, self._is_cell)
+        if not self._posteriors.kernel.stationary:  # the prior differs from point to point: every cube is evaluated
             for number in places.tolist():
                 self._first_cell(self._place(number))
 
     def _is_cell(self, number: int) -> bool:
         """Return whether the cube of a number in the first cover has become a cell."""
-        return (self.divisions, self._place(number)) in self._made
+        return (self.divisions, self._place(number)) in self._cell_of_cube
 
     def _place(self, number: int) -> Place:
         """Return the place of the cube of a number in the first cover."""
@@ -147,45 +175,47 @@ class Partition(Stateful):
 
     def _first_cell(self, place: Place) -> Cell:
         """Return the cell of a cube of the first cover, made when it is first needed."""
-        cell = self._made.get((self.divisions, place))
+        cell = self._cell_of_cube.get((self.divisions, place))
         if cell is None:
             number = 0
             for k in place:
                 number = number * self.divisions + k
-            order = int(orders(np.array([number]), self._salt)[0])  # ties between cells are broken by it
-            cell = self._add(Cell(len(self.cells), self.divisions, place, None, self.log.count, order))
+            seeded_hash = int(seeded_hashes(np.array([number]), self._salt)[0])
+            cell = self._add(Cell(len(self.cells), self.divisions, place, None, self.log.count, seeded_hash))
         return cell
 
-    def _enter(self, cell: Cell) -> None:
+    def _register(self, cell: Cell) -> None:
+        """Number a cell and make it known to the cover."""
         cell.number = len(self.cells)
-        cell.room = self._room(cell.divisions)
+        cell.split_threshold = self._split_threshold(cell.divisions)
         self.cells.append(cell)
-        self._made[cell.divisions, cell.place] = cell
+        self._cell_of_cube[cell.divisions, cell.place] = cell
         if cell.parent is None:
-            self._empty.update()
+            self._empty_cubes.update()
 
     def _add(self, cell: Cell) -> Cell:
-        self._enter(cell)
-        self._tree.enter(cell)
-        self._renew(cell)
+        """Register a new cell, and add it to the tree."""
+        self._register(cell)
+        self._tree.add(cell)
+        self._reset_maximizer(cell)
         return cell
 
-    def homes(self, candidate: int) -> list[Cell]:
-        """Return the cells that a candidate is in."""
-        held = self._homes.get(candidate)
-        if held is None:
-            made, side = self._made, self.divisions
-            held = [made.get((side, place)) or self._first_cell(place) for place in self.cover.places(side, candidate)]
-            self._homes[candidate] = held
-        for cell in held:
+    def cells_holding(self, candidate: int) -> list[Cell]:
+        """Return the cells of the present cover that hold a candidate, made if they are empty cubes."""
+        cells = self._cells_holding.get(candidate)
+        if cells is None:
+            made, side = self._cell_of_cube, self.divisions
+            cells = [made.get((side, place)) or self._first_cell(place) for place in self.cover.places(side, candidate)]
+            self._cells_holding[candidate] = cells
+        for cell in cells:  # a loop, since this is called in every round and `any` takes longer
             if cell.split >= 0:
                 break
         else:
-            return held
-        while any(cell.split >= 0 for cell in held):
-            held = [leaf for cell in held for leaf in self._below(cell, candidate)]
-        self._homes[candidate] = held
-        return held
+            return cells
+        while any(cell.split >= 0 for cell in cells):
+            cells = [below for cell in cells for below in self._below(cell, candidate)]
+        self._cells_holding[candidate] = cells
+        return cells
 
     def _below(self, cell: Cell, candidate: int) -> Iterator[Cell]:
         """Yield the cell or, if it has split, the children that hold a candidate."""
@@ -194,41 +224,41 @@ class Partition(Stateful):
             return
         for place in self.cover.places(2 * cell.divisions, candidate):
             if tuple(k // 2 for k in place) == cell.place:
-                yield self._made[2 * cell.divisions, place]
+                yield self._cell_of_cube[2 * cell.divisions, place]
 
     @property
-    def leaves(self) -> Iterable[Cell]:
-        """Cells of the present cover; cubes of the first cover without observations are left out."""
+    def present_cells(self) -> Iterable[Cell]:
+        """Cells of the present cover, which has the empty cubes too."""
         return (cell for cell in self.cells if cell.split < 0)
 
     # ---- observing
 
     def observe(self, candidate: int, y: float, noise_variance: float, log_term: float) -> None:
-        """Add an observation, and split the cells that have too many; `log_term` is log(N_t / delta) of the round."""
+        """Add an observation and split the cells above their threshold; `log_term` is log(N_t / delta) of the round."""
         number = self.log.add(candidate, y, noise_variance)
         self._winner = None
-        for cell in self.homes(candidate):
-            splits = cell.room < cell.held + 2
-            self._shard.observe(cell, candidate, y, noise_variance, None if splits else log_term)
+        for cell in self.cells_holding(candidate):
+            will_split = _splits(cell.count, cell.split_threshold)
+            self._posteriors.observe(cell, candidate, y, noise_variance, None if will_split else log_term)
             cell.data.append(number)
-            cell.held += 1
-            if splits:
+            cell.count += 1
+            if will_split:
                 self._split(cell, log_term)
 
     def _split(self, cell: Cell, log_term: float) -> None:
         """Replace a cell by 2^d cells of half its side, each conditioned on the observations in its cube alone."""
         cell.split, cell.width = self.log.count, self.width(cell.gain, log_term)
-        self._tree.leave(cell)
+        self._tree.remove(cell)
         places = list(itertools.product(*((2 * k, 2 * k + 1) for k in cell.place)))
-        hashed = orders(np.array([(cell.order ^ code) & _MASK for code in range(1, len(places) + 1)]), self._salt)
-        halves = [
-            Cell(-1, 2 * cell.divisions, place, cell, self.log.count, order)
-            for place, order in zip(places, hashed.tolist(), strict=True)
+        codes = [(cell.seeded_hash ^ k) & _LAST_63_BITS for k in range(1, len(places) + 1)]
+        children = [
+            Cell(-1, 2 * cell.divisions, place, cell, self.log.count, seeded_hash)
+            for place, seeded_hash in zip(places, seeded_hashes(np.array(codes), self._salt).tolist(), strict=True)
         ]
-        for child in self._shard.divide(cell, halves, log_term if self._tightening else None):
-            child.held = len(child.data)
+        for child in self._posteriors.divide(cell, children, log_term if self._tightening else None):
+            child.count = len(child.data)
             self._add(child)
-        cell.data, cell.caps = [], NO_CAPS
+        cell.data, cell.parent_index = [], NO_PARENT_INDEX
 
     # ---- queries
 
@@ -237,18 +267,19 @@ class Partition(Stateful):
         return self._tree.width(gain, log_term)
 
     def cells_at(self, point: Floats) -> list[Cell | None]:
-        """Return the cells of the present cover that hold a point (d,); None for a cube without observations."""
-        self._shard.settle()
+        """Return the cells of the present cover that hold a point (d,); None for an empty cube."""
+        self._posteriors.flush()
+        made, side = self._cell_of_cube, self.divisions
         found: list[Cell | None] = []
-        stack = [self._made.get((self.divisions, place)) for place in self.cover.places_at(self.divisions, point)]
+        stack = [made.get((side, place)) for place in self.cover.places_at(side, point)]
         while stack:
-            top = stack.pop()
-            if top is None or top.split < 0:
-                found.append(top)
+            cell = stack.pop()
+            if cell is None or cell.split < 0:
+                found.append(cell)
                 continue
-            below = self.cover.places_at(2 * top.divisions, point)
-            halves = [place for place in below if tuple(k // 2 for k in place) == top.place]
-            stack += [self._made.get((2 * top.divisions, place)) for place in halves]
+            side = 2 * cell.divisions
+            below = (place for place in self.cover.places_at(side, point) if tuple(k // 2 for k in place) == cell.place)
+            stack += [made.get((side, place)) for place in below]
         return found
 
     def collapsed(self, cell: Cell | None) -> tuple[Indices, Floats, Floats]:
@@ -258,24 +289,25 @@ class Partition(Stateful):
     def best_queried(self) -> tuple[int, float, float]:
         """Return the observed candidate of largest posterior mean, its mean and std; candidate -1 without any."""
         none = (-math.inf, -1, 0.0)
-        mean, candidate, std = max(self._shard.bests([cell for cell in self.leaves if cell.data]), default=none)
+        observed = [cell for cell in self.present_cells if cell.data]
+        mean, candidate, std = max(self._posteriors.bests(observed), default=none)
         return candidate, mean, std
 
     # ---- state; the posteriors follow from the observations
 
     def _state_of_cells(self) -> State:
-        self._shard.settle()
-        leaves = np.array([self._tree.known(cell) for cell in self.cells])
-        return state_of(self.cells, leaves.reshape(-1, 5))
+        self._posteriors.flush()
+        leaves = np.array([self._tree.leaf(cell) for cell in self.cells])
+        return state_of_cells(self.cells, leaves.reshape(-1, 5))
 
     def _restore_cells(self, state: State) -> None:
-        self.cells, self._made, self._homes, self._winner = [], {}, {}, None
-        self._shard.clear()
-        for cell, leaf in cells_of(state):
-            self._enter(cell)
+        self.cells, self._cell_of_cube, self._cells_holding, self._winner = [], {}, {}, None
+        self._posteriors.clear()
+        for cell, leaf in cells_from_state(state):
+            self._register(cell)
             if cell.split < 0:
-                self._tree.enter(cell)
-                self._tree.put_back(cell, leaf)
+                self._tree.add(cell)
+                self._tree.set_leaf(cell, leaf)
 
     STATE = (
         member("log", prefix=False),
@@ -285,16 +317,16 @@ class Partition(Stateful):
 
     # ---- the largest index
 
-    def _renew(self, cell: Cell) -> None:
-        """Discard a cell's summit after its observations changed."""
-        cell.summit = None
-        if self._shard.level(cell):
-            self._tree.level(cell, self._shard.prior_mean, self._shard.prior_std)
+    def _reset_maximizer(self, cell: Cell) -> None:
+        """Discard a cell's maximizer, because its observations or those taken as pending changed."""
+        cell.maximizer = None
+        if self._posteriors.has_constant_index(cell):
+            self._tree.set_constant(cell, self._posteriors.prior_mean, self._posteriors.prior_std)
         else:
-            self._tree.unknown(cell)
+            self._tree.set_unknown(cell)
 
-    def winner(self, pending: list[int]) -> Winner | None:
-        """Return the result of the last `maximize` if no observation came since and the same candidates are pending."""
+    def last_winner(self, pending: list[int]) -> Winner | None:
+        """Return the result of the last `maximize`; None after an observation, or if other candidates are pending."""
         return self._winner if self._winner_pending == pending else None
 
     def maximize(self, log_term: float, pending: Sequence[int] = ()) -> Winner:
@@ -307,27 +339,30 @@ class Partition(Stateful):
         pending
             Pending candidates, whose values are taken to be the means (Desautels, Krause & Burdick 2014).
         """
-        self._shard.settle()
-        if log_term < self._tree.last:  # pending points were abandoned: the summits are those of larger widths
-            for cell in self.leaves:
-                self._renew(cell)
-        hallucinated = self._hallucinate(pending) if pending else {}
+        self._posteriors.flush()
+        if log_term < self._tree.last:  # points were abandoned: the maximizers are those of larger widths
+            for cell in self.present_cells:
+                self._reset_maximizer(cell)
+        with_pending = self._hallucinate(pending) if pending else {}
 
         def evaluate(cell: Cell) -> None:
-            self._shard.evaluate(cell, hallucinated.get(cell.number) or self._shard.posterior(cell), log_term)
+            self._posteriors.evaluate(cell, with_pending.get(cell.number) or self._posteriors.posterior(cell), log_term)
 
-        free, order = self._empty.first()
-        shard = self._shard
-        elsewhere = shard.prior_mean + self.width(0.0, log_term) * shard.prior_std if free >= 0 else -math.inf
-        found, index = self._tree.winner(log_term, elsewhere, evaluate)
-        if found is not None and (free < 0 or index > elsewhere + TIE_TOLERANCE * abs(index) or found.order < order):
+        empty_cube, empty_hash = self._empty_cubes.first()
+        empty_index = -math.inf
+        if empty_cube >= 0:
+            empty_index = self._posteriors.prior_mean + self.width(0.0, log_term) * self._posteriors.prior_std
+        found, index = self._tree.find_largest(log_term, empty_index, evaluate)
+        larger = empty_cube < 0 or index > empty_index + TIE_TOLERANCE * abs(index)
+        if found is not None and (larger or found.seeded_hash < empty_hash):
             cell = found
         else:
-            cell = self._first_cell(self._place(free))
-        if cell.summit is None:
-            cell.summit = self._shard.anywhere(cell)
-        candidate = cell.summit
-        self._forget_pending(hallucinated)
+            cell = self._first_cell(self._place(empty_cube))
+        if cell.maximizer is None:
+            cell.maximizer = self._posteriors.tied_maximizer(cell)
+        candidate = cell.maximizer
+        for number in with_pending:
+            self._reset_maximizer(self.cells[number])
         self._winner_pending = list(pending)
         self._winner = Winner(candidate, index, cell.gain, self.width(cell.gain, log_term))
         return self._winner
@@ -338,46 +373,43 @@ class Partition(Stateful):
         Parameters
         ----------
         owner
-            Object whose methods the partition has as functions, which is not copied.
+            Object that is not copied, because the partition calls one of its methods.
         """
-        posteriors = [cell.posterior for cell in self.cells if cell.posterior is not None]
-        shared = (owner, self.cover, self.log, self._shard.kernel, *posteriors, *(cell.data for cell in self.cells))
+        in_memory = [cell.posterior for cell in self.cells if cell.posterior is not None]
+        shared = (owner, self.cover, self.log, self._posteriors.kernel, *in_memory, *(cell.data for cell in self.cells))
         return copy.deepcopy(self, {id(each): each for each in shared})
 
     def _hallucinate(self, pending: Sequence[int]) -> dict[int, Any]:
-        """Compute the posteriors given pending points too, by number of the cell."""
+        """Compute the posteriors of the cells that hold pending points, given these too, by number of the cell."""
         touched: dict[int, list[int]] = {}
         for candidate in pending:
-            for cell in self.homes(candidate):
+            for cell in self.cells_holding(candidate):
                 touched.setdefault(cell.number, []).append(candidate)
         for number in touched:
-            self._tree.unknown(self.cells[number])
-        return {number: self._shard.build(self.cells[number], among) for number, among in touched.items()}
-
-    def _forget_pending(self, hallucinated: Iterable[int]) -> None:
-        for number in hallucinated:
-            self._renew(self.cells[number])
+            self._tree.set_unknown(self.cells[number])
+        return {number: self._posteriors.build(self.cells[number], among) for number, among in touched.items()}
 
     def forget_candidates(self, size: int) -> None:
-        """Forget the candidates from a number on, which are gone or will be others."""
-        self._homes = {candidate: cells for candidate, cells in self._homes.items() if candidate < size}
+        """Forget the candidates of numbers from `size` on: the numbers are free for other points."""
+        self._cells_holding = {candidate: cells for candidate, cells in self._cells_holding.items() if candidate < size}
         self._winner = None
 
     def maximize_among(self, allowed: Indices, log_term: float, pending: Sequence[int] = ()) -> tuple[int, float]:
-        """Find the largest index among some candidates (k,) of a finite space; returns the candidate and the index."""
-        shard = self._shard
-        shard.settle()
-        hallucinated = self._hallucinate(pending)
+        """Find the largest index among some candidates (k,) of a finite space; return the candidate and the index."""
+        posteriors = self._posteriors
+        posteriors.flush()
+        with_pending = self._hallucinate(pending)
         groups: dict[int, list[int]] = {}
         for candidate in allowed.tolist():
-            for cell in self.homes(candidate):
+            for cell in self.cells_holding(candidate):
                 groups.setdefault(cell.number, []).append(candidate)
         best: tuple[float, int, int] | None = None
         for number, candidates in groups.items():
             cell = self.cells[number]
-            posterior = hallucinated.get(number) or shard.posterior(cell)
-            index, first = shard.best_among(cell, posterior, candidates, log_term)
-            best = better(best, (index, cell.order, first))
-        self._forget_pending(hallucinated)
+            posterior = with_pending.get(number) or posteriors.posterior(cell)
+            index, candidate = posteriors.best_among(cell, posterior, candidates, log_term)
+            best = better(best, (index, cell.seeded_hash, candidate))
+        for number in with_pending:
+            self._reset_maximizer(self.cells[number])
         assert best is not None
         return best[2], best[0]

@@ -1,13 +1,13 @@
 """The cells of a partition in shards, for executors on a cluster or threads.
 
-The posterior of a cell follows from the cell and its observations. Every task brings the cell, and observations are
+The posterior of a cell follows from the cell and its observations. Every task contains the cell, and observations are
 sent once: a shard is a cache, made again from all observations wherever it is missing. The seeded hash of a cell
 determines its shard.
 
-A round is one message to the workers whose cells the observation fell into, and one whenever a summit (the candidate of
-largest index in a cell) has to be found: those of several cells that are likely to be next are found together. How many
-follows from how many of the last ones were used. Unused ones are dropped, so that the numbers are those of one cell
-after the other.
+A round is one message to the shards of the cells that hold the observation, and one message whenever a maximizer is
+missing. With the missing maximizer, those of cells that are likely to be needed next are prefetched; how many follows
+from how many of the last prefetched ones were used. Unused ones are dropped, so that the numbers are the same as
+without prefetching.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.box_cells import BoxCells, CubeIndex
 from scalable_bandits.posteriors.partition.cell import Cell
+from scalable_bandits.posteriors.partition.cell_posteriors import CellPosteriors
 from scalable_bandits.posteriors.partition.cover import BoxCover, Cover, FiniteCover, Place, make_cover
-from scalable_bandits.posteriors.partition.finite_cells import FiniteCells, Shard
+from scalable_bandits.posteriors.partition.finite_cells import FiniteCells
 from scalable_bandits.posteriors.partition.observation_log import ObservationLog
 from scalable_bandits.posteriors.placement import Executor, Shards
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.spaces import Box, FiniteSpace, Indices
 
-SHARDS = 16
+SHARDS = 16  # number of shards
 
 PointsAt = Callable[[Indices | None], Floats]
-MakeCells = Callable[[PointsAt, ObservationLog, ArgmaxTree], Shard[Any]]
+MakeCells = Callable[[PointsAt, ObservationLog, ArgmaxTree], CellPosteriors[Any]]
 
 
 def make_finite_cells(
@@ -56,7 +57,7 @@ def make_box_cells(
 class CellTask(NamedTuple):
     """Call of a method of the posteriors in a shard."""
 
-    method: Callable[..., Any]  # of `finite_cells.Shard`, which the posteriors override
+    method: Callable[..., Any]  # method of `CellPosteriors`, which the shard's posteriors override
     cell: Cell  # copy of the cell
     given: dict[str, Any]  # arguments beside the cell, by name; "pending" (tuple of int) stands for "posterior"
     new: list[int]  # numbers of the observations that the method adds to the cell
@@ -67,9 +68,9 @@ class Result(NamedTuple):
 
     value: Any  # value that the method returned
     gain: float  # information gain of the cell, in nats
-    summit: Any
-    known: Floats  # (5,) entry of the cell in the tree
-    evaluations: int
+    maximizer: Any  # candidate of largest index, or point of a box; None if unknown
+    leaf: Floats  # (5,) leaf of the cell in the shard's tree
+    evaluations: int  # number of points of a box at which the method computed an index
 
 
 class CellsShard:
@@ -86,37 +87,37 @@ class CellsShard:
     number
         Number of the shard.
     observed
-        All observations and points; see `RemoteCells._news`.
+        All observations and points; see `RemoteCells._data_since`.
     """
 
     def __init__(self, make: MakeCells, dimension: int, norm: float, noise: float, number: int, observed: State):
         self._number, self._log, self._tree = number, ObservationLog(), ArgmaxTree(norm, noise)
         self._known_points = np.empty((0, dimension))  # points by candidate, NaN where none is known
         self._posteriors = make(self._points, self._log, self._tree)
-        self._posteriors.share = 1.0 / SHARDS
+        self._posteriors.cache_share = 1.0 / SHARDS
         self._cells: dict[tuple[int, Place], Cell] = {}
-        self.learn(observed)
+        self.add_data(observed)
 
     def _points(self, candidates: Indices | None) -> Floats:
         return self._known_points if candidates is None else self._known_points[candidates]
 
-    def learn(self, news: State) -> None:
-        """Add observations and points; see `RemoteCells._news`."""
-        for observation in zip(*(news[name].tolist() for name in ("candidates", "ys", "noises")), strict=True):
+    def add_data(self, data: State) -> None:
+        """Add observations and points; see `RemoteCells._data_since`."""
+        for observation in zip(*(data[name].tolist() for name in ("candidates", "ys", "noises")), strict=True):
             self._log.add(*observation)
-        numbers, known = news["numbers"], len(self._known_points)
+        numbers, known = data["numbers"], len(self._known_points)
         missing = int(numbers.max(initial=-1)) + 1 - known
         if missing > 0:
             self._known_points = np.pad(self._known_points, ((0, known + missing), (0, 0)), constant_values=np.nan)
         if len(numbers):
-            self._known_points[numbers] = news["points"]
+            self._known_points[numbers] = data["points"]
 
-    def leave(self, divisions: int, place: Place) -> None:
-        """Forget a cell that was split."""
+    def remove(self, divisions: int, place: Place) -> None:
+        """Remove a cell that was split."""
         cell = self._cells.pop((divisions, place), None)
         if cell is not None:
-            self._posteriors.forget(cell)
-            self._tree.leave(cell)
+            self._posteriors.drop(cell)
+            self._tree.remove(cell)
 
     def work(self, tasks: dict[int, list[CellTask]]) -> list[Result]:
         """Return the results of the tasks for this shard."""
@@ -130,31 +131,33 @@ class CellsShard:
             given["posterior"] = posteriors.build(cell, pending) if pending else posteriors.posterior(cell)
         value = getattr(posteriors, task.method.__name__)(cell=cell, **given)
         cell.data += task.new
-        known = self._tree.known(cell).copy()
-        return Result(value, cell.gain, cell.summit, known, posteriors.evaluations - before)
+        leaf = self._tree.leaf(cell).copy()
+        return Result(value, cell.gain, cell.maximizer, leaf, posteriors.evaluations - before)
 
     def _cell(self, sent: Cell) -> Cell:
-        """Return the cell as it was sent; its posterior is kept if the observations are the same."""
+        """Return the shard's cell, set to the sent one; its posterior is kept if the observations are the same."""
         key = (sent.divisions, sent.place)
         cell = self._cells.get(key)
         if cell is None:
             cell = self._cells[key] = _copied(sent)
-            self._tree.enter(cell)
+            self._tree.add(cell)
         elif cell.data != sent.data:
-            self._posteriors.forget(cell)
+            self._posteriors.drop(cell)
             cell.data = list(sent.data)
-        cell.gain, cell.caps = sent.gain, sent.caps
+        cell.gain, cell.parent_index = sent.gain, sent.parent_index
         return cell
 
 
 def _copied(cell: Cell) -> Cell:
-    found = copy.copy(cell)
-    found.data = list(cell.data)
-    return found
+    copied = copy.copy(cell)
+    copied.data = list(cell.data)
+    return copied
 
 
-class RemoteCells(Shard[tuple[int, ...]]):
-    """Posteriors of cells in the shards of an executor; in this process a posterior is the pending points in it.
+class RemoteCells(CellPosteriors[tuple[int, ...]]):
+    """Posteriors of cells in the shards of an executor.
+
+    In this process, a tuple of the pending candidates given which a posterior is asked for stands for the posterior.
 
     Parameters
     ----------
@@ -169,7 +172,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
     log
         Observations, to which cells refer by number.
     tree
-        Tree of the cells' indices.
+        Tree of maxima.
     executor
         Executor that holds the shards.
     """
@@ -178,24 +181,25 @@ class RemoteCells(Shard[tuple[int, ...]]):
         self, make: MakeCells, norm: float, noise: float, cover: Cover, points: PointsAt | None, log: ObservationLog,
         tree: ArgmaxTree, executor: Executor,
     ):  # fmt: skip
-        self._local = make(points or _no_points, log, tree)  # answers what needs no posterior
+        self._local = make(points or _no_points, log, tree)  # answers where no posterior is needed
         super().__init__(self._local.kernel, self._local.prior_mean, self._local.prior_std, log, tree)
         self._log, self._tree, self._cover, self._points = log, tree, cover, points
-        self._given = make, cover.dimension, norm, noise
+        self._shard_arguments = make, cover.dimension, norm, noise
         self._begin()
         self._shards: Shards[CellsShard] = executor.shards(self._maker, SHARDS, "cells of PiGPUCB")
 
     def _begin(self) -> None:
         self._queue: list[tuple[Cell, CellTask]] = []  # tasks of observations that are not sent yet
         self._sent = self._log.count  # number of observations that the shards have
-        self._pending: list[int] = []  # pending candidates whose points they have
-        self._early: dict[int, Result] = {}  # summits that were found before they are needed, by number of the cell
-        self._found, self._next = 0, 1  # numbers of summits found early the last time, and to be found the next time
+        self._pending: list[int] = []  # pending candidates whose points the shards have
+        self._prefetched: dict[int, Result] = {}  # results of `evaluate` not needed yet, by number of the cell
+        self._prefetched_count = 0  # number of results that were prefetched the last time
+        self._prefetch_count = 1  # number of results to prefetch the next time
         self._pending_in: dict[int, tuple[int, ...]] = {}  # pending candidates by number of the cell
 
     def _maker(self, number: int) -> functools.partial[CellsShard]:
         """Return the function that makes a shard, with all observations."""
-        return functools.partial(CellsShard, *self._given, number, self._news(0, self._pending))
+        return functools.partial(CellsShard, *self._shard_arguments, number, self._data_since(0, self._pending))
 
     def clear(self) -> None:
         self._begin()
@@ -205,7 +209,7 @@ class RemoteCells(Shard[tuple[int, ...]]):
 
     def _task(self, method: Callable[..., Any], cell: Cell, new: Sequence[int] = (), **given: Any) -> CellTask:
         sent = _copied(cell)
-        if not self._local.looks_up:
+        if not self._local.needs_ancestors:
             sent.parent = None
         return CellTask(method, sent, given, list(new))
 
@@ -215,21 +219,21 @@ class RemoteCells(Shard[tuple[int, ...]]):
             return []
         groups: dict[int, list[CellTask]] = {}
         for task in tasks:
-            groups.setdefault(task.cell.order % SHARDS, []).append(task)
+            groups.setdefault(task.cell.seeded_hash % SHARDS, []).append(task)
         pending = sorted({p for task in tasks for p in task.given.get("pending", ())})
         fresh = bool(pending) and self._points is not None and pending != self._pending
         if self._log.count > self._sent or fresh:
-            self._shards.tell(None, CellsShard.learn, self._news(self._sent, pending if fresh else []))
+            self._shards.tell(None, CellsShard.add_data, self._data_since(self._sent, pending if fresh else []))
             self._sent = self._log.count
             self._pending = pending if fresh else self._pending
         answers = self._shards.ask(sorted(groups), CellsShard.work, groups)
-        results = {number: iter(found) for number, found in zip(sorted(groups), answers, strict=True)}
-        return [next(results[task.cell.order % SHARDS]) for task in tasks]
+        results = {number: iter(answer) for number, answer in zip(sorted(groups), answers, strict=True)}
+        return [next(results[task.cell.seeded_hash % SHARDS]) for task in tasks]
 
-    def _news(self, first: int, pending: Sequence[int]) -> State:
-        """Return the observations from a number on: candidates, ys and noises, three (k,) arrays.
+    def _data_since(self, first: int, pending: Sequence[int]) -> State:
+        """Return the observations from number `first` on: candidates, ys and noises, three (k,) arrays.
 
-        On a box, also the numbers (p,) of their candidates and of the pending ones, and the points (p, d) of these.
+        On a box, the result also has the numbers (p,) of the observed and pending candidates and their points (p, d).
         """
         candidates, ys, noises = self._log.since(first)
         numbers, points = np.empty(0, dtype=np.int64), np.empty((0, 0))
@@ -238,22 +242,22 @@ class RemoteCells(Shard[tuple[int, ...]]):
             points = self._points(numbers)
         return arrays(candidates=candidates, ys=ys, noises=noises, numbers=numbers, points=points)
 
-    def _adapt(self) -> None:
-        """Find twice as many summits early if all of the last were used, half as many if most were not."""
-        if self._found and not self._early:
-            self._next = min(2 * self._next, SHARDS)
-        elif 2 * len(self._early) > self._found:
-            self._next = max(self._next // 2, 1)
-        self._early, self._found = {}, 0
+    def _adapt_prefetching(self) -> None:
+        """Prefetch twice as many results if all of the last ones were used, half as many if most were not."""
+        if self._prefetched_count and not self._prefetched:
+            self._prefetch_count = min(2 * self._prefetch_count, SHARDS)
+        elif 2 * len(self._prefetched) > self._prefetched_count:
+            self._prefetch_count = max(self._prefetch_count // 2, 1)
+        self._prefetched, self._prefetched_count = {}, 0
 
-    def settle(self) -> None:
-        self._adapt()
+    def flush(self) -> None:
+        self._adapt_prefetching()
         self._pending_in = {}
         results = self._ask([task for _, task in self._queue])
         for (cell, _), result in zip(self._queue, results, strict=True):
-            cell.gain, cell.summit = result.gain, result.summit
+            cell.gain, cell.maximizer = result.gain, result.maximizer
             if cell.slot >= 0:
-                self._tree.put_back(cell, result.known)
+                self._tree.set_leaf(cell, result.leaf)
         self._queue = []
 
     # ---- the interface
@@ -267,27 +271,27 @@ class RemoteCells(Shard[tuple[int, ...]]):
 
     def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
         if any(cell is queued for queued, _ in self._queue):
-            self.settle()
+            self.flush()
         given: dict[str, Any] = {"candidate": candidate, "y": y, "noise_variance": noise_variance, "log_term": log_term}
-        self._queue.append((cell, self._task(Shard.observe, cell, [self._log.count - 1], **given)))
+        self._queue.append((cell, self._task(CellPosteriors.observe, cell, [self._log.count - 1], **given)))
         if log_term is None:
-            self.settle()
+            self.flush()
 
     def evaluate(self, cell: Cell, posterior: tuple[int, ...], log_term: float) -> None:
-        result = self._early.pop(cell.number, None)
+        result = self._prefetched.pop(cell.number, None)
         if result is None:
-            self._adapt()
-            others = [other for other in self._tree.likely(log_term, self._next) if other is not cell]
+            self._adapt_prefetching()
+            others = [other for other in self._tree.likely(log_term, self._prefetch_count) if other is not cell]
             pending = {**self._pending_in, cell.number: posterior}
             result, *more = self._ask([
-                self._task(Shard.evaluate, each, log_term=log_term, pending=pending.get(each.number, ()))
+                self._task(CellPosteriors.evaluate, each, log_term=log_term, pending=pending.get(each.number, ()))
                 for each in (cell, *others)
             ])  # fmt: skip
-            self._early = {other.number: each for other, each in zip(others, more, strict=True)}
-            self._found = len(others)
-        cell.summit = result.summit
+            self._prefetched = {other.number: each for other, each in zip(others, more, strict=True)}
+            self._prefetched_count = len(others)
+        cell.maximizer = result.maximizer
         self.evaluations += result.evaluations
-        self._tree.put_back(cell, result.known)
+        self._tree.set_leaf(cell, result.leaf)
 
     def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
         cover = self._cover
@@ -295,43 +299,44 @@ class RemoteCells(Shard[tuple[int, ...]]):
             members = {child.place: cover.members(child.divisions, child.place) for child in children}
             children = [child for child in children if len(members[child.place])]
             if log_term is not None:
-                (under,) = self._ask([self._task(Shard.index, cell, log_term=log_term, pending=())])
+                (parent_index,) = self._ask([self._task(CellPosteriors.index, cell, log_term=log_term, pending=())])
                 numbers = cover.members(cell.divisions, cell.place)
                 for child in children:
-                    child.caps = under.value[numbers.searchsorted(members[child.place])]
+                    child.parent_index = parent_index.value[numbers.searchsorted(members[child.place])]
         for child in children:
             places = (cover.places(child.divisions, int(self._log.candidates[i])) for i in cell.data)
-            child.data = [i for i, held in zip(cell.data, places, strict=True) if child.place in held]
-        self._shards.tell([cell.order % SHARDS], CellsShard.leave, cell.divisions, cell.place)
+            child.data = [i for i, holding in zip(cell.data, places, strict=True) if child.place in holding]
+        self._shards.tell([cell.seeded_hash % SHARDS], CellsShard.remove, cell.divisions, cell.place)
         filled = [child for child in children if child.data]
-        for child, result in zip(filled, self._ask([self._task(Shard.born, child) for child in filled]), strict=True):
+        results = self._ask([self._task(CellPosteriors.build_and_keep, child) for child in filled])
+        for child, result in zip(filled, results, strict=True):
             child.gain = result.value
         return list(children)
 
-    def anywhere(self, cell: Cell) -> Any:
-        return self._local.anywhere(cell)
+    def tied_maximizer(self, cell: Cell) -> Any:
+        return self._local.tied_maximizer(cell)
 
-    def level(self, cell: Cell) -> bool:
-        return self._local.level(cell)
+    def has_constant_index(self, cell: Cell) -> bool:
+        return self._local.has_constant_index(cell)
 
-    def born(self, cell: Cell) -> float:
-        return float(self._ask([self._task(Shard.born, cell)])[0].value)
+    def build_and_keep(self, cell: Cell) -> float:
+        return float(self._ask([self._task(CellPosteriors.build_and_keep, cell)])[0].value)
 
     def best(self, cell: Cell) -> tuple[float, int, float]:
         return self.bests([cell])[0]
 
     def bests(self, cells: Sequence[Cell]) -> list[tuple[float, int, float]]:
-        self.settle()
-        return [result.value for result in self._ask([self._task(Shard.best, cell) for cell in cells])]
+        self.flush()
+        return [result.value for result in self._ask([self._task(CellPosteriors.best, cell) for cell in cells])]
 
     def best_among(
         self, cell: Cell, posterior: tuple[int, ...], candidates: Sequence[int], log_term: float
     ) -> tuple[float, int]:
-        task = self._task(Shard.best_among, cell, candidates=candidates, log_term=log_term, pending=posterior)
-        found: tuple[float, int] = self._ask([task])[0].value
-        return found
+        task = self._task(CellPosteriors.best_among, cell, candidates=candidates, log_term=log_term, pending=posterior)
+        best: tuple[float, int] = self._ask([task])[0].value
+        return best
 
 
 def _no_points(candidates: Indices | None) -> Floats:
-    """Stand in for the points of a finite space, which has its own."""
+    """Stand in for the function `points`, which cells of a finite space do not call."""
     raise NotImplementedError

@@ -1,0 +1,152 @@
+"""Posteriors of a partition's cells, in limited memory: what those of finite spaces, boxes and shards have in common.
+
+A cell's posterior depends on the cell and the observations alone. The posteriors that were not used for the longest
+time are dropped when memory is full, and computed again by the same arithmetic when they are needed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from scalable_bandits.checks import Floats
+from scalable_bandits.kernels import Kernel
+from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
+from scalable_bandits.posteriors.partition.cell import Cell
+from scalable_bandits.posteriors.partition.observation_log import ObservationLog
+
+CACHE_BYTES = 2**30  # size of the posteriors in memory above which some are dropped
+
+Posterior = TypeVar("Posterior", bound=Any)
+
+
+class CellPosteriors(ABC, Generic[Posterior]):
+    """Posteriors of cells, and the computation of their maximizers.
+
+    Parameters
+    ----------
+    kernel
+        Prior covariance, in squared units of y.
+    prior_mean
+        Prior mean, in units of y.
+    prior_std
+        Prior standard deviation in units of y, the same at all points if the kernel is stationary.
+    log
+        Observations; cells refer to them by number.
+    tree
+        Tree of maxima, whose leaves are set when a maximizer is found.
+
+    Attributes
+    ----------
+    evaluations : int
+        Number of points of a box at which an index was computed; 0 on a finite space.
+    cache_share : float
+        Fraction of `CACHE_BYTES` that these posteriors may use.
+    needs_ancestors : bool
+        Whether a cell's index depends on the cells it came from.
+    """
+
+    evaluations = 0
+    cache_share = 1.0
+    needs_ancestors = False
+
+    def __init__(self, kernel: Kernel, prior_mean: float, prior_std: float, log: ObservationLog, tree: ArgmaxTree):
+        self.kernel, self.prior_mean, self.prior_std = kernel, prior_mean, prior_std
+        self._log, self._tree = log, tree
+        self._in_memory: OrderedDict[Cell, None] = OrderedDict()  # from the cell that was not used for the longest time
+        self._bytes = 0
+
+    @abstractmethod
+    def build(self, cell: Cell, pending: Sequence[int] = ()) -> Posterior:
+        """Compute the posterior of a cell, given pending candidates too; it is not kept in memory."""
+
+    @abstractmethod
+    def observe(self, cell: Cell, candidate: int, y: float, noise_variance: float, log_term: float | None) -> None:
+        """Condition a cell's posterior on an observation, and update its information gain and the tree.
+
+        Without a log term, the cell is about to split, and its leaf in the tree stays as it is.
+        """
+
+    @abstractmethod
+    def evaluate(self, cell: Cell, posterior: Posterior, log_term: float) -> None:
+        """Compute a cell's maximizer and set its leaf in the tree."""
+
+    @abstractmethod
+    def divide(self, cell: Cell, children: Sequence[Cell], log_term: float | None) -> list[Cell]:
+        """Divide a cell's observations among its children, drop its posterior, and return the children with candidates.
+
+        With a log term, the cell's index at this log term becomes an upper bound of the children's.
+        """
+
+    @abstractmethod
+    def tied_maximizer(self, cell: Cell) -> Any:
+        """Return the candidate, or point of a box, that is chosen in a cell of constant index."""
+
+    @abstractmethod
+    def build_and_keep(self, cell: Cell) -> float:
+        """Compute the posterior of a cell, keep it in memory, and return the cell's information gain, in nats."""
+
+    @abstractmethod
+    def best(self, cell: Cell) -> tuple[float, int, float]:
+        """Return the largest posterior mean at an observed candidate of a cell, the candidate, and its std."""
+
+    def bests(self, cells: Sequence[Cell]) -> list[tuple[float, int, float]]:
+        """Return `best` of some cells."""
+        return [self.best(cell) for cell in cells]
+
+    def best_among(
+        self, cell: Cell, posterior: Posterior, candidates: Sequence[int], log_term: float
+    ) -> tuple[float, int]:
+        """Return the largest index among some candidates of a cell of a finite space, and the candidate."""
+        raise NotImplementedError
+
+    def index(self, posterior: Posterior, cell: Cell, log_term: float) -> Floats:
+        """Return the indices (n,) of a cell's candidates on a finite space, in units of y."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Apply all queued observations to the posteriors and the tree; only those of shards are queued."""
+
+    def has_constant_index(self, cell: Cell) -> bool:
+        """Return whether the index of a cell is constant: the same at all candidates."""
+        return not cell.data and not len(cell.parent_index) and self.kernel.stationary
+
+    def posterior(self, cell: Cell) -> Posterior:
+        """Return the posterior of a cell, computed from its observations if it is not in memory."""
+        posterior: Posterior = cell.posterior
+        if posterior is None:
+            posterior = self.build(cell)
+            self._keep(cell, posterior)
+        else:
+            self._in_memory.move_to_end(cell)
+        return posterior
+
+    def mark_used(self, cells: Sequence[Cell]) -> None:
+        """Mark the posteriors of cells as used, in this order; all of them are in memory."""
+        move = self._in_memory.move_to_end
+        for cell in cells:
+            move(cell)
+
+    def _keep(self, cell: Cell, posterior: Posterior) -> None:
+        """Keep a posterior in memory, and drop those that do not fit any more."""
+        cell.posterior = posterior
+        self._in_memory[cell] = None
+        self._bytes += posterior.nbytes
+        while self._bytes > self.cache_share * CACHE_BYTES and len(self._in_memory) > 1:
+            self.drop(next(iter(self._in_memory)))
+
+    def drop(self, cell: Cell) -> None:
+        """Drop a cell's posterior from memory."""
+        if cell.posterior is not None:
+            if cell.slot >= 0:
+                self._tree.loop_cells.drop(cell.slot)
+            del self._in_memory[cell]
+            self._bytes -= cell.posterior.nbytes
+            cell.posterior = None
+
+    def clear(self) -> None:
+        """Drop all posteriors from memory."""
+        for cell in list(self._in_memory):
+            self.drop(cell)
