@@ -151,7 +151,7 @@ def tile_by_tile(tiles_a_shard):
 
 @pytest.fixture
 def tile_sizes(monkeypatch):
-    """Set constants of the tiled engine, TILE, WINDOW, BATCH, A_RUN, and the dense engine's WINDOW."""
+    """Set constants of the tiled engine: TILE, WINDOW, COLUMN_MULTIPLE, TILES_A_THREAD; and the dense WINDOW."""
 
     def change(**sizes):
         for module, name in itertools.product((tiles, dense), sizes):
@@ -164,7 +164,7 @@ def tile_sizes(monkeypatch):
 @pytest.fixture
 def small_tiles(tile_sizes):
     """Tiles, windows and batches so small that a few hundred candidates fold and rebuild."""
-    tile_sizes(TILE=64, WINDOW=16, BATCH=16)
+    tile_sizes(TILE=64, WINDOW=16, COLUMN_MULTIPLE=16)
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""Rounds of a policy with several priors, in a compiled loop over the models of all of them."""
+"""Rounds of a policy with several priors, in a compiled loop over the models of all priors.
+
+The models in play have observed the same, so that their windows have the same points in the same rows. A model that is
+taken out of play keeps what it had learned by then. The words are in `unknown_prior.py` and `exact/window.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,53 +24,54 @@ class Constants(NamedTuple):
 
     size: float  # number of candidates to choose from
     delta: float  # failure probability
-    scale: float  # by which the squared width is divided
+    scale: float  # number by which the squared width is divided
     noise: float  # standard deviation R of the noise, in units of y
 
 
 def play_priors(
-    steps: int, constants: Constants, tally: Tally, models: Sequence[PriorShard], game: Game
+    rule: int, constants: Constants, tally: Tally, models: Sequence[PriorShard], game: Game
 ) -> Columns | None:
     """Play rounds; see `Algorithm.play`.
 
     Parameters
     ----------
-    steps
+    rule
         Number of the policy in `_numba_priors.py`.
     constants, tally
         Constants of width and allowance, and the policy's tally.
     models
-        Models of all priors, none of which has a mean that moves.
+        Models of all priors; no prior is moving.
     game
         Values at the candidates, and noise of the rounds.
     """
-    began = playing = tally.in_play.tolist()
+    at_start = playing = tally.in_play.tolist()
     engines = [engine for model in models if type(engine := model.engine) is DenseEngine]
     if len(engines) < len(models) or not in_step([engines[p] for p in playing]):
         return None
-    leader, stack = engines[playing[0]], stacked(engines)
-    numbers = np.array([(engine.information_gain, engine.floored, 0.0) for engine in engines])
-    columns, done, slots = Columns.empty(len(game.noise)), 0, leader.window.slots(leader.size)
-    begun, leading = 0, leader.window.rank  # first round in the open window, and its rows before that
+    one, stack = engines[playing[0]], stacked(engines)
+    learned = np.array([(engine.information_gain, engine.floored, 0.0) for engine in engines])  # rounds come last
+    columns, done, slots = Columns.empty(len(game.noise)), 0, one.window.slots(one.size)
+    opened, opened_rank = 0, one.window.rank  # rounds done, and rows of the window, when this pass of the loop began
     while True:
         done, rank, full = numba_priors.play(
-            steps, constants, tally, stack, slots, leading, numbers, game, columns, done
+            rule, constants, tally, stack, slots, opened_rank, learned, game, columns, done
         )
         for p in playing:
-            gain, floored, learned = numbers[p].tolist()
-            held = _rows_of(slots, columns.candidates[begun : int(learned)], leading) if learned < done else rank
-            engines[p].take(np.where(slots < held, slots, -1), held, gain, int(floored))
+            gain, floored, rounds = learned[p].tolist()
+            known = columns.candidates[opened : int(rounds)]
+            rows = rank if rounds == done else _rows_after(slots, known, opened_rank)
+            engines[p].take(np.where(slots < rows, slots, -1), rows, gain, int(floored))
         if not full:
             break
-        playing, begun, leading = tally.in_play.tolist(), done, 0
+        playing, opened, opened_rank = tally.in_play.tolist(), done, 0
         for p in playing:
             engines[p].fold()
         slots[:] = -1
-    for p in began:
-        models[p].add_played(columns.part(0, int(numbers[p, 2])), game.noise_variance)
+    for p in at_start:
+        models[p].add_played(columns.part(0, int(learned[p, 2])), game.noise_variance)
     return columns.part(0, done)
 
 
-def _rows_of(slots: Indices, candidates: Indices, before: int) -> int:
-    """Return the number of a window's rows after rounds that played candidates (k,)."""
+def _rows_after(slots: Indices, candidates: Indices, before: int) -> int:
+    """Return the number of a window's rows after rounds in which candidates (k,) were played."""
     return max(before, int(slots[candidates].max(initial=-1)) + 1)

@@ -31,7 +31,7 @@ class FullyBayesianGPUCB(UnknownPriorPolicy):
     Parameters are those of `UnknownPriorPolicy` and `Policy`. `posterior` and `best` use the mixture of all priors.
     """
 
-    steps: ClassVar[int | None] = numba_priors.AVERAGE
+    compiled_rule: ClassVar[int | None] = numba_priors.AVERAGE
 
     def belief(self) -> Floats:
         """Return the posterior probabilities (|U|,) of the priors."""
@@ -46,7 +46,7 @@ class FullyBayesianGPUCB(UnknownPriorPolicy):
     def choose(self, allowed: Mask | None = None) -> int:
         weights = self.belief()
         numbers = np.flatnonzero(weights).tolist()
-        bounds = self._of_round(numbers, PriorShard.upper, self._pending.numbers)
+        bounds = self._ask_in_round(numbers, PriorShard.upper, self._pending.numbers)
         return choose(numba_priors.average(weights[numbers], np.array(bounds)), self._salt, allowed)[0]  # (2)
 
     def credit(self, outcome: RoundOutcome) -> None:

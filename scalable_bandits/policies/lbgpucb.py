@@ -52,7 +52,7 @@ from scalable_bandits.spaces import Mask
 
 
 def _part_with_lengthscale(kernel: Any) -> RBF | Matern | None:
-    """Return the kernel without its output scales; None if it is no kernel whose lengthscale can be balanced."""
+    """Return the kernel without its output scales; None if it is neither RBF nor Matern."""
     while isinstance(kernel, Scaled):
         kernel = kernel.kernel
     return kernel if isinstance(kernel, RBF | Matern) else None
@@ -167,7 +167,7 @@ class LBGPUCB(UnknownPriorPolicy):
     def _next_turn(self) -> int:
         """Return the number of the lengthscale that plays the next round."""
         counts = self.tally.counts.copy()
-        for _ in self._pending.asked:  # without failed ones, whose values no prior is credited with
+        for _ in self._pending.asked:  # without failed points: no lengthscale is credited with them
             counts[self._turn(counts)] += 1.0
         return self._turn(counts)
 
@@ -177,7 +177,7 @@ class LBGPUCB(UnknownPriorPolicy):
         return improved(self._gain_of(number), self.delta / 2.0, norm, self.noise) / math.sqrt(self.scale)  # line 4
 
     def width_of(self, t: int) -> float:
-        """Return the width of the lengthscale that plays the next round; no other round's is known."""
+        """Return the width of the lengthscale that plays the next round, whatever t; no other width is known."""
         return self._width_under(self._next_turn())
 
     def allowance(self, t: int) -> float:
@@ -214,22 +214,22 @@ class LBGPUCB(UnknownPriorPolicy):
         if number > self._dimension * self.growth * math.log(self.rounds + 1):  # theta_0 / g(t) > q(number)
             super().learn(candidate, y, noise_variance)
             return
-        # What may fail comes before the other models learn: the next attempt then replaces what the new one was told.
+        # All that may fail comes before the other models learn; the next attempt then replaces the new model.
         prior, reference = self._prior(number), self._playing[0]
         observed = CollapsedObservations()
         observed.restore(self._shards.ask([reference], PriorShard.observed)[0])
         observed.add(candidate, y, noise_variance)
         gained = self._log_likelihood(prior, observed) - self._log_likelihood(self.priors[reference], observed)
         maker, state = self._maker(prior, self._domain.model_space), nested(observed=observed.state())
-        begin = functools.partial(PriorShard.take, state=state, size=self._domain.numbered.size)
-        self._source.add(number, maker, begin)  # lines 14-16
+        setup = functools.partial(PriorShard.take, state=state, size=self._domain.numbered.size)
+        self._source.add(number, maker, setup)  # lines 14-16
         self._shards.add(number)
         super().learn(candidate, y, noise_variance)
         self.priors = (*self.priors, prior)
         self.tally = self.tally.with_prior(float(self.tally.evidence[reference]) + gained)
 
     def _log_likelihood(self, prior: Prior, observed: CollapsedObservations) -> float:
-        """Return the log density of averages: that of all observations, but for a term that all priors share."""
+        """Return the log density of averages; that of all observations differs by a term which all priors share."""
         candidates, averages, noise_variances = observed.collapsed()
         space, oriented = self._domain.model_space, self._oriented_prior(prior)
         x = space.points(candidates)
@@ -237,6 +237,6 @@ class LBGPUCB(UnknownPriorPolicy):
 
     def before_restore(self, state: State) -> None:
         """Make as many priors as the state has."""
-        count = state["sums"].shape[1]
+        count = len(state["counts"])
         self.priors = tuple(map(self._prior, range(count)))
         self.tally = Tally.of(count, self._salt)

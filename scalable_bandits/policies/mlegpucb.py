@@ -27,10 +27,10 @@ class MLEGPUCB(UnknownPriorPolicy):
     Parameters are those of `UnknownPriorPolicy` and `Policy`.
     """
 
-    steps: ClassVar[int | None] = numba_priors.LIKELIEST
+    compiled_rule: ClassVar[int | None] = numba_priors.LIKELIEST
 
     def choose(self, allowed: Mask | None = None) -> int:
-        return self.largest(self.proposals([self.pick(self.tally.evidence)], allowed))  # (1), (2)
+        return self.best_proposed(self.proposals([self.pick(self.tally.evidence)], allowed))  # (1), (2)
 
     def credit(self, outcome: RoundOutcome) -> None:
         numba_priors.credit_likeliest(self.tally, outcome.y, outcome.share)

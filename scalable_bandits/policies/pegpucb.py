@@ -41,8 +41,8 @@ class PEGPUCB(UnknownPriorPolicy):
     Parameters
     ----------
     on_exhaustion
-        Action of `ask` once every prior has been rejected: "raise" `PriorsExhausted`, or "warn" (once) and continue
-        with the prior that was rejected last.
+        Action of `ask` once every prior has been rejected: "raise" raises `PriorsExhausted`; "warn" warns once and
+        continues with the prior that was rejected last.
 
     Other parameters are those of `UnknownPriorPolicy` and `Policy`.
 
@@ -56,15 +56,15 @@ class PEGPUCB(UnknownPriorPolicy):
     (('low',), 1)
     """
 
-    steps: ClassVar[int | None] = numba_priors.ELIMINATION
+    compiled_rule: ClassVar[int | None] = numba_priors.ELIMINATION
 
     on_exhaustion: str = attrs.field(default="raise", validator=checks.one_of(("raise", "warn")))
-    _warned: bool = attrs.field(init=False, default=False, repr=False)
+    _warned_of_exhaustion: bool = attrs.field(init=False, default=False, repr=False)
 
     def choose(self, allowed: Mask | None = None) -> int:
         if self.exhausted:
             self._report_exhaustion()
-        return self.largest(self.proposals(self._playing, allowed))  # line 7
+        return self.best_proposed(self.proposals(self._playing, allowed))  # line 7
 
     def credit(self, outcome: RoundOutcome) -> None:
         t = outcome.round
@@ -76,13 +76,13 @@ class PEGPUCB(UnknownPriorPolicy):
         return super().play(table, noise)
 
     def _report_exhaustion(self) -> None:
-        """Raise or warn that no prior is left; not called by `tell`, which must not fail where warnings are errors."""
+        """Raise or warn that no prior is left; `tell` does not call it, so as not to fail where warnings are errors."""
         if self.on_exhaustion == "raise":
             raise PriorsExhausted(
                 f"{self._rejections_text()}. Give other priors, or on_exhaustion='warn' to continue with the last"
             )
-        if not self._warned:
-            self._warned = True
+        if not self._warned_of_exhaustion:
+            self._warned_of_exhaustion = True
             last = self.priors[self._playing[0]].name
             checks.warn(f"{self._rejections_text()}; continuing with {last!r}")
 

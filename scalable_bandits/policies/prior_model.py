@@ -1,7 +1,7 @@
-"""The model of one candidate prior, a shard of policies with several priors.
+"""Model of one prior, a shard of the policies with several priors; the words are in `unknown_prior.py`.
 
 A shard is a plain object, made from its specification and given observations. Its results depend neither on the other
-shards nor on the executor that holds it. `PriorSource` makes a lost one again.
+shards nor on the executor that holds it. `PriorSource` makes a lost shard again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from scalable_bandits.posteriors.state import copied
 from scalable_bandits.priors import Prior
 from scalable_bandits.spaces import FiniteSpace, Indices, Mask, make_domain
 
-Maker = Callable[[], "PriorShard"]
-Begin = Callable[["PriorShard"], None]
+Maker = Callable[[], "PriorShard"]  # makes a model without observations
+Setup = Callable[["PriorShard"], None]  # gives a new model a stored state, which has the observations so far
 
 
 class Proposal(NamedTuple):
@@ -35,12 +35,12 @@ class Proposal(NamedTuple):
     upper: float  # upper confidence bound of the candidate
 
 
-class Before(NamedTuple):
-    """Posterior at an observed candidate before the observation, and the information gain after it."""
+class LastObservation(NamedTuple):
+    """What a model says about the last observation."""
 
-    mean: float
-    variance: float
-    information_gain: float  # in nats
+    mean_before: float  # posterior mean of the candidate before the observation, in units of y
+    variance_before: float  # posterior variance, as the mean
+    information_gain: float  # gain of all observations up to this one, in nats
 
 
 class PriorShard:
@@ -65,50 +65,52 @@ class PriorShard:
     def __init__(self, prior: Prior, space: FiniteSpace, engine: str, regularization: float, salt: int):
         self._prior, self._space, self._salt, self._moves = prior, space, salt, prior.moving
         constant = float(prior.mean) if isinstance(prior.mean, int | float) else 0.0 if self._moves else None
-        lasting = GivenPrior(prior.kernel, functools.partial(prior.mean_at, t=1, space=space), constant)
+        still = GivenPrior(prior.kernel, functools.partial(prior.mean_at, t=1, space=space), constant)
         domain = make_domain(space, None, 0)
-        self._model = Model(lasting, domain, functools.partial(make_engine, engine), regularization)
+        self._model = Model(still, domain, functools.partial(make_engine, engine), regularization)
         self._model.batched_columns = False  # the last bits of a column would depend on the others of its batch
-        self._one = np.zeros(1, dtype=np.int64)
-        self._moving_mean: tuple[int, Floats] = (0, np.zeros(0))  # round, and its mean (n,)
-        self._before = Before(0.0, 0.0, 0.0)  # of the last observation
+        self._observed_candidate = np.zeros(1, dtype=np.int64)  # scratch space
+        self._mean_round, self._mean = 0, np.zeros(0)  # round evaluated last, and the moving mean (n,) of that round
+        self._last_observation = LastObservation(0.0, 0.0, 0.0)
         _ = self._model.engine  # raises ValueError if the space is too large
 
-    def _shift(self, t: int) -> Floats | None:
+    def _moving_mean(self, t: int) -> Floats | None:
         """Return the prior mean (n,) of round t at all candidates if it changes from round to round, else None."""
         if not self._moves:
             return None
-        if self._moving_mean[0] != t:
-            self._moving_mean = (t, self._prior.mean_at(self._space.points(), t, self._space))
-        return self._moving_mean[1]
+        if self._mean_round != t:
+            mean = self._prior.mean_at(self._space.points(), t, self._space)
+            self._mean_round, self._mean = t, mean
+        return self._mean
 
-    def prepare(self, t: int) -> None:
-        """Evaluate the prior mean of round t, which may raise."""
-        self._shift(t)
+    def evaluate_mean(self, t: int) -> None:
+        """Evaluate the prior mean of round t if it moves; this may raise an error."""
+        self._moving_mean(t)
 
     def observe(self, candidate: int, y: float, noise_variance: float, t: int) -> None:
         """Add the observation of round t."""
-        self._one[0] = candidate
-        (mean,), (variance,) = self._model.engine.at(self._one)
-        means = self._shift(t)
+        self._observed_candidate[0] = candidate
+        (mean,), (variance,) = self._model.engine.at(self._observed_candidate)
+        means = self._moving_mean(t)
         shift = 0.0 if means is None else float(means[candidate])
         self._model.observe(candidate, y - shift, noise_variance)
-        self._before = Before(float(mean) + shift, float(variance), self._model.information_gain)
+        gain = self._model.information_gain
+        self._last_observation = LastObservation(float(mean) + shift, float(variance), gain)
 
     def observe_all(self, candidates: Indices, ys: Floats, noise_variances: Floats, first: int) -> None:
         """Add the observations (k,) of consecutive rounds from round `first` on."""
-        whole = 0 if self._moves else max(len(ys) - 1, 0)  # the last one by itself, for `before`
-        self._model.observe_all(candidates[:whole], ys[:whole], noise_variances[:whole])
-        later = zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True)
-        for t, observation in enumerate(itertools.islice(later, whole, None), first + whole):
+        together = 0 if self._moves else max(len(ys) - 1, 0)  # the last one by itself, for `last_observation`
+        self._model.observe_all(candidates[:together], ys[:together], noise_variances[:together])
+        rows = zip(candidates.tolist(), ys.tolist(), noise_variances.tolist(), strict=True)
+        for t, observation in enumerate(itertools.islice(rows, together, None), first + together):
             self.observe(*observation, t)
 
-    def before(self) -> Before:
-        """Return mean and variance before the last observation, and the information gain after it."""
-        return self._before
+    def last_observation(self) -> LastObservation:
+        """Return what the model says about the last observation."""
+        return self._last_observation
 
     def add_played(self, columns: Columns, noise_variance: float) -> None:
-        """Add observations that a compiled loop gave the engine."""
+        """Add observations that the engine has already, from a compiled loop."""
         self._model.add_played(columns, noise_variance)
 
     @property
@@ -133,7 +135,7 @@ class PriorShard:
 
     def moments(self, t: int) -> tuple[Floats, Floats]:
         """Return posterior mean and variance of all candidates in round t, two (n,) arrays."""
-        mean, shift = self._model.engine.mean(), self._shift(t)
+        mean, shift = self._model.engine.mean(), self._moving_mean(t)
         return mean if shift is None else mean + shift, self._model.engine.variance()
 
     def predict(self, points: Floats, t: int) -> tuple[Floats, Floats]:
@@ -142,7 +144,7 @@ class PriorShard:
         return mean + self._prior.mean_at(points, t, self._space), variance
 
     def take(self, state: State, size: int) -> None:
-        """Restore from the state of a shard of the same prior on the first `size` candidates."""
+        """Restore from the state of a model of the same prior on the first `size` candidates."""
         self._model.take(state, size)
 
     def observed(self) -> State:
@@ -163,46 +165,46 @@ class PriorShard:
 
 
 class PriorSource:
-    """Source of the models of priors: each follows from its prior, a state if it began with one, and the rounds since.
+    """Source of the models of priors; see `placement.py`. A model is made by its maker, its setup and the rounds since.
 
     Parameters
     ----------
     makers
-        One function a prior, which makes its model without observations.
+        Function for each prior that makes its model without observations.
     rounds
-        Number of rounds so far, whose observations the states have.
-    lasting
-        Whether models may have to be made again. If not, no observations are stored, and states only until the models
-        are made.
+        Number of rounds so far; their observations are in the models' setups.
+    may_be_lost
+        Whether models may be lost and made again. If not, no observations are stored, and a setup only until its model
+        is made.
 
     Attributes
     ----------
-    lasting : bool
-        As given.
+    may_be_lost : bool
+        Value of the parameter.
     """
 
-    def __init__(self, makers: Sequence[Maker], rounds: int, lasting: bool):
-        self._makers, self._first, self.lasting = list(makers), rounds + 1, lasting
-        self._begun: dict[int, tuple[Begin, int]] = {}  # how a model began, and the number of observations before
+    def __init__(self, makers: Sequence[Maker], rounds: int, may_be_lost: bool):
+        self._makers, self._first, self.may_be_lost = list(makers), rounds + 1, may_be_lost
+        self._setups: dict[int, tuple[Setup, int]] = {}  # with the number of logged observations that a setup contains
         self._observed = ObservationLog()
 
-    def begin(self, number: int, begin: Begin) -> None:
-        """Have the model of a prior begin with what a function does to it, instead of the observations so far."""
-        self._begun[number] = begin, self._observed.count
+    def start_from(self, number: int, setup: Setup) -> None:
+        """Make the model of a prior with this setup, which contains the observations so far."""
+        self._setups[number] = setup, self._observed.count
 
-    def add(self, number: int, maker: Maker, begin: Begin) -> None:
-        """Add the prior of the next number, or replace it; it begins with the observations so far and the next one."""
+    def add(self, number: int, maker: Maker, setup: Setup) -> None:
+        """Add a prior of the next number, or replace the last; its setup contains the next observation already."""
         self._makers[number:] = [maker]
-        self._begun[number] = begin, self._observed.count + 1
+        self._setups[number] = setup, self._observed.count + 1
 
     def checkpoint(self, number: int, state: State) -> None:
-        """Have the model of a prior, if it is lost, begin with its present state."""
-        if self.lasting:
-            self.begin(number, functools.partial(PriorShard.restore, state=copied(state)))
+        """Make the model of a prior from its present state if it is lost."""
+        if self.may_be_lost:
+            self.start_from(number, functools.partial(PriorShard.restore, state=copied(state)))
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
         """Add the observation of a round."""
-        if self.lasting:
+        if self.may_be_lost:
             self._observed.add(candidate, y, noise_variance)
 
     def forget_last(self) -> None:
@@ -211,15 +213,18 @@ class PriorSource:
 
     def __call__(self, number: int) -> functools.partial[PriorShard]:
         """Return the function that makes the model of a prior."""
-        begin, start = self._begun.get(number, (None, 0))
-        if not self.lasting:
-            self._begun.pop(number, None)
-        return functools.partial(_made, self._makers[number], begin, self._observed.since(start), self._first + start)
+        setup, start = self._setups.get(number, (None, 0))
+        if not self.may_be_lost:
+            self._setups.pop(number, None)
+        observed, first = self._observed.since(start), self._first + start
+        return functools.partial(_make_model, self._makers[number], setup, observed, first)
 
 
-def _made(make: Maker, begin: Begin | None, observed: tuple[Indices, Floats, Floats], first: int) -> PriorShard:
-    model = make()
-    if begin is not None:
-        begin(model)
+def _make_model(
+    maker: Maker, setup: Setup | None, observed: tuple[Indices, Floats, Floats], first: int
+) -> PriorShard:  # fmt: skip
+    model = maker()
+    if setup is not None:
+        setup(model)
     model.observe_all(*observed, first)
     return model

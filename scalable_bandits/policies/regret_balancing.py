@@ -34,16 +34,17 @@ class RegretBalancing(UnknownPriorPolicy):
     its observation will be credited to.
     """
 
-    steps: ClassVar[int | None] = numba_priors.BALANCING
+    compiled_rule: ClassVar[int | None] = numba_priors.BALANCING
 
     def _turn(self, counts: Floats) -> int:
+        """Return the prior whose turn it is after these numbers of plays (|U|,)."""
         return self.pick(-counts)  # line 3
 
     def choose(self, allowed: Mask | None = None) -> int:
         counts = self.tally.counts.copy()
-        for _ in self._pending.asked:  # without failed ones, whose values no prior is credited with
+        for _ in self._pending.asked:  # without failed points: no prior is credited with them
             counts[self._turn(counts)] += 1.0
-        return self.largest(self.proposals([self._turn(counts)], allowed))  # line 4
+        return self.best_proposed(self.proposals([self._turn(counts)], allowed))  # line 4
 
     def credit(self, outcome: RoundOutcome) -> None:
         t, y, share, _, std = outcome

@@ -1,4 +1,7 @@
-"""Counts and sums of a policy with several priors, as arrays that compiled functions change."""
+"""Plays, sums and rejections of a policy with several priors, as arrays that compiled functions change.
+
+The words are in `unknown_prior.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import numpy as np
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Indices
+
+SUMS = ("evidence", "counts", "sums", "slacks", "weights")  # fields of a `Tally` that are sums over observations
 
 
 class Rejection(NamedTuple):
@@ -36,18 +41,18 @@ class RoundOutcome(NamedTuple):
 class Tally(NamedTuple):
     """Arrays that compiled functions change in place.
 
-    Those of shape (|U|,) are over all priors; the counts, sums, slacks and weights are over the plays of each.
+    Counts, sums, slacks and weights are sums over the plays of each prior, in the order of the priors.
     """
 
     evidence: Floats  # (|U|,) log marginal likelihoods
     counts: Floats  # (|U|,) numbers of plays
     sums: Floats  # (|U|,) sums of the errors (or of y), in units of y
-    slacks: Floats  # (|U|,) sums of beta s, in units of y
+    slacks: Floats  # (|U|,) sums of the slacks, in units of y
     weights: Floats  # (|U|,) sums of the shares
-    sizes: Indices  # (2,) number of priors in play, and number of rejected ones
+    sizes: Indices  # (2,) number of priors in play, and number r of rejected ones
     playing: Indices  # (|U|,) numbers of the priors in play, in the first sizes[0] entries
-    rejected: Indices  # (|U|,) numbers of the rejected priors, first rejected first, in the first sizes[1] entries
-    rejections: Floats  # (|U|, 3) `Rejection` of each of these, in the same rows
+    rejected: Indices  # (|U|,) numbers of the rejected priors, first rejected first, in the first r entries
+    rejections: Floats  # (|U|, 3) round, statistic and bound of the rejections, in the first r rows
     salt: np.uint64  # seed of the tie-breaking hash
 
     @classmethod
@@ -77,9 +82,12 @@ class Tally(NamedTuple):
         """
         number = len(self.counts)
         grown = Tally.of(number + 1, int(self.salt))
-        grown.restore_sums(np.column_stack([np.array(self[:5]), [evidence, 0.0, 0.0, 0.0, 0.0]]))
+        for field in SUMS:
+            getattr(grown, field)[:number] = getattr(self, field)
+        grown.evidence[number] = evidence
         grown.restore_playing(np.append(self.in_play, number))
-        grown.restore_rejected(self.rejected_rows())
+        grown.restore_rejected(self.rejected_numbers)
+        grown.restore_rejections(self.rejection_rows)
         return grown
 
     @property
@@ -89,27 +97,30 @@ class Tally(NamedTuple):
 
     @property
     def out(self) -> dict[int, Rejection]:
-        """Rejection by number of the prior, in their order."""
-        count = self.sizes[1]
-        rows = zip(self.rejected[:count].tolist(), self.rejections[:count].tolist(), strict=True)
+        """Rejection by number of the prior, first rejected first."""
+        rows = zip(self.rejected_numbers.tolist(), self.rejection_rows.tolist(), strict=True)
         return {number: Rejection(int(t), statistic, bound) for number, (t, statistic, bound) in rows}
 
-    def rejected_rows(self) -> Floats:
-        """Return the rejections (k, 4): number of the prior, round, statistic and bound."""
-        count = self.sizes[1]
-        return np.column_stack([self.rejected[:count], self.rejections[:count]])
+    @property
+    def rejected_numbers(self) -> Indices:
+        """Numbers (r,) of the rejected priors, first rejected first."""
+        return self.rejected[: self.sizes[1]]
+
+    @property
+    def rejection_rows(self) -> Floats:
+        """Round, statistic and bound (r, 3) of the rejections, in the order of `rejected_numbers`."""
+        return self.rejections[: self.sizes[1]]
 
     def restore_playing(self, numbers: Indices) -> None:
-        """Take the numbers (k,) of the priors in play."""
+        """Replace the numbers (k,) of the priors in play."""
         self.sizes[0] = len(numbers)
         self.playing[: len(numbers)] = numbers
 
-    def restore_rejected(self, rows: Floats) -> None:
-        """Take the rejections (k, 4): number of the prior, round, statistic and bound."""
-        self.sizes[1] = len(rows)
-        self.rejected[: len(rows)], self.rejections[: len(rows)] = rows[:, 0], rows[:, 1:]
+    def restore_rejected(self, numbers: Indices) -> None:
+        """Replace the numbers (r,) of the rejected priors."""
+        self.sizes[1] = len(numbers)
+        self.rejected[: len(numbers)] = numbers
 
-    def restore_sums(self, sums: Floats) -> None:
-        """Take the sums (5, |U|) over the plays."""
-        for held, values in zip((self.evidence, self.counts, self.sums, self.slacks, self.weights), sums, strict=True):
-            held[...] = values
+    def restore_rejections(self, rows: Floats) -> None:
+        """Replace round, statistic and bound (r, 3) of the rejections."""
+        self.rejections[: len(rows)] = rows

@@ -1,4 +1,25 @@
-"""Base class of the policies with several candidate priors."""
+"""Base class of the policies with several candidate priors.
+
+These are the words of this file, of its policies and of the files beside it:
+
+    prior       mean and kernel of a Gaussian process; U is the set of all priors, |U| their number
+    number      place of a prior in `priors`; its model has the same number
+    model       posterior under one prior: a shard, which may be on a worker (`prior_model.py`)
+    moving      a moving prior has a mean that changes from round to round
+    in play     a prior is in play until it is rejected, the last one for ever; models in play propose and learn
+    proposal    candidate that a prior would play, with the candidate's upper confidence bound
+    turn        decides, when a value is told, which prior is credited with the observation
+    credit      adds an observation to the counts and sums of a prior
+    play        an observation that was credited to a prior
+    tally       evidence, counts and sums of all priors, and the rejections (`tally.py`)
+    evidence    log marginal likelihood of all observations under a prior
+    width       beta_t, of the upper confidence bound mu + beta_t s
+    slack       beta_t s at a play: error of the mean that the width allows
+    share       noise variance of an observation over lambda; 1 unless a measurement has noise of its own
+    allowance   xi_t: the noise of n plays with share 1 adds up to at most sqrt(xi_t n)
+    rejection   takes a prior out of play, because its plays contradict it
+    belief      weights of the priors in `posterior` and `best`
+"""
 
 from __future__ import annotations
 
@@ -18,8 +39,8 @@ from scalable_bandits.formulas.confidence import error_allowance, unknown_prior_
 from scalable_bandits.policies import _numba_priors as numba_priors
 from scalable_bandits.policies.base import Best, Policy
 from scalable_bandits.policies.compiled_priors import Constants, play_priors
-from scalable_bandits.policies.prior_model import Begin, PriorShard, PriorSource, Proposal
-from scalable_bandits.policies.tally import Rejection, RoundOutcome, Tally
+from scalable_bandits.policies.prior_model import PriorShard, PriorSource, Proposal, Setup
+from scalable_bandits.policies.tally import SUMS, Rejection, RoundOutcome, Tally
 from scalable_bandits.posteriors import State, check_engine, nested, part
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.placement import Arguments, Returned, Shards
@@ -39,9 +60,18 @@ def _priors(value: Any) -> tuple[Prior, ...]:
     return given
 
 
+def _sum_entry(field: str) -> StateEntry:
+    """Declare a field of the tally that is an array (|U|,)."""
+
+    def write(policy: UnknownPriorPolicy, held: Floats) -> None:
+        getattr(policy.tally, field)[...] = held
+
+    return value(field, "(|U|,)", float, lambda policy: getattr(policy.tally, field).copy(), write)
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class UnknownPriorPolicy(Policy):
-    """Base class of policies with several priors, which all learn every observation; subclasses choose which one plays.
+    """Base class of policies with several priors: those in play learn every observation, and a subclass chooses one.
 
     An observation counts as a play of the prior whose turn it is when the value is told, whether or not that prior
     proposed the point: the policy's state is a function of the observations alone.
@@ -72,23 +102,24 @@ class UnknownPriorPolicy(Policy):
     rejections : dict
         `Rejection` of each rejected prior, by name.
     tally : Tally
-        What has been counted, as arrays.
+        Plays, sums and rejections, as arrays.
     log_likelihoods : dict
-        Logarithm of the marginal likelihood of each prior, by name; of a rejected one as of its rejection.
+        Logarithm of the marginal likelihood of each prior, by name; for a rejected prior, as of its rejection.
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
+        *map(_sum_entry, SUMS),
         value(
             "playing", "(k,)", np.int64, lambda self: self.tally.in_play,
             lambda self, numbers: self.tally.restore_playing(numbers),
         ),
         value(
-            "rejected", "(k, 4)", float, lambda self: self.tally.rejected_rows(),
-            lambda self, rows: self.tally.restore_rejected(rows),
+            "rejected", "(r,)", np.int64, lambda self: self.tally.rejected_numbers.copy(),
+            lambda self, numbers: self.tally.restore_rejected(numbers),
         ),
         value(
-            "sums", "(5, |U|)", float, lambda self: np.array(self.tally[:5]),
-            lambda self, sums: self.tally.restore_sums(sums),
+            "rejections", "(r, 3)", float, lambda self: self.tally.rejection_rows.copy(),
+            lambda self, rows: self.tally.restore_rejections(rows),
         ),
         value(
             "queried", "(n,)", bool, lambda self: self._queried,
@@ -97,7 +128,7 @@ class UnknownPriorPolicy(Policy):
         group("shards", lambda self: self._shard_states(), lambda self, states: self._restore_shards(states)),
     )  # fmt: skip
     sharded: ClassVar[bool] = True
-    steps: ClassVar[int | None] = None  # number of the class in `_numba_priors.py`, for compiled loops over rounds
+    compiled_rule: ClassVar[int | None] = None  # number of the policy in `_numba_priors.py`; None: no compiled loop
 
     priors: tuple[Prior, ...] = attrs.field(kw_only=False, converter=_priors)
     engine: str = "auto"
@@ -119,15 +150,15 @@ class UnknownPriorPolicy(Policy):
         self._make_shards(self._domain.model_space, {})
         self._expect_variance(largest)
 
-    def _make_shards(self, space: FiniteSpace, begun: Mapping[int, Begin]) -> None:
-        """Make the models on a space; some begin with what a function does to them."""
+    def _make_shards(self, space: FiniteSpace, setups: Mapping[int, Setup]) -> None:
+        """Make the models on a space, some of them with a function that restores or extends their state."""
         makers = [self._maker(prior, space) for prior in self.priors]
         self._source = PriorSource(makers, self.rounds, self._executor.remote)
-        for number, begin in begun.items():
-            self._source.begin(number, begin)
+        for number, setup in setups.items():
+            self._source.start_from(number, setup)
         self._shards = self._executor.shards(self._source, len(makers), f"priors of {type(self).__name__}")
-        self._gains: dict[int, float] = {}  # information gains that the models are known to have, in nats
-        self._prepared_round = 0  # round whose prior means all priors in play have evaluated
+        self._gains: dict[int, float] = {}  # information gains of models as far as they are known here, in nats
+        self._means_evaluated_for = 0  # round for which the moving priors in play have evaluated their means; 0: none
 
     def _maker(self, prior: Prior, space: FiniteSpace) -> functools.partial[PriorShard]:
         """Return the function that makes a prior's model, without observations."""
@@ -144,33 +175,34 @@ class UnknownPriorPolicy(Policy):
         numbers: list[int] = self.tally.in_play.tolist()
         return numbers
 
-    def _moving(self) -> list[int]:
+    def _moving_priors(self) -> list[int]:
+        """Return the numbers of the moving priors in play."""
         return [number for number in self._playing if self.priors[number].moving]
 
-    def _prepare(self) -> None:
-        """Evaluate the changing prior means of this round, so that their errors come before any change."""
-        if self._prepared_round == self.rounds + 1:
+    def _evaluate_means(self) -> None:
+        """Evaluate the means of moving priors for this round, so that their errors come before any model changes."""
+        if self._means_evaluated_for == self.rounds + 1:
             return
-        moving = self._moving()
+        moving = self._moving_priors()
         if moving:
-            self._shards.ask(moving, PriorShard.prepare, self.rounds + 1)
-        self._prepared_round = self.rounds + 1
+            self._shards.ask(moving, PriorShard.evaluate_mean, self.rounds + 1)
+        self._means_evaluated_for = self.rounds + 1
 
     def precheck(self, count: int) -> None:
-        moving = self._moving() if count > 1 else []
+        moving = self._moving_priors() if count > 1 else []
         if moving:
             for t in range(self.rounds + count, self.rounds + 1, -1):  # this round last, since models cache one round
-                self._shards.ask(moving, PriorShard.prepare, t)
-            self._prepared_round = 0
-        self._prepare()
+                self._shards.ask(moving, PriorShard.evaluate_mean, t)
+            self._means_evaluated_for = 0
+        self._evaluate_means()
 
     # ---- for subclasses
 
     @abstractmethod
     def credit(self, outcome: RoundOutcome) -> None:
-        """Credit an observation to the prior whose turn it is, and reject priors that it contradicts.
+        """Credit an observation to the prior whose turn it is, and reject the priors that it contradicts.
 
-        Information gains are still those before the observation.
+        Information gains, as `_gain_of` returns them, are still those before the observation.
         """
 
     def width_of(self, t: int) -> float:
@@ -183,17 +215,17 @@ class UnknownPriorPolicy(Policy):
 
     def proposals(self, priors: Sequence[int], allowed: Mask | None) -> list[Proposal]:
         """Return the proposals of some priors for the next round, from a mask (size,) or all candidates."""
-        return self._of_round(priors, PriorShard.propose, allowed, self._pending.numbers)
+        return self._ask_in_round(priors, PriorShard.propose, allowed, self._pending.numbers)
 
-    def _of_round(
+    def _ask_in_round(
         self, priors: Sequence[int], method: Callable[Concatenate[PriorShard, float, int, Arguments], Returned],
         *arguments: Arguments.args, **named: Arguments.kwargs,
     ) -> list[Returned]:  # fmt: skip
-        """Ask some priors' models about the next round, of which they are given the width and the number."""
+        """Call a method of some priors' models with width and number of the next round; return the answers."""
         ask: Callable[..., list[Returned]] = self._shards.ask
         answers = ask(priors, method, self.width, self.rounds + 1, *arguments, **named)
         if set(priors) >= set(self._playing):
-            self._prepared_round = self.rounds + 1
+            self._means_evaluated_for = self.rounds + 1
         return answers
 
     def add_play(self, prior: int, amount: float, slack: float, share: float) -> None:
@@ -204,11 +236,11 @@ class UnknownPriorPolicy(Policy):
         prior
             Number of the prior.
         amount
-            Summand of the errors (or of y), in units of y.
+            Error of the prior's mean, or y, in units of y.
         slack
-            Summand of beta s, in units of y.
+            Width times standard deviation, beta s, in units of y.
         share
-            Weight of the observation: its noise variance over lambda.
+            Noise variance of the observation over lambda.
         """
         numba_priors.add_play(self.tally, prior, amount, slack, share)
 
@@ -220,10 +252,10 @@ class UnknownPriorPolicy(Policy):
         """Return the prior in play of largest score (|U|,), ties broken by the seeded hash."""
         return int(numba_priors.pick(self.tally, scores))
 
-    def largest(self, proposals: Sequence[Proposal]) -> int:
-        """Return the candidate of the proposal of largest index, ties broken by the seeded hash of the candidates."""
-        candidates, indices = zip(*proposals, strict=True)
-        return candidates[choose(np.array(indices), self._salt, numbers=np.array(candidates))[0]]
+    def best_proposed(self, proposals: Sequence[Proposal]) -> int:
+        """Return the candidate that has the largest upper bound of all proposals, ties broken by a seeded hash."""
+        candidates, uppers = zip(*proposals, strict=True)
+        return candidates[choose(np.array(uppers), self._salt, numbers=np.array(candidates))[0]]
 
     # ---- results
 
@@ -250,7 +282,7 @@ class UnknownPriorPolicy(Policy):
 
     @property
     def log_likelihoods(self) -> dict[str, float]:
-        """Log marginal likelihood of each prior; of a rejected one as of its rejection."""
+        """Log marginal likelihood of each prior; for a rejected prior, as of its rejection."""
         return {prior.name: float(value) for prior, value in zip(self.priors, self.tally.evidence, strict=True)}
 
     def belief(self) -> Floats:
@@ -281,10 +313,10 @@ class UnknownPriorPolicy(Policy):
         if len(numbers) == 1:
             mean, variance = parts[0]
             return mean, variance
-        share = weights[numbers]
+        positive = weights[numbers]
         means, variances = np.array([p[0] for p in parts]), np.array([p[1] for p in parts])
-        mean = share @ means
-        return mean, share @ (variances + (means - mean) ** 2)
+        mean = positive @ means
+        return mean, positive @ (variances + (means - mean) ** 2)
 
     def posterior(self, x: ArrayLike, prior: str | None = None) -> tuple[Any, Any]:
         """Return posterior mean and standard deviation of f at x in the next round.
@@ -328,32 +360,32 @@ class UnknownPriorPolicy(Policy):
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         t, playing = self.rounds + 1, self._playing
-        self._prepare()
+        self._evaluate_means()
         for number in playing:
-            self._gain_of(number)  # `credit` uses those before the observation
+            self._gain_of(number)  # `credit` uses the gains before the observation
         self._source.observe(candidate, y, noise_variance)
         self._shards.tell(playing, PriorShard.observe, candidate, y, noise_variance, t)
         try:
-            before = self._shards.ask(playing, PriorShard.before)
+            found = self._shards.ask(playing, PriorShard.last_observation)
         except BaseException:  # some models may have the observation, others not
-            if self._source.lasting:
+            if self._source.may_be_lost:
                 self._source.forget_last()
                 self._shards.renew()
             raise
         means, variances = np.full((2, len(self.priors)), np.nan)
-        means[playing], variances[playing], gains = np.array(before).T
+        means[playing], variances[playing], gains = np.array(found).T
         self.credit(RoundOutcome(t, y, noise_variance / self.regularization, means, np.sqrt(variances)))
         self._gains = dict(zip(playing, gains.tolist(), strict=True))
         numba_priors.add_evidence(self.tally, np.array(playing), y, means, variances, noise_variance)
         self._queried[candidate] = True
 
     def play(self, table: Floats, noise: Floats) -> Columns | None:
-        steps, models = vars(type(self)).get("steps"), self._shards.here()
-        if steps is None or models is None or self._moving() or self._pending.numbers or self._pending.excluded:
+        rule, models = vars(type(self)).get("compiled_rule"), self._shards.here()  # a subclass may choose differently
+        if rule is None or models is None or self._moving_priors() or self._pending.numbers or self._pending.excluded:
             return None
         constants = Constants(float(self.domain.choosable), self.delta, self.scale, self.noise)
         game = Game(self.rounds + 1, table, noise, self.regularization, self._salt)
-        played = play_priors(steps, constants, self.tally, models, game)
+        played = play_priors(rule, constants, self.tally, models, game)
         if played is not None:
             self.rounds += len(played.ys)
             self._queried[played.candidates] = True
@@ -363,9 +395,9 @@ class UnknownPriorPolicy(Policy):
     def extend(self, grown: Domain) -> None:
         """Replace the shards by shards on the larger candidate set."""
         states, size = self._shards.ask(self._playing, PriorShard.state), self._domain.numbered.size
-        begun = [functools.partial(PriorShard.take, state=state, size=size) for state in states]
-        self._make_shards(grown.model_space, dict(zip(self._playing, begun, strict=True)))
-        self._prepare()
+        setups = [functools.partial(PriorShard.take, state=state, size=size) for state in states]
+        self._make_shards(grown.model_space, dict(zip(self._playing, setups, strict=True)))
+        self._evaluate_means()
         self._queried = np.append(self._queried, np.zeros(grown.size - len(self._queried), dtype=np.bool_))
 
     def _shard_states(self) -> State:

@@ -239,7 +239,7 @@ class Kept:
 
 def shrink(work, patch):
     """Set the sizes in this process: chunks, blocks, tiles, and how often checkpoints are kept."""
-    for module, name in itertools.product((tiles, dense), ("TILE", "WINDOW", "BATCH")):
+    for module, name in itertools.product((tiles, dense), ("TILE", "WINDOW", "COLUMN_MULTIPLE")):
         if hasattr(module, name):
             patch.setattr(module, name, 64 if name == "TILE" else 16)
     patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=work.chunk))

@@ -106,7 +106,7 @@ class TestSameNumbers:
     @pytest.mark.sampled(2)
     def test_other_engines(self, moving, four, small_tiles):
         """Also the tiled engine, with small tiles on the workers too."""
-        small = {"tiled.tiles.TILE": 64, "tiled.tiles.WINDOW": 16, "tiled.tiles.BATCH": 16}
+        small = {"tiled.tiles.TILE": 64, "tiled.tiles.WINDOW": 16, "tiled.tiles.COLUMN_MULTIPLE": 16}
         usual = next(iter(four.run(tiles_are, small).values()))
         try:
             assert play(policy_of(sb.PEGPUCB, four, moving, engine="tiled")) == alone(sb.PEGPUCB, moving, "tiled")
@@ -523,4 +523,4 @@ def test_a_lost_prior(rounds, decay, held_by):
     expected = held.state()
     for name, values in made.state().items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
-    assert made.before() == held.before()
+    assert made.last_observation() == held.last_observation()

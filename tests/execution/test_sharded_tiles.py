@@ -15,6 +15,7 @@ from scalable_bandits.formulas.acquisition import ExpectedImprovement, UpperConf
 from scalable_bandits.posteriors import TiledEngine
 from scalable_bandits.posteriors.engine import choose, finalists
 from scalable_bandits.posteriors.placement import InProcess, LocalShards
+from scalable_bandits.posteriors.tiled import coordinator
 from scalable_bandits.posteriors.tiled.ordering import spatial_order, tile_order
 from scalable_bandits.posteriors.tiled.tiles import Tiles
 from scalable_bandits.posteriors.tiled.worker import TilesShard
@@ -101,9 +102,9 @@ class TestOnWorkers:
         sb.simulate(policy_of("IGPUCB", four), function(), 60)
         sent = [next(iter(each.values())).question.method for each in messages.sent]
         assert sent.count(TilesShard.find_finalists) == 60
-        assert 60 > sent.count(TilesShard.rows_here) > 0
-        assert set(sent) <= {TilesShard.find_finalists, TilesShard.rows_here, TilesShard.promised}
-        assert sent.count(TilesShard.promised) <= 1
+        assert 60 > sent.count(TilesShard.folded_rows_here) > 0
+        assert set(sent) <= {TilesShard.find_finalists, TilesShard.folded_rows_here, TilesShard.group_maxima}
+        assert sent.count(TilesShard.group_maxima) <= 1
 
     @pytest.mark.slow
     def test_state(self, four):
@@ -194,16 +195,16 @@ class TestInProcess:
     @pytest.mark.usefixtures("small_tiles")
     @pytest.mark.parametrize("lost", [1, 2, 3])
     def test_lost_shards(self, lost, tiles_a_shard, tile_sizes, rebuilds):
-        """Made again after some rounds, in which windows were full and rows refitted; also after a restored state."""
+        """Made again after some rounds, in which windows were full and rows rebuilt; also after a restored state."""
         tiles_a_shard(4)
-        tile_sizes(REFIT=30)
+        tile_sizes(REBUILD_AFTER=30)
         points = sb.Grid([[0, 1], [0, 1]], (30, 40)).points()
         truth = np.sin(5 * points[:, 0]) * np.cos(7 * points[:, 1])
         parted, whole = (TiledEngine(KERNEL, points, np.zeros(1200), executor) for executor in (InProcess(), None))
         for t in range(230):
             candidate = whole.maximize(UpperConfidence(0.3), 3)[0]
             if t < 90 or t % 9:
-                candidate = 5 + t % 3 if t < 90 else 7 * t % 90  # at first so few that the rows are refitted
+                candidate = 5 + t % 3 if t < 90 else 7 * t % 90  # at first so few that the rows are rebuilt
             for engine in (whole, parted):
                 engine.maximize(UpperConfidence(0.3), 3)
                 engine.observe(candidate, float(truth[candidate]), 0.01)
@@ -220,7 +221,30 @@ class TestInProcess:
         assert whole._tiles in rebuilds
 
     @pytest.mark.usefixtures("small_tiles")
-    @pytest.mark.parametrize("query", ["find_finalists", "moments_here", "rows_here", "promised", "point_posterior"])
+    def test_a_shard_is_lost_between_a_fold_and_the_next_observation(self, tiles_a_shard, monkeypatch):
+        tiles_a_shard(4)
+        fold, folds = coordinator.ShardedTiles.fold, []
+
+        def fold_and_lose(self):
+            fold(self)
+            folds.append(len(self._source.observations))
+            self._shards._shards[:1] = [self._source(0)()]
+
+        monkeypatch.setattr(coordinator.ShardedTiles, "fold", fold_and_lose)
+        points = sb.Grid([[0, 1], [0, 1]], (30, 40)).points()
+        parted, whole = (TiledEngine(KERNEL, points, np.zeros(1200), executor) for executor in (InProcess(), None))
+        for t in range(40):
+            for engine in (whole, parted):
+                engine.maximize(UpperConfidence(0.3), 3)
+                engine.observe(7 * t, float(np.sin(t)), 0.01)
+        assert len(folds) > 1
+        np.testing.assert_array_equal(parted.mean(), whole.mean())
+        np.testing.assert_array_equal(parted.variance(), whole.variance())
+
+    @pytest.mark.usefixtures("small_tiles")
+    @pytest.mark.parametrize(
+        "query", ["find_finalists", "moments_here", "folded_rows_here", "group_maxima", "point_posterior"]
+    )
     @pytest.mark.sampled(5)
     def test_places_out_of_reach(self, query, tiles_a_shard):
         """A call that fails goes on when it is repeated, wherever it was interrupted: the same but for rounding."""

@@ -42,7 +42,7 @@ class TestThreads:
     @pytest.mark.sampled(2)
     def test_same_bits(self, index, rebuilds, tile_sizes):
         """Of 20 tiles, the last of them not full; folds and refits happen."""
-        tile_sizes(A_RUN=2)
+        tile_sizes(TILES_A_THREAD=2)
         before = set(threading.enumerate())
         one, _ = played(TiledEngine, index)
         assert not set(threading.enumerate()) - before
@@ -55,7 +55,7 @@ class TestThreads:
 
     def test_copies_play_on_alike_and_threads_end(self, tile_sizes):
         """A deep copy and a pickle have no threads until they need some; none are left behind an engine."""
-        tile_sizes(A_RUN=1)
+        tile_sizes(TILES_A_THREAD=1)
         before = set(threading.enumerate())
         _, engine = played(functools.partial(TiledEngine, threads=2), UpperConfidence(0.7), 30)
         found = []

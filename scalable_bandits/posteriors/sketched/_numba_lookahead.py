@@ -1,4 +1,7 @@
-"""Prediction of the candidates that will be observed next. A wrong one costs time, and changes only rounding errors."""
+"""Prediction of the candidates that will be observed next.
+
+A wrong prediction costs time, and changes only rounding errors.
+"""
 
 import math
 
@@ -11,9 +14,9 @@ from scalable_bandits._numba_compile import njit
 def sequence(covariance, index, steepness, noise, known, first, count, most):
     """Predict the candidates observed in the next rounds, `first` and then always the one of largest index.
 
-    Every observation lowers the standard deviations, and with them the index by `steepness` for each unit. Returns the
-    positions of the first `count` candidates that are not `known` (k,), of at most `most` rounds. `covariance` (k, k)
-    and `index` (k,) are those of the candidates.
+    An observation lowers standard deviations, and the index by `steepness` times as much. `covariance` (k, k), `index`
+    (k,) and the mask `known` (k,) are over the candidates. Returns the positions of the first `count` candidates that
+    are observed and not known, in at most `most` rounds.
     """
     size = index.shape[0]
     variance = np.empty(size)

@@ -10,19 +10,19 @@ Source: Calandriello et al. 2019, section 3 (BKB), and 2020, section 4 (BBKB).
         mean(x) = z(x)' V^-1 sum_i z(x_i) y_i / noise_i                                                (4)
         s^2(x) = k(x, x) - z(x)' (I - V^-1) z(x)                                                       (5)
 
-noise_i is the noise variance of the average at x_i. A sketch is one row block of the tiles (`tiles.py`): its points are
-S, its coordinates the triangular matrix T whose rows T^-1 k_S(x) have the products z(x)' (I - V^-1) z(x'). So the
-number of rows follows the dictionary, and a round costs n |S| however many came before. Covariance columns are computed
-in batches, for the points that would be observed next if all values were equal to the posterior means.
+noise_i is the noise variance of the average at x_i. A sketch is a row block (`tiled/tiles.py` has this and other words)
+of which the points are S and the coordinates a triangular matrix T: its rows T^-1 k_S(x) have the products
+z(x)' (I - V^-1) z(x'). So the number of rows follows the dictionary, and a round costs n |S| however many rounds came
+before. A batch has the points that would be observed next if all values were equal to the posterior means.
 
 Differs from the papers in:
 
-- Observations since a sketch are not projected on its dictionary, so that all rounds until the next have the accuracy
-  of the sketch. (The papers draw anew in every round or batch, and lose the part of a new point that the old dictionary
-  does not span.)
+- Observations since a sketch are not projected on its dictionary, so that all rounds until the next sketch have its
+  accuracy. (The papers draw a dictionary in every round or batch, and lose the part of a new point that the old
+  dictionary does not span.)
 - The observations of a point count as one, with the noise of their average.
 - The draws are not independent but spread over the space, because one of two neighbours suffices.
-- Points that are numerically in the span of others are left out of the dictionary, which loses nothing.
+- Points that are numerically in the span of others are left out of the dictionary; nothing is lost by this.
 """
 
 from __future__ import annotations
@@ -40,31 +40,40 @@ from scalable_bandits.kernels import Kernel
 from scalable_bandits.posteriors.engine import Acquisition, EngineOptions
 from scalable_bandits.posteriors.exact.window import RowBlock
 from scalable_bandits.posteriors.sketched import _numba_lookahead as numba_lookahead
-from scalable_bandits.posteriors.state import State, arrays, copied, group, nested, number, part, value
+from scalable_bandits.posteriors.state import State, arrays, copied, group, nested, number, part
 from scalable_bandits.posteriors.tiled.engine import TiledEngine
-from scalable_bandits.posteriors.tiled.ordering import best_of_groups, best_of_neighbours
+from scalable_bandits.posteriors.tiled.ordering import best_of_groups, maxima_by_group
 from scalable_bandits.posteriors.tiled.tiles import Tiles
 from scalable_bandits.randomness import generator
 from scalable_bandits.spaces import Indices
 
 SPAN = 1e-12  # smallest variance of a dictionary point given the others, as a fraction of the largest prior variance
-RIDGES = (0.0, 1e-15, 1e-14, 1e-13)  # added to the diagonal of the gram matrix, tried in turn
-POOL = 256  # candidates among which those of the next rounds are predicted
-GROWTH = 1.0  # rows between two sketches, as a fraction of the dictionary
+RIDGES = (0.0, 1e-15, 1e-14, 1e-13)  # numbers added to the diagonal of the gram matrix, tried in turn
+POOL = 256  # candidates among which the observed ones of the next rounds are predicted
+GROWTH = 1.0  # rows between two sketches, as a fraction of the dictionary's points
 
 
 class SketchedTiles(Tiles):
-    """Tiles whose rows are replaced by a sketch when they are many more than its dictionary.
+    """Tiles whose folded rows are rebuilt from a sketch when they are many more than the points of its dictionary.
+
+    Parameters
+    ----------
+    kernel, points, prior_mean
+        Prior covariance, candidates (n, d) in the order of the tiles, and their prior means (n,) in units of y.
+    oversampling
+        Factor qbar.
+    seed
+        Seed of the random dictionary.
 
     Attributes
     ----------
     sketches : int
         Number of sketches drawn.
     steepness : float
-        Derivative of the index with respect to the standard deviation, at the last choice; the engine sets it.
+        Derivative of the index with respect to the standard deviation at the last choice; the engine sets it.
     """
 
-    batch = 32
+    largest_batch = 32
 
     def __init__(self, kernel: Kernel, points: Floats, prior_mean: Floats, oversampling: float, seed: int):
         super().__init__(kernel, points, prior_mean)
@@ -79,22 +88,21 @@ class SketchedTiles(Tiles):
         return self._row_blocks[0].points if self.sketches else np.empty(0, dtype=np.int64)
 
     def outgrown(self) -> bool:
-        kept = len(self.dictionary)
-        return self._height - kept > GROWTH * kept + self.window.capacity
+        drawn = len(self.dictionary)
+        return self._height - drawn > GROWTH * drawn + self.window.capacity
 
-    def close(self) -> None:
+    def fold(self) -> None:
         window = self.window
         shift = window.shift[: window.rank].copy()
         self._row_blocks.append(RowBlock(window.numbers, window.coordinates, window.root(), shift))
-        super().close()
+        super().fold()
 
-    def refitted(self) -> RowBlock | None:
+    def new_row_block(self) -> RowBlock | None:
         positions, averages, noise = self._observed.collapsed()
         self.sketches += 1
         leverage = self.variance[positions] / noise
         chance = np.minimum(1.0, np.maximum(leverage, 1e-300) * self._oversampling)  # (1)
-        kept = self._drawn(positions, chance)  # (2)
-        points, coordinates = self._independent(kept)
+        points, coordinates = self._independent(self._drawn(positions, chance))  # (2)
         features = np.empty((len(positions), len(points)))
         self.kernel.fill(self.points[positions], self.points[points], features)
         features = np.asarray(dtrsm(1.0, coordinates, features.T, lower=1, overwrite_b=1))  # (3), (m, distinct)
@@ -111,33 +119,37 @@ class SketchedTiles(Tiles):
         return self._row_blocks[0]
 
     def _next_batch(self, p: int, noise_variance: float) -> Indices:
-        """Choose p, and the points without a column that would follow it if all values were the posterior means."""
+        """Choose a batch: p, and the points without a column that follow p if all values are the posterior means."""
         index = self.index.copy()
         index[p] = np.inf
-        pool = best_of_groups(*best_of_neighbours(index, self._neighbours)[1:], POOL)
-        across = self._across(pool, self._height)
+        found = maxima_by_group(index, self._group_size)
+        pool = best_of_groups(found.maxima, found.positions, POOL)
+        folded = self._folded_rows_at(pool, self._height)
         covariance = np.empty((len(pool), len(pool)))
         self.kernel.fill(self.points[pool], self.points[pool], covariance)
-        dgemm(-1.0, across.T, across.T, trans_a=1, beta=1.0, c=covariance.T, overwrite_c=1)
-        rank, rows_at = self.window.rank, self._window_rows(pool)
-        covariance -= rows_at @ self.window.gram[:rank, :rank] @ rows_at.T
-        known = np.array([q in self._column_cache.slots or q in self.window.points for q in pool.tolist()])
+        dgemm(-1.0, folded.T, folded.T, trans_a=1, beta=1.0, c=covariance.T, overwrite_c=1)
+        rank, in_window = self.window.rank, self._window_rows_at(pool)
+        covariance -= in_window @ self.window.gram[:rank, :rank] @ in_window.T
+        known = np.array([q in self._column_cache.column_of or q in self.window.points for q in pool.tolist()])
         steps = numba_lookahead.sequence(
             covariance, self.index[pool], self.steepness, noise_variance, known, int(np.flatnonzero(pool == p)[0]),
-            self._batch_size, 4 * self.batch,
+            self._batch_size, 4 * self.largest_batch,
         )  # fmt: skip
         return pool[steps]
 
     def _drawn(self, positions: Indices, chance: Floats) -> Indices:
-        """Draw positions with their chances by one random number, where it makes the running sum pass an integer."""
+        """Draw some of the positions (k,) by systematic sampling, each with its chance (k,).
+
+        Along the tiles, a position is drawn where the sum of chances, begun at a random number, passes an integer.
+        """
         order = np.argsort(positions)
         start = generator(self._seed, "sketch", self.sketches).random()
         steps = np.diff(np.floor(np.cumsum(chance[order]) + start), prepend=0.0)
-        kept = positions[order[steps > 0]]
-        return kept if len(kept) else positions[[np.argmax(chance)]]
+        drawn = positions[order[steps > 0]]
+        return drawn if len(drawn) else positions[[np.argmax(chance)]]
 
     def _independent(self, points: Indices) -> tuple[Indices, Floats]:
-        """Return a subset of points whose covariance has full rank, and its Cholesky factor."""
+        """Return a subset of points whose covariance has full rank, and the Cholesky factor of that covariance."""
         matrix = np.empty((len(points), len(points)))
         self.kernel.fill(self.points[points], self.points[points], matrix)
         tolerance = SPAN * float(matrix.diagonal().max())
@@ -156,8 +168,7 @@ class SketchedTiles(Tiles):
 
     STATE = (
         number("sketches", int),
-        value("folds", "()", np.int64, lambda tiles: len(tiles._row_blocks), lambda tiles, count: None),
-        group("fold", _block_states, _restore_blocks),
+        group("row_block", _block_states, _restore_blocks),
     )
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
@@ -181,10 +192,10 @@ class SketchedTiles(Tiles):
         return mean, np.maximum(variance, 0.0)
 
     def _rows_at(self, x: Floats, points: Indices, coordinates: Floats, held: Floats) -> Floats:
-        """Compute rows coordinates^-1 K_l(P, x) at points x (k, d), given the rows `held` (height, k) before them."""
+        """Compute rows coordinates^-1 K_l(P, x) at points x (k, d), given the folded rows `held` (height, k) at x."""
         cross = np.empty((len(points), len(x)))
         self.kernel.fill(self.points[points], x, cross)
-        cross -= self._across(points, len(held)) @ held
+        cross -= self._folded_rows_at(points, len(held)) @ held
         return np.asarray(dtrsm(1.0, np.asfortranarray(coordinates), np.asfortranarray(cross), lower=1))
 
 
@@ -201,7 +212,7 @@ def _gram(features: Floats) -> tuple[Floats, Floats]:
 
 
 class SketchedEngine(TiledEngine):
-    """Approximate posterior; a round costs what a random dictionary of points does, however many were observed.
+    """Approximate posterior, whose time a round follows a random dictionary of points, however many were observed.
 
     See `Engine` for the interface.
 
@@ -210,7 +221,7 @@ class SketchedEngine(TiledEngine):
     kernel, points, prior_mean
         Prior covariance, candidates (n, d), and their prior means (n,) in units of y.
     oversampling
-        Factor qbar; larger is nearer to the exact posterior and slower, infinite keeps every observed point.
+        Factor qbar; a larger one is nearer to the exact posterior and slower, an infinite one keeps all points.
     seed
         Seed of the random dictionary.
     """

@@ -1,10 +1,13 @@
-"""Sparse estimate of a function from sums over the observations, with what it may be off by.
+"""Sparse estimate of a function from sums over the observations, with a bound on its error.
 
-    mu(x) = k_Z(x)' (K_ZZ + K_ZX N^-1 K_XZ)^-1 v,   v = K_ZX N^-1 y
+    X        points with observations
+    y, N     averages of the values at each point, and the noise variances of the averages
+    Z        inducing points, some of X
+    v        K_ZX N^-1 y, the summary: an agent sends the part of its own observations, and nothing else
+    mu(x)    k_Z(x)' (K_ZZ + K_ZX N^-1 K_XZ)^-1 v, the estimate
+    W_j(x)   weights with mu(x) = sum_j W_j(x) y_j; they follow from the points alone
 
-with inducing points Z, points X, and the noise variances N of their averages y. Whoever has observations sends their
-part of v alone. mu(x) = sum_j W_j(x) y_j is linear in y with weights that follow from the points, so that its error is
-at most, with L = `noise_factor`,
+So the error of mu(x) is at most, with L = `noise_factor`,
 
     B |k(x, .) - sum_j W_j k(x_j, .)| + R / sqrt(lambda) sqrt(sum_j N_j W_j^2) L
 """
@@ -25,7 +28,7 @@ BLOCK = 4096  # points whose errors are computed at a time
 
 
 class Errors(NamedTuple):
-    """Estimate at k points, with the two parts of its largest error."""
+    """Estimate at k points, with the two parts of the bound on its error."""
 
     mean: Floats  # (k,), in units of y
     bias: Floats  # (k,) |k(x, .) - sum_j W_j k(x_j, .)|, to be multiplied by B
@@ -33,30 +36,30 @@ class Errors(NamedTuple):
 
 
 def leverages(kernel: Kernel, points: Floats, noise_variances: Floats) -> Floats:
-    """Compute the posterior variances (m,) at points (m, d) over the noise variances (m,) of the averages there."""
+    """Compute, at points (m, d), the posterior variances over the noise variances (m,) of the averages: (m,)."""
     factor, _ = positive_factor(covariances(kernel, points, points), noise_variances)
     inverse = solve_triangular(factor, np.eye(len(points)), lower=True)
     return np.asarray(1.0 - noise_variances * np.einsum("ij,ij->j", inverse, inverse))
 
 
 def summary(kernel: Kernel, inducing: Floats, points: Floats, averages: Floats, noise_variances: Floats) -> Floats:
-    """Compute v (z,) at inducing points (z, d), of averages of y (m,) at points (m, d)."""
+    """Compute the summary v (z,) at inducing points (z, d) from averages (m,) of the values at points (m, d)."""
     return np.asarray(covariances(kernel, inducing, points) @ (averages / noise_variances))
 
 
 class SparseEstimate:
-    """Estimate from summaries, at the points whose values went into them.
+    """Sparse estimate of a function; it is made from the points, and evaluated with the sum of all summaries.
 
     Parameters
     ----------
     kernel
         Prior covariance, in squared units of y.
     points
-        (m, d) distinct points.
+        (m, d) points X, all distinct.
     noise_variances
-        (m,) noise variances of the averages at the points, in squared units of y.
+        (m,) noise variances N of the averages at the points, in squared units of y.
     chosen
-        Numbers (z,) of those that are inducing points.
+        Numbers (z,) of the inducing points among the points.
     """
 
     def __init__(self, kernel: Kernel, points: Floats, noise_variances: Floats, chosen: Indices):
@@ -69,7 +72,7 @@ class SparseEstimate:
         self._inner, _ = positive_factor(inner, np.zeros(len(chosen)))
 
     def at(self, x: Floats, total: Floats) -> Errors:
-        """Return the estimate at points x (k, d), from the sum (z,) of all summaries, and its largest error."""
+        """Return the estimate at points x (k, d), and the bound on its error, from the sum (z,) of all summaries."""
         u = solve_triangular(self._factor, total, lower=True)
         parts = [self._block(x[start : start + BLOCK], u) for start in range(0, len(x), BLOCK)]
         return Errors(*map(np.concatenate, zip(*parts, strict=True)))
@@ -78,7 +81,7 @@ class SparseEstimate:
         features = solve_triangular(self._factor, covariances(self._kernel, self._inducing, x), lower=True)
         solved = cho_solve((self._inner, True), features)
         weights = (self._features.T @ solved) / self._noise[:, None]
-        across = covariances(self._kernel, self._points, x)
-        squared = self._kernel.diagonal(x) + np.einsum("ij,ij->j", weights, self._gram @ weights - 2.0 * across)
+        cross = covariances(self._kernel, self._points, x)
+        squared = self._kernel.diagonal(x) + np.einsum("ij,ij->j", weights, self._gram @ weights - 2.0 * cross)
         spread = np.sqrt(self._noise @ weights**2)
         return Errors(solved.T @ u, np.sqrt(np.maximum(squared, 0.0)), spread)

@@ -1,13 +1,19 @@
 """Posterior variances of many candidates, for choosing points by variance alone: several points between two updates.
 
-A pool has the candidates of largest variance, with their covariances. Variances only fall. So, as long as one in the
-pool is above what all others had when it was made, it is the largest of all, and the points chosen from the pool are
-those that would be chosen one by one. When no candidate of the pool is above the others, the rows W = L^-1 K of all
-points chosen since are added at once, tile by tile (BLAS 3), and another pool is made:
+    tile       TILE consecutive candidates, whose rows are computed together
+    shard      some consecutive tiles, perhaps on a worker (`DesignTiles`)
+    rows       W (height, n) = L^-1 K of the folded points: K_l(p, x) = k(p, x) - W(p)'W(x)
+    new        said of points observed since the last fold, which have no rows yet
+    fold       adds the rows F = chol(S)^-1 K_l(X, .) of the new points X, with S = K_l(X, X) + noise variances
+    block      folded points whose rows were added together
+    rebuild    replaces all rows by those of the distinct points
+    pool       the candidates of largest variance at the last fold; they alone are conditioned on the new points
 
-    K_l(p, x) = k(p, x) - W(p)'W(x),    new rows F = chol(S)^-1 K_l(X, .),    S = K_l(X, X) + noise variances
+Variances only fall. So, as long as one in the pool is above what all candidates outside had when the pool was made, it
+is the largest of all, and the points chosen from the pool are those that would be chosen one by one. When no candidate
+of the pool is above those outside, the new points are folded, tile by tile (BLAS 3), and another pool is made.
 
-Shards on workers hold the tiles; they are asked twice a pool. Every number follows from a tile and the points.
+Shards are asked twice a pool. Every number follows from a tile and the points.
 """
 
 from __future__ import annotations
@@ -29,12 +35,13 @@ from scalable_bandits.posteriors.state import State, StateEntry, arrays, value
 from scalable_bandits.spaces import FiniteSpace, Indices, Mask, Points
 
 TILE = 1024  # candidates whose rows are computed at a time
-TILES_A_SHARD = 12  # approximately
+TILES_A_SHARD = 12  # tiles in a shard, approximately; more where that would be more shards than `SHARDS`
 SHARDS = 32  # largest number of shards
-SMALLEST_POOL, LARGEST_POOL, SHARE = 256, 2048, 64  # candidates of a pool; between these, one of so many
-CHUNK = 256  # rows that are held together
-BLOCK = 256  # rows that are added at a time when those of the distinct points replace all
-UNKNOWN: Mask = np.zeros(0, dtype=np.bool_)  # the mask of a restored pool, which is that of the next question
+SMALLEST_POOL, LARGEST_POOL = 256, 2048  # smallest and largest number of candidates in a pool
+POOL_FRACTION = 64  # between these two, a pool has one of so many candidates
+CHUNK = 256  # rows of a tile in one array
+BLOCK = 256  # points in a block of a rebuild
+UNKNOWN: Mask = np.zeros(0, dtype=np.bool_)  # stands for the mask of a restored pool, the mask of the next question
 ABOVE = 1.0 + 1e-9  # factor by which a variance has to be larger to be above others, more than rounding
 
 
@@ -50,7 +57,8 @@ class DesignTiles:
     first, stop
         Number of the first candidate, and one after the last.
     added
-        Points whose rows it has, as `DesignEngine` describes them.
+        Folded points: "points" (m, d), their "factor" (m, m), the lower Cholesky factor of their covariance with the
+        noise variances on the diagonal, and the sizes (b,) of their "blocks".
     """
 
     def __init__(self, kernel: Kernel, space: FiniteSpace, first: int, stop: int, added: State):
@@ -68,11 +76,11 @@ class DesignTiles:
         """Remove all rows."""
         self._variance = self._kernel.diagonal(self._points).astype(np.float64)
         self._height = 0
-        self._rows: list[list[Floats]] = [[] for _ in self._starts]  # by tile, chunks (CHUNK, width)
+        self._rows: list[list[Floats]] = [[] for _ in self._starts]  # by tile, chunks (CHUNK, tile's candidates)
 
-    def add(self, points: Floats, across: Floats, lower: Floats) -> None:
-        """Add the rows of points (b, d), given their own rows (b, height) and the lower factor (b, b) of S."""
-        parts = [np.ascontiguousarray(across[:, i : i + CHUNK]) for i in range(0, self._height, CHUNK)]
+    def add(self, points: Floats, rows: Floats, lower: Floats) -> None:
+        """Add the rows of points (b, d), given the rows (b, height) at them so far and the lower factor (b, b) of S."""
+        parts = [np.ascontiguousarray(rows[:, i : i + CHUNK]) for i in range(0, self._height, CHUNK)]
         for tile, start in enumerate(self._starts):
             some = self._points[start : start + TILE]
             block = np.empty((len(points), len(some)))
@@ -86,7 +94,7 @@ class DesignTiles:
         self._height += len(points)
 
     def _append(self, chunks: list[Floats], rows: Floats) -> None:
-        """Append rows (b, width) to the chunks of a tile, which has `height` of them."""
+        """Append rows (b, candidates) to the chunks of a tile, which has `_height` rows."""
         used, done = self._height % CHUNK, 0
         while done < len(rows):
             if not used:
@@ -100,7 +108,7 @@ class DesignTiles:
         return self._variance
 
     def rows_at(self, numbers: Indices) -> Floats:
-        """Return the rows (k, height) at those of the numbers, in ascending order, that are here."""
+        """Return the rows (k, height) at those of the candidates `numbers`, in ascending order, that are held here."""
         here = numbers[(numbers >= self._first) & (numbers < self._first + len(self._points))] - self._first
         found = np.empty((len(here), self._height))
         for tile in np.unique(here // TILE).tolist():
@@ -112,7 +120,7 @@ class DesignTiles:
 
 
 class Pool:
-    """The candidates of largest variance, which are conditioned on the points chosen from them.
+    """The candidates of largest variance, conditioned on the points chosen from them.
 
     Parameters
     ----------
@@ -121,16 +129,16 @@ class Pool:
     numbers
         (k,) numbers of the candidates, ascending.
     points
-        (k, d) their points.
+        (k, d) points of the candidates.
     rows
-        (k, height) their rows W.
+        (k, height) rows W at the candidates.
     variances
         (n,) variances of all candidates when the pool was made.
     tied
-        Whether it has the first in the order of ties of the candidates whose variance is largest, of which there are
-        more than fit into it.
+        Whether more candidates than fit into the pool have the largest variance; the pool then has the first of these
+        in the order in which ties are broken.
     mask
-        Mask (n,) of the candidates from which it was taken; None for all.
+        Mask (n,) of the candidates from which the pool was taken; None for all.
     """
 
     def __init__(
@@ -141,27 +149,27 @@ class Pool:
         self._kernel, self._points, self._rows, self._mask = kernel, points, rows, mask
         self._updates, self._count = np.empty((0, len(numbers))), 0  # rows of the points chosen from the pool
         self.variance = variances[numbers]
-        self._level = float(self.variance.max(initial=0.0))
-        self._others = variances.copy()
-        self._others[numbers] = -np.inf
-        self._bounds: tuple[Mask | None, float] | None = None
+        self._largest = float(self.variance.max(initial=0.0))  # when the pool was made
+        self._outside = variances.copy()
+        self._outside[numbers] = -np.inf
+        self._bound: tuple[Mask | None, float] | None = None  # a mask, and the largest variance outside that it allows
 
-    def place(self, candidate: int) -> int:
-        """Return the place of a candidate, or -1."""
-        place = int(np.searchsorted(self.numbers, candidate))
-        return place if place < len(self.numbers) and self.numbers[place] == candidate else -1
+    def position(self, candidate: int) -> int:
+        """Return the position of a candidate in the pool, -1 for one outside."""
+        position = int(np.searchsorted(self.numbers, candidate))
+        return position if position < len(self.numbers) and self.numbers[position] == candidate else -1
 
     def rows_at(self, numbers: Indices) -> Floats:
-        """Return the rows (b, height) at candidates (b,) of the pool, without those chosen from it."""
+        """Return the rows (b, height) at candidates (b,) of the pool, as of the last fold."""
         return self._rows[np.searchsorted(self.numbers, numbers)]
 
     @blas.one_thread
-    def condition(self, place: int, noise_variance: float) -> None:
-        """Condition on a measurement at a place, of this noise variance."""
+    def condition(self, position: int, noise_variance: float) -> None:
+        """Condition on a measurement at a position of the pool, with this noise variance."""
         updates = self._updates[: self._count]
-        row = self._kernel.block(self._points[place : place + 1], self._points)[0]
-        row -= self._rows @ self._rows[place] + updates[:, place] @ updates
-        row /= np.sqrt(self.variance[place] + noise_variance)
+        row = self._kernel.block(self._points[position : position + 1], self._points)[0]
+        row -= self._rows @ self._rows[position] + updates[:, position] @ updates
+        row /= np.sqrt(self.variance[position] + noise_variance)
         if self._count == len(self._updates):
             self._updates = np.concatenate([self._updates, np.empty((16 + self._count, len(row)))])
         self._updates[self._count] = row
@@ -169,17 +177,17 @@ class Pool:
         self.variance = np.maximum(self.variance - row**2, 0.0)
 
     def decides(self, mask: Mask | None) -> bool:
-        """Return whether the largest variance of those allowed by a mask (n,) is in the pool."""
+        """Return whether the largest variance of the candidates allowed by a mask (n,) is in the pool."""
         inside = self.variance if mask is None else self.variance[mask[self.numbers]]
         top = float(inside.max(initial=-np.inf))
         if self._mask is UNKNOWN:
             self._mask = mask
         if self.tied:
-            return mask is self._mask and top * ABOVE >= self._level
-        if self._bounds is None or self._bounds[0] is not mask:
-            others = self._others if mask is None else self._others[mask]
-            self._bounds = mask, float(others.max(initial=-np.inf))
-        return top > self._bounds[1] * ABOVE
+            return mask is self._mask and top * ABOVE >= self._largest
+        if self._bound is None or self._bound[0] is not mask:
+            outside = self._outside if mask is None else self._outside[mask]
+            self._bound = mask, float(outside.max(initial=-np.inf))
+        return top > self._bound[1] * ABOVE
 
 
 class DesignEngine(Engine):
@@ -217,10 +225,10 @@ class DesignEngine(Engine):
         edges = np.linspace(0, count, int(np.clip(count // TILES_A_SHARD, 1, SHARDS)) + 1).astype(int) * TILE
         self._ends, self._space = np.minimum(edges, self.size).tolist(), Points(points) if space is None else space
         self._every = range(len(edges) - 1)
-        self._folded = np.empty(0, dtype=np.int64), np.empty(0)  # points with rows, and their noise variances
-        self._blocks: list[int] = []  # numbers of points whose rows were added together
-        self._factor: list[Floats] = []  # of these: rows (b, height + b) of the Cholesky factor of the points
-        self._new: list[tuple[int, float]] = []  # points without rows, and their noise variances
+        self._folded = np.empty(0, dtype=np.int64), np.empty(0)  # candidates that are folded points; noise variances
+        self._blocks: list[int] = []  # sizes of the blocks
+        self._factor: list[Floats] = []  # for each block: its rows (b, height + b) of the points' Cholesky factor
+        self._new: list[tuple[int, float]] = []  # candidates that are new points, with their noise variances
         self._pool: Pool | None = None
         self._shards: Shards[DesignTiles] = (holder or executor(None)).shards(
             self._maker, len(self._every), f"variances of {self.size} candidates"
@@ -238,20 +246,20 @@ class DesignEngine(Engine):
     # ---- points
 
     def observe(self, candidate: int, y: float, noise_variance: float) -> None:
-        place = -1 if self._pool is None else self._pool.place(candidate)
-        if place < 0:
+        position = -1 if self._pool is None else self._pool.position(candidate)
+        if position < 0:
             before = float(self.at(np.array([candidate]))[1][0])
             self._pool = None
         else:
             assert self._pool is not None
-            before = float(self._pool.variance[place])
-            self._pool.condition(place, noise_variance)
+            before = float(self._pool.variance[position])
+            self._pool.condition(position, noise_variance)
         self._new.append((candidate, noise_variance))
         self._gain(before, noise_variance)
 
     @blas.one_thread
     def _fold(self) -> None:
-        """Add the rows of the new points."""
+        """Add the rows of the new points, and end the pool."""
         numbers, noise = np.array([c for c, _ in self._new]), np.array([v for _, v in self._new])
         known = None if self._pool is None else self._pool.rows_at(numbers)
         self._add(numbers, noise, known)
@@ -260,17 +268,17 @@ class DesignEngine(Engine):
             self._rebuild()
         self._variance = np.concatenate(self._shards.ask(self._every, DesignTiles.variances))
 
-    def _add(self, numbers: Indices, noise_variances: Floats, across: Floats | None = None) -> None:
-        """Add the rows of some points (b,), given the rows (b, height) there if they are known."""
-        if across is None:
+    def _add(self, numbers: Indices, noise_variances: Floats, rows: Floats | None = None) -> None:
+        """Add a block: the rows of some points (b,), given the rows (b, height) at them so far if they are known."""
+        if rows is None:
             distinct, inverse = np.unique(numbers, return_inverse=True)
-            across = self._rows_at(distinct)[inverse]
+            rows = self._rows_at(distinct)[inverse]
         points = self.points[numbers]
         covariance = self.kernel.block(points)
-        blas.subtract_product(covariance, across, np.ascontiguousarray(across.T))
+        blas.subtract_product(covariance, rows, np.ascontiguousarray(rows.T))
         lower, _ = positive_factor(covariance, noise_variances)
-        self._shards.tell(None, DesignTiles.add, points, across, np.ascontiguousarray(lower))
-        self._factor.append(np.hstack([across, lower]))
+        self._shards.tell(None, DesignTiles.add, points, rows, np.ascontiguousarray(lower))
+        self._factor.append(np.hstack([rows, lower]))
         self._folded = np.append(self._folded[0], numbers), np.append(self._folded[1], noise_variances)
         self._blocks.append(len(numbers))
 
@@ -303,23 +311,23 @@ class DesignEngine(Engine):
             pool = None
         if pool is None or not self._new:
             if pool is None:
-                self._pool = self._made_pool(salt, allowed)
+                self._pool = self._make_pool(salt, allowed)
             return choose(acquisition(self._mean, self._variance), salt, allowed)
         index = acquisition(np.zeros(len(pool.numbers)), pool.variance)
         inside = None if allowed is None else allowed[pool.numbers]
-        place, best = choose(index, salt, inside, pool.numbers)
-        return int(pool.numbers[place]), best
+        position, best = choose(index, salt, inside, pool.numbers)
+        return int(pool.numbers[position]), best
 
-    def _made_pool(self, salt: int, allowed: Mask | None) -> Pool:
+    def _make_pool(self, salt: int, allowed: Mask | None) -> Pool:
         """Make a pool of the candidates of largest variance among those allowed."""
         numbers = np.arange(self.size) if allowed is None else np.flatnonzero(allowed)
-        variance, most = self._variance[numbers], int(np.clip(self.size // SHARE, SMALLEST_POOL, LARGEST_POOL))
+        variance, most = self._variance[numbers], int(np.clip(self.size // POOL_FRACTION, SMALLEST_POOL, LARGEST_POOL))
         tied = numbers[variance * ABOVE >= variance.max(initial=0.0)]
-        if more := len(tied) > most:
+        if too_many := len(tied) > most:
             numbers = np.sort(first_of_ties(tied, salt, most))
         elif len(numbers) > most:
             numbers = np.sort(numbers[np.argpartition(-variance, most)[:most]])
-        return self._pool_of(numbers, more, allowed)
+        return self._pool_of(numbers, too_many, allowed)
 
     def _pool_of(self, numbers: Indices, tied: bool, mask: Mask | None) -> Pool:
         return Pool(self.kernel, numbers, self.points[numbers], self._rows_at(numbers), self._variance, tied, mask)
@@ -328,9 +336,9 @@ class DesignEngine(Engine):
         """Return prior means and posterior variances of some candidates, two (k,) arrays."""
         pool = self._pool
         if self._new:
-            places = [-1 if pool is None else pool.place(candidate) for candidate in candidates.tolist()]
-            if pool is not None and min(places, default=0) >= 0:
-                return self._mean[candidates], pool.variance[places]
+            positions = [-1 if pool is None else pool.position(candidate) for candidate in candidates.tolist()]
+            if pool is not None and min(positions, default=0) >= 0:
+                return self._mean[candidates], pool.variance[positions]
             self._fold()
         return self._mean[candidates], self._variance[candidates]
 
@@ -362,4 +370,4 @@ class DesignEngine(Engine):
         if len(state["pool"]):
             self._pool = pool = self._pool_of(state["pool"], bool(state["tied"]), UNKNOWN)
             for candidate, noise_variance in self._new:
-                pool.condition(pool.place(candidate), noise_variance)
+                pool.condition(pool.position(candidate), noise_variance)

@@ -1,6 +1,6 @@
 """Tiled engine: exact posteriors on large finite spaces, in rows of L^-1 K and in tiles of candidates.
 
-What makes it fast, all of it exact:
+`tiles.py` begins with the words that are used here. What makes the engine fast, all of it exact:
 
 - Covariance columns are computed for a batch of candidates of large index, by one matrix product a tile (BLAS 3).
 - When repeated points have made the rows twice as many as the distinct points, the rows of all distinct points replace
@@ -8,7 +8,7 @@ What makes it fast, all of it exact:
 - Several threads, or several machines, work on the tiles.
 
 The tiles depend on the space alone. Which columns are computed in advance depends on the calls of `maximize` and
-`observe`, their digits do not.
+`observe`; the digits of a column do not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scalable_bandits.spaces import FiniteSpace, Indices, Points
 
 
 class TiledEngine(Engine):
-    """Exact posterior in row blocks and tiles: O(n m) memory for m distinct points.
+    """Exact posterior in row blocks and tiles, which takes O(n m) memory for m distinct points.
 
     See `Engine` for the other parameters and the interface.
 
@@ -64,13 +64,13 @@ class TiledEngine(Engine):
     ):  # fmt: skip
         super().__init__(kernel, points, prior_mean)
         self._executor, self._space, self.threads = executor, space, threads
-        self._numbers = tile_order(points, tiling.TILE)  # numbers of the candidates, in the tiles' order
+        self._numbers = tile_order(points, tiling.TILE)  # number of the candidate at each position
         self._position = np.empty_like(self._numbers)
         self._position[self._numbers] = np.arange(self.size)
         self._tiles = self.tiled(np.ascontiguousarray(points[self._numbers]), prior_mean[self._numbers])
 
     def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
-        """Make the tiles of points (n, d) in the tiles' order, with prior means (n,)."""
+        """Make the tiles of points (n, d) and prior means (n,), both in the order of the tiles."""
         if self._executor is None:
             return Tiles(self.kernel, points, prior_mean, threads=self.threads)
         space = Points(self.points) if self._space is None else self._space
@@ -95,9 +95,9 @@ class TiledEngine(Engine):
         weights = changes[inside] / noise_variances[inside]
         self._tiles.revise(slots[inside], positions[inside], weights)
         folded = np.flatnonzero(~inside)
-        for start in range(0, len(folded), tiling.BATCH):
-            some = folded[start : start + tiling.BATCH]
-            self._tiles.prepare(positions[some])
+        for start in range(0, len(folded), tiling.COLUMN_MULTIPLE):
+            some = folded[start : start + tiling.COLUMN_MULTIPLE]
+            self._tiles.cache_missing(positions[some])
             super().revise(candidates[some], changes[some], noise_variances[some])
 
     def at(self, candidates: Indices) -> tuple[Floats, Floats]:

@@ -1,12 +1,30 @@
 """Posterior mean and variance of many candidates, in tiles of neighbours.
 
-The n x n covariance is never formed. The last few points observed are in a window of low rank (`window.py`). A full
-window is folded into rows F = chol(S)'R; with all rows W so far, K_l(p, x) = k(p, x) - W(p)'W(x). When repeated points
-have made the rows, or the observations, many more than the distinct points, one block of rows for all distinct points
-replaces them: the posterior then follows from the collapsed observations, and those since.
+The n x n covariance is never formed. These are the words of this file and of those beside it:
+
+    position     number of a candidate in the order of the tiles; the number of a candidate is that in its space
+    tile         TILE consecutive candidates, near each other in space; the last tile may have fewer
+    held here    the tiles that an object computes: all of them, or those of a shard
+    shard        some consecutive tiles, perhaps on a worker (`worker.py`), led by a coordinator (`coordinator.py`)
+    window       the last few distinct points observed, with rows R (rank, n); see `exact/window.py`
+    fold         turns the rows of a full window into folded rows, and empties the window
+    folded rows  W (height, n), those of all windows before: K_l(p, x) = k(p, x) - W(p)'W(x)
+    row block    rows of one window, or of all distinct points
+    rebuild      replaces all folded rows by one row block
+    column       K_l(p, .): covariances of a candidate p with all candidates, as the window opened
+    batch        candidates whose columns are computed together, and cached until they are observed
+    index        acquisition function of each candidate; those of largest index are likely to be observed next
+    group        candidates that are neighbours in space; a batch has at most one of each group
+    maxima       largest index of each group, and its position
+    finalist     candidate of a shard that may have the largest index of all shards
+    salt         seed of the hash that breaks ties
+
+A full window is folded into rows F = chol(S)'R. When repeated points have made the folded rows, or the observations,
+many more than the distinct points, the rows are rebuilt: the posterior then follows from the collapsed observations,
+and those since.
 
 All that is computed on a tile follows from the tile, the small arrays of the window and the rows at a few points. So
-the numbers are the same on several threads, and with tiles on several workers (`coordinator.py`).
+the numbers are the same on several threads, and with tiles on several workers.
 """
 
 from __future__ import annotations
@@ -27,110 +45,163 @@ from scalable_bandits.posteriors.exact import _numba_window as numba_window
 from scalable_bandits.posteriors.exact.window import PointPosterior, RowBlock, Window, variances
 from scalable_bandits.posteriors.state import State, StateEntry, Stateful, array, group, member, number, value
 from scalable_bandits.posteriors.threads import ThreadTeam
-from scalable_bandits.posteriors.tiled.column_cache import TileColumns
-from scalable_bandits.posteriors.tiled.ordering import best_of_groups, best_of_neighbours
+from scalable_bandits.posteriors.tiled.ordering import GroupMaxima, best_of_groups, maxima_by_group
 from scalable_bandits.spaces import Indices
 
-TILE = 1024  # candidates; a multiple of 64, so that BLAS splits no tile differently
+TILE = 1024  # candidates in a tile; a multiple of 64, so that BLAS splits no tile differently
 WINDOW = 64  # distinct points between two folds
-REFIT = 16_384  # smallest number of observations after which the rows are refitted where most points are repeated
-BATCH = 16  # covariance columns that BLAS computes at a time, so that the bits of one do not depend on the others
-CACHE_BYTES = 256 * 2**20  # of covariance columns
+REBUILD_AFTER = 16_384  # smallest number of observations between two rebuilds where most points are repeated
+COLUMN_MULTIPLE = 16  # BLAS computes columns in multiples of this, so that the bits of one do not depend on the others
+CACHE_BYTES = 256 * 2**20  # memory for cached columns
 # Smallest number of tiles that a thread takes to observe or to compute the index. Another thread costs about 15
 # microseconds; a tile takes 5 to observe and 1.4 for the index (20 for the expected improvement). Columns take
 # milliseconds a tile, so that a thread may compute those of a single one.
-A_RUN = 8
+TILES_A_THREAD = 8
 
 
-def _of_tiles_here(attribute: str) -> StateEntry:
-    """Declare the part of an array (n,) for the candidates of the tiles held here."""
+class ColumnCache:
+    """Covariance columns that are computed before they are needed; they are valid until the window is folded.
+
+    Parameters
+    ----------
+    capacity
+        Number of columns that there is room for.
+    tiles
+        Number of tiles held here.
+    tile_size
+        Number of candidates in a tile.
+
+    Attributes
+    ----------
+    columns : ndarray
+        (capacity, tiles, tile_size) columns.
+    column_of : dict
+        Number of each candidate's column, by the candidate's position; the column computed first comes first.
+    """
+
+    def __init__(self, capacity: int, tiles: int, tile_size: int):
+        self.columns = np.zeros((capacity, tiles, tile_size))
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove all columns."""
+        self.column_of: dict[int, int] = {}
+        self._free = list(range(len(self.columns)))
+
+    def assign(self, positions: Indices) -> list[int]:
+        """Return numbers of columns for positions (k,); without room, those of the oldest columns are used again."""
+        for p in list(self.column_of)[: max(len(positions) - len(self._free), 0)]:
+            self.remove(p)
+        numbers = [self._free.pop() for _ in range(len(positions))]
+        self.column_of.update(zip(positions.tolist(), numbers, strict=True))
+        return numbers
+
+    def remove(self, p: int) -> None:
+        """Remove the column of a position."""
+        self._free.append(self.column_of.pop(p))
+
+
+def _held_part(attribute: str) -> StateEntry:
+    """Declare the part (h,) of an array (n,) that belongs to the h candidates held here."""
 
     def write(tiles: Tiles, held: Floats) -> None:
-        getattr(tiles, attribute)[tiles.block] = held
+        getattr(tiles, attribute)[tiles.held_span] = held
 
-    return value(attribute, "(b,)", np.float64, lambda tiles: getattr(tiles, attribute)[tiles.block], write)
+    return value(attribute, "(h,)", np.float64, lambda tiles: getattr(tiles, attribute)[tiles.held_span], write)
 
 
 class Tiles(Stateful):
-    """Posterior on candidates in tiles. Candidates are named by their position in the tiles' order.
+    """Posterior on candidates in tiles.
+
+    Methods name a candidate by its position, p.
 
     Parameters
     ----------
     kernel
         Prior covariance. Its `fill` is called by all threads at once.
     points
-        (n, d) candidates in the tiles' order.
+        (n, d) candidates in the order of the tiles.
     prior_mean
         (n,) prior mean at the candidates, in units of y.
     first, stop
-        Range of the tiles held here; up to the last for None.
+        First tile held here, and one after the last; None for all from the first on.
     threads
         Number of threads of this process that work on the tiles.
 
     Attributes
     ----------
-    batch : int
-        Largest number of covariance columns that are computed in advance together.
-    mean, variance : ndarray
-        (n,) posterior, up to date in the tiles held here.
-    index : ndarray
-        (n,) index when it was last computed; the columns of the largest are computed in advance.
-    block : slice
+    largest_batch : int
+        Largest number of candidates in a batch.
+    groups : int
+        Number of groups, approximately.
+    tile_size : int
+        Number of candidates in a tile.
+    size : int
+        Number n of all candidates.
+    held_tiles : int
+        Number of tiles held here.
+    held_span : slice
         Positions of the candidates held here.
+    mean, variance : ndarray
+        (n,) posterior, valid in the tiles held here.
+    index : ndarray
+        (n,) index as it was last computed.
+    window : Window
+        Small arrays of the open window.
     floored : int
         Number of times that rounding pushed a variance below zero.
     """
 
-    batch: ClassVar[int] = 16
-    groups: ClassVar[int] = 2048  # groups of neighbours, of which each has at most one candidate in a batch
+    largest_batch: ClassVar[int] = 16
+    groups: ClassVar[int] = 2048
 
     def __init__(
         self, kernel: Kernel, points: Floats, prior_mean: Floats, first: int = 0, stop: int | None = None,
         threads: int = 1,
     ):  # fmt: skip
         self.kernel, self.points = kernel, points
-        self.width, self.size = TILE, len(points)
+        self.tile_size, self.size = TILE, len(points)
         count = -(-self.size // TILE)
         self.first, self.stop = first, count if stop is None else stop
-        self.block = slice(first * TILE, min(self.stop * TILE, self.size))
+        self.held_span = slice(first * TILE, min(self.stop * TILE, self.size))
         self._prior = prior_mean, kernel.diagonal(points).astype(np.float64)
         self.mean, self.variance, self.index = prior_mean.copy(), self._prior[1].copy(), self._prior[1].copy()
         self.floored = 0
         self.window = Window(min(WINDOW, self.size))
-        self._neighbours = max(1, self.size // self.groups)  # candidates in a group
-        self.held = self.stop - first  # number of tiles held here
-        self._rows = np.zeros((self.held, self.window.capacity, TILE))  # of the window
-        self._height = 0  # number of rows W
-        self._tile_rows = [np.empty((0, TILE)) for _ in range(count)]
-        slots = int(np.clip(CACHE_BYTES // (8 * TILE * count), 4 * BATCH, 32 * BATCH))
-        self._column_cache = TileColumns(slots, self.held, TILE)
+        self._group_size = max(1, self.size // self.groups)
+        self.held_tiles = self.stop - first
+        self._window_rows = np.zeros((self.held_tiles, self.window.capacity, TILE))  # R, by tile
+        self._height = 0  # number of folded rows
+        self._folded_rows = [np.empty((0, TILE)) for _ in range(count)]  # W, by tile, with room for more rows
+        columns = int(np.clip(CACHE_BYTES // (8 * TILE * count), 4 * COLUMN_MULTIPLE, 32 * COLUMN_MULTIPLE))
+        self._column_cache = ColumnCache(columns, self.held_tiles, TILE)
         self._observed = CollapsedObservations()
-        self._refit = True  # whether the rows can be replaced by those of the distinct points
-        self._since = 0  # number of observations since that was done last
+        self._can_rebuild = True  # False once rounding made the covariance of the distinct points indefinite
+        self._since_rebuild = 0  # observations since the last rebuild
         self._threads = ThreadTeam(threads)
 
     def span(self, tile: int) -> slice:
         """Return the positions of a tile."""
-        return slice(tile * self.width, min((tile + 1) * self.width, self.size))
+        return slice(tile * self.tile_size, min((tile + 1) * self.tile_size, self.size))
 
-    def _all_rows(self) -> State:
-        return {str(tile): self._tile_rows[tile][: self._height] for tile in range(self.first, self.stop)}
+    def _read_folded_rows(self) -> State:
+        return {str(tile): self._folded_rows[tile][: self._height] for tile in range(self.first, self.stop)}
 
-    def _restore_all_rows(self, rows: State) -> None:
+    def _restore_folded_rows(self, rows: State) -> None:
         for tile in range(self.first, self.stop):
-            self._tile_rows[tile] = rows[str(tile)].copy()
+            self._folded_rows[tile] = rows[str(tile)].copy()
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
-        _of_tiles_here("mean"),
-        _of_tiles_here("variance"),
+        _held_part("mean"),
+        _held_part("variance"),
         number("floored", int),
         number("_height", int),
-        array("_rows", "(tiles, r, width)", used=("held", "window.rank")),
-        number("_refit", bool),
-        number("_since", int),
+        array("_window_rows", "(tiles, rank, tile_size)", used=("held_tiles", "window.rank")),
+        number("_can_rebuild", bool),
+        number("_since_rebuild", int),
         member("window"),
         member("_observed"),
-        group("tile_rows", _all_rows, _restore_all_rows),
+        group("folded_rows", _read_folded_rows, _restore_folded_rows),
     )
 
     def before_restore(self, state: State) -> None:
@@ -139,143 +210,141 @@ class Tiles(Stateful):
     # ---- observing
 
     def observe(self, p: int, y: float, noise_variance: float) -> float:
-        """Condition on y observed at p; returns the variance there before it."""
+        """Condition on y observed at p; returns the variance at p before the observation."""
         window = self.window
         if self.outgrown() or (window.slot(p) < 0 and window.rank == window.capacity):
-            self.close()
-        if window.slot(p) < 0 and p not in self._column_cache.slots:
-            self._load(self._next_batch(p, noise_variance))
-        return self.take(p, y, noise_variance, self.point_posterior(p))
+            self.fold()
+        if window.slot(p) < 0 and p not in self._column_cache.column_of:
+            self._cache_batch(self._next_batch(p, noise_variance))
+        return self.condition(p, y, noise_variance, self.point_posterior(p))
 
     def point_posterior(self, p: int) -> PointPosterior:
         """Return the posterior at p, which is held here."""
-        rows = self._rows[p // self.width - self.first, : self.window.rank, p % self.width].copy()
+        rows = self._window_rows[p // self.tile_size - self.first, : self.window.rank, p % self.tile_size].copy()
         return PointPosterior(rows, float(self.mean[p]), float(self.variance[p]))
 
-    def _window_rows(self, positions: Indices) -> Floats:
-        """Return the rows R of the open window at some points held here, (k, rank)."""
-        return self._rows[positions // self.width - self.first, : self.window.rank, positions % self.width]
+    def _window_rows_at(self, positions: Indices) -> Floats:
+        """Return the rows R of the open window at some positions held here, (k, rank)."""
+        tiles, places = np.divmod(positions, self.tile_size)
+        return self._window_rows[tiles - self.first, : self.window.rank, places]
 
-    def take(self, p: int, y: float, noise_variance: float, here: PointPosterior) -> float:
-        """Run `observe` with the posterior at p, whose column is cached if p is new."""
-        window, block = self.window, self.block
+    def condition(self, p: int, y: float, noise_variance: float, at_p: PointPosterior) -> float:
+        """Run `observe` with the posterior at p; the column of p is cached if p is not in the window."""
+        window, held = self.window, self.held_span
         slot, rank, weights = window.slot(p), window.rank, window.weights
-        columns = self._column_cache.cache[self._column_cache.slots[p] if slot < 0 else 0]
-        numba_window.project(window.gram, window.inverse, window.precision, rank, slot, here.rows, weights)
-        before = here.variance if slot < 0 else max(float(weights[:rank] @ here.rows), 0.0)
-        residual = y - here.mean
+        column = self._column_cache.columns[self._column_cache.column_of[p] if slot < 0 else 0]
+        numba_window.project(window.gram, window.inverse, window.precision, rank, slot, at_p.rows, weights)
+        before = at_p.variance if slot < 0 else max(float(weights[:rank] @ at_p.rows), 0.0)
+        residual = y - at_p.mean
         window.record(p, residual, before + noise_variance, noise_variance)
-        mean, variance = self.mean[block], self.variance[block]
+        mean, variance = self.mean[held], self.variance[held]
 
         def update(first: int, stop: int) -> int:
             floored: int = numba_window.tiles_observe(
-                first, stop, self.width, columns, self._rows, rank, slot, p - block.start, weights, residual, before,
-                noise_variance, mean, variance,
+                first, stop, self.tile_size, column, self._window_rows, rank, slot, p - held.start, weights, residual,
+                before, noise_variance, mean, variance,
             )  # fmt: skip
             return floored
 
-        self.floored += sum(self._threads.each(update, 0, self.held, A_RUN))
+        self.floored += sum(self._threads.each(update, 0, self.held_tiles, TILES_A_THREAD))
         if slot < 0:
             self._column_cache.remove(p)
         self._observed.add(p, y, noise_variance)
-        self._since += 1
+        self._since_rebuild += 1
         return before
 
     def revise(self, slots: Indices, positions: Indices, weights: Floats) -> None:
-        """Add weights' K(positions, .) to the means, for points held here that have these slots of the window."""
+        """Add weights' K(positions, .) to the means, for positions held here with these slots (rows) in the window."""
         window, rank = self.window, self.window.rank
         move = (weights / window.precision[slots]) @ window.inverse[slots, :rank] @ window.gram[:rank, :rank]
         window.shift[:rank] += move
         for tile in range(self.first, self.stop):
             span = self.span(tile)
-            self.mean[span] += move @ self._rows[tile - self.first, :rank, : span.stop - span.start]
+            self.mean[span] += move @ self._window_rows[tile - self.first, :rank, : span.stop - span.start]
         self._observed.revise(positions.tolist(), weights.tolist())
 
-    def _across(self, positions: Indices, stop: int) -> Floats:
-        """Return the first rows W(p) at some points held here, (k, stop)."""
+    def _folded_rows_at(self, positions: Indices, stop: int) -> Floats:
+        """Return the first `stop` folded rows at some positions held here, (k, stop)."""
         out = np.empty((len(positions), stop))
         for row, p in zip(out, positions.tolist(), strict=True):
-            row[:] = self._tile_rows[p // self.width][:stop, p % self.width]
+            row[:] = self._folded_rows[p // self.tile_size][:stop, p % self.tile_size]
         return out
 
-    def _covariances(self, points: Floats, across: Floats, tile: int) -> Floats:
-        """Compute columns k(p, x) - W(p)'W(x) of points p (k, d) on a tile: (k, width).
+    def _covariances(self, points: Floats, folded: Floats, tile: int) -> Floats:
+        """Compute columns k(p, x) - W(p)'W(x) of points p (k, d) on a tile: (k, candidates of the tile).
 
-        `across` are the rows W(p), `in_blocks`.
+        `folded` are the rows W(p), `padded`.
         """
         span = self.span(tile)
-        rows = np.ascontiguousarray(self._tile_rows[tile][: across.shape[1], : span.stop - span.start])
-        out = np.zeros((len(across), span.stop - span.start))
+        rows = np.ascontiguousarray(self._folded_rows[tile][: folded.shape[1], : span.stop - span.start])
+        out = np.zeros((len(folded), span.stop - span.start))
         self.kernel.fill(points, self.points[span], out[: len(points)])
-        blas.subtract_product(out, across, rows)
+        blas.subtract_product(out, folded, rows)
         return out[: len(points)]
 
+    # ---- columns computed in advance
+
     def _next_batch(self, p: int, noise_variance: float) -> Indices:
-        """Choose the positions whose columns are computed together: p, and those that may be observed next."""
-        first, maxima, positions = self.group_maxima()
-        return self._batch_with(p, maxima, positions, first)
+        """Choose the positions of a batch: p, and those that are likely to be observed next."""
+        return self._batch_with(p, self.group_maxima())
 
-    def group_maxima(self) -> tuple[int, Floats, Indices]:
-        """Find the largest index in each group of neighbours, cached columns and the window left out.
-
-        Returns the number of the first group held here, and the largest index of each group (g,) with its position
-        (g,).
-        """
-        block = self.block
-        index = self.index[block].copy()
-        known = np.fromiter((*self._column_cache.slots, *self.window.points), dtype=np.int64) - block.start
+    def group_maxima(self) -> GroupMaxima:
+        """Find the maxima of the groups held here, without the candidates that have a column or are in the window."""
+        held = self.held_span
+        index = self.index[held].copy()
+        known = np.fromiter((*self._column_cache.column_of, *self.window.points), dtype=np.int64) - held.start
         index[known[(known >= 0) & (known < len(index))]] = -np.inf
-        return best_of_neighbours(index, self._neighbours, block.start)
+        return maxima_by_group(index, self._group_size, held.start)
 
-    def _batch_with(self, p: int, maxima: Floats, positions: Indices, first: int = 0) -> Indices:
-        """Return p and the best of the groups from number `first` on, as many as a batch has."""
-        own = p // self._neighbours - first
-        maxima[own], positions[own] = np.inf, p
-        return best_of_groups(maxima, positions, self._batch_size)
+    def _batch_with(self, p: int, found: GroupMaxima) -> Indices:
+        """Return a batch of p, in the place of its group's best, and the best of the other groups."""
+        own = p // self._group_size - found.first
+        found.maxima[own], found.positions[own] = np.inf, p
+        return best_of_groups(found.maxima, found.positions, self._batch_size)
 
     @property
     def _batch_size(self) -> int:
-        """Number of columns that are computed together; those not observed when the window is full are lost."""
-        return min(self.batch, self.window.capacity - self.window.rank)
+        """Number of candidates in the next batch; a full window makes those invalid that are not observed by then."""
+        return min(self.largest_batch, self.window.capacity - self.window.rank)
 
-    def prepare(self, positions: Indices) -> None:
-        """Compute the columns of candidates that will be observed, at most BATCH of them, together."""
-        cached, window = self._column_cache.slots, self.window
+    def cache_missing(self, positions: Indices) -> None:
+        """Compute the columns of candidates that will be observed, together, unless they are cached or not needed."""
+        cached, window = self._column_cache.column_of, self.window
         missing = [p for p in dict.fromkeys(positions.tolist()) if p not in cached and window.slot(p) < 0]
         if missing:
-            self._load(np.array(missing))
+            self._cache_batch(np.array(missing))
 
-    def _load(self, chosen: Indices) -> None:
-        """Compute the columns of some candidates."""
-        self.load(chosen, self._across(chosen, self._height))
+    def _cache_batch(self, batch: Indices) -> None:
+        """Compute and cache the columns of a batch (k,)."""
+        self.cache_columns(batch, self._folded_rows_at(batch, self._height))
 
-    def load(self, chosen: Indices, across: Floats) -> None:
-        """Compute the columns of positions with rows `across` (k, height)."""
-        cache, points, blocks = self._column_cache, self.points[chosen], in_blocks(across)
-        slots = cache.assign(chosen)
+    def cache_columns(self, batch: Indices, folded: Floats) -> None:
+        """Compute and cache the columns of a batch (k,), given its folded rows (k, height)."""
+        cache, points, rows = self._column_cache, self.points[batch], padded(folded)
+        numbers = cache.assign(batch)
 
         def compute(first: int, stop: int) -> None:
             for tile in range(first, stop):
-                block = self._covariances(points, blocks, tile)
-                cache.cache[slots, tile - self.first, : block.shape[1]] = block
+                columns = self._covariances(points, rows, tile)
+                cache.columns[numbers, tile - self.first, : columns.shape[1]] = columns
 
         self._threads.each(compute, self.first, self.stop)
 
-    # ---- folding
+    # ---- folds and rebuilds
 
-    def close(self) -> None:
-        """Append the rows of the window to the rows of all tiles, and open a new one."""
+    def fold(self) -> None:
+        """Append the rows of the window to the folded rows, and empty the window."""
         window, start = self.window, self._height
         rank, upper = window.rank, np.ascontiguousarray(window.root().T)
 
-        def fold(first: int, stop: int) -> None:
+        def append(first: int, stop: int) -> None:
             for tile in range(first, stop):
                 span = self.span(tile)
-                rows = self._rows[tile - self.first, :rank, : span.stop - span.start].copy()
+                rows = self._window_rows[tile - self.first, :rank, : span.stop - span.start].copy()
                 blas.multiply_upper(upper, rows)
                 self._append(tile, rows, start)
 
-        self._threads.each(fold, self.first, self.stop)
+        self._threads.each(append, self.first, self.stop)
         self._height = start + rank
         self._column_cache.clear()
         window.clear()
@@ -283,22 +352,21 @@ class Tiles(Stateful):
             self._rebuild()
 
     def _append(self, tile: int, rows: Floats, start: int) -> None:
-        """Write rows to a tile, the first as number `start`; the room for them doubles when it is used up."""
-        stop, held = start + len(rows), self._tile_rows[tile]
+        """Write folded rows of a tile, the first as number `start`; the room for them doubles when it is used up."""
+        stop, held = start + len(rows), self._folded_rows[tile]
         if stop > len(held):
-            grown = np.zeros((max(stop, 2 * len(held), 4 * WINDOW), self.width))  # zero beyond the last candidate
+            grown = np.zeros((max(stop, 2 * len(held), 4 * WINDOW), self.tile_size))  # zero beyond the last candidate
             grown[:start] = held[:start]
-            self._tile_rows[tile] = held = grown
+            self._folded_rows[tile] = held = grown
         held[start:stop, : rows.shape[1]] = rows
 
     def outgrown(self) -> bool:
-        """Return whether the rows, or the observations since the last refit, are many more than the distinct points."""
+        """Return whether the rows, or the observations since the last rebuild, outnumber the distinct points by far."""
         distinct = len(self._observed)
-        return self._refit and (
-            self._height > 2 * distinct + self.window.capacity or self._since > max(REFIT, 16 * distinct)
-        )
+        many_rows = self._height > 2 * distinct + self.window.capacity
+        return self._can_rebuild and (many_rows or self._since_rebuild > max(REBUILD_AFTER, 16 * distinct))
 
-    def refitted(self) -> RowBlock | None:
+    def new_row_block(self) -> RowBlock | None:
         """Compute the row block of all distinct points; None if rounding makes their covariance indefinite."""
         positions, averages, noise = self._observed.collapsed()
         points = self.points[positions]
@@ -310,28 +378,28 @@ class Tiles(Stateful):
         return None if failed else RowBlock(positions, np.asarray(factor), None, shift, variances(factor, noise))
 
     def _rebuild(self) -> None:
-        """Replace all rows by those of one row block."""
-        rebuilt = self.refitted()
-        if rebuilt is None:  # the present rows are exact too, only more
-            self._refit = False
+        """Replace all folded rows by one new row block."""
+        block = self.new_row_block()
+        if block is None:  # the present rows are exact too, only more of them
+            self._can_rebuild = False
             return
-        self._height, self._since = len(rebuilt.points), 0
-        points, lower = self.points[rebuilt.points], np.ascontiguousarray(rebuilt.coordinates)
+        self._height, self._since_rebuild = len(block.points), 0
+        points, lower = self.points[block.points], np.ascontiguousarray(block.coordinates)
 
-        def refit(first: int, stop: int) -> None:
+        def replace(first: int, stop: int) -> None:
             for tile in range(first, stop):
                 span = self.span(tile)
                 rows = np.empty((len(points), span.stop - span.start))
                 self.kernel.fill(points, self.points[span], rows)
                 blas.solve_lower(lower, rows)
                 self._append(tile, rows, 0)
-                self.mean[span] = self._prior[0][span] + rebuilt.shift @ rows
+                self.mean[span] = self._prior[0][span] + block.shift @ rows
                 variance = self._prior[1][span] - np.einsum("ij,ij->j", rows, rows)
                 self.variance[span] = np.maximum(variance, 0.0)
 
-        self._threads.each(refit, self.first, self.stop)
-        if rebuilt.variance is not None:
-            self.variance[rebuilt.points] = rebuilt.variance
+        self._threads.each(replace, self.first, self.stop)
+        if block.variance is not None:
+            self.variance[block.points] = block.variance
 
     # ---- queries
 
@@ -343,14 +411,14 @@ class Tiles(Stateful):
         """Compute the index of the candidates held here, optionally masked, and return their positions."""
 
         def update(first: int, stop: int) -> Indices | None:
-            run = slice(first * self.width, min(stop * self.width, self.size))
+            run = slice(first * self.tile_size, min(stop * self.tile_size, self.size))
             some = None if mask is None else run.start + np.flatnonzero(mask[run])
             where = run if some is None else some
             self.index[where] = acquisition(self.mean[where], self.variance[where])
             return some
 
-        found = [some for some in self._threads.each(update, self.first, self.stop, A_RUN) if some is not None]
-        return self.block if mask is None else np.concatenate(found)
+        found = [some for some in self._threads.each(update, self.first, self.stop, TILES_A_THREAD) if some is not None]
+        return self.held_span if mask is None else np.concatenate(found)
 
     def best(
         self, acquisition: Acquisition, salt: int, numbers: Indices, mask: NDArray[np.bool_] | None
@@ -362,29 +430,38 @@ class Tiles(Stateful):
 
     def columns(self, positions: Indices) -> Floats:
         """Return the posterior covariances of some candidates with all, (k, n)."""
-        return self.covariances(positions, *self.placed(positions))
+        return self.covariances(positions, *self.rows_at(positions))
 
-    def placed(self, positions: Indices) -> tuple[Floats, Floats]:
-        """Return the rows at some candidates: W (k, height), and R of the open window (k, rank)."""
-        return self._across(positions, self._height), np.ascontiguousarray(self._window_rows(positions))
+    def rows_at(self, positions: Indices) -> tuple[Floats, Floats]:
+        """Return the rows at some positions held here: W (k, height), and R of the open window (k, rank)."""
+        return self._folded_rows_at(positions, self._height), np.ascontiguousarray(self._window_rows_at(positions))
 
-    def covariances(self, positions: Indices, across: Floats, rows_at: Floats) -> Floats:
-        """Return the posterior covariances of candidates with those rows with all on the tiles here, (k, n)."""
+    def covariances(self, positions: Indices, folded: Floats, in_window: Floats) -> Floats:
+        """Return the posterior covariances of some candidates with all, (k, n), valid in the tiles held here.
+
+        Parameters
+        ----------
+        positions
+            Positions (k,) of the candidates, not only those held here.
+        folded, in_window
+            Rows at the candidates, as `rows_at` returns them.
+        """
         rank, points = self.window.rank, self.points[positions]
-        weights, blocks = rows_at @ self.window.gram[:rank, :rank], in_blocks(across)
+        weights, rows = in_window @ self.window.gram[:rank, :rank], padded(folded)
         out = np.empty((len(positions), self.size))
 
         def compute(first: int, stop: int) -> None:
             for tile in range(first, stop):
-                block = self._covariances(points, blocks, tile)
-                out[:, self.span(tile)] = block - weights @ self._rows[tile - self.first, :rank, : block.shape[1]]
+                before = self._covariances(points, rows, tile)
+                in_tile = self._window_rows[tile - self.first, :rank, : before.shape[1]]
+                out[:, self.span(tile)] = before - weights @ in_tile
 
         self._threads.each(compute, self.first, self.stop)
         return out
 
 
-def in_blocks(rows: Floats) -> Floats:
-    """Return rows (k, m) with zeros after them, as many as fill blocks of `BATCH`."""
-    found = np.zeros((-(-len(rows) // BATCH) * BATCH, rows.shape[1]))
+def padded(rows: Floats) -> Floats:
+    """Return rows (k, m) with rows of zeros after them, up to a multiple of `COLUMN_MULTIPLE`."""
+    found = np.zeros((-(-len(rows) // COLUMN_MULTIPLE) * COLUMN_MULTIPLE, rows.shape[1]))
     found[: len(rows)] = rows
     return found

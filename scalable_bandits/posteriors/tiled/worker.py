@@ -1,10 +1,10 @@
-"""A shard of a large space: some of its tiles.
+"""A shard of a large space: some of its tiles; the words are in `tiles.py`.
 
 All shards of a space receive the same changes in the same order (`coordinator.py`), and each computes its own tiles.
-Little is exchanged between them: the posterior's entries at the observed candidate, and the rows of candidates whose
-columns are computed ahead. Every number follows from a tile and from these, and so is the same for any division of the
-tiles into shards. A lost shard is made again from the collapsed observations as of the last refit, or from a restored
-state, and from the observations since.
+Little is exchanged between them: the posterior at the observed candidate, and the folded rows at the candidates of a
+batch. Every number follows from a tile and from these, and so is the same for any division of the tiles into shards. A
+lost shard is made again from the collapsed observations as of the last rebuild, or from a restored state, and from the
+observations since.
 """
 
 from __future__ import annotations
@@ -26,52 +26,45 @@ from scalable_bandits.posteriors.engine import Acquisition, finalists
 from scalable_bandits.posteriors.exact.window import PointPosterior
 from scalable_bandits.posteriors.state import State, arrays
 from scalable_bandits.posteriors.tiled import tiles as tiling
-from scalable_bandits.posteriors.tiled.ordering import tile_order
+from scalable_bandits.posteriors.tiled.ordering import GroupMaxima, tile_order
 from scalable_bandits.posteriors.tiled.tiles import Tiles
 from scalable_bandits.spaces import FiniteSpace, Indices
 
-BY_TILE = ("rows",)  # arrays of the state by their first dimension
-BY_CANDIDATE = ("mean", "variance")
-HERE = (*BY_TILE, *BY_CANDIDATE, "floored")
-ROWS = "tile_rows."
+BY_TILE = ("window_rows",)  # entries of the state whose first dimension is that of the tiles
+BY_CANDIDATE = ("mean", "variance")  # entries whose first dimension is that of the candidates
+ROWS = "folded_rows."  # prefix of the entries with the folded rows, one for each tile
+OF_A_SHARD = (*BY_TILE, *BY_CANDIDATE, "floored")  # entries that differ between shards, besides the folded rows
 
 
 class Finalist(NamedTuple):
     """A candidate that may have the largest index of all."""
 
     position: int
-    value: float  # its index
+    index_value: float
     posterior: PointPosterior
 
 
-class Promised(NamedTuple):
-    """The candidates of a shard whose columns may be computed next."""
-
-    group: int  # number of the first group of neighbours
-    tops: Floats  # (groups,) largest promise in each group
-    positions: Indices  # (groups,) its candidate
-
-
 class Answer(NamedTuple):
-    """Answer of a shard about its candidates."""
+    """Answer of a shard after it computed the index of its candidates."""
 
     finalists: list[Finalist]
-    promised: Promised
-    floored: int
+    group_maxima: GroupMaxima
+    floored: int  # number of floored variances since the last rebuild
 
 
-class Observed(NamedTuple):
-    """An observation, with what a shard learns from others about its position."""
+class SharedObservation(NamedTuple):
+    """An observation, with what shards need that do not hold its candidate."""
 
     position: int
     y: float
     noise_variance: float
-    here: PointPosterior  # posterior at the position before it
-    across: Floats | None  # (height,) rows W there, of a position that is new in the window
+    at_p: PointPosterior  # posterior at the position before the observation
+    folded: Floats | None  # (height,) folded rows at the position, if it was new in the window
+    after_fold: bool  # whether the window was folded between the observation before and this one
 
 
-class Ordered:
-    """Candidates of a space in the tiles' order.
+class OrderedCandidates:
+    """Candidates of a space in the order of the tiles.
 
     Parameters
     ----------
@@ -81,9 +74,9 @@ class Ordered:
     Attributes
     ----------
     numbers : ndarray
-        (n,) numbers of the candidates.
+        (n,) numbers of the candidates in the space.
     points : ndarray
-        (n, d) their points.
+        (n, d) points of the candidates.
     """
 
     def __init__(self, space: FiniteSpace):
@@ -92,15 +85,15 @@ class Ordered:
         self.points = np.ascontiguousarray(points[self.numbers])
 
 
-_shared: weakref.WeakValueDictionary[bytes, Ordered] = weakref.WeakValueDictionary()  # by a hash of the space
+_by_hash: weakref.WeakValueDictionary[bytes, OrderedCandidates] = weakref.WeakValueDictionary()
 
 
-def _in_order(space: FiniteSpace) -> Ordered:
+def _ordered_candidates(space: FiniteSpace) -> OrderedCandidates:
     """Return the candidates of a space in order, the same object for all shards of this process."""
     key = hashlib.sha256(pickle.dumps((space, tiling.TILE))).digest()
-    found = _shared.get(key)
+    found = _by_hash.get(key)
     if found is None:
-        found = _shared[key] = Ordered(space)
+        found = _by_hash[key] = OrderedCandidates(space)
     return found
 
 
@@ -114,152 +107,178 @@ class TilesShard(Tiles):
     space
         Space with all candidates.
     prior_mean
-        Prior mean in units of y: one number, or (n,) in the space's order.
+        Prior mean in units of y: one number, or (n,) in the order of the space.
     first, stop
-        Range of the tiles of this shard.
+        First tile of this shard, and one after the last.
     """
 
     def __init__(self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, first: int, stop: int):
-        self._ordered = _in_order(space)
+        self._ordered = _ordered_candidates(space)
         self._numbers = self._ordered.numbers
         means = np.broadcast_to(prior_mean, (len(self._numbers),))[self._numbers]
         super().__init__(kernel, self._ordered.points, means, first, stop)
 
-    def refit(self, observed: State) -> None:
-        """Replace the rows by those of collapsed observations."""
-        self._observed.restore(observed)
+    def rebuild_from(self, collapsed: State) -> None:
+        """Rebuild the rows from the state of collapsed observations, instead of those so far."""
+        self._observed.restore(collapsed)
         self._rebuild()
 
     def _rebuild(self) -> None:
         super()._rebuild()
-        self.floored = 0  # the coordinator has those before
+        self.floored = 0  # the coordinator counts those before the rebuild
 
-    def take_all(self, observed: Sequence[Observed]) -> None:
-        """Take observations, of which the shard has no columns; a full window is closed where the coordinator did."""
-        for i, each in enumerate(observed):
-            if each.across is not None:
-                if self.window.rank == self.window.capacity:
-                    self.close()
-                if each.position not in self._column_cache.slots:
-                    later = (other for other in itertools.islice(observed, i, None) if other.across is not None)
-                    self.load_all({o.position: o.across for o in itertools.islice(later, self._batch_size)})
-            self.take(each.position, each.y, each.noise_variance, each.here)
+    def condition_all(self, observations: Sequence[SharedObservation]) -> None:
+        """Condition on observations whose columns are not cached; windows are folded where the coordinator folded."""
+        for i, each in enumerate(observations):
+            if each.after_fold:
+                self.fold()
+            if each.folded is not None and each.position not in self._column_cache.column_of:
+                new = (other for other in itertools.islice(observations, i, None) if other.folded is not None)
+                self.cache_all({o.position: o.folded for o in itertools.islice(new, self._batch_size)})
+            self.condition(each.position, each.y, each.noise_variance, each.at_p)
 
-    def load_all(self, across: Mapping[int, Floats | None]) -> None:
-        """Compute the columns of positions with rows W (height,)."""
-        if across:
-            self.load(np.array(list(across)), np.array(list(across.values())))
+    def cache_all(self, folded_rows: Mapping[int, Floats | None]) -> None:
+        """Compute and cache the columns of positions, given the folded rows (height,) at each."""
+        if folded_rows:
+            self.cache_columns(np.array(list(folded_rows)), np.array(list(folded_rows.values())))
 
-    def find_finalists(self, index: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
-        """Compute the index of the candidates here (of those allowed, a mask in bits); return the possible winners."""
+    def find_finalists(self, acquisition: Acquisition, allowed: NDArray[np.uint8] | None, salt: int) -> Answer:
+        """Compute the index of the candidates held here, and find the finalists.
+
+        Parameters
+        ----------
+        acquisition
+            Index as a function of mean and variance.
+        allowed
+            Mask of the candidates to choose from, eight in a byte (`np.packbits`), of all n candidates; None for all.
+        salt
+            Seed of the hash that breaks ties.
+        """
         mask = None if allowed is None else np.unpackbits(allowed, count=self.size).astype(np.bool_)
-        where = self.compute_index(index, mask)
+        where = self.compute_index(acquisition, mask)
         best = finalists(self.index[where], salt, self._numbers[where])
         best = best + where.start if isinstance(where, slice) else where[best]
         found = [Finalist(p, float(self.index[p]), self.point_posterior(p)) for p in best.tolist()]
-        return Answer(found, self.promised(), self.floored)
+        return Answer(found, self.group_maxima(), self.floored)
 
-    def here(self, positions: Indices) -> Indices:
-        """Return the positions that are in this shard."""
-        return positions[(positions >= self.block.start) & (positions < self.block.stop)]
-
-    def promised(self) -> Promised:
-        """Return `group_maxima`."""
-        return Promised(*self.group_maxima())
+    def positions_here(self, positions: Indices) -> Indices:
+        """Return those of the positions that are held here."""
+        return positions[(positions >= self.held_span.start) & (positions < self.held_span.stop)]
 
     def count_floored(self) -> int:
-        """Return the number of floored variances here since the last refit."""
+        """Return the number of floored variances here since the last rebuild."""
         return self.floored
 
-    def rows_here(self, positions: Indices) -> Floats:
-        """Return the rows W of the positions here, (k, height)."""
-        return self._across(self.here(positions), self._height)
+    def folded_rows_here(self, positions: Indices) -> Floats:
+        """Return the folded rows at the positions held here, (k, height)."""
+        return self._folded_rows_at(self.positions_here(positions), self._height)
 
-    def placed_here(self, positions: Indices) -> Floats:
-        """Return `placed` of the positions here, (k, height + rank)."""
-        return np.hstack(self.placed(self.here(positions)))
+    def rows_at_here(self, positions: Indices) -> Floats:
+        """Return `rows_at` of the positions held here, side by side, (k, height + rank)."""
+        return np.hstack(self.rows_at(self.positions_here(positions)))
 
     def moments_here(self, positions: Indices | None) -> Floats:
-        """Return mean and variance of the positions here, of all candidates here for None: (k, 2)."""
-        return np.stack(self.moments(self.block if positions is None else self.here(positions)), axis=1)
+        """Return mean and variance at the positions held here, at all candidates held here for None: (k, 2)."""
+        return np.stack(self.moments(self.held_span if positions is None else self.positions_here(positions)), axis=1)
 
-    def covariances_here(self, positions: Indices, across: Floats, rows_at: Floats) -> Floats:
-        """Return `covariances` of any positions with all candidates here, (k, block)."""
-        return self.covariances(positions, across, rows_at)[:, self.block]
+    def covariances_here(self, positions: Indices, folded: Floats, in_window: Floats) -> Floats:
+        """Return `covariances` of any positions with the h candidates held here, (k, h)."""
+        return self.covariances(positions, folded, in_window)[:, self.held_span]
 
     def state_here(self) -> State:
-        """Return the arrays (...,) of the state that only this shard has."""
-        return {name: value for name, value in self.state().items() if name in HERE or name.startswith(ROWS)}
+        """Return the entries (...,) of the state that differ between shards."""
+        return {name: value for name, value in self.state().items() if name in OF_A_SHARD or name.startswith(ROWS)}
 
 
 class TilesSource:
-    """Source of the shards of a space.
+    """Source of the shards of a space; see `placement.py`.
 
     Parameters
     ----------
     kernel, space, prior_mean
-        See `TilesShard`.
+        Prior covariance, space and prior mean as for `TilesShard`.
     ranges
         First tile, and one after the last, of each shard.
 
     Attributes
     ----------
-    observed : list of Observed
-        Observations since the last refit, or since the state.
-    across : dict
-        Rows W (height,) of the positions whose columns are computed but not observed, in the order of `TileColumns`.
+    observations : list of SharedObservation
+        Observations since the last rebuild, or since a state was restored.
+    folded_rows : dict
+        Folded rows (height,) at the positions whose columns are cached, by position, in the order of `ColumnCache`.
     """
 
     def __init__(
         self, kernel: Kernel, space: FiniteSpace, prior_mean: float | Floats, ranges: Sequence[tuple[int, int]]
     ):
         self._given, self._ranges = (kernel, space, prior_mean), ranges
-        self.begin()
+        self.restart()
 
-    def begin(self, state: State | None = None, refit: State | None = None) -> None:
-        """Begin with a state of all tiles, with collapsed observations, or without any."""
-        self._state, self._refit = state, refit
-        self.observed: list[Observed] = []
-        self.across: dict[int, Floats] = {}
+    def restart(self, state: State | None = None, collapsed: State | None = None) -> None:
+        """Make shards from a state of all tiles or from collapsed observations, if given, without those so far."""
+        self._state, self._collapsed = state, collapsed
+        self.observations: list[SharedObservation] = []
+        self.folded_rows: dict[int, Floats] = {}
+        self._just_folded = False
+
+    def fold(self) -> None:
+        """Fold the window of shards made from now on, after the observations so far."""
+        self.folded_rows, self._just_folded = {}, True
+
+    def add(self, p: int, y: float, noise_variance: float, at_p: PointPosterior) -> None:
+        """Add an observation at p."""
+        folded = self.folded_rows.pop(p, None)
+        self.observations.append(SharedObservation(p, y, noise_variance, at_p, folded, self._just_folded))
+        self._just_folded = False
 
     def __call__(self, number: int) -> functools.partial[TilesShard]:
         """Return the function that makes a shard."""
         first, stop = self._ranges[number]
         state = None if self._state is None else shard_state(self._state, tiling.TILE, first, stop)
-        make = functools.partial(TilesShard, *self._given, first, stop)
-        return functools.partial(_made, make, state, self._refit, tuple(self.observed), dict(self.across))
+        new_shard = functools.partial(TilesShard, *self._given, first, stop)
+        return functools.partial(
+            _make_shard,
+            new_shard,
+            state,
+            self._collapsed,
+            tuple(self.observations),
+            self._just_folded,
+            dict(self.folded_rows),
+        )
 
 
-def _made(
-    make: functools.partial[TilesShard], state: State | None, refit: State | None, observed: Sequence[Observed],
-    across: Mapping[int, Floats],
+def _make_shard(
+    new_shard: functools.partial[TilesShard], state: State | None, collapsed: State | None,
+    observations: Sequence[SharedObservation], just_folded: bool, folded_rows: Mapping[int, Floats],
 ) -> TilesShard:  # fmt: skip
-    shard = make()
+    shard = new_shard()
     if state is not None:
         shard.restore(state)
-    if refit is not None:
-        shard.refit(refit)
-    shard.take_all(observed)
-    shard.load_all(across)
+    if collapsed is not None:
+        shard.rebuild_from(collapsed)
+    shard.condition_all(observations)
+    if just_folded:
+        shard.fold()
+    shard.cache_all(folded_rows)
     return shard
 
 
-def shard_state(state: State, width: int, first: int, stop: int) -> State:
-    """Return the part of a state of all tiles for the shard with some of them.
+def shard_state(state: State, tile_size: int, first: int, stop: int) -> State:
+    """Return the part of a state of all tiles that belongs to the shard with some of them.
 
     Parameters
     ----------
     state
         Arrays (...,) by name.
-    width
+    tile_size
         Number of candidates in a tile.
     first, stop
-        Range of the tiles.
+        First tile of the shard, and one after the last.
     """
-    block = slice(first * width, stop * width)
+    span = slice(first * tile_size, stop * tile_size)
     return {
         **{name: value for name, value in state.items() if not name.startswith(ROWS)},
-        **{name: state[name][block] for name in BY_CANDIDATE}, **{name: state[name][first:stop] for name in BY_TILE},
+        **{name: state[name][span] for name in BY_CANDIDATE}, **{name: state[name][first:stop] for name in BY_TILE},
         **arrays(floored=0),
         **{f"{ROWS}{tile}": state[f"{ROWS}{tile}"] for tile in range(first, stop)},
     }  # fmt: skip
