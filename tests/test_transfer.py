@@ -394,11 +394,6 @@ def mean() -> Any:
 
 
 class TestPickles:
-    def test_pickled(self, mean: Any) -> None:
-        assert isinstance(mean, transfer.TaskMean)
-        at = points_of(BOX, 5, 1)
-        np.testing.assert_array_equal(pickle.loads(pickle.dumps(mean))(at, 1), mean(at, 1))
-
     @pytest.mark.slow
     def test_spawned(self, mean: Any) -> None:
         at = points_of(BOX, 5, 1)

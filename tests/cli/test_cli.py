@@ -267,13 +267,6 @@ def test_one_replicate(tmp_path: Path) -> None:
 class TestRefusals:
     """Exit code 2, one line that says why, and nothing written."""
 
-    def test_unknown_study(self, tmp_path: Path) -> None:
-        result = command("run", "srinivas2010-synthetics", "--out", tmp_path / "out")
-        assert result.exit_code == 2
-        assert "did you mean 'srinivas2010-synthetic'?" in result.stderr
-        assert "Traceback" not in result.output
-        assert not any(tmp_path.iterdir())
-
     def test_a_name_like_no_other(self) -> None:
         """All names, and no guess."""
         result = command("show", "nope")

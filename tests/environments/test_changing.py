@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases.measured import DATA
 from cases.policies import EVERY_POLICY, PROBLEMS, on
 from naive import kernels as naive
 
 import scalable_bandits as sb
-from scalable_bandits.environments import load_temperature
 
 SPACE = sb.Grid([[0.0, 1.0], [0.0, 1.0]], 5)
 KERNEL = sb.Matern(0.3, nu=1.5)
@@ -89,19 +87,6 @@ def test_a_panel_moves_on_row_by_row():
     assert panel.mean([0, 1, 0], 3).tolist() == [5.0, 3.0, 5.0]
     assert panel.observe([0, 1, 0], 4).tolist() == [5.0, 7.0, 0.0]  # of rounds 4, 5 and 6
     assert sb.SensorPanel.from_dict(panel.to_dict()).optimum(5) == 7
-
-
-@pytest.mark.skipif(not (DATA / "intel_temperature_test.csv").is_file(), reason=f"no measured data in {DATA.resolve()}")
-def test_the_warmest_mote_through_two_days():
-    test = load_temperature(DATA).test
-    panel = sb.SensorPanel(test, sb.GaussianNoise(0.5), hold=3)
-    policy = sb.TVGPUCB(
-        panel.space, sb.Covariance(np.cov(load_temperature(DATA).train.T)) * sb.TemporalDecay(0.05),
-        noise=0.5, regularization=0.25, prior_mean=load_temperature(DATA).train.mean(axis=0), scale=5.0,
-    )  # fmt: skip
-    run = sb.simulate(policy, panel, 3 * len(test))
-    np.testing.assert_array_equal(run.value, test[np.arange(3 * len(test)) // 3, run.candidate])
-    np.testing.assert_allclose(run.regret, np.repeat(test.max(axis=1), 3) - run.value, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["abrupt", "process", "moving"])

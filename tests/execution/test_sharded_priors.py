@@ -221,17 +221,6 @@ def breaks_at_five(points, t):
 
 
 class TestAcrossExecutions:
-    def test_store(self, four, tmp_path):
-        """A stored run of this process continues on workers, and the reverse."""
-        whole = sb.simulate(policy_of(sb.PEGPUCB), function(), 30)
-        for first, second in ((None, four), (four, None)):
-            place = tmp_path / str(first is None)
-            sb.simulate(policy_of(sb.PEGPUCB, first), function(), 12, store=place)
-            run = sb.simulate(policy_of(sb.PEGPUCB, second), function(), 30, store=place)
-            np.testing.assert_array_equal(run.candidate, whole.candidate)
-            np.testing.assert_array_equal(run.y, whole.y)
-            np.testing.assert_array_equal(run.information_gain, whole.information_gain)
-
     @every_kind
     @pytest.mark.sampled(4)
     def test_state(self, kind, four):

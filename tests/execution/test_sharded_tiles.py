@@ -119,15 +119,6 @@ class TestOnWorkers:
         assert found.count(found[0]) == 4
 
     @pytest.mark.slow
-    def test_store(self, four, tmp_path):
-        """A stored run of this process continues on workers."""
-        whole = sb.simulate(policy_of("IGPUCB"), function(), 30)
-        sb.simulate(policy_of("IGPUCB"), function(), 12, store=tmp_path / "run")
-        run = sb.simulate(policy_of("IGPUCB", four), function(), 30, store=tmp_path / "run")
-        np.testing.assert_array_equal(run.candidate, whole.candidate)
-        np.testing.assert_array_equal(run.information_gain, whole.information_gain)
-
-    @pytest.mark.slow
     def test_several_in_flight(self, four):
         """Pending points, whose columns the workers compute too."""
         found = []

@@ -50,19 +50,6 @@ def test_rates():
     assert theory.most_cells(1.5, 99, 1) == pytest.approx(40.0)  # 4 * 100^(1/2)
 
 
-def test_the_policy_uses_them():
-    """Its width's N_t, its first cover and the number of cells that it makes."""
-    horizon, space, kernel = 3000, sb.Grid([[0, 1], [0, 1]], 30), sb.Matern(0.2, nu=1.5)
-    policy = sb.PiGPUCB(space, kernel, horizon=horizon, rkhs_norm=1.0, noise=1.0, delta=0.1)
-    environment = sb.RKHSFunction.sparse(space, kernel, sb.UniformNoise(1.0))
-    for t in (1, 2, 3):
-        n_t = theory.most_cells(1.5, t, 2)
-        assert policy.width == pytest.approx(1 + np.sqrt(2 * (policy.information_gain + 1 + np.log(n_t / 0.1))))
-        sb.simulate(policy, environment, 1)
-    side = policy.cover[0].upper - policy.cover[0].lower
-    np.testing.assert_allclose(side, 1 / round(sb.cells_rate(1.5, horizon, 2) ** 0.5))
-
-
 @pytest.mark.parametrize("arguments", [(1.0, 2), (np.nan, 2), ("x", 2)])
 def test_refuses_smoothness(arguments):
     with pytest.raises(ValueError, match=r"^nu: got .*; allowed: a number above 1"):

@@ -110,11 +110,6 @@ def test_a_norm_that_doubles_goes_with_every_width():
     assert policy.width == confidence.martingale_mixture(policy.information_gain, 0.1, policy.norm, 0.1, 0.01)
 
 
-def test_an_unknown_width_is_refused():
-    with pytest.raises(ValueError, match="confidence"):
-        sb.IGPUCB(SPACE, KERNEL, confidence="narrow")
-
-
 # ---- the convex problem
 
 

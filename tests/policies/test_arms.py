@@ -242,18 +242,3 @@ def test_without_observations_there_is_no_recommendation(kind):
 def test_successive_rejects_needs_a_horizon():
     with pytest.raises(ValueError, match="horizon: got None; allowed: a number of rounds"):
         sb.SuccessiveRejects(sb.Arms(3))
-
-
-@pytest.mark.parametrize(("kind", "share"), [(sb.UCB1, 0.4), (sb.IndependentTS, 0.2), (sb.SuccessiveRejects, 0.3)])
-@pytest.mark.slow
-def test_regret_is_far_below_that_of_uniform_play(kind, share):
-    """Twenty arms with gaps, 2,000 rounds: the average of five seeds, and nearly all of these."""
-    values = np.concatenate([np.linspace(0.0, 0.6, 19), [1.0]])
-    space, shares = sb.Arms(20), []
-    for seed in range(5):
-        environment = sb.TableEnvironment(space, values, sb.GaussianNoise(0.4), seed=seed)
-        policy = make(kind, space, seed=seed, **({"horizon": 500} if kind is sb.SuccessiveRejects else {}))
-        run = sb.simulate(policy, environment, 2000)
-        shares.append(run.cumulative_regret[-1] / (2000 * np.mean(1.0 - values)))
-        assert policy.best().x == 19
-    assert np.mean(shares) < share

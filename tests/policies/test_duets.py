@@ -118,16 +118,6 @@ def test_draws_are_uniform():
     assert ((counts - 800) ** 2 / 800).sum() < 60
 
 
-def test_agents_are_independent_of_their_number():
-    """One agent and seven find the same up to rounding, and their messages are in proportion."""
-    runs = []
-    for count in (1, 7):
-        policy, _ = both(300, count)
-        environment = sb.TableEnvironment(SPACE, [value(x) for x in SPACE.points()], sb.GaussianNoise(0.05), seed=1)
-        runs.append((sb.simulate(policy, environment, 300).candidate.tolist(), policy.sent / count))
-    assert runs[0] == runs[1]
-
-
 def test_an_agent_with_another_space():
     """It is refused when its summary comes, and nothing has changed."""
     policy, _ = both(100)

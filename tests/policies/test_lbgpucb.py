@@ -275,16 +275,6 @@ def test_specification():
     assert len(again.priors) == 1
 
 
-def test_a_store_grows(tmp_path):
-    whole = sb.simulate(small(), environment(), 30)
-    for horizon in (5, 12, 30):
-        policy = small()
-        run = sb.simulate(policy, environment(), horizon, store=tmp_path / "run.zarr")
-    np.testing.assert_array_equal(run.candidate, whole.candidate)
-    np.testing.assert_array_equal(run.width, whole.width)
-    assert len(policy.priors) == 4
-
-
 def test_plays_over_rounds():
     """Of lengthscales that were not there from the start, too; the policy may be one before the run."""
     policy = small()

@@ -41,14 +41,6 @@ def test_reissued_once_in_the_order_of_asking(numbers):
     assert pending.next_reissue(None) is None
 
 
-def test_only_allowed_numbers_are_reissued():
-    pending = PendingPoints()
-    pending.replace([0, 1], reissue=True)
-    assert pending.next_reissue([False, True]) == 1
-    assert pending.next_reissue([False, True]) is None
-    assert pending.next_reissue(None) == 0
-
-
 @given(numbers=NUMBERS, settled=NUMBERS)
 def test_what_is_settled_is_not_reissued(numbers, settled):
     """Of a number that is pending twice, one is left."""

@@ -1,8 +1,6 @@
 """pi-GP-UCB against a list of cubes that are all refitted in every round."""
 
-import copy
 import itertools
-import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -149,16 +147,6 @@ def test_a_state_kept_and_put_back_goes_on_to_the_last_bit(tightening):
     assert len(first) == 700
 
 
-@pytest.mark.parametrize(
-    "duplicate", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))], ids=["deep", "pickle"]
-)
-def test_a_copy_plays_on_alike(duplicate):
-    policy = make(side=12)
-    played(policy, 40)
-    other = duplicate(policy)
-    np.testing.assert_array_equal(played(other, 60, seed=1).candidate, played(policy, 60, seed=1).candidate)
-
-
 def test_forgetting_posteriors_changes_nothing(cells_cache):
     whole = played(make(), 1500)
     cells_cache(20_000)
@@ -193,19 +181,6 @@ def test_the_state_of_a_policy_that_was_told_nothing():
     one, other = make(), make()
     other.restore(one.state())
     np.testing.assert_array_equal(played(one, 100).candidate, played(other, 100).candidate)
-
-
-def test_store(tmp_path):
-    """In pieces from a store, as in one go."""
-
-    def environment(space):
-        return sb.RKHSFunction.sparse(space, sb.Matern(0.2, nu=1.5), sb.UniformNoise(1.0), seed=4)
-
-    expected = sb.simulate(make(), environment(make().space), 900)
-    for rounds in (300, 301, 900):
-        run = sb.simulate(make(), environment(make().space), rounds, store=tmp_path / "run.zarr")
-    for name in ("candidate", "y", "width", "information_gain"):
-        np.testing.assert_array_equal(getattr(run, name), getattr(expected, name))
 
 
 def test_posterior_and_best():
@@ -260,10 +235,6 @@ def test_cells_of_a_very_smooth_kernel_stay_whole(kernel):
     policy = sb.PiGPUCB(sb.Grid([[0, 1]], 9), kernel, **SETTINGS)
     policy.tell(np.tile(policy.space.points(), (5, 1)), np.arange(45.0))
     assert [element.depth for element in policy.cover if element.split is None] == [1, 1]
-
-
-def test_theory_sets_the_regularization():
-    assert make(horizon=100, theory=True).regularization == 1.02
 
 
 @pytest.mark.parametrize(("dimension", "divisions", "most"), [(4, 32, 128), (5, 8, 16), (2, 8, 32)])

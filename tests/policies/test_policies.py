@@ -410,29 +410,10 @@ def test_what_is_read_between_two_choices_does_not_matter(name):
     assert watched.information_gain == alone.information_gain
 
 
-def test_theorem_2_needs_a_space_with_sides():
-    with pytest.raises(ValueError, match="theorem: got 2"):
-        CASES["gpucb-2"].make(PROBLEMS["points"])
-
-
 def test_theorem_2_needs_constants_for_which_there_is_a_width():
     """Where 4 d a / delta < 1, it is the root of a negative logarithm: refused at once, not in the first round."""
     with pytest.raises(ValueError, match=r"(constants|delta): got .*; allowed: "):
         CASES["gpucb-2"].make(PROBLEMS["grid"], constants=(0.001, 1.0))
-
-
-def test_a_box_takes_the_points_of_others():
-    """Off-candidate points are learnt from, may be recommended, and are never chosen."""
-    problem = PROBLEMS["box"]
-    policy = CASES["igpucb"].make(problem)
-    policy.tell([[0.123, 0.2], [0.9, -0.77], [0.123, 0.2]], [3.0, 4.0, 5.0])
-    gp = GP(problem.oracle, [[0.123, 0.2], [0.9, -0.77]])
-    for number, y in ((0, 3.0), (1, 4.0), (0, 5.0)):
-        gp.observe(number, y, REGULARIZATION)
-    np.testing.assert_allclose(policy.posterior(gp.points)[0], gp.mean_variance()[0], atol=1e-9)
-    assert policy.best().x.tolist() == [0.123, 0.2]
-    candidates = {tuple(x) for x in policy.finite_space.points()[: problem.candidates].tolist()}
-    assert {tuple(x) for x in policy.ask(20).tolist()} <= candidates
 
 
 # ---- information gain
@@ -464,12 +445,6 @@ def test_information_gain_as_asked_for(kind, mode):
         number = int(policy.space.index(x)[0])
         policy.tell(x, float(points[number].sum()))
         gp.observe(number, float(points[number].sum()), REGULARIZATION)
-
-
-@pytest.mark.parametrize("mode", ["realized", -1.0, np.inf, np.nan, None])
-def test_other_information_gains_are_refused(mode):
-    with pytest.raises(ValueError, match="information_gain: got"):
-        sb.IGPUCB(sb.Arms(2), sb.Covariance(np.eye(2)), information_gain=mode)
 
 
 @pytest.mark.parametrize("space", [sb.Grid([[0, 1]], 5), sb.Points([0.0, 0.25, 1.0]), sb.Box([[0, 1]])], ids=str)
@@ -573,25 +548,6 @@ def test_thompson_samples_have_the_covariance_given_the_pending_points(pending, 
     mean, covariance = gp.with_fantasies(pending, 0.4).mean_covariance()
     v = naive.gpts_width(gp.information_gain(), NORM, NOISE, DELTA)
     assert_draws_have(covariance, policy, mean, v, monkeypatch)
-
-
-def test_thompson_sampling_is_a_function_of_its_seed():
-    def chosen(seed):
-        policy = DRAWN["ts"].make(PROBLEMS["points"], seed=seed)
-        out = []
-        for _ in range(40):
-            x = policy.ask()
-            out.append(tuple(x))
-            policy.tell(x, PROBLEMS["points"].truth(x))
-        return out
-
-    assert chosen(1) == chosen(1)
-    assert chosen(1) != chosen(2)
-
-
-def test_thompson_sampling_needs_the_dense_engine():
-    with pytest.raises(ValueError, match="engine: got 'tiled'"):
-        DRAWN["ts"].make(PROBLEMS["points"], engine="tiled")
 
 
 def test_thompson_sampling_of_a_function_that_forgets(monkeypatch):
@@ -790,22 +746,6 @@ def test_what_is_asked_for_has_the_shape_of_the_space():
     line.tell([0.0, 0.5, 1.0], [1.0, 2.0, 3.0])
     line.tell([[0.0], [0.5]], [1.0, 2.0])
     assert line.rounds == 7
-
-
-def test_a_measurement_counts_by_its_own_noise():
-    """Variance lambda (s / R)^2: a noise of R is the default, and half of it counts fourfold."""
-    space, kernel = sb.Points([0.0, 0.4]), sb.RBF(0.5)
-    make = lambda: sb.IGPUCB(space, kernel, noise=NOISE, regularization=REGULARIZATION)  # noqa: E731
-    plain, as_default, half, four = make(), make(), make(), make()
-    plain.tell(0.0, 1.0)
-    as_default.tell(0.0, 1.0, noise=NOISE)
-    half.tell(0.0, 1.0, noise=NOISE / 2)
-    four.tell([0.0] * 4, [1.0] * 4)
-    assert plain.posterior(0.4) == as_default.posterior(0.4)
-    assert half.posterior(0.4) == pytest.approx(four.posterior(0.4), rel=1e-12)
-    gp = GP(naive_kernels.rbf(0.5), [[0.0], [0.4]])
-    gp.observe(0, 1.0, REGULARIZATION / 4)
-    assert half.posterior(0.4) == pytest.approx([v[0] for v in gp.predict([[0.4]])], rel=1e-12)
 
 
 @pytest.mark.parametrize("prior", [0.0, -1.5, some_prior])

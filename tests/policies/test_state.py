@@ -75,18 +75,6 @@ def test_in_many_tiles(seed):
     assert_same(sb.simulate(again, environment, 300), whole)
 
 
-def test_points_added_to_a_box():
-    box = sb.Box([[0.0, 1.0]])
-    policy = sb.GPEI(box, sb.RBF(0.2), candidates=50)
-    policy.tell([0.123], 1.0)
-    policy.tell(policy.ask(), 0.5)
-    again = sb.GPEI(box, sb.RBF(0.2), candidates=50)
-    again.restore(policy.state())
-    assert again.best().x == policy.best().x
-    np.testing.assert_array_equal(again.ask(), policy.ask())
-    np.testing.assert_array_equal(again.posterior([0.123]), policy.posterior([0.123]))
-
-
 @pytest.mark.parametrize("candidates", [50, None])
 def test_of_a_policy_that_has_lived_another_life(candidates):
     """What it was told of a box before is not in the state, and not in the policy any more."""

@@ -110,17 +110,6 @@ def test_a_box_takes_the_points_of_others():
         oracle.tell(candidate, value(x), None)
 
 
-def test_finds_the_best_arm_of_a_plain_problem():
-    """Ten independent arms 0.3 apart: the last hundred of 3,000 rounds are the best arm's."""
-    space = sb.Arms(10)
-    function = sb.TableEnvironment(space, np.linspace(-1.5, 1.2, 10), sb.GaussianNoise(0.1))
-    policy = sb.SupKernelUCB(
-        space, sb.Covariance(np.eye(10)), horizon=3000, noise=0.1, regularization=0.01, rkhs_norm=1.0, scale=3.0
-    )
-    run = sb.simulate(policy, function, 3000)
-    assert (run.candidate[-100:] == 9).all()
-
-
 @pytest.mark.parametrize(
     ("options", "message"), [({}, "^horizon"), ({"horizon": 9, "scale": 0.0}, "^scale"), ({"rkhs_norm": -1}, "^rkhs")]
 )

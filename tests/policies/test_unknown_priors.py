@@ -295,19 +295,6 @@ def test_the_true_prior_is_rejected_in_at_most_a_delta_of_runs(delta):
     assert false_ones > 100  # or nothing was tested
 
 
-def test_the_rejection_of_a_true_prior_is_as_rare_as_the_noise_allows():
-    """Were the noise ten times R, line 12 would reject the truth: the test above is one that can fail."""
-    lost = 0
-    for seed in range(50):
-        space, policy = pair(delta=0.9, seed=seed, on_exhaustion="warn")
-        function = sb.GPSample(space, 0.04 * sb.RBF(0.3), sb.GaussianNoise(0.5), seed=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            sb.simulate(policy, function, 25)
-        lost += "truth" not in policy.surviving
-    assert lost > 20
-
-
 def far_from_all(policy, rounds=30):
     for _ in range(rounds):
         policy.tell(policy.ask(), -5.0)
@@ -496,43 +483,6 @@ def test_goes_on_to_the_last_bit(after, name, kind):
     for report in ("plays", "surviving", "rejections", "log_likelihoods"):
         assert getattr(again, report) == getattr(policy, report)
     assert json.dumps(again.best()[1:]) == json.dumps(policy.best()[1:])
-
-
-@pytest.mark.filterwarnings("ignore:PEGPUCB")
-@every_kind
-@pytest.mark.parametrize("name", ["still", "drifting"])
-@pytest.mark.sampled(4)
-def test_resumes_from_its_store(name, kind, tmp_path):
-    """In three pieces, the run that was never interrupted."""
-    policy, environment = make_unsure(kind, name)
-    whole = sb.simulate(policy, environment, 40, available=half)
-    for rounds in (7, 23, 40):
-        again, _ = make_unsure(kind, name)
-        run = sb.simulate(again, environment, rounds, available=half, store=tmp_path / "run.zarr")
-    np.testing.assert_array_equal(run.candidate, whole.candidate)
-    np.testing.assert_array_equal(run.y, whole.y)
-    assert again.plays == policy.plays
-    assert again.rejections == policy.rejections
-
-
-@pytest.mark.filterwarnings("ignore:PEGPUCB")
-@every_kind
-@pytest.mark.parametrize("name", ["still", "moving", "drifting"])
-@pytest.mark.sampled(3)
-def test_a_policy_made_anew_in_every_round_goes_on_the_same(name, kind):
-    """All a policy is, is its specification and what it was told, in batches too."""
-    kept, environment = make_unsure(kind, name)
-    told = []
-    for t in range(1, 12):
-        fresh, _ = make_unsure(kind, name)
-        for x, y in told:
-            fresh.tell(x, y)
-        asked = kept.ask(2)
-        assert np.array(fresh.ask(2)).tolist() == asked.tolist()
-        for x in asked[::-1]:
-            told.append((x, environment.observe(x, t)))
-            kept.tell(*told[-1])
-    assert fresh.plays.keys() == kept.plays.keys()
 
 
 @every_kind

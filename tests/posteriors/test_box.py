@@ -12,7 +12,7 @@ import scalable_bandits as sb
 from scalable_bandits.formulas.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
 from scalable_bandits.posteriors.box.engine import BoxEngine
 from scalable_bandits.posteriors.box.maximization import maximize_over_box
-from scalable_bandits.posteriors.box.surface import appended, constant_mean, inverse_factor
+from scalable_bandits.posteriors.box.surface import constant_mean
 from scalable_bandits.posteriors.models.model import Query
 from scalable_bandits.posteriors.models.search import surface_of
 
@@ -223,13 +223,6 @@ def test_fixed_candidates_are_there_for_the_asking():
     assert sb.IGPUCB(PROBLEM.space, PROBLEM.kernel).finite_space.size == 0
 
 
-def test_on_a_whole_box_nothing_is_available_by_number():
-    policy = sb.IGPUCB(PROBLEM.space, PROBLEM.kernel)
-    policy.tell([[0.3, 0.2]], [1.0])
-    with pytest.raises(ValueError, match=r"available: got .*; allowed: None on a whole box"):
-        policy.ask(available=[0])
-
-
 def test_theorem_1_needs_a_finite_space():
     with pytest.raises(ValueError, match="theorem: got 1; allowed: 2 or 3 on a whole box"):
         sb.GPUCB(PROBLEM.space, PROBLEM.kernel, theorem=1)
@@ -290,12 +283,3 @@ def test_rows_that_rounding_makes_dependent():
     mean, variance = engine.surface().predict(np.linspace(0.0, 1.0, 31)[:, None])
     np.testing.assert_allclose(mean, np.sin(6 * np.linspace(0.0, 1.0, 31)), atol=1e-4)
     assert (variance < 1e-6).all()
-
-
-def test_an_inverse_grows_with_its_factor():
-    rng = np.random.default_rng(3)
-    factor = np.tril(rng.random((6, 6))) + np.eye(6)
-    inverse = inverse_factor(factor[:5, :5])
-    grown = appended(inverse, factor[5, :5], float(factor[5, 5]))
-    np.testing.assert_allclose(grown @ factor, np.eye(6), atol=1e-12)
-    assert appended(np.empty((0, 0)), np.empty(0), 2.0).tolist() == [[0.5]]

@@ -43,15 +43,6 @@ def test_transform(ys, seed):
     np.testing.assert_allclose(found, naive.half_ranked(ys, weights.tolist()), atol=1e-6)
 
 
-def test_without_weights_the_median_is_the_median():
-    y = np.array([3.0, 1.0, 4.0, 1.5, 9.0, 2.0])
-    transform = half_ranked(y, np.ones(6))
-    spread = math.sqrt(((y[y >= 2.5] - 2.5) ** 2).mean())
-    worst = 2.5 - spread * naive.NormalDist().inv_cdf(5.5 / 6)
-    z = transform(np.array([1.0, 3.0]))
-    assert z[1] - z[0] == pytest.approx((3.0 - worst) / transform.scale)
-
-
 @pytest.mark.parametrize("weight", [1.0, 0.3])
 def test_the_middle_of_an_odd_number_of_values_belongs_to_the_better_half(weight):
     """Whatever the rounding of its rank: the scale of the worse half depends on it."""

@@ -4,8 +4,6 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from naive import kernels
 from naive.gp import GP
 
@@ -17,7 +15,6 @@ from scalable_bandits.spaces import make_domain
 
 KERNEL, NAIVE, LAMBDA = sb.Matern(0.3, nu=1.5), kernels.matern32(0.3), 0.05
 BOX = sb.Box([[0, 1], [0, 1]])
-ENGINES = ("dense", "tiled")
 
 
 def mean_of(points):
@@ -34,38 +31,6 @@ def both(domain, engine="dense"):
     return model_of(domain, engine), GP(NAIVE, domain.points(), mean_of(domain.points()))
 
 
-OBSERVED = st.lists(st.tuples(st.integers(0, 15), st.floats(-2, 2), st.floats(0.01, 1.0)), max_size=8)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@given(observed=OBSERVED)
-@settings(max_examples=20)
-def test_posterior(engine, observed):
-    model, gp = both(make_domain(sb.Grid([[0, 1]] * 2, 4), None, 0), engine)
-    for candidate, y, noise in observed:
-        model.observe(candidate, y, noise)
-        gp.observe(candidate, y, noise)
-    mean, variance = gp.mean_variance()
-    np.testing.assert_allclose(model.engine.mean(), mean, atol=1e-9)
-    np.testing.assert_allclose(model.engine.variance(), variance, atol=1e-9)
-    predicted = model.predict(model.domain.points())
-    np.testing.assert_allclose(predicted, (mean, variance), atol=1e-9)
-    assert np.flatnonzero(model.queried).tolist() == sorted({candidate for candidate, *_ in observed})
-    assert model.information_gain == pytest.approx(gp.information_gain(), abs=1e-9)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_reduction_by_pending_points(engine):
-    model, gp = both(make_domain(sb.Grid([[0, 1]] * 2, 4), None, 0), engine)
-    model.observe(3, 1.0, LAMBDA)
-    gp.observe(3, 1.0, LAMBDA)
-    assert model.reduction([]) is None
-    reduced = gp.with_fantasies([5, 5, 9], LAMBDA).mean_variance()[1]
-    np.testing.assert_allclose(model.engine.variance() - model.reduction([5, 9, 5]), reduced, atol=1e-9)
-    chosen = model.argmax(MEAN, Query(pending=[5]))[0]
-    assert chosen == int(np.argmax(gp.mean_variance()[0]))
-
-
 def test_extended_by_a_point_that_was_told():
     """The model before it stays as it is."""
     domain = make_domain(BOX, 8, 1)
@@ -79,31 +44,6 @@ def test_extended_by_a_point_that_was_told():
     gp.observe(number, -0.4, LAMBDA)
     np.testing.assert_allclose(grown.engine.mean(), gp.mean_variance()[0], atol=1e-9)
     assert model.engine.size == 8
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_restored(engine):
-    """To the last bit, with what comes after."""
-    domain = make_domain(sb.Grid([[0, 1]] * 2, 4), None, 0)
-    one, other = model_of(domain, engine), model_of(domain, engine)
-    for model in (one,):
-        model.observe(1, 0.3, LAMBDA)
-        model.observe(7, -0.3, 0.2)
-    other.restore({name: held.copy() for name, held in one.state().items()})
-    for model in (one, other):
-        model.observe(7, 0.1, LAMBDA)
-    assert one.engine.mean().tobytes() == other.engine.mean().tobytes()
-    assert one.queried.tolist() == other.queried.tolist()
-    assert one.nbytes() == other.nbytes() > 0
-
-
-def test_forgotten():
-    model = model_of(make_domain(sb.Grid([[0, 1]] * 2, 4), None, 0))
-    model.observe(1, 0.3, LAMBDA)
-    model.forget()
-    assert not model.queried.any()
-    assert model.information_gain == 0.0
-    np.testing.assert_array_equal(model.engine.mean(), mean_of(model.domain.points()))
 
 
 def test_a_kernel_that_forgets():

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from cases.policies import CASES, EVERY_POLICY, NOISE, PROBLEMS, every_policy, on
+from cases.policies import EVERY_POLICY, NOISE, PROBLEMS, on
 
 import scalable_bandits as sb
 
@@ -71,32 +71,6 @@ def test_simulate_on_a_box_is_the_loop_by_hand(name):
     environment = sb.FunctionEnvironment(problem.space, problem.truth, sb.GaussianNoise(NOISE), seed=3)
     run = sb.simulate(EVERY_POLICY[name].make(problem), environment, horizon=30)
     assert_same_run(run, play_by_hand(EVERY_POLICY[name].make(problem), environment, 30))
-
-
-@every_policy
-@pytest.mark.sampled(3)
-def test_simulate_goes_on_from_where_the_policy_is(name):
-    problem = PROBLEMS["grid"]
-    whole = sb.simulate(EVERY_POLICY[name].make(problem), table_environment(problem), horizon=60)
-    policy = EVERY_POLICY[name].make(problem)
-    parts = [sb.simulate(policy, table_environment(problem), horizon=part) for part in (25, 35)]
-    assert [part.first_round for part in parts] == [1, 26]
-    np.testing.assert_array_equal(np.concatenate([part.candidate for part in parts]), whole.candidate)
-    np.testing.assert_array_equal(np.concatenate([part.y for part in parts]), whole.y)
-
-
-@pytest.mark.usefixtures("small_tiles")
-@on(["grid", "points", "arms"], CASES)
-@pytest.mark.sampled(4)
-def test_both_engines_give_the_same_trajectory(name, space):
-    problem, case = PROBLEMS[space], CASES[name]
-    dense, blocked = (
-        sb.simulate(case.make(problem, engine=engine), table_environment(problem), horizon=150)
-        for engine in ("dense", "tiled")
-    )
-    np.testing.assert_array_equal(blocked.candidate, dense.candidate)
-    np.testing.assert_array_equal(blocked.y, dense.y)
-    np.testing.assert_allclose(blocked.width, dense.width, rtol=1e-9)
 
 
 TRAJECTORIES = """

@@ -121,23 +121,6 @@ def test_policies_play_on_settings(kind):
     np.testing.assert_allclose([mean, std], same.posterior(points.value(3)), rtol=1e-9)
 
 
-def test_a_context_by_name():
-    policy = sb.RandomSearch(ALL, seed=1)
-    assert policy.ask(context={"activation": "tanh", "width": 64})["activation"] == "tanh"
-
-
-@pytest.mark.slow
-def test_stored_and_resumed(tmp_path):
-    """A run is the same from a store, in two parts, and its table has the names."""
-    values = np.cos(np.arange(18.0))
-    whole = sb.simulate(sb.GPEI(ALL, seed=2), sb.TableEnvironment(ALL, values, sb.GaussianNoise(0.1)), 30)
-    for horizon in (17, 30):
-        policy, environment = sb.GPEI(ALL, seed=2), sb.TableEnvironment(ALL, values, sb.GaussianNoise(0.1))
-        run = sb.simulate(policy, environment, horizon, store=tmp_path / "run.zarr")
-    np.testing.assert_array_equal(run.candidate, whole.candidate)
-    assert run.y.tolist() == whole.y.tolist()
-
-
 def test_maximized_over_rows():
     found = sb.maximize(lambda setting: -abs(setting["width"] - 32) - setting["dropout"], ALL, 12, seed=1)
     assert found.measured.x["width"] == 32

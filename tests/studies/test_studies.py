@@ -160,9 +160,6 @@ class TestSomeNamedStudies:
 class TestRunner:
     """What `run` does, on a toy."""
 
-    def test_defaults_are_the_studys(self) -> None:
-        assert TOY.run().sizes == {"case": 2, "policy": 2, "replicate": 3, "round": 12}
-
     def test_numbers_are_those_of_simulate(self) -> None:
         """Each cell is one `simulate` of a fresh policy, whatever else is in the study."""
         result = TOY.run(replicates=2, horizon=8, seed=5)
@@ -230,11 +227,6 @@ class TestRunner:
     def test_refuses_seeds(self, seed: Any) -> None:
         with pytest.raises((ValueError, TypeError), match="seed"):
             TOY.run(replicates=1, horizon=1, seed=seed)
-
-    def test_writes_a_store(self, tmp_path: Path) -> None:
-        result = TOY.run(replicates=1, horizon=3, store=tmp_path / "result.zarr")
-        xarray.testing.assert_identical(Study.open(tmp_path / "result.zarr").load(), result.load())
-        xarray.testing.assert_identical(TOY.run(replicates=1, horizon=3), result)
 
     @pytest.mark.slow
     def test_policies_with_names_alike_have_stores_of_their_own(self, tmp_path: Path) -> None:

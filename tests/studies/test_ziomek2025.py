@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from cases.measured import DATA, HAS_DATA
 
-import scalable_bandits as sb
 from scalable_bandits.plots import prior_histogram, study_figure
 from scalable_bandits.studies import Replicate, Study, ziomek2025
 
@@ -122,7 +121,3 @@ def test_on_the_temperatures_every_policy_beats_random_play():
     regret = result["regret"].sum("round").mean("replicate").isel(case=0)
     mean = dict(zip(regret["policy"].values, regret.values, strict=True))
     assert all(2 * mean[name] < mean["random"] for name in mean if name != "random")
-
-
-def test_studies_are_named():
-    assert {"ziomek2025-toy", "ziomek2025-temperature"} <= set(sb.Study.registry)

@@ -110,13 +110,6 @@ def test_share_of_the_interquartile_range():
     assert pickle.loads(pickle.dumps(environment)).to_dict() == environment.to_dict()
 
 
-@needs(COCO)
-def test_a_short_run():
-    environment = BBOB(1, 2, model="uniform")
-    run = sb.simulate(sb.RandomSearch(environment.space, seed=1), environment, 10)
-    assert (run.regret >= 0).all()
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

