@@ -311,6 +311,9 @@ def read(folder: Path) -> Contents:
     if not path.exists():
         raise FileNotFoundError(path)
     file = f"{folder.name}/{FILE}"
+    if not path.stat().st_size:  # SQLite would remove its log, also where it only reads
+        contents.problems.append(f"{file}: it is empty")
+        return contents
     run, told = acknowledged(folder)  # before the database, which its writer may change at any moment
     rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _TABLES}
     try:
@@ -322,7 +325,7 @@ def read(folder: Path) -> Contents:
             connection.execute("BEGIN")
             tables = dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql NOT NULL").fetchall())
             if tables != _TABLES:
-                wrong = "its tables are not those of a run" if tables else "it is empty"
+                wrong = "its tables are not those of a run" if tables else "it has no tables"
                 contents.problems.append(f"{file}: {wrong}")
                 return contents
             for table in _TABLES:

@@ -44,8 +44,8 @@ def test_a_sample(store, count):
     """Drawn from all, and of the files without which nothing can be read some in any case."""
     damages = list(store.damages(flips=2, digits=1))
     chosen = np.random.default_rng(count).choice(len(damages), count, replace=False)
-    first = [d for d in damages if "committed/run" in d.file and d.way in ("removed", "other", "earlier")]
-    counts = outcomes(store, [*first[:3], *(damages[i] for i in sorted(chosen))])
+    first = [d for d in damages if "committed/run" in d.file and d.way in ("removed", "emptied", "other", "earlier")]
+    counts = outcomes(store, [*first[:4], *(damages[i] for i in sorted(chosen))])
     assert counts["go on: harmless"] + counts["go on: reported"] > count // 2
 
 
