@@ -129,7 +129,7 @@ def _paths(quick: bool) -> Iterator[Line]:
     options = {"noise": 0.1, "rkhs_norm": function.rkhs_norm, "regularization": 0.01}
     drawn = sb.GPTS(space, kernel, samples="pathwise", **options)
     started = time.perf_counter()
-    drawn.posterior_engine.maximize(lambda mean, _: mean, 0, np.arange(space.size) < 1)
+    drawn.posterior_engine.argmax(lambda mean, _: mean, 0, np.arange(space.size) < 1)
     made = time.perf_counter() - started
     seconds, run = timed(functools.partial(sb.simulate, drawn, function, horizon))
     last = run.regret[-horizon // 10 :].mean()

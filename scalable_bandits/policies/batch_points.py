@@ -78,7 +78,7 @@ class BatchPoints(Stateful):
         """Return the candidate of largest deviation among those of a mask (n,); ties are broken by a seeded hash."""
         self._settle()
         with self._complete_or_dropped():
-            return self.engine.maximize(DEVIATION, salt, allowed)[0]
+            return self.engine.argmax(DEVIATION, salt, allowed)[0]
 
     @contextmanager
     def _complete_or_dropped(self) -> Iterator[None]:

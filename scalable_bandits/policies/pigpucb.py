@@ -228,7 +228,7 @@ class PiGPUCB(Policy):
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         partition, log_term, pending = self._current_partition(), self._log_term(self.round), self._pending.numbers
-        winner = partition.last_winner(pending) or partition.maximize(log_term, pending)  # (4)
+        winner = partition.last_winner(pending) or partition.argmax(log_term, pending)  # (4)
         if allowed is None:
             return winner.candidate
         return partition.maximize_among(np.flatnonzero(allowed), log_term, pending)[0]
@@ -243,14 +243,14 @@ class PiGPUCB(Policy):
         if winner is None:
             remote = self.on is not None
             copied = self._replay(partition.log, remote=False) if remote else partition.copied(self)
-            winner = copied.maximize(self._log_term(self.round), pending)
+            winner = copied.argmax(self._log_term(self.round), pending)
         return winner
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         partition, asked, self._asked = self._current_partition(), self._asked, True
         try:
             if asked and not self._pending.numbers and partition.last_winner([]) is None:
-                partition.maximize(self._log_term(self.round))  # `ask` did so before a resume: it makes cells
+                partition.argmax(self._log_term(self.round))  # `ask` did so before a resume: it makes cells
             partition.observe(candidate, y, noise_variance, self._log_term(self.rounds + 1))  # (2), (5)
         except BaseException:  # if workers are lost, some cells may have the observation, others not
             self._discard()

@@ -123,7 +123,7 @@ class PriorShard:
         if self._moves:
             return Proposal(*choose(self.upper(width, t, pending), self._salt, allowed))
         reduction = self._model.reduction(pending)
-        return Proposal(*self._model.engine.maximize(UpperConfidence(width), self._salt, allowed, reduction))
+        return Proposal(*self._model.engine.argmax(UpperConfidence(width), self._salt, allowed, reduction))
 
     def upper(self, width: float, t: int, pending: Sequence[int]) -> Floats:
         """Return the upper confidence bounds of all candidates in round t, (n,), given pending candidates."""

@@ -115,7 +115,7 @@ class SupKernelUCB(GaussianProcessPolicy):
         remaining, s = allowed, 1
         while True:
             engine = self._stage_model(s).engine
-            widest = self._width * engine.maximize(DEVIATION, self._salt, remaining)[1]
+            widest = self._width * engine.argmax(DEVIATION, self._salt, remaining)[1]
             if widest <= self._finest or widest > self._threshold(s):  # ends when 2^-s <= 1 / sqrt(T)
                 return Phase(s, remaining, widest > self._finest)
             remaining, s = self._surviving(engine, remaining, 2.0 * self._threshold(s)), s + 1
@@ -132,12 +132,12 @@ class SupKernelUCB(GaussianProcessPolicy):
         phase = self._phase(allowed)
         engine, remaining = self._stage_model(phase.stage).engine, phase.remaining
         if not phase.explores:
-            return engine.maximize(UpperConfidence(self._width), self._salt, remaining)[0]  # (1)
+            return engine.argmax(UpperConfidence(self._width), self._salt, remaining)[0]  # (1)
         reduction = self._pending_reduction(phase.stage)
         if reduction is not None:
             exploring = self._width * np.sqrt(engine.variance()) > self._threshold(phase.stage)
             remaining = exploring if remaining is None else remaining & exploring
-        return engine.maximize(DEVIATION, self._salt, remaining, reduction)[0]  # (3)
+        return engine.argmax(DEVIATION, self._salt, remaining, reduction)[0]  # (3)
 
     def _stage_of(self, candidate: int) -> int:
         """Return the stage that observations of a candidate are added to; 0 if its deviation is small in all stages."""

@@ -144,7 +144,7 @@ class Engine(Stateful, ABC):
         """Draw f minus its posterior mean at all candidates jointly, (n,), in units of y."""
         raise NotImplementedError(f"{type(self).__name__} does not draw")
 
-    def maximize(
+    def argmax(
         self,
         acquisition: Acquisition,
         salt: int,
@@ -180,7 +180,7 @@ class Engine(Stateful, ABC):
         """Move the time forward by some rounds; only engines that forget change."""
 
     def play(self, rule: Rule, game: Game, columns: Columns) -> None:
-        """Play rounds: `maximize` the rule's index, `observe` the value of the game, `advance`; the same numbers.
+        """Play rounds: `argmax` the rule's index, `observe` the value of the game, `advance`; the same numbers.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class OnDemandEngine(Engine):
     def variance(self) -> Floats:
         return self.at(np.arange(len(self.points)))[1]
 
-    def maximize(
+    def argmax(
         self,
         acquisition: Acquisition,
         salt: int,

@@ -56,7 +56,7 @@ class GreedyInformationGain:
     def __call__(self, t: int) -> float:
         """Return the bound for t >= 0 observations, in nats."""
         while len(self._gains) <= t:
-            x, _ = self._engine.maximize(UpperConfidence(width=1.0, mean_weight=0.0), salt=0)
+            x, _ = self._engine.argmax(UpperConfidence(width=1.0, mean_weight=0.0), salt=0)
             self._engine.observe(x, 0.0, self._regularization)
             self._gains.append(self._engine.information_gain)
         return self._gains[t] / (1.0 - math.exp(-1.0))

@@ -102,7 +102,7 @@ def _factor(covariance: Floats) -> Floats:
         return positive_factor(0.5 * (covariance + covariance.T), np.full(len(covariance), jitter))[0]
 
 
-def maximize(
+def argmax(
     engine: Engine, index: Acquisition, salt: int, allowed: Mask | None, shift: Floats, reduction: Floats | None = None
 ) -> tuple[int, float]:
     """Find the candidate of largest index after the means are shifted.
@@ -110,7 +110,7 @@ def maximize(
     Parameters
     ----------
     engine, index, salt, allowed
-        Engine, and arguments of its `maximize`.
+        Engine, and arguments of its `argmax`.
     shift
         Amount (n,) that is added to the means.
     reduction

@@ -1,6 +1,6 @@
 """Rounds that are played in one compiled loop: index and width by name, f from a table, noise drawn beforehand.
 
-An engine's `play` is a loop over the compiled steps that its `maximize`, `observe` and `advance` call, so that blocks
+An engine's `play` is a loop over the compiled steps that its `argmax`, `observe` and `advance` call, so that blocks
 of any length and single rounds give the same numbers.
 """
 

@@ -161,8 +161,8 @@ class TestInProcess:
         for t in range(200):
             index = ExpectedImprovement(0.5) if seed % 3 == 1 else UpperConfidence(0.3 + 0.002 * t)
             allowed = rng.random(1200) < 0.5 if t % 7 == 0 else None
-            found = whole.maximize(index, 3, allowed)
-            assert parted.maximize(index, 3, allowed) == found
+            found = whole.argmax(index, 3, allowed)
+            assert parted.argmax(index, 3, allowed) == found
             candidate = favourites[t % 4] if t % 3 == 0 else int(rng.integers(1200)) if t % 11 == 0 else found[0]
             y = float(truth[candidate] + 0.1 * rng.standard_normal())
             for engine in (whole, parted):
@@ -193,11 +193,11 @@ class TestInProcess:
         truth = np.sin(5 * points[:, 0]) * np.cos(7 * points[:, 1])
         parted, whole = (TiledEngine(KERNEL, points, np.zeros(1200), executor) for executor in (InProcess(), None))
         for t in range(230):
-            candidate = whole.maximize(UpperConfidence(0.3), 3)[0]
+            candidate = whole.argmax(UpperConfidence(0.3), 3)[0]
             if t < 90 or t % 9:
                 candidate = 5 + t % 3 if t < 90 else 7 * t % 90  # at first so few that the rows are rebuilt
             for engine in (whole, parted):
-                engine.maximize(UpperConfidence(0.3), 3)
+                engine.argmax(UpperConfidence(0.3), 3)
                 engine.observe(candidate, float(truth[candidate]), 0.01)
             if t % 11 == 0:
                 shards = parted._tiles._shards
@@ -226,7 +226,7 @@ class TestInProcess:
         parted, whole = (TiledEngine(KERNEL, points, np.zeros(1200), executor) for executor in (InProcess(), None))
         for t in range(40):
             for engine in (whole, parted):
-                engine.maximize(UpperConfidence(0.3), 3)
+                engine.argmax(UpperConfidence(0.3), 3)
                 engine.observe(7 * t, float(np.sin(t)), 0.01)
         assert len(folds) > 1
         np.testing.assert_array_equal(parted.mean(), whole.mean())
@@ -263,8 +263,8 @@ class TestInProcess:
         parted = TiledEngine(KERNEL, points, np.zeros(1200), Away())
         truth = np.sin(5 * points[:, 0]) * np.cos(7 * points[:, 1])
         for t in range(150):
-            found = whole.maximize(UpperConfidence(0.3), 3)
-            candidate, largest = until_it_works(parted.maximize, UpperConfidence(0.3), 3)
+            found = whole.argmax(UpperConfidence(0.3), 3)
+            candidate, largest = until_it_works(parted.argmax, UpperConfidence(0.3), 3)
             assert candidate == found[0]
             assert largest == pytest.approx(found[1], rel=1e-9)
             candidate = 37 * t % 1200 if t % 3 == 0 else found[0]

@@ -31,8 +31,8 @@ def both(points=POINTS, kernel=KERNEL):
 
 def same_choice(engine, dense, allowed=None, salt=3):
     """Choose from both; the same candidate, and variances to rounding."""
-    found, best = engine.maximize(DEVIATION, salt, allowed)
-    expected, deviation = dense.maximize(DEVIATION, salt, allowed)
+    found, best = engine.argmax(DEVIATION, salt, allowed)
+    expected, deviation = dense.argmax(DEVIATION, salt, allowed)
     assert (found, best) == (expected, pytest.approx(deviation, rel=1e-9))
     return found
 
@@ -107,7 +107,7 @@ def test_state(rounds, points):
 
     def play(engine, count):
         for _ in range(count):
-            engine.observe(engine.maximize(DEVIATION, 3)[0], 0.0, 0.05)
+            engine.observe(engine.argmax(DEVIATION, 3)[0], 0.0, 0.05)
         return engine
 
     whole, _ = both(points)

@@ -72,7 +72,7 @@ class TestConformance:
         some = np.array([3, 77, 3, 150])
         for t, (candidate, y, noise) in enumerate(Observations(SIZE, ROUNDS, seed=1), start=1):
             if t % 3 == 0:  # some points are the engine's own choice, so that columns computed ahead are played
-                candidate, _ = tested.maximize(UpperConfidence(0.1), salt=t)
+                candidate, _ = tested.argmax(UpperConfidence(0.1), salt=t)
             tested.observe(candidate, y, noise)
             gp.observe(candidate, y, noise)
             if t % 25 == 0:
@@ -107,7 +107,7 @@ class TestConformance:
                 (ExpectedImprovement(best, 0.01), naive_policies.expected_improvement(mean, std, best, 0.01)),
                 (ProbabilityOfImprovement(best, 0.01), naive_policies.improvement_probability(mean, std, best, 0.01)),
             ][rng.choice(4, p=[0.7, 0.1, 0.1, 0.1])]
-            chosen, value = tested.maximize(acquisition, 7, allowed, reduction)
+            chosen, value = tested.argmax(acquisition, 7, allowed, reduction)
             index = index if allowed is None else np.where(allowed, index, -np.inf)
             assert index[chosen] >= index.max() - 1e-8 * max(1.0, abs(index.max()))
             if isinstance(acquisition, UpperConfidence):
@@ -127,7 +127,7 @@ class TestConformance:
         gp = GP(naive.matern32(0.3), points)
         tested = engine(sb.Matern(0.3, nu=1.5), points, np.zeros(640))
         for _ in range(100):
-            chosen, _ = tested.maximize(UpperConfidence(0.05), 0)
+            chosen, _ = tested.argmax(UpperConfidence(0.05), 0)
             y = float(np.sin(5 * points[chosen, 0]))
             tested.observe(chosen, y, 0.01)
             gp.observe(chosen, y, 0.01)
@@ -136,7 +136,7 @@ class TestConformance:
             gp.observe(candidate, y, 0.01)
             mean, variance = gp.mean_variance()
             index = mean + 0.05 * np.sqrt(variance)
-            chosen, value = tested.maximize(UpperConfidence(0.05), 0)
+            chosen, value = tested.argmax(UpperConfidence(0.05), 0)
             assert index[chosen] >= index.max() - 1e-8 * index.max()
             assert value == pytest.approx(index.max(), rel=1e-9)
         assert_posterior(tested, gp, atol=1e-6)
@@ -156,7 +156,7 @@ class TestConformance:
         assert_posterior(tested, gp)
         mean, variance = gp.mean_variance()
         width = data.draw(st.floats(0, 5))
-        chosen, value = tested.maximize(UpperConfidence(width), data.draw(st.integers(0, 2**63)))
+        chosen, value = tested.argmax(UpperConfidence(width), data.draw(st.integers(0, 2**63)))
         index = mean + width * np.sqrt(np.maximum(variance, 0))
         assert index[chosen] >= index.max() - 1e-7
         assert value == pytest.approx(index.max(), abs=1e-7)
@@ -227,10 +227,10 @@ def test_folds_and_rebuilds_happen_and_agree_with_the_dense_engine(rebuilds):
     favourites = rng.permutation(1100)[:40]
     for t in range(800):
         acquisition = UpperConfidence(0.1 if t % 50 else 2.0)
-        chosen, value = blocked.maximize(acquisition, 11)
+        chosen, value = blocked.argmax(acquisition, 11)
         assert (chosen, value) == (
-            dense.maximize(acquisition, 11)[0],
-            pytest.approx(dense.maximize(acquisition, 11)[1]),
+            dense.argmax(acquisition, 11)[0],
+            pytest.approx(dense.argmax(acquisition, 11)[1]),
         )
         played = chosen if t % 4 == 0 else int(rng.choice(favourites))
         y = float(np.sin(7 * points[played, 0]) + 0.1 * rng.standard_normal())
@@ -287,7 +287,7 @@ def test_ties_fall_to_the_smallest_hash_in_both_engines(salt):
             held = index if mask is None else np.where(mask, index, -np.inf)
             tied = np.flatnonzero(held >= held.max() - 3e-11 * abs(held.max()))
             expected = min(tied.tolist(), key=lambda c: lowbias32(c, salt))
-            assert {engine.maximize(UpperConfidence(0.7), salt, mask)[0] for engine in engines} == {expected}
+            assert {engine.argmax(UpperConfidence(0.7), salt, mask)[0] for engine in engines} == {expected}
         assert t > 0 or len(tied) == allowed.sum()
         for corner in ((0.4, 0.4), (-0.4, 0.4), (0.4, -0.4), (-0.4, -0.4)) if t % 2 else ((0.0, 0.0),):
             candidate = int(grid.index(np.rint(np.array(corner) * 7) / 7)[0])

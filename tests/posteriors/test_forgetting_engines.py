@@ -132,7 +132,7 @@ class TestAutoregression:
             for one, other in ((engine.mean(), again.mean()), (engine.variance(), again.variance())):
                 np.testing.assert_array_equal(one, other)
             np.testing.assert_array_equal(engine.predict(points), again.predict(points))
-            assert engine.maximize(UpperConfidence(1.0), salt=1) == again.maximize(UpperConfidence(1.0), salt=1)
+            assert engine.argmax(UpperConfidence(1.0), salt=1) == again.argmax(UpperConfidence(1.0), salt=1)
         assert engine.information_gain == again.information_gain
 
 

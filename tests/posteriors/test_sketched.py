@@ -46,7 +46,7 @@ def test_posterior_is_the_one_from_scratch(oversampling, gram):
     oracle = oracle_of(gram, means, oversampling, 5)
     rng = np.random.default_rng(0)
     for t in range(250):
-        candidate = int(rng.integers(SPACE.size)) if t % 3 else engine.maximize(UpperConfidence(0.5), salt=t)[0]
+        candidate = int(rng.integers(SPACE.size)) if t % 3 else engine.argmax(UpperConfidence(0.5), salt=t)[0]
         y, noise = float(np.sin(candidate) + rng.standard_normal()), float(rng.choice([0.05, 0.3, 1.0]))
         engine.observe(candidate, y, noise)
         oracle.observe(candidate, y, noise)

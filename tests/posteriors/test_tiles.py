@@ -26,7 +26,7 @@ def played(make, index, rounds=260):
     engine = make(sb.Matern(0.2, nu=1.5), points, 0.1 * points[:, 0])
     favourites = rng.permutation(GRID.size)[:20]
     for t in range(rounds):
-        chosen, best = engine.maximize(index, t, rng.random(GRID.size) < 0.5 if t % 5 == 0 else None)
+        chosen, best = engine.argmax(index, t, rng.random(GRID.size) < 0.5 if t % 5 == 0 else None)
         played = int(favourites[t % 20]) if t % 3 else chosen
         engine.observe(played, float(np.sin(played) + rng.standard_normal()), 0.04)
         said.append((chosen, best, engine.information_gain))
@@ -61,7 +61,7 @@ class TestThreads:
         found = []
         for each in (copy.deepcopy(engine), pickle.loads(pickle.dumps(engine)), engine):
             each.observe(3, 1.0, 0.1)
-            found.append((each.maximize(UpperConfidence(0.7), 0), each.mean().tolist()))
+            found.append((each.argmax(UpperConfidence(0.7), 0), each.mean().tolist()))
         assert found.count(found[0]) == 3
         alive = [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("tiles")]
         assert len(alive) == 3
@@ -80,9 +80,9 @@ def test_asking_leaves_no_trace(kind, seed, rebuilds):
     points, rng = GRID.points(), np.random.default_rng(seed)
     asked, told, restored = (kind(sb.Matern(0.2, nu=1.5), points, np.zeros(GRID.size)) for _ in range(3))
     for t in range(220):
-        played = 60 * int(rng.integers(20)) if t % 9 else asked.maximize(UpperConfidence(0.1 * (t % 20)), t)[0]
+        played = 60 * int(rng.integers(20)) if t % 9 else asked.argmax(UpperConfidence(0.1 * (t % 20)), t)[0]
         if t % 7 == 0:
-            asked.maximize(ExpectedImprovement(rng.random()), t, rng.random(GRID.size) < 0.3)
+            asked.argmax(ExpectedImprovement(rng.random()), t, rng.random(GRID.size) < 0.3)
             asked.columns(np.array([played, 3]))
         if t == 130:
             state, restored = restored.state(), kind(sb.Matern(0.2, nu=1.5), points, np.zeros(GRID.size))

@@ -21,7 +21,7 @@ from scalable_bandits.posteriors.state import State, StateEntry, array, value
 
 
 class BoxEngine(OnDemandEngine):
-    """Exact posterior of a whole box; `maximize` is over the numbered points, not over the box.
+    """Exact posterior of a whole box; `argmax` is over the numbered points, not over the box.
 
     Candidates are rows of `points`, which the owner replaces by a longer array before it uses new numbers.
 

@@ -77,8 +77,8 @@ class Candidates:
         """Return the candidate of largest index, and that index."""
         engine, reduction = model.engine, model.reduction(query.pending)
         if query.draws is None:
-            return engine.maximize(index, query.salt, query.allowed, reduction)
-        return pending_values.maximize(engine, index, query.salt, query.allowed, query.draws.shift, reduction)
+            return engine.argmax(index, query.salt, query.allowed, reduction)
+        return pending_values.argmax(engine, index, query.salt, query.allowed, query.draws.shift, reduction)
 
     def draw(self, model: Model, pending: Sequence[int], key: tuple[int, int]) -> Draws:
         """Draw values at pending points by a key."""

@@ -33,7 +33,7 @@ class LoopedPartition(Partition):
     """Partition with a compiled loop over rounds, for `FiniteCells` and a function f given as a table.
 
     The loop plays the rounds that only change posteriors in memory. It ends before any other round, which is then
-    played by `maximize` and `observe`; few rounds of a long run are of this kind.
+    played by `argmax` and `observe`; few rounds of a long run are of this kind.
 
     See `Partition` for the parameters.
     """
@@ -50,7 +50,7 @@ class LoopedPartition(Partition):
         super()._split(cell, log_term)
 
     def play(self, rule: WidthRule, game: Game, columns: Columns) -> None:
-        """Play rounds, with the same numbers as `maximize` and `observe` of the game's values in turn.
+        """Play rounds, with the same numbers as `argmax` and `observe` of the game's values in turn.
 
         Parameters
         ----------
@@ -96,8 +96,8 @@ class LoopedPartition(Partition):
         return all((self.divisions, place) in self._cell_of_cube for place in places)
 
     def _play_round(self, log_term: float, game: Game, columns: Columns, i: int) -> None:
-        """Play the round in position i by `maximize` and `observe`."""
-        candidate, _, columns.gains[i], columns.widths[i] = self.maximize(log_term)
+        """Play the round in position i by `argmax` and `observe`."""
+        candidate, _, columns.gains[i], columns.widths[i] = self.argmax(log_term)
         columns.candidates[i], columns.ys[i] = candidate, game.table[candidate] + game.noise[i]
         self.observe(candidate, columns.ys[i], game.noise_variance, log_term)
         holding = self.cells_holding(candidate)

@@ -137,8 +137,8 @@ class Partition(Stateful):
         self.cells: list[Cell] = []  # all cells ever made, by number, with those that have split
         self._cell_of_cube: dict[tuple[int, Place], Cell] = {}  # keys: divisions and place
         self._cells_holding: dict[int, list[Cell]] = {}  # keys: candidates; cells may have split since then
-        self._winner: Winner | None = None  # result of the last `maximize`
-        self._winner_pending: list[int] = []  # candidates that were pending at the last `maximize`
+        self._winner: Winner | None = None  # result of the last `argmax`
+        self._winner_pending: list[int] = []  # candidates that were pending at the last `argmax`
         self._begin()
 
     # ---- the cover
@@ -326,10 +326,10 @@ class Partition(Stateful):
             self._tree.set_unknown(cell)
 
     def last_winner(self, pending: list[int]) -> Winner | None:
-        """Return the result of the last `maximize`; None after an observation, or if other candidates are pending."""
+        """Return the result of the last `argmax`; None after an observation, or if other candidates are pending."""
         return self._winner if self._winner_pending == pending else None
 
-    def maximize(self, log_term: float, pending: Sequence[int] = ()) -> Winner:
+    def argmax(self, log_term: float, pending: Sequence[int] = ()) -> Winner:
         """Find the candidate of largest index over all cells.
 
         Parameters
@@ -368,7 +368,7 @@ class Partition(Stateful):
         return self._winner
 
     def copied(self, owner: Any) -> Partition:
-        """Return a copy in which `maximize` changes nothing here; the posteriors and the observations are shared.
+        """Return a copy in which `argmax` changes nothing here; the posteriors and the observations are shared.
 
         Parameters
         ----------

@@ -40,7 +40,7 @@ CHUNK = 8192  # candidates evaluated at a time
 class PathwiseEngine(OnDemandEngine):
     """Exact posterior from the factor of the observations' covariance, with draws of sample paths.
 
-    See `Engine` for the interface; `mean`, `variance` and `maximize` without `allowed` evaluate all candidates.
+    See `Engine` for the interface; `mean`, `variance` and `argmax` without `allowed` evaluate all candidates.
 
     Parameters
     ----------

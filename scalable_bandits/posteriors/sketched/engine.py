@@ -241,14 +241,14 @@ class SketchedEngine(TiledEngine):
     def tiled(self, points: Floats, prior_mean: Floats) -> Tiles:
         return SketchedTiles(self.kernel, points, prior_mean, self._oversampling, self._seed)
 
-    def maximize(
+    def argmax(
         self,
         acquisition: Acquisition,
         salt: int,
         allowed: NDArray[np.bool_] | None = None,
         reduction: Floats | None = None,
     ) -> tuple[int, float]:
-        candidate, best = super().maximize(acquisition, salt, allowed, reduction)
+        candidate, best = super().argmax(acquisition, salt, allowed, reduction)
         mean, variance = (each[self._position[[candidate]]] for each in (self._tiles.mean, self._tiles.variance))
         if variance[0] > 0.0:
             fall = acquisition(mean, variance) - acquisition(mean, 0.25 * variance)

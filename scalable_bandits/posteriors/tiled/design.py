@@ -193,7 +193,7 @@ class Pool:
 class DesignEngine(Engine):
     """Exact variances, for choosing points by variance alone; it has no means.
 
-    See `Engine` for the other parameters and the interface, of which it has `maximize` for an index of the variance,
+    See `Engine` for the other parameters and the interface, of which it has `argmax` for an index of the variance,
     `observe`, whose values it ignores, `at`, `variance` and `information_gain`.
 
     Parameters
@@ -302,7 +302,7 @@ class DesignEngine(Engine):
 
     # ---- questions
 
-    def maximize(
+    def argmax(
         self, acquisition: Acquisition, salt: int, allowed: Mask | None = None, reduction: Floats | None = None
     ) -> tuple[int, float]:
         pool = self._pool

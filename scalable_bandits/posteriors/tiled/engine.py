@@ -7,7 +7,7 @@
   them.
 - Several threads, or several machines, work on the tiles.
 
-The tiles depend on the space alone. Which columns are computed in advance depends on the calls of `maximize` and
+The tiles depend on the space alone. Which columns are computed in advance depends on the calls of `argmax` and
 `observe`; the digits of a column do not.
 """
 
@@ -106,7 +106,7 @@ class TiledEngine(Engine):
     def columns(self, candidates: Indices) -> Floats:
         return self._tiles.columns(self._position[candidates])[:, self._position]
 
-    def maximize(
+    def argmax(
         self,
         acquisition: Acquisition,
         salt: int,
