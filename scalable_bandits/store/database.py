@@ -49,6 +49,7 @@ _TABLES = {
 }
 _WIDTHS = {"run": 3, "chunks": 3, "evaluations": len(_COLUMNS) + 1}
 _MODULUS = 2**62
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # Python cannot decode SQLite's message where it quotes damaged text
 
 
 class Key(NamedTuple):
@@ -332,7 +333,7 @@ def read(folder: Path) -> Contents:
                 rows[table] = _rows(connection, table, contents.problems, file)
         finally:
             connection.close()
-    except sqlite3.Error as error:
+    except _UNREADABLE as error:
         contents.problems.append(f"{file}: it cannot be read ({one_line(error)})")
     _interpret(rows, contents, file)
     if contents.attributes is not None and run:
@@ -357,11 +358,11 @@ def _rows(connection: sqlite3.Connection, table: str, problems: list[str], file:
     """Return the rows of a table; where some cannot be read, all others."""
     try:
         return connection.execute(f"SELECT * FROM {table}").fetchall()
-    except sqlite3.Error as error:
+    except _UNREADABLE as error:
         problems.append(f"{file}: some rows of {table} cannot be read ({one_line(error)})")
     found: dict[Any, tuple[Any, ...]] = {}
     for order in ("ASC", "DESC"):  # up to the damage from either end
-        with suppress(sqlite3.Error):
+        with suppress(*_UNREADABLE):
             for row in connection.execute(f"SELECT * FROM {table} ORDER BY 1 {order}"):
                 found[row[0]] = row
     return sorted(found.values(), key=lambda row: str(row[0]) if table == "run" else row[0])

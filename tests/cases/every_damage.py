@@ -458,7 +458,7 @@ def database_rows(folder):
     with contextlib.closing(sqlite3.connect(path)) as connection:
         for table, name in ((each, name) for each in names for name in names[each]):
             column = "name" if table == "run" else "number"
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
                 found = connection.execute(f"SELECT * FROM {table} WHERE {column} = ?", [name]).fetchone()
                 rows |= {} if found is None else {(table, name): found}
     return rows

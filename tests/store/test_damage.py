@@ -176,6 +176,16 @@ class TestDatabase:
         kept = files(closed.with_name("run.zarr.damaged"))
         assert {name for name in before if kept.get(name) != before[name]} == {DATABASE}
 
+    def test_of_a_closed_run_in_text_that_cannot_be_decoded(self, closed):
+        """SQLite quotes it in its message, which Python cannot decode either; the copy of the last close is read."""
+        path = closed / DATABASE
+        data = bytearray(path.read_bytes())
+        data[data.index(b"CREATE TABLE evaluations") + 3] = 0xC4
+        path.write_bytes(data)
+        assert_refused(closed, "it cannot be read", "recover=True")
+        with pytest.warns(UserWarning, match="cannot be read"):
+            assert_holds(ObservationStore.open(closed, recover=True), ROUNDS)
+
     def test_of_a_closed_run_and_the_copy(self, closed):
         """Then the rounds cannot be told from other numbers; nothing is changed."""
         for file in (DATABASE, "committed/zarr.json"):
