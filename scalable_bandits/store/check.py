@@ -47,7 +47,7 @@ def check_run(place: Any) -> Iterator[Part]:
     location = locate(place)
     try:
         with store_errors(location.name, "checking it"):
-            run = StoredRun(location, read_contents(location), recover=True)
+            run = StoredRun(location, read_contents(location, thorough=True), recover=True)
     except StoreError as error:
         yield Part(location.name, str(error))
         return

@@ -31,6 +31,7 @@ from scalable_bandits.store.ledger import Contents, State
 from scalable_bandits.tickets import Ticket
 
 FILE, ACKNOWLEDGED = "run.sqlite", "acknowledged"
+MOST_SOUGHT = 10_000  # number of rows that are looked for one at a time between two damages
 WAIT_SECONDS = 10.0  # for a reader or a writer that holds the file
 _LOCAL = ("ext", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay", "apfs", "hfs", "ntfs", "jfs", "bcachefs")
 
@@ -209,7 +210,7 @@ class Database:
             total % _MODULUS, orderly, given,
         )  # fmt: skip
         try:
-            with store_errors(self._name, "writing its database"):
+            with store_errors(self._name, f"writing {self._folder.name}/{FILE}"):
                 self._write(puts, new, gone, state)
         except BaseException:
             self._forget(state.change)  # an interrupt may come after the transaction
@@ -361,11 +362,33 @@ def _rows(connection: sqlite3.Connection, table: str, problems: list[str], file:
     except _UNREADABLE as error:
         problems.append(f"{file}: some rows of {table} cannot be read ({one_line(error)})")
     found: dict[Any, tuple[Any, ...]] = {}
-    for order in ("ASC", "DESC"):  # up to the damage from either end
+    ends = [-1, MOST_SOUGHT]
+    for i, order in enumerate(("ASC", "DESC")):  # up to the damage from either end
         with suppress(*_UNREADABLE):
             for row in connection.execute(f"SELECT * FROM {table} ORDER BY 1 {order}"):
                 found[row[0]] = row
+                ends[i] = row[0]
+    # Between two damages one at a time.
+    names = range(ends[0] + 1, min(ends[1], ends[0] + MOST_SOUGHT)) if table != "run" else ("attributes", "state")
+    column = "name" if table == "run" else "number"
+    for name in names:
+        with suppress(*_UNREADABLE):
+            for row in connection.execute(f"SELECT * FROM {table} WHERE {column} = ?", (name,)):
+                found[row[0]] = row
     return sorted(found.values(), key=lambda row: str(row[0]) if table == "run" else row[0])
+
+
+def structure_problem(folder: Path) -> str:
+    """Return what is wrong with the pages of a database, of which some matter to a writer alone; empty if nothing."""
+    try:
+        connection = _connect(folder / FILE, "ro")
+        try:
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        finally:
+            connection.close()
+    except _UNREADABLE as error:
+        found = one_line(error)
+    return "" if found == "ok" else f"{folder.name}/{FILE}: its pages are damaged ({found})"
 
 
 def _interpret(rows: Mapping[str, Sequence[tuple[Any, ...]]], contents: Contents, file: str) -> None:

@@ -62,8 +62,11 @@ class Folder(Location):
     def store(self) -> Store:
         return self._store
 
-    def read_ledger(self) -> Contents:
-        return database.read(self.path / COMMITTED)
+    def read_ledger(self, thorough: bool = False) -> Contents:
+        contents = database.read(self.path / COMMITTED)
+        if thorough and not contents.problems and (problem := database.structure_problem(self.path / COMMITTED)):
+            contents.problems.append(problem)
+        return contents
 
     def open_ledger(self, contents: Contents | None) -> Database:
         return Database(self.path / COMMITTED, contents)

@@ -62,8 +62,14 @@ class Location(ABC):
         """Zarr store of the location."""
 
     @abstractmethod
-    def read_ledger(self) -> Contents:
-        """Return what the ledger has; raise FileNotFoundError if there is none."""
+    def read_ledger(self, thorough: bool = False) -> Contents:
+        """Return what the ledger has, with `thorough` also damage that only a writer would meet.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        """
 
     @abstractmethod
     def open_ledger(self, contents: Contents | None) -> Ledger:

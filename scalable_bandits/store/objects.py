@@ -101,7 +101,7 @@ class Objects(Location):
     def store(self) -> Store:
         return self._store
 
-    def read_ledger(self) -> Contents:
+    def read_ledger(self, thorough: bool = False) -> Contents:
         return read_document(self)
 
     def open_ledger(self, contents: Contents | None) -> Document:

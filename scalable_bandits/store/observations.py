@@ -233,7 +233,7 @@ class ObservationStore(StoredRun):
 
         location.lock(takeover)
         try:
-            contents = read_contents(location)  # another process may have changed it before the lock was taken
+            contents = read_contents(location, thorough=recover)  # again: another process may have changed it
             try:
                 store = cls(location, contents)
                 store._check_chunks(thorough=recover)

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 KEPT = ("minimize", "maximize", "search")  # kinds of runs whose evaluations stay in the database for good
 
 
-def read_contents(location: Location) -> Contents:
+def read_contents(location: Location, thorough: bool = False) -> Contents:
     """Read the ledger of the run in a location; where its attributes are damaged or it is lost, take their copy.
+
+    With `thorough`, damage is noticed too that only a writer would meet.
 
     Raises
     ------
@@ -41,7 +43,7 @@ def read_contents(location: Location) -> Contents:
     """
     check_other_schema(location)
     try:
-        contents = location.read_ledger()
+        contents = location.read_ledger(thorough)
     except FileNotFoundError:
         contents = Contents(problems=[f"{location.ledger_file}: it is missing"])
     if contents.problems and location.unfinished():
