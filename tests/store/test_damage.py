@@ -186,6 +186,18 @@ class TestDatabase:
         with pytest.warns(UserWarning, match="cannot be read"):
             assert_holds(ObservationStore.open(closed, recover=True), ROUNDS)
 
+    def test_of_a_closed_run_that_only_a_writer_would_meet(self, closed):
+        """All rows can be read; a check says it, and a recovery writes another database."""
+        path = closed / DATABASE
+        data = bytearray(path.read_bytes())
+        data[36:40] = (77).to_bytes(4, "big")  # number of free pages
+        path.write_bytes(data)
+        assert_holds(ObservationStore.open(closed), ROUNDS)
+        (checked,) = sb.check(closed)
+        assert [part.name for part in checked.parts if part.problem] == [DATABASE]
+        assert_goes_on(closed, ROUNDS, recover=True)
+        assert closed.with_name("run.zarr.damaged").is_dir()
+
     def test_of_a_closed_run_and_the_copy(self, closed):
         """Then the rounds cannot be told from other numbers; nothing is changed."""
         for file in (DATABASE, "committed/zarr.json"):
