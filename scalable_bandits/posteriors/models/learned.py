@@ -30,7 +30,7 @@ class RefittedModel(Model):
     Parameters
     ----------
     prior, domain, make_engine, regularization, search
-        As of `Model`.
+        Parameters of `Model`.
     schedule
         Schedule of learning, with the values learned last.
     """
@@ -76,7 +76,7 @@ class LearnedModel(Model):
     Parameters
     ----------
     prior, domain, make_engine, search
-        As of `Model`.
+        Parameters of `Model`.
     learned
         Prior that is learned, with the observations in units of y.
     """

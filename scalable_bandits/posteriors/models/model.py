@@ -102,7 +102,7 @@ class Model(Stateful):
     regularization
         Noise variance lambda of a pending point, in squared units of the engine's y.
     search
-        How the point of largest index is found.
+        Search for the point of largest index.
 
     Attributes
     ----------
