@@ -116,7 +116,7 @@ class Adviser:
         """
         pending = self.follow(history, trial.number)
         numbers = self.policy.domain.find(np.array(pending)) if pending else np.empty(0, dtype=np.int64)
-        self.policy.pending_points.replace([number for number in numbers.tolist() if number >= 0], reissue=False)
+        self.policy.restore_pending([number for number in numbers.tolist() if number >= 0], reissue=False)
         running = {tuple(point) for point in pending}
         try:
             chosen = self._ask(1 + self._choosing(history, trial, own))

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.algorithm import Observations
 from scalable_bandits.policies.arm_statistics import ArmStatistics, Turns
-from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.base import Best, Observations, Policy
 from scalable_bandits.posteriors.state import StateEntry, member
 from scalable_bandits.spaces import Indices, Mask
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import attrs
 import numpy as np
@@ -13,24 +13,37 @@ from numpy.typing import ArrayLike
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.algorithm import Algorithm, Lock, locked
-from scalable_bandits.policies.algorithm import Best as Best
-from scalable_bandits.policies.algorithm import Observations as Observations
-from scalable_bandits.policies.measurements import (
-    CARRIED,
-    ROUNDING,
-    UsualNoise,
-    check_rounding,
-    measured,
-    warn_of_rounding,
-)
+from scalable_bandits.policies.locking import Lock, locked
+from scalable_bandits.policies.measurements import Measuring
 from scalable_bandits.policies.pending import AllFailed, PendingPoints, PointNotPending
 from scalable_bandits.posteriors.placement import Executor, executor
+from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import StateEntry, Stateful, number, value
 from scalable_bandits.randomness import derived_seed, generator
 from scalable_bandits.spaces import Domain, Indices, Mask, Space, make_domain
 from scalable_bandits.spaces.domain import CANDIDATES, NumberedPoints
 from scalable_bandits.specification import Specification
+
+
+class Best(NamedTuple):
+    """Recommendation of a policy."""
+
+    x: Any  # point (d,), or an arm number
+    mean: float  # estimate of f at x, in units of y
+    std: float  # standard deviation of the estimate, in units of y
+
+    @property
+    def value(self) -> float:
+        """The mean, under the name that results have for it."""
+        return self.mean
+
+
+class Observations(NamedTuple):
+    """Observations of a policy, averaged at each distinct point."""
+
+    x: Floats  # (m, d) distinct points; for `Arms` (m, 1) arm numbers
+    y: Floats  # (m,) precision-weighted averages, in units of y
+    noise_variance: Floats  # (m,) in squared units of y, noise variances of the averages
 
 
 class Recorder(Protocol):
@@ -53,7 +66,7 @@ MOST_DRAWS = 100  # number of random settings, one of which must not be excluded
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
+class Policy(Stateful, Specification, AbstractContextManager[Any]):
     """Bandit algorithm: `ask` returns the next point, `tell` takes its value; several threads may share one.
 
     Parameters
@@ -104,7 +117,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         number("failures", int),
         value(
             "excluded", "(k,)", np.int64, lambda self: self._pending.excluded,
-            lambda self, numbers: self._pending.exclude(numbers.tolist()),
+            lambda self, numbers: self._restore_excluded(numbers.tolist()),
         ),
         StateEntry("added", "(k, d)", float, lambda self: self.domain.added(), lambda self, x: self._restore_added(x)),
     )  # fmt: skip
@@ -130,20 +143,18 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
     _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
     _domain: Domain = attrs.field(init=False, repr=False)
     _executor: Executor = attrs.field(init=False, repr=False)
-    _largest_variance: float = attrs.field(default=0.0, init=False, repr=False)  # 0 where the prior is learned
-    _usual_noise: UsualNoise = attrs.field(init=False, repr=False)
-    _most_rounds: float = attrs.field(default=math.inf, init=False, repr=False)  # number that double precision carries
+    _measuring: Measuring = attrs.field(init=False, repr=False)
     _pending: PendingPoints = attrs.field(init=False, factory=PendingPoints, repr=False)
     _recorder: Recorder | None = attrs.field(init=False, default=None, repr=False)
     _asked: bool = attrs.field(init=False, default=True, repr=False)  # whether the next point to learn was asked for
 
     def __attrs_post_init__(self) -> None:
-        if self.minimize and type(self).best is not Algorithm.best:
+        if self.minimize and type(self).best is not Policy.best:
             checks.refuse("minimize", True, f"False: {type(self).__name__} defines `best`, not `recommend`")
         if self.candidates is None and not (self.space.finite is None and self._takes_whole_boxes()):
             self.candidates = CANDIDATES
         self._domain = make_domain(self.space, self.candidates, self.seed)
-        self._usual_noise = UsualNoise(self.noise, self.regularization)
+        self._measuring = Measuring(type(self).__name__, self.noise, self.regularization)
         self._salt = derived_seed(self.seed, "ties")
         if self.on is not None and not self.sharded:
             checks.refuse("on", self.on, f"None: {type(self).__name__} has no shards")
@@ -151,6 +162,96 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
 
     def _takes_whole_boxes(self) -> bool:
         return self.continuous
+
+    # ---- what a class defines; larger is better in all of it
+
+    @abstractmethod
+    def choose(self, allowed: Mask | None = None) -> int | Floats:
+        """Choose the next point, given the observations and the pending points.
+
+        Parameters
+        ----------
+        allowed
+            Mask (size,) of the candidates to choose from; all if not given.
+
+        Returns
+        -------
+        int or ndarray
+            Number of a candidate; on a whole box a point (d,).
+        """
+
+    @abstractmethod
+    def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        """Add an observation of a candidate to the model.
+
+        Parameters
+        ----------
+        candidate
+            Number of the candidate.
+        y
+            Value, oriented: larger is better.
+        noise_variance
+            Noise variance, in squared units of y.
+        """
+
+    @abstractmethod
+    def moments(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return oriented posterior mean and variance of f at points (k, d) of the space's box, two (k,) arrays."""
+
+    def bounds(self, points: Floats, deviations: float) -> tuple[Floats, Floats]:
+        """Return oriented values (k,) that many standard deviations below and above the mean at points (k, d)."""
+        mean, variance = self.moments(points)
+        half = deviations * np.sqrt(variance)
+        return mean - half, mean + half
+
+    def recommend(self) -> Best:
+        """Return the recommendation after the observations so far, with its oriented mean."""
+        raise NotImplementedError(f"{type(self).__name__} has no `recommend`")
+
+    def learned_observations(self) -> Observations | None:
+        """Return the observations in the posterior, oriented; None if the policy keeps no list of them."""
+        return None
+
+    def after_tell(self) -> None:
+        """Look at the observations after a `tell`; simulations do not call it."""
+
+    def precheck(self, count: int) -> None:
+        """Evaluate the user's functions for the next `count` rounds, so that their errors come before any change."""
+
+    def extend(self, grown: Domain) -> None:
+        """Adapt to a domain with more points, or (after an `ask` that failed) to the previous one; may raise."""
+
+    def untold(self) -> Indices:
+        """Return the numbers (k,) of points of a whole box that were asked for and not told; empty on other domains."""
+        return np.empty(0, dtype=np.int64)
+
+    def play(self, table: Floats, noise: Floats) -> Columns | None:
+        """Play rounds in a compiled loop, for simulations: the same as `propose` and `observe` round by round.
+
+        Parameters
+        ----------
+        table
+            Values (size,) of f at the candidates, all of which may be chosen, in units of y.
+        noise
+            Noise (count,) of the rounds, in units of y.
+
+        Returns
+        -------
+        Columns or None
+            What was played, columns (count,) or shorter; None if the policy has no such loop, or not now: then nothing
+            has changed.
+        """
+        return None
+
+    @property
+    def width(self) -> float:
+        """Confidence width beta of the next round; NaN for a policy without one."""
+        return float("nan")
+
+    @property
+    def information_gain(self) -> float:
+        """Information gain (nats) in the next round's width; NaN for a policy without one."""
+        return float("nan")
 
     # ---- ask and tell
 
@@ -216,25 +317,29 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock.held:
             allowed = self._domain.allowed(available, context)
-            numbers, reissue = [*self._pending.numbers], [*self._pending.reissue]
-            domain, asked = self._domain, []
+            domain, pending = self._domain, self._pending
             try:
-                for _ in range(count):
-                    chosen = self._pending.next_reissue(allowed) if self._pending.reissue else None
-                    if chosen is None:
-                        chosen = self.propose(allowed)
-                        self._pending.add(chosen)
-                    asked.append(chosen)
+                asked = [self._next(allowed) for _ in range(count)]
                 if self._recorder is not None:
                     self._recorder.asked(self._pending.numbers)
             except BaseException:
-                self._pending = PendingPoints(numbers, reissue, self._pending.excluded)
+                self._pending = pending
                 if self._domain is not domain:
                     self._replace_domain(domain)
                 raise
             if n is None:
                 return self._domain.value(asked[0])
             return self.space.gather([self._domain.value(candidate) for candidate in asked])
+
+    def _next(self, allowed: Mask | None) -> int:
+        """Return the number of the next point, which is pending from now on."""
+        chosen = self._pending.next_reissue(allowed) if self._pending.reissue else None
+        if chosen is not None:
+            self._pending = self._pending.reissued(chosen)
+            return chosen
+        chosen = self.propose(allowed)
+        self._pending = self._pending.added(chosen)
+        return chosen
 
     def propose(self, allowed: Mask | None = None) -> int:
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
@@ -250,12 +355,15 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
 
     def _propose_another(self, allowed: Mask | None) -> int:
         """Return the number of the next point, which is not an excluded one."""
-        domain, excluded = self._domain, self._pending.excluded
+        domain, pending, excluded = self._domain, self._pending, self._pending.excluded
         allowed = domain.without(excluded, allowed)
         if allowed is not None and not allowed.any():
             raise AllFailed("ask: the evaluation of every candidate that may be chosen has failed")
-        with self._pending.choosing():
+        self._pending = pending.choosing()
+        try:
             number, rng = self._number(self.choose(allowed)), generator(self.seed, "excluded", self.round)
+        finally:
+            self._pending = pending
         for _ in range(MOST_DRAWS):
             if number not in excluded:
                 return number
@@ -288,7 +396,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
 
         The caller holds the lock, or is alone.
         """
-        points, values, own, variances = measured(self.space, x, y, noise, self._usual_noise)
+        points, values, own, variances = self._measuring.measurements(self.space, x, y, noise)
         with self._unchanged_by_errors():
             candidates = self._number_points(points)
             self.precheck(len(values))
@@ -300,23 +408,16 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         if self._recorder is not None:
             self._recorder.told()
         self.after_tell()
-        if self.rounds > self._most_rounds:
-            self.expect_rounds(self.rounds)
+        self._measuring.expect_rounds(self.rounds)
 
     def expect_rounds(self, rounds: int) -> None:
         """Warn, once, if double precision cannot carry a posterior of so many rounds that all count."""
-        if rounds > self._most_rounds:
-            self._most_rounds = math.inf
-            warn_of_rounding(type(self).__name__, self.regularization, self._largest_variance, rounds)
+        self._measuring.expect_rounds(rounds)
 
     def _expect_variance(self, largest: float) -> None:
         """Take note of the largest prior variance; refuse a lambda that is lost in its rounding."""
-        check_rounding(self.regularization, largest)
-        self._largest_variance = largest
-        self._usual_noise = UsualNoise(self.noise, self.regularization, ROUNDING * largest)
-        if largest and not self.forgets:
-            self._most_rounds = self.regularization / (CARRIED * largest)
-        self.expect_rounds(self.horizon or 0)
+        self._measuring.expect_variance(largest, self.forgets)
+        self._measuring.expect_rounds(self.horizon or 0)
 
     @property
     def forgets(self) -> bool:
@@ -367,7 +468,7 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
 
     def learn_failure(self, candidate: int) -> None:
         """Avoid a candidate whose evaluation failed: by default it is excluded and treated as pending."""
-        self._pending.exclude([*dict.fromkeys([*self._pending.excluded, candidate])])
+        self._pending = self._pending.failed(candidate)
 
     @contextmanager
     def _unchanged_by_errors(self) -> Iterator[None]:
@@ -388,15 +489,21 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
         x
             Point (d,) or points (k, d); for `Arms` an arm number or (k,) arm numbers. Each occurrence removes one.
         """
-        left: list[int] = []
-        if x is not None:
-            try:
-                left = self._pending.without(self._domain.find(self.space.parse(x)[0]).tolist())
-            except PointNotPending:
-                checks.refuse("x", x, f"a pending point; pending: {self.pending}")
+        numbers = self._pending.asked if x is None else self._domain.find(self.space.parse(x)[0]).tolist()
+        try:
+            left = self._pending.without(numbers)
+        except PointNotPending:
+            checks.refuse("x", x, f"a pending point; pending: {self.pending}")
         if self._recorder is not None:
-            self._recorder.asked(left)
-        self._pending.restrict_to(left)
+            self._recorder.asked(left.numbers)
+        self._pending = left
+
+    def restore_pending(self, numbers: Sequence[int], reissue: bool) -> None:
+        """Replace the pending candidates by those of an earlier process, which `ask` returns again if `reissue`."""
+        self._pending = PendingPoints(list(numbers), list(numbers) if reissue else [], self._pending.excluded)
+
+    def _restore_excluded(self, numbers: list[int]) -> None:
+        self._pending = PendingPoints(self._pending.asked, self._pending.reissue, numbers)
 
     def _number_points(self, points: Floats) -> Indices:
         """Return the numbers (k,) of points (k, d); new points of a box get the next numbers."""
@@ -409,6 +516,90 @@ class Policy(Algorithm, Stateful, Specification, AbstractContextManager[Any]):
     def _replace_domain(self, domain: Domain) -> None:
         self.extend(domain)
         self._domain = domain
+
+    # ---- results, in units of y
+
+    def oriented(self, values: Any) -> Any:
+        """Turn values (...,) in units of y into those that the model has, where larger is better; or back."""
+        return 0.0 - values if self.minimize else values  # 0 stays 0, not -0
+
+    @locked
+    def best(self) -> Best:
+        """Return the recommendation after the observations so far."""
+        found = self.recommend()
+        return found._replace(mean=self.oriented(found.mean))
+
+    @locked
+    def posterior(self, x: ArrayLike) -> tuple[Any, Any]:
+        """Return posterior mean and standard deviation of f at x; before the first `tell`, those of the prior.
+
+        Parameters
+        ----------
+        x
+            Point (d,) or points (k, d), not only candidates; for `Arms` an arm number or (k,) arm numbers.
+
+        Returns
+        -------
+        mean, std : float, or ndarray (k,)
+            In units of y.
+
+        Raises
+        ------
+        ValueError
+            If x is not finite, has another dimension than the space, or is not an arm.
+        """
+        return self._described(x, self.moments)
+
+    @locked
+    def interval(self, x: ArrayLike, level: float = 0.95) -> tuple[Any, Any]:
+        """Return the central interval of the posterior of f at x.
+
+        Where y is transformed (policies without a kernel), the interval is not symmetric about the mean.
+
+        Parameters
+        ----------
+        x
+            Point (d,) or points (k, d), not only candidates; for `Arms` an arm number or (k,) arm numbers.
+        level
+            Probability of the interval.
+
+        Returns
+        -------
+        low, high : float, or ndarray (k,)
+            In units of y.
+
+        Raises
+        ------
+        ValueError
+            If x is not valid, as in `posterior`, or the level is not between 0 and 1.
+        """
+        from scipy.special import ndtri
+
+        level = checks.to_float(level)
+        if not (isinstance(level, float) and 0.0 < level < 1.0):
+            checks.refuse("level", level, "a number between 0 and 1, both excluded")
+        points, single = self.space.parse(x)
+        if not self.space.has_coordinates:
+            self.space.check(x)
+        ends = [self.oriented(end) for end in self.bounds(points, float(ndtri(0.5 + 0.5 * level)))]
+        low, high = ends[::-1] if self.minimize else ends
+        return (float(low[0]), float(high[0])) if single else (low, high)
+
+    def _described(self, x: ArrayLike, moments: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Any, Any]:
+        """Return mean and standard deviation in the shape of x, given a function from points (k, d) to moments."""
+        points, single = self.space.parse(x)
+        if not self.space.has_coordinates:
+            self.space.check(x)
+        mean, variance = moments(points)
+        mean, std = self.oriented(mean), np.sqrt(variance)
+        return (float(mean[0]), float(std[0])) if single else (mean, std)
+
+    @property
+    @locked
+    def observations(self) -> Observations | None:
+        """Observations in the posterior; None if the policy keeps no list of them or forgets gradually."""
+        found = self.learned_observations()
+        return None if found is None else found._replace(y=self.oriented(found.y))
 
     # ---- recorded, resumed, copied
 

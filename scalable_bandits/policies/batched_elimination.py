@@ -20,9 +20,9 @@ from scalable_bandits import checks
 from scalable_bandits.formulas.fixed_design import fixed_points
 from scalable_bandits.formulas.information_gain import gain_exponent
 from scalable_bandits.formulas.whole import DIGITS, as_fraction, ceiling
-from scalable_bandits.policies.algorithm import locked
 from scalable_bandits.policies.base import Best
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.policies.locking import locked
 from scalable_bandits.posteriors.engine import choose
 from scalable_bandits.posteriors.models.model import LazyModel
 from scalable_bandits.posteriors.state import StateEntry, number, value

@@ -31,7 +31,7 @@ class Constants(NamedTuple):
 def play_priors(
     rule: int, constants: Constants, tally: Tally, models: Sequence[PriorShard], game: Game
 ) -> Columns | None:
-    """Play rounds; see `Algorithm.play`.
+    """Play rounds; see `Policy.play`.
 
     Parameters
     ----------

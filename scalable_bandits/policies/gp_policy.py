@@ -14,11 +14,10 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.mixed import with_categories
-from scalable_bandits.policies.algorithm import Observations
-from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.base import Best, Observations, Policy
 from scalable_bandits.policies.contradiction import FIRST_CHECK, AllMeasured, ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
-from scalable_bandits.policies.measurements import UsualNoise
+from scalable_bandits.policies.measurements import Measuring
 from scalable_bandits.posteriors import (
     Acquisition,
     Engine,
@@ -36,7 +35,7 @@ from scalable_bandits.posteriors.models.learned import LearnedModel, RefittedMod
 from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Query
 from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.posteriors.pending import Draws
-from scalable_bandits.posteriors.rounds import Columns, Game
+from scalable_bandits.posteriors.rounds import Columns, Game, Rule
 from scalable_bandits.posteriors.state import StateEntry, group
 from scalable_bandits.spaces import Domain, Indices, Mask, Points
 
@@ -169,7 +168,8 @@ class GaussianProcessPolicy(Policy):
         if self.space.named and not isinstance(self.prior_mean, float | None):
             checks.refuse("prior_mean", self.prior_mean, "a number on a space of named parameters")
         if self.kernel is None:
-            self._usual_noise = UsualNoise(1.0, 1.0, learned=True) if self.learns_noise else self._usual_noise
+            if self.learns_noise:
+                self._measuring = Measuring(type(self).__name__, 1.0, 1.0, learned=True)
             self._model = self._fresh_model()
             return
         some = self.space.encode(self._domain.sample(self.seed))
@@ -230,7 +230,7 @@ class GaussianProcessPolicy(Policy):
     @property
     def largest_prior_variance(self) -> float:
         """Largest prior variance in the space, in squared units of y."""
-        return self._largest_variance
+        return self._measuring.prior_variance
 
     # ---- the model
 
@@ -387,6 +387,18 @@ class GaussianProcessPolicy(Policy):
             others = self._domain.without(settled, allowed)  # None on a whole box, whose search leaves them out
             allowed = others if others is not None and others.any() else allowed
         return super().propose(allowed)
+
+    def rule(self) -> Rule | None:
+        """Return the index of the next rounds in the form that compiled loops take; None if it has none."""
+        return None
+
+    @property
+    def rounds_alike(self) -> int:
+        """Number of rounds until `learn` does more than condition the model on an observation."""
+        return sys.maxsize
+
+    def after_play(self) -> None:
+        """Do what else `learn` does, after `rounds_alike` rounds or fewer in a compiled loop."""
 
     def play(self, table: Floats, noise: Floats) -> Columns | None:
         model, points = self._model, self._pending

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,47 +22,6 @@ class LostInRounding(UserWarning):
     """So many rounds with so small a lambda are more than double precision can carry."""
 
 
-class UsualNoise(NamedTuple):
-    """Noise of a measurement whose own is not given."""
-
-    scale: float  # R, in units of y
-    variance: float  # lambda, noise variance of a measurement with noise R, in squared units of y
-    floor: float = 0.0  # smallest noise variance that is not lost in the rounding of the prior variance
-    learned: bool = False  # whether the model learns a factor of all noise variances, so that none can be given
-
-
-def check_rounding(regularization: float, prior_variance: float) -> None:
-    """Refuse a noise variance lambda that is lost in the rounding of the largest prior variance."""
-    floor = ROUNDING * prior_variance
-    if regularization < floor:
-        lost = f"less is lost in the rounding of the prior variance {prior_variance:.3g}"
-        checks.refuse("regularization", regularization, f"at least {floor:.3g}: {lost}")
-
-
-def warn_of_rounding(name: str, regularization: float, prior_variance: float, rounds: int) -> None:
-    """Warn that double precision cannot carry a posterior of so many rounds.
-
-    They may all be of one point, whose variance is then lambda / rounds.
-
-    Parameters
-    ----------
-    name
-        Name of the policy's class.
-    regularization, prior_variance
-        lambda and the largest prior variance, in squared units of y.
-    rounds
-        Number of rounds.
-    """
-    text = (
-        f"{name}: regularization={regularization:.3g} (lambda) and T = {rounds:,} rounds are more than double "
-        f"precision can carry: lambda / T is below {CARRIED:.0e} of the largest prior variance, {prior_variance:.3g}, "
-        f"and the posterior of a point that is played nearly always may be wrong; allowed: at most "
-        f"{regularization / (CARRIED * prior_variance):,.0f} rounds, or lambda at least "
-        f"{CARRIED * prior_variance * rounds:.3g}"
-    )
-    checks.warn(text, LostInRounding)
-
-
 class Measurements(NamedTuple):
     """Checked measurements."""
 
@@ -71,31 +31,88 @@ class Measurements(NamedTuple):
     variances: Floats  # (k,) noise variances in the posterior
 
 
-def measured(space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None, usual: UsualNoise) -> Measurements:
-    """Return the measurements that `Policy.tell` was called with; ValueError if they are invalid."""
-    points, single = space.parse(x)
-    values = checks.finite("y", y) + 0.0  # -0.0 becomes 0.0, as databases keep it
-    if values.shape not in ((len(points),), ()) or (values.ndim == 0 and not single):
-        checks.refuse("y", f"shape {values.shape}", f"one value for each of the {len(points)} points")
-    if np.abs(values).max() > LARGEST:
-        checks.refuse("y", y, f"numbers up to {LARGEST:.0e} in size: squares of larger ones overflow")
-    scales = None
-    variances = np.full(len(points), usual.variance)
-    if noise is not None:
-        if usual.learned:
-            allowed = "None where the policy learns the noise; a policy made with noise= takes it"
-            checks.refuse("noise", noise, allowed)
-        scales = checks.finite("noise", noise)
-        if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
-            checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
-        scales = np.broadcast_to(scales, (len(points),))
-        with np.errstate(over="ignore", under="ignore"):
-            variances *= (scales / usual.scale) ** 2
-    floor = max(usual.floor, SMALLEST)
-    if variances.min() < floor:
-        least = usual.scale * (floor / usual.variance) ** 0.5
-        checks.refuse("noise", noise, f"at least {least:.3g}: less is lost in the rounding of the prior variance")
-    if variances.max() > 1.0 / SMALLEST:
-        most = usual.scale * (1.0 / SMALLEST / usual.variance) ** 0.5
-        checks.refuse("noise", noise, f"at most {most:.3g}: precisions of larger ones are lost in rounding")
-    return Measurements(points, values.ravel(), scales, variances)
+class Measuring:
+    """Checks of a policy's measurements, by its noise and by what double precision can carry.
+
+    Parameters
+    ----------
+    policy
+        Name of the policy's class, for messages.
+    scale
+        Sub-Gaussian constant R of a measurement whose noise is not given, in units of y.
+    variance
+        Noise variance lambda of such a measurement in the posterior, in squared units of y.
+    learned
+        Whether the model learns a factor of all noise variances, so that a measurement's own cannot be given.
+
+    Attributes
+    ----------
+    prior_variance : float
+        Largest prior variance in the space, in squared units of y; 0 where the prior is learned.
+    """
+
+    def __init__(self, policy: str, scale: float, variance: float, learned: bool = False):
+        self.policy, self.scale, self.variance, self.learned = policy, scale, variance, learned
+        self.prior_variance = 0.0
+        self._most_rounds = math.inf  # number that double precision carries
+
+    def expect_variance(self, largest: float, forgets: bool) -> None:
+        """Take note of the largest prior variance and of whether the posterior forgets.
+
+        Raises
+        ------
+        ValueError
+            If lambda is lost in the rounding of the prior variance.
+        """
+        if self.variance < ROUNDING * largest:
+            lost = f"less is lost in the rounding of the prior variance {largest:.3g}"
+            checks.refuse("regularization", self.variance, f"at least {ROUNDING * largest:.3g}: {lost}")
+        self.prior_variance = largest
+        if largest and not forgets:
+            self._most_rounds = self.variance / (CARRIED * largest)
+
+    def expect_rounds(self, rounds: int) -> None:
+        """Warn, once, if double precision cannot carry a posterior of so many rounds that all count.
+
+        They may all be of one point, whose variance is then lambda / rounds.
+        """
+        if rounds <= self._most_rounds:
+            return
+        self._most_rounds = math.inf
+        least = CARRIED * self.prior_variance
+        text = (
+            f"{self.policy}: regularization={self.variance:.3g} (lambda) and T = {rounds:,} rounds are more than "
+            f"double precision can carry: lambda / T is below {CARRIED:.0e} of the largest prior variance, "
+            f"{self.prior_variance:.3g}, and the posterior of a point that is played nearly always may be wrong; "
+            f"allowed: at most {self.variance / least:,.0f} rounds, or lambda at least {least * rounds:.3g}"
+        )
+        checks.warn(text, LostInRounding)
+
+    def measurements(self, space: Space, x: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> Measurements:
+        """Return the measurements that `Policy.tell` was called with; ValueError if they are invalid."""
+        points, single = space.parse(x)
+        values = checks.finite("y", y) + 0.0  # -0.0 becomes 0.0, as databases keep it
+        if values.shape not in ((len(points),), ()) or (values.ndim == 0 and not single):
+            checks.refuse("y", f"shape {values.shape}", f"one value for each of the {len(points)} points")
+        if np.abs(values).max() > LARGEST:
+            checks.refuse("y", y, f"numbers up to {LARGEST:.0e} in size: squares of larger ones overflow")
+        scales = None
+        variances = np.full(len(points), self.variance)
+        if noise is not None:
+            if self.learned:
+                allowed = "None where the policy learns the noise; a policy made with noise= takes it"
+                checks.refuse("noise", noise, allowed)
+            scales = checks.finite("noise", noise)
+            if scales.shape not in ((len(points),), ()) or (scales <= 0).any():
+                checks.refuse("noise", noise, f"a positive number, or one for each of the {len(points)} points")
+            scales = np.broadcast_to(scales, (len(points),))
+            with np.errstate(over="ignore", under="ignore"):
+                variances *= (scales / self.scale) ** 2
+        floor = max(ROUNDING * self.prior_variance, SMALLEST)
+        if variances.min() < floor:
+            least = self.scale * (floor / self.variance) ** 0.5
+            checks.refuse("noise", noise, f"at least {least:.3g}: less is lost in the rounding of the prior variance")
+        if variances.max() > 1.0 / SMALLEST:
+            most = self.scale * (1.0 / SMALLEST / self.variance) ** 0.5
+            checks.refuse("noise", noise, f"at most {most:.3g}: precisions of larger ones are lost in rounding")
+        return Measurements(points, values.ravel(), scales, variances)

@@ -28,8 +28,7 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.acquisition import UpperConfidence
 from scalable_bandits.kernels import Kernel, Matern
-from scalable_bandits.policies.algorithm import Observations
-from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.base import Best, Observations, Policy
 from scalable_bandits.posteriors import Regression, State
 from scalable_bandits.posteriors.partition.argmax_tree import ArgmaxTree
 from scalable_bandits.posteriors.partition.box_cells import CubeIndex

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.policies.algorithm import Observations
-from scalable_bandits.policies.base import Best, Policy
+from scalable_bandits.policies.base import Best, Observations, Policy
 from scalable_bandits.posteriors import CollapsedObservations
 from scalable_bandits.posteriors.rounds import Columns
 from scalable_bandits.posteriors.state import StateEntry, member

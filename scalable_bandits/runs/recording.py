@@ -225,7 +225,7 @@ class Recording(Evaluations):
         self._call = replay_calls(policy, store, done) + 1
         self._checkpoints.add_work(time.perf_counter() - started)
         self._introduce_pending()
-        policy.pending_points.replace(store.pending, reissue=self.all_tickets or not store.orderly)
+        policy.restore_pending(store.pending, reissue=self.all_tickets or not store.orderly)
 
     def _introduce_pending(self) -> None:
         """Number the points of a whole box that were asked for, and not told, as before."""

@@ -44,7 +44,7 @@ def test_no_value_is_made_up():
 
 def test_only_one_of_several_pending_is_removed():
     policy = sb.RandomSearch(sb.Arms(2))
-    policy.pending_points.replace([1, 0, 1], reissue=False)
+    policy.restore_pending([1, 0, 1], reissue=False)
     policy.tell_failure(1)
     assert policy.pending == [0, 1]
 

@@ -166,7 +166,7 @@ def test_a_surface_with_drawn_values_is_that_of_these_observations(name):
     for i in range(5):
         gp.observe(i, PROBLEM.truth(points[i]), REGULARIZATION)
     policy.ask(2)
-    policy.pending_points.add(policy.pending_points.numbers[0])
+    policy.restore_pending([*policy.pending_points.numbers, policy.pending_points.numbers[0]], reissue=False)
     x, numbers = policy.finite_space.points(), policy.pending_points.numbers
     held = GP(PROBLEM.oracle, np.vstack([x, points]))
     held.observations = [(int(np.flatnonzero((x == points[i]).all(axis=1))[0]), y, v) for i, y, v in gp.observations]
