@@ -80,7 +80,7 @@ from scalable_bandits.policies import (
     SupKernelUCB,
     VarianceOnly,
 )
-from scalable_bandits.policies.confidence_policy import UnprovenWidth
+from scalable_bandits.policies.confidence import UnprovenWidth
 from scalable_bandits.policies.contradiction import AllMeasured, ContradictedModel
 from scalable_bandits.policies.measurements import LostInRounding
 from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain

@@ -31,8 +31,9 @@ import numpy as np
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.bkb import width_of_sketch
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.bkb import budgeted_width
+from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors.state import StateEntry, number, value
 from scalable_bandits.spaces import Domain
 
@@ -47,7 +48,7 @@ class Feedback:
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class BBKB(ConfidencePolicy):
+class BBKB(GaussianProcessPolicy):
     """Batch budgeted kernelised bandit, whose batches grow as the posterior variances shrink.
 
     Parameters
@@ -90,8 +91,9 @@ class BBKB(ConfidencePolicy):
             lambda policy, gain: setattr(policy._feedback, "gain", float(gain)),
         ),
     )  # fmt: skip
-    own_widths: ClassVar[tuple[str, ...]] = ("budgeted",)
-
+    rkhs_norm: float | str = norm_field()
+    gain_source: Gain = gain_field()
+    confidence: str = confidence_field("budgeted")
     engine: str = "sketched"
     threshold: float = attrs.field(default=1.5, converter=checks.to_float, validator=checks.above_one)
     batches: int = attrs.field(default=0, init=False)
@@ -108,6 +110,7 @@ class BBKB(ConfidencePolicy):
         if self.on is not None:
             checks.refuse("on", self.on, "None: values wait for the end of a batch, and are then learned all at once")
         super().__attrs_post_init__()
+        self._confidence = Confidence.of(self)
         if self.prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "one without TemporalDecay: values wait for the end of a batch")
 
@@ -138,7 +141,7 @@ class BBKB(ConfidencePolicy):
         super().extend(grown)
 
     def width_formula(self) -> Width:
-        return width_of_sketch(self)
+        return budgeted_width(self) if self.confidence == "budgeted" else self.named_width(self.delta)
 
     def _at_feedback(self) -> Feedback:
         if self._feedback is None:

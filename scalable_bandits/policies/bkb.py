@@ -25,25 +25,22 @@ term under the root of (2) is at least as large for v >= 1.7, and up to 4 times 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 
 from scalable_bandits.formulas._numba_widths import CONSTANT
 from scalable_bandits.formulas.confidence import Width, budgeted, budgeted_gain
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 
-def width_of_sketch(policy: ConfidencePolicy) -> Width:
-    """Return the width of a policy whose engine is sketched: that of Theorem 2 if it is named, or another.
+def budgeted_width(policy: GaussianProcessPolicy) -> Width:
+    """Return the width of Theorem 2 for a policy whose engine is sketched.
 
     Parameters
     ----------
     policy
         Policy whose engine is sketched.
     """
-    if policy.confidence != "budgeted":
-        return policy.named_width(policy.delta)
     largest = policy.largest_prior_variance  # kappa^2
     candidates, _, noise_variances = policy.model.observations.collapsed()
     played = float((policy.model.engine.variance()[candidates] / noise_variances).sum())
@@ -52,7 +49,7 @@ def width_of_sketch(policy: ConfidencePolicy) -> Width:
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class BKB(ConfidencePolicy):
+class BKB(GaussianProcessPolicy):
     """Budgeted kernelised bandit, an upper confidence bound on a sketched posterior.
 
     Parameters
@@ -61,9 +58,9 @@ class BKB(ConfidencePolicy):
         Factor qbar of the sampling probabilities: larger values are slower and closer to the exact posterior, infinity
         is exact.
     confidence
-        Name of the width: one of `ConfidencePolicy`, or "budgeted" for Theorem 2 of the source.
+        Name of the width: one of `formulas.confidence.WIDTHS`, or "budgeted" for Theorem 2 of the source.
 
-    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
 
     Examples
     --------
@@ -75,8 +72,14 @@ class BKB(ConfidencePolicy):
     True
     """
 
+    rkhs_norm: float | str = norm_field()
+    gain_source: Gain = gain_field()
+    confidence: str = confidence_field("budgeted")
     engine: str = "sketched"
-    own_widths: ClassVar[tuple[str, ...]] = ("budgeted",)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._confidence = Confidence.of(self)
 
     def width_formula(self) -> Width:
-        return width_of_sketch(self)
+        return budgeted_width(self) if self.confidence == "budgeted" else self.named_width(self.delta)

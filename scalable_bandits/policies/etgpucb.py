@@ -28,7 +28,8 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.gpucb import checked_theorem, constants_field, scale_field, theorem_field, theorem_width
 from scalable_bandits.posteriors.state import StateEntry, value
 
@@ -57,7 +58,7 @@ def largest_error(t: int, std: float, noise: float, probability: float) -> float
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class ETGPUCB(ConfidencePolicy):
+class ETGPUCB(GaussianProcessPolicy):
     """Event-triggered GP-UCB: GP-UCB that forgets everything when an observation contradicts its model.
 
     Parameters
@@ -68,7 +69,7 @@ class ETGPUCB(ConfidencePolicy):
     theorem, scale, constants
         Theorem of the width and its parameters, described at `GPUCB`.
 
-    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
 
     Attributes
     ----------
@@ -97,6 +98,9 @@ class ETGPUCB(ConfidencePolicy):
     )  # fmt: skip
     continuous: ClassVar[bool] = True
 
+    rkhs_norm: float | str = norm_field()
+    gain_source: Gain = gain_field()
+    confidence: str = confidence_field()
     reset_probability: float = attrs.field(default=0.1, converter=checks.to_float, validator=checks.probability)
     theorem: int | None = theorem_field()
     scale: float = scale_field()
@@ -107,6 +111,7 @@ class ETGPUCB(ConfidencePolicy):
         if self.refit is not None:
             checks.refuse("refit", self.refit, "None where observations are forgotten")
         super().__attrs_post_init__()
+        self._confidence = Confidence.of(self)
         self.theorem = checked_theorem(self, self.theorem, self.constants)
         if self.rkhs_norm == "double":
             checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")

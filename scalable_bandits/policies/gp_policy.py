@@ -12,9 +12,12 @@ import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.formulas.acquisition import UpperConfidence
+from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.mixed import with_categories
 from scalable_bandits.policies.base import Best, Observations, Policy
+from scalable_bandits.policies.confidence import Confidence, practical_width
 from scalable_bandits.policies.contradiction import FIRST_CHECK, AllMeasured, ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
 from scalable_bandits.policies.measurements import Measuring
@@ -36,7 +39,7 @@ from scalable_bandits.posteriors.models.model import MEAN, GivenPrior, Model, Qu
 from scalable_bandits.posteriors.models.search import search_of
 from scalable_bandits.posteriors.pending import Draws
 from scalable_bandits.posteriors.rounds import Columns, Game, Rule
-from scalable_bandits.posteriors.state import StateEntry, group
+from scalable_bandits.posteriors.state import StateEntry, group, member
 from scalable_bandits.spaces import Domain, Indices, Mask, Points
 
 
@@ -128,6 +131,7 @@ class GaussianProcessPolicy(Policy):
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (
         group("", lambda self: self._model.state(), lambda self, state: self._restore_model(state)),
+        member("_confidence", prefix=False),
     )
     sharded: ClassVar[bool] = True
     engines: ClassVar[tuple[str, ...]] = ()  # names of the engines of a policy with its own engine
@@ -145,6 +149,7 @@ class GaussianProcessPolicy(Policy):
     lengthscale_prior: LogNormal | str | None = attrs.field(default="auto", validator=_prior_or_auto)
     pending_values: str = attrs.field(default="mean", alias="pending", validator=_mean_or_sample)
     _model: Model = attrs.field(init=False, repr=False)
+    _confidence: Confidence = attrs.field(init=False, repr=False, factory=Confidence)
     _said_all: bool = attrs.field(init=False, repr=False, default=False)  # by `AllMeasured`
     _next_check: int = attrs.field(init=False, repr=False, default=FIRST_CHECK)  # observations until `contradiction`
 
@@ -341,8 +346,8 @@ class GaussianProcessPolicy(Policy):
 
     @property
     def information_gain(self) -> float:
-        """Realised information gain of the observations so far, in nats."""
-        return self._model.information_gain
+        """Information gain (nats) in the width of the next round: the realised one, or the one that was given."""
+        return self._confidence.information_gain(self._model, self.remembered)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         return self._model.predict(self.space.encode(points))
@@ -352,9 +357,36 @@ class GaussianProcessPolicy(Policy):
 
     # ---- the algorithm
 
+    def width_formula(self) -> Width | None:
+        """Return the width of the next rounds as a formula of round and information gain; None if there is none."""
+        return None
+
+    def named_width(self, delta: float) -> Width:
+        """Return the width named by `confidence` with a failure probability; without a kernel the practical one."""
+        if self.kernel is None:
+            return practical_width(self._domain, self.delta)
+        return self._confidence.named_width(delta)
+
+    @property
+    def norm(self) -> float:
+        """Present value of the bound B on the RKHS norm, given or doubled; NaN for a policy without one."""
+        return self._confidence.norm
+
+    @property
+    def width(self) -> float:
+        """Confidence width beta of the next round; NaN for a policy without one."""
+        formula = self.width_formula()
+        return math.nan if formula is None else formula.at(self.round, self.information_gain)
+
     def acquisition(self, allowed: Mask | None) -> Acquisition:
-        """Return the index that the next round maximises over a mask (size,), or over all candidates for None."""
-        raise NotImplementedError(f"{type(self).__name__} maximises no index")
+        """Return the index that the next round maximises over a mask (size,), or over all candidates for None.
+
+        By default the upper confidence bound of the policy's width.
+        """
+        width = self.width
+        if math.isnan(width):
+            raise NotImplementedError(f"{type(self).__name__} has neither a width nor an index of its own")
+        return UpperConfidence(width)
 
     @property
     def maximizes_index(self) -> bool:
@@ -390,7 +422,11 @@ class GaussianProcessPolicy(Policy):
 
     def rule(self) -> Rule | None:
         """Return the index of the next rounds in the form that compiled loops take; None if it has none."""
-        return None
+        width, confidence = self.width_formula(), self._confidence
+        if width is None or callable(width.formula) or confidence.doubles:
+            return None
+        gain = math.nan if confidence.gain == "realised" else confidence.gain
+        return Rule(width.formula, np.array(width.constants), gain=gain) if isinstance(gain, float) else None
 
     @property
     def rounds_alike(self) -> int:
@@ -432,6 +468,9 @@ class GaussianProcessPolicy(Policy):
             checks.warn(f"{text} (GPEI(space), without kernel and noise, would learn both)", ContradictedModel)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
+        if self._confidence.doubles and self.kernel is not None:
+            mean, variance = self.posterior_engine.at(np.array([candidate]))
+            self._confidence.expect(y, float(mean[0]), float(variance[0]), noise_variance, self.rounds + 1)
         self._model.observe(candidate, y, noise_variance)
         self._model.after_round(self.rounds + 1)
 

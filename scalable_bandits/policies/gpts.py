@@ -21,16 +21,17 @@ import attrs
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas._numba_widths import CONSTANT
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.sample_paths import SamplePathPolicy
 from scalable_bandits.spaces import Mask
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class GPTS(SamplePathPolicy, ConfidencePolicy):
+class GPTS(SamplePathPolicy, GaussianProcessPolicy):
     """Gaussian-process Thompson sampling.
 
-    Parameters are those of `SamplePathPolicy`, `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+    Parameters are those of `SamplePathPolicy`, `Confidence`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
@@ -41,9 +42,14 @@ class GPTS(SamplePathPolicy, ConfidencePolicy):
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
 
+    rkhs_norm: float | str = norm_field()
+    gain_source: Gain = gain_field()
+    confidence: str = confidence_field()
+
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self.warn_where_unproven()
+        self._confidence = Confidence.of(self)
+        self._confidence.warn_where_unproven()
 
     def width_formula(self) -> Width:
         return Width(CONSTANT, (1.0,)) if self.kernel is None else self.named_width(self.delta / 2.0)  # (1)

@@ -19,7 +19,15 @@ import attrs
 from scalable_bandits import checks
 from scalable_bandits.formulas._numba_widths import CONTINUOUS, FINITE, RKHS
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy, practical_width
+from scalable_bandits.policies.confidence import (
+    Confidence,
+    Gain,
+    confidence_field,
+    gain_field,
+    norm_field,
+    practical_width,
+)
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 
 def theorem_field() -> Any:
@@ -38,7 +46,7 @@ def constants_field() -> Any:
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class GPUCB(ConfidencePolicy):
+class GPUCB(GaussianProcessPolicy):
     """GP-UCB, with the width of one of its three theorems.
 
     Parameters
@@ -46,13 +54,13 @@ class GPUCB(ConfidencePolicy):
     theorem
         Number of the theorem: 1 for f drawn from the prior on a finite space, 2 for f drawn from the prior on a box or
         grid, with `constants`, 3 for f of RKHS norm at most `rkhs_norm`. None: 2 on a whole box and 1 elsewhere;
-        without a kernel the width of `ConfidencePolicy`.
+        without a kernel the practical width of `Confidence`.
     scale
         Divisor of beta_t; 5 in the paper's experiments.
     constants
         Pair (a, b) in Theorem 2: partial derivatives of f exceed L with probability at most a exp(-(L / b)^2).
 
-    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
@@ -62,12 +70,16 @@ class GPUCB(ConfidencePolicy):
 
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
+    rkhs_norm: float | str = norm_field()
+    gain_source: Gain = gain_field()
+    confidence: str = confidence_field()
     theorem: int | None = theorem_field()
     scale: float = scale_field()
     constants: tuple[float, float] = constants_field()
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        self._confidence = Confidence.of(self)
         if self.kernel is not None or self.theorem is not None:
             self.theorem = checked_theorem(self, self.theorem, self.constants)
 
@@ -77,7 +89,7 @@ class GPUCB(ConfidencePolicy):
         return theorem_width(self, self.theorem, self.scale, self.constants)
 
 
-def checked_theorem(policy: ConfidencePolicy, theorem: int | None, constants: tuple[float, float]) -> int:
+def checked_theorem(policy: GaussianProcessPolicy, theorem: int | None, constants: tuple[float, float]) -> int:
     """Return the number of the theorem of a policy's width, None resolved.
 
     Parameters
@@ -108,7 +120,9 @@ def checked_theorem(policy: ConfidencePolicy, theorem: int | None, constants: tu
     return theorem
 
 
-def theorem_width(policy: ConfidencePolicy, theorem: int | None, scale: float, constants: tuple[float, float]) -> Width:
+def theorem_width(
+    policy: GaussianProcessPolicy, theorem: int | None, scale: float, constants: tuple[float, float]
+) -> Width:
     """Return the width sqrt(beta_t / scale) of a policy.
 
     Parameters

@@ -17,14 +17,15 @@ from typing import ClassVar
 import attrs
 
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class IGPUCB(ConfidencePolicy):
+class IGPUCB(GaussianProcessPolicy):
     """Improved GP-UCB, with the width of Chowdhury & Gopalan 2017.
 
-    Parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+    Parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
 
     Examples
     --------
@@ -39,9 +40,14 @@ class IGPUCB(ConfidencePolicy):
     continuous: ClassVar[bool] = True
     learns_kernel: ClassVar[bool] = True
 
+    rkhs_norm: float | str = norm_field()
+    gain_source: Gain = gain_field()
+    confidence: str = confidence_field()
+
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self.warn_where_unproven()
+        self._confidence = Confidence.of(self)
+        self._confidence.warn_where_unproven()
 
     def width_formula(self) -> Width:
         return self.named_width(self.delta)  # (1)

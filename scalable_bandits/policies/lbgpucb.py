@@ -40,7 +40,7 @@ from scalable_bandits.formulas.confidence import improved
 from scalable_bandits.formulas.lengthscales import gain_rate, mean_allowance, norm_bound, suspected_regret
 from scalable_bandits.kernels import RBF, Kernel, Matern, Scaled
 from scalable_bandits.policies.base import Policy
-from scalable_bandits.policies.confidence_policy import UnprovenWidth
+from scalable_bandits.policies.confidence import UnprovenWidth
 from scalable_bandits.policies.prior_model import PriorShard
 from scalable_bandits.policies.tally import Rejection, RoundOutcome, Tally
 from scalable_bandits.policies.unknown_prior import UnknownPriorPolicy

@@ -9,8 +9,7 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.whole import as_fraction
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
+from scalable_bandits.policies.confidence import Confidence
 
 
 def memory_length(horizon: int, gain: float, variation_budget: float | None = None) -> int:
@@ -55,15 +54,17 @@ def budget_field() -> Any:
     return attrs.field(default=None, converter=attrs.converters.optional(checks.to_float), validator=positive)
 
 
-def check_memory(policy: ConfidencePolicy, memory: int | str) -> None:
+def check_memory(memory: int | str, horizon: int | None, confidence: Confidence, decays: bool) -> None:
     """Check the parameter `memory` of a policy.
 
     Parameters
     ----------
-    policy
-        Policy of limited memory.
-    memory
-        Number of observations, or "auto".
+    memory, horizon
+        Parameters of the policy.
+    confidence
+        Confidence of the policy.
+    decays
+        Whether the kernel forgets.
 
     Raises
     ------
@@ -71,31 +72,10 @@ def check_memory(policy: ConfidencePolicy, memory: int | str) -> None:
         If memory="auto" without a horizon, or without a given information gain where the kernel forgets, or if
         rkhs_norm="double".
     """
-    if policy.rkhs_norm == "double":
+    if confidence.doubles:
         checks.refuse("rkhs_norm", "double", "a number where observations are forgotten")
-    if memory == "auto" and policy.horizon is None:
+    if memory == "auto" and horizon is None:
         checks.refuse("horizon", None, "a number, for memory='auto'")
-    if memory == "auto" and policy.prior_kernel.epsilon and policy.gain_source == "realised":
+    if memory == "auto" and decays and confidence.gain == "realised":
         allowed = "a number or a function, for memory='auto' with TemporalDecay"
-        checks.refuse("information_gain", policy.gain_source, allowed)
-
-
-def resolved_memory(policy: ConfidencePolicy, memory: int | str, variation_budget: float | None) -> int:
-    """Return the number of observations to remember, resolving "auto".
-
-    Parameters
-    ----------
-    policy
-        Policy of limited memory.
-    memory, variation_budget
-        Parameters of the policy, as in `memory_length`.
-    """
-    if memory != "auto":
-        return int(memory)
-    assert policy.horizon is not None
-    if isinstance(policy.gain_source, str):
-        space = policy.domain.model_space
-        gain = GreedyInformationGain(policy.prior_kernel, space, policy.regularization)(policy.horizon)
-    else:
-        gain = policy.given_gain(policy.horizon)
-    return memory_length(policy.horizon, gain, variation_budget)
+        checks.refuse("information_gain", confidence.gain, allowed)

@@ -15,15 +15,16 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.repeated_choice import RepeatedChoice
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class MiniGPUCB(RepeatedChoice, ConfidencePolicy):
+class MiniGPUCB(RepeatedChoice, GaussianProcessPolicy):
     """Improved GP-UCB that plays a chosen point several times before it chooses again.
 
-    Parameters are those of `RepeatedChoice`, `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+    Parameters are those of `RepeatedChoice`, `Confidence`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
@@ -39,11 +40,16 @@ class MiniGPUCB(RepeatedChoice, ConfidencePolicy):
     True
     """
 
+    rkhs_norm: float | str = norm_field()
+    gain_source: Gain = gain_field()
+    confidence: str = confidence_field()
+
     def __attrs_post_init__(self) -> None:
         if self.rkhs_norm == "double":
             checks.refuse("rkhs_norm", "double", "a number: the posterior is updated between choices alone")
         super().__attrs_post_init__()
-        self.warn_where_unproven()
+        self._confidence = Confidence.of(self)
+        self._confidence.warn_where_unproven()
 
     def width_formula(self) -> Width:
         return self.named_width(self.delta)  # (1)

@@ -18,12 +18,13 @@ import functools
 import attrs
 
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, resolved_memory
+from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, memory_length
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class RGPUCB(ConfidencePolicy):
+class RGPUCB(GaussianProcessPolicy):
     """Restarting GP-UCB: improved GP-UCB that forgets all observations every `memory` rounds.
 
     Parameters
@@ -34,7 +35,7 @@ class RGPUCB(ConfidencePolicy):
     variation_budget
         Sum P_T over rounds of the RKHS norm of f_{t+1} - f_t, for "auto"; 1 if not given.
 
-    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`. After a restart the
+    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`. After a restart the
     posterior is the prior, and `best()` the best point under it.
 
     Raises
@@ -52,17 +53,25 @@ class RGPUCB(ConfidencePolicy):
     (1, [1.0])
     """
 
+    rkhs_norm: float | str = norm_field()
+    gain_source: Gain = gain_field()
+    confidence: str = confidence_field()
     memory: int | str = memory_field()
     variation_budget: float | None = budget_field()
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        check_memory(self, self.memory)
+        self._confidence = Confidence.of(self)
+        check_memory(self.memory, self.horizon, self._confidence, bool(self.prior_kernel.epsilon))
 
     @functools.cached_property
     def memory_length(self) -> int:
         """Number H of rounds between restarts, "auto" resolved."""
-        return resolved_memory(self, self.memory, self.variation_budget)
+        if self.memory != "auto":
+            return int(self.memory)
+        assert self.horizon is not None
+        gain = self._confidence.largest_gain(self._model, self.horizon)
+        return memory_length(self.horizon, gain, self.variation_budget)
 
     @property
     def forgets(self) -> bool:

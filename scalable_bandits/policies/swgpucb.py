@@ -23,8 +23,9 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.formulas._numba_widths import SLIDING
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
-from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, resolved_memory
+from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+from scalable_bandits.policies.limited_memory import budget_field, check_memory, memory_field, memory_length
 from scalable_bandits.posteriors import Engine, SlidingWindowEngine
 
 LARGEST_WINDOW = 1e9  # numbers in memory: 8 GB
@@ -37,7 +38,7 @@ def _kind(value: Any) -> str:
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class SWGPUCB(ConfidencePolicy):
+class SWGPUCB(GaussianProcessPolicy):
     """Sliding-window GP-UCB: improved GP-UCB on the last `memory` observations.
 
     Parameters
@@ -51,7 +52,7 @@ class SWGPUCB(ConfidencePolicy):
         Confidence width: "algorithm" for the one in Algorithm 2, "theorem" for the one in Theorem 2, which needs the
         horizon.
 
-    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
@@ -70,13 +71,17 @@ class SWGPUCB(ConfidencePolicy):
 
     engines: ClassVar[tuple[str, ...]] = ("sliding",)
 
+    rkhs_norm: float | str = norm_field()
+    gain_source: Gain = gain_field()
+    confidence: str = confidence_field()
     memory: int | str = memory_field()
     variation_budget: float | None = budget_field()
     _width: str = attrs.field(default="algorithm", alias="width", converter=_kind)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        check_memory(self, self.memory)
+        self._confidence = Confidence.of(self)
+        check_memory(self.memory, self.horizon, self._confidence, bool(self.prior_kernel.epsilon))
         if self._width == "theorem" and self.horizon is None:
             checks.refuse("horizon", None, "a number, for width='theorem'")
         if self.memory != "auto":
@@ -92,7 +97,11 @@ class SWGPUCB(ConfidencePolicy):
     @functools.cached_property
     def memory_length(self) -> int:
         """Number w of observations in the window, "auto" resolved."""
-        return resolved_memory(self, self.memory, self.variation_budget)
+        if self.memory != "auto":
+            return int(self.memory)
+        assert self.horizon is not None
+        gain = self._confidence.largest_gain(self._model, self.horizon)
+        return memory_length(self.horizon, gain, self.variation_budget)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         self._check_window()
@@ -106,5 +115,5 @@ class SWGPUCB(ConfidencePolicy):
         if self._width != "theorem":
             return self.named_width(self.delta)  # (1)
         assert self.horizon is not None
-        known = self.delta, self.rkhs_norm, self.noise, self.regularization
+        known = self.delta, self.norm, self.noise, self.regularization
         return Width(SLIDING, (*known, float(self.horizon)))  # (1')

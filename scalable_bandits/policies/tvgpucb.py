@@ -17,7 +17,8 @@ import attrs
 
 from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import Width
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.policies.gpucb import (
     checked_theorem,
     constants_field,
@@ -28,7 +29,7 @@ from scalable_bandits.policies.gpucb import (
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class TVGPUCB(ConfidencePolicy):
+class TVGPUCB(GaussianProcessPolicy):
     """Time-varying GP-UCB: GP-UCB whose observations lose weight with every round.
 
     Parameters
@@ -39,7 +40,7 @@ class TVGPUCB(ConfidencePolicy):
     theorem, scale, constants
         Theorem of the width and its parameters, described at `GPUCB`.
 
-    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`.
+    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`.
 
     Raises
     ------
@@ -56,12 +57,16 @@ class TVGPUCB(ConfidencePolicy):
     0.45
     """
 
+    rkhs_norm: float | str = norm_field()
+    gain_source: Gain = gain_field()
+    confidence: str = confidence_field()
     theorem: int | None = theorem_field()
     scale: float = scale_field()
     constants: tuple[float, float] = constants_field()
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        self._confidence = Confidence.of(self)
         self.theorem = checked_theorem(self, self.theorem, self.constants)
         if not self.prior_kernel.epsilon:
             checks.refuse("kernel", self.kernel, "a kernel times TemporalDecay(epsilon), with 0 < epsilon <= 1")

@@ -21,12 +21,13 @@ from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
+from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.posteriors import Engine, WeightedEngine
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class WGPUCB(ConfidencePolicy):
+class WGPUCB(GaussianProcessPolicy):
     """Weighted GP-UCB: GP-UCB whose observations lose weight by a factor `eta` in every round.
 
     Parameters
@@ -34,7 +35,7 @@ class WGPUCB(ConfidencePolicy):
     eta
         Factor between 0 and 1; about 1 / (1 - eta) rounds are remembered.
 
-    Other parameters are those of `ConfidencePolicy`, `GaussianProcessPolicy` and `Policy`. A round costs O(m^2 n) on
+    Other parameters are those of `Confidence`, `GaussianProcessPolicy` and `Policy`. A round costs O(m^2 n) on
     n candidates, m of which have observations of a weight that is not lost in rounding.
 
     Examples
@@ -49,7 +50,14 @@ class WGPUCB(ConfidencePolicy):
 
     engines: ClassVar[tuple[str, ...]] = ("weighted",)
 
+    rkhs_norm: float | str = norm_field()
+    gain_source: Gain = gain_field()
+    confidence: str = confidence_field()
     eta: float = attrs.field(default=0.99, converter=checks.to_float, validator=checks.probability)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._confidence = Confidence.of(self)
 
     def width_formula(self) -> Width:
         return self.named_width(self.delta)  # (1)

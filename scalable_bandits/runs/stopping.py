@@ -15,7 +15,7 @@ from scalable_bandits import checks
 from scalable_bandits.formulas.confidence import width
 from scalable_bandits.identity import function_name
 from scalable_bandits.policies import Policy
-from scalable_bandits.policies.confidence_policy import practical_width
+from scalable_bandits.policies.confidence import practical_width
 from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 from scalable_bandits.runs.view import RunView

@@ -8,7 +8,7 @@ from naive import kernels
 from naive.gp import GP
 
 import scalable_bandits as sb
-from scalable_bandits.policies.confidence_policy import UnprovenWidth
+from scalable_bandits.policies.confidence import UnprovenWidth
 from scalable_bandits.policies.contradiction import ContradictedModel, leave_one_out_errors
 
 BOX = sb.Box([[0, 1], [0, 1]])

@@ -5,8 +5,8 @@ import pytest
 
 import scalable_bandits as sb
 from scalable_bandits.policies import etgpucb
-from scalable_bandits.policies.confidence_policy import ConfidencePolicy
 from scalable_bandits.policies.etgpucb import largest_error
+from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
 
 SPACE = sb.Grid([[0, 1], [0, 1]], (12, 12))
 KERNEL = sb.RBF(0.25)
@@ -118,7 +118,7 @@ def test_a_reset_that_is_interrupted_forgets_nothing(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ConfidencePolicy, "learn", interrupted)
+        patch.setattr(GaussianProcessPolicy, "learn", interrupted)
         with pytest.raises(KeyboardInterrupt):
             policy.tell([0.0, 0.0], 5.0)
     assert (policy.resets, policy.remembered, policy.posterior([0.0, 0.0])) == ([], 3, before)

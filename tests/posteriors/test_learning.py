@@ -297,7 +297,7 @@ def test_the_loss_is_the_quadratic_form_and_its_bound_the_formula():
     points, y = SPACES["grid"].points([3, 40, 3, 17]), np.array([0.5, -1.0, 0.7, 0.1])
     policy.tell(points, y)
     covariance = naive_kernels.matrix(naive_kernels.matern52(0.7), points) + 0.2 * np.eye(4)
-    assert policy._loss == pytest.approx(y @ np.linalg.solve(covariance, y), abs=1e-9)
+    assert policy._confidence._loss == pytest.approx(y @ np.linalg.solve(covariance, y), abs=1e-9)
     u = np.log(16 * np.pi**2 / 0.6)
     assert largest_loss(4, 2.0, 0.3, 0.2, 0.1) == pytest.approx(4 + 0.45 * (4 + 2 * np.sqrt(4 * u) + 2 * u))
 
@@ -330,5 +330,5 @@ def test_b_is_part_of_the_state():
     assert policy.norm > 4.0
     again = sb.IGPUCB(SPACES["grid"], sb.RBF(0.2), noise=0.3, regularization=0.09, rkhs_norm="double")
     again.restore(policy.state())
-    assert (again.norm, again._loss, again.width) == (policy.norm, policy._loss, policy.width)
+    assert (again.norm, again._confidence._loss, again.width) == (policy.norm, policy._confidence._loss, policy.width)
     assert policy.to_dict()["rkhs_norm"] == "double"

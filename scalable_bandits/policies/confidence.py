@@ -1,0 +1,224 @@
+"""Confidence of a policy: what its parameters `rkhs_norm`, `information_gain` and `confidence` mean for its width.
+
+A policy that has these parameters declares them by the functions of this file, and makes its `Confidence` of them:
+
+    class IGPUCB(GaussianProcessPolicy):
+        rkhs_norm: float | str = norm_field()
+        gain_source: Gain = gain_field()
+        confidence: str = confidence_field()
+
+        def __attrs_post_init__(self) -> None:
+            super().__attrs_post_init__()
+            self._confidence = Confidence.of(self)
+
+`rkhs_norm` is the bound B on the RKHS norm of f. "double": 1 at first, doubled whenever the observations contradict it
+(Srinivas et al. 2010, section 4: "guess-and-doubling"; here by `confidence.largest_loss`). The last value may be
+smaller than the norm, and the width then narrower than the theorem's.
+
+`information_gain` is the one in the width, in nats: "realised" (of the points played), "greedy" (upper bound over the
+space, Srinivas et al. 2010, section 5.1), a number, or a function of the number of observations in the posterior.
+
+`confidence` names the width: "improved" (Chowdhury & Gopalan 2017, proven for lambda >= 1), "whitehouse" (Whitehouse et
+al. 2023) or "flynn-reeb" (Flynn & Reeb 2024, the narrowest), the last two for any lambda. Policies with a theorem's
+width do not use it.
+
+Without a kernel none of these is used: B and R of a learned model are not known. The width is then that of Theorem 1 of
+Srinivas et al. 2010 on finite spaces of up to a million candidates, and 2 on others, in deviations of the transformed
+y: practice, not a guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
+from scalable_bandits.formulas import _numba_widths as formulas
+from scalable_bandits.formulas.confidence import WIDTHS, Width, largest_loss, named_width
+from scalable_bandits.posteriors.greedy_gain import GreedyInformationGain
+from scalable_bandits.posteriors.models.model import Model
+from scalable_bandits.posteriors.state import StateEntry, Stateful, number
+from scalable_bandits.spaces import Domain, Points
+from scalable_bandits.specification import nearest
+
+PRACTICAL_WIDTH = 2.0  # width of a learned model on a space with more candidates than `MANY`
+MANY = 1_000_000
+
+if TYPE_CHECKING:
+    from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
+
+Gain = str | float | Callable[[int], float]
+
+
+class UnprovenWidth(UserWarning):
+    """A confidence width is used where its theorem does not hold."""
+
+
+def norm_field() -> Any:
+    """Declare the parameter `rkhs_norm`."""
+
+    def check(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+        if value != "double" and not (isinstance(value, float) and 0.0 < value < np.inf):
+            checks.refuse(field.name, value, "a positive number, or 'double'")
+
+    return attrs.field(default=2.0, converter=checks.to_float, validator=check)
+
+
+def gain_field() -> Any:
+    """Declare the parameter `information_gain`."""
+
+    def checked(value: Any) -> Gain:
+        if callable(value) or (isinstance(value, str) and value in ("realised", "greedy")):
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and np.isfinite(value):
+            return float(value)
+        checks.refuse("information_gain", value, "'realised', 'greedy', a number >= 0, or a function of the round")
+
+    return attrs.field(default="realised", alias="information_gain", converter=checked)
+
+
+def confidence_field(*own: str) -> Any:
+    """Declare the parameter `confidence`, with the names of a policy's own widths."""
+
+    def check(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+        names = (*WIDTHS, *own)
+        if not isinstance(value, str) or value not in names:
+            checks.refuse(field.name, value, nearest(str(value), names))
+
+    return attrs.field(default="improved", validator=check)
+
+
+@attrs.define(eq=False)
+class Confidence(Stateful):
+    """Bound on the RKHS norm, information gain and named width of a policy; without arguments of one that has none.
+
+    Parameters
+    ----------
+    norm
+        Present value of B: `rkhs_norm`, or the last of the doubled ones.
+    doubles
+        Whether B is doubled when observations contradict it.
+    gain, name
+        Parameters `information_gain` and `confidence`.
+    policy
+        Name of the policy's class, for messages.
+    noise, regularization, delta, seed
+        Parameters of the policy.
+    """
+
+    STATE: ClassVar[tuple[StateEntry, ...]] = (number("norm", float), number("_loss", float))
+
+    norm: float = math.nan
+    doubles: bool = False
+    gain: Gain = "realised"
+    name: str = "improved"
+    policy: str = ""
+    noise: float = 1.0
+    regularization: float = 1.0
+    delta: float = 0.1
+    seed: int = 0
+    _loss: float = attrs.field(init=False, default=0.0)
+    _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None)
+
+    @classmethod
+    def of(cls, policy: GaussianProcessPolicy) -> Self:
+        """Return the confidence of a policy with the parameters of this file.
+
+        Raises
+        ------
+        ValueError
+            If rkhs_norm="double" or information_gain="greedy" where the function changes over rounds, or
+            rkhs_norm="double" where the kernel is learned.
+        """
+        given: Any = policy
+        name, gain, doubles = type(policy).__name__, given.gain_source, given.rkhs_norm == "double"
+        if gain == "greedy" and policy.prior_kernel.epsilon:
+            allowed = "'realised', a number or a function with TemporalDecay: the greedy bound is for a fixed function"
+            checks.refuse("information_gain", gain, allowed)
+        if doubles and (policy.engines or policy.prior_kernel.epsilon):
+            checks.refuse("rkhs_norm", "double", "a number where the function changes over rounds")
+        if doubles and policy.kernel is not None and policy.refit is not None:
+            allowed = "a number where the kernel is learned: each kernel has its own norm"
+            checks.refuse("rkhs_norm", "double", allowed)
+        if policy.kernel is None:
+            checks.warn(f"{name}: its guarantees assume a known kernel; without one it is learned")
+        elif policy.refit is not None:
+            checks.warn(f"{name}: its guarantees assume a known kernel, and refit={policy.refit} learns it")
+        constants = policy.noise, policy.regularization, policy.delta, policy.seed
+        return cls(1.0 if doubles else given.rkhs_norm, doubles, gain, given.confidence, name, *constants)
+
+    def warn_where_unproven(self) -> None:
+        """Warn if the width "improved" is used with a lambda for which its theorem does not hold."""
+        if self.name == "improved" and self.regularization is not None and self.regularization < 1.0:
+            checks.warn(
+                f"{self.policy}: the width 'improved' is proven for regularization >= 1, not for "
+                f"{self.regularization:.3g}; confidence='flynn-reeb' and 'whitehouse' hold for any",
+                UnprovenWidth,
+            )
+
+    def named_width(self, delta: float) -> Width:
+        """Return the width that the parameter `confidence` names, with a failure probability."""
+        return named_width(self.name, delta, self.norm, self.noise, self.regularization)
+
+    def information_gain(self, model: Model, remembered: int) -> float:
+        """Return the information gain (nats) in the width, for a model with so many observations in its posterior."""
+        if self.gain == "realised":
+            return model.information_gain
+        if self.gain != "greedy":
+            return given_gain(self.gain, remembered)
+        if self._greedy is None:
+            domain = model.domain
+            some = Points(domain.space.encode(domain.sample(self.seed))) if domain.whole_box else domain.model_space
+            self._greedy = GreedyInformationGain(model.kernel, some, self.regularization)
+        return self._greedy(remembered)
+
+    def largest_gain(self, model: Model, count: int) -> float:
+        """Return the information gain (nats) of `count` observations of a finite space: given, or the greedy bound."""
+        if isinstance(self.gain, str):
+            return GreedyInformationGain(model.kernel, model.domain.model_space, self.regularization)(count)
+        return given_gain(self.gain, count)
+
+    def expect(self, y: float, mean: float, variance: float, noise_variance: float, rounds: int) -> None:
+        """Double B until the predictions of so many observations do not contradict it, the last one included.
+
+        Parameters
+        ----------
+        y, noise_variance
+            Observation and its noise variance, in units of y and squared ones.
+        mean, variance
+            Posterior mean and variance at its point, before it is learned.
+        rounds
+            Number of observations.
+        """
+        self._loss += (y - mean) ** 2 / (variance + noise_variance)
+        while self._loss > largest_loss(rounds, self.norm, self.noise, self.regularization, self.delta):
+            self.norm *= 2.0
+
+
+def given_gain(gain: Gain, count: int) -> float:
+    """Return a given information gain (nats) for `count` observations; ValueError if it is invalid."""
+    found = checks.to_float(gain(count) if callable(gain) else gain)
+    if not isinstance(found, float) or not 0.0 <= found < np.inf:
+        checks.refuse("information_gain", f"{found} for {count} observations", "a function with values >= 0, finite")
+    return found
+
+
+def practical_width(domain: Domain, delta: float, scale: float = 1.0) -> Width:
+    """Return the width of a learned model: Theorem 1's of Srinivas et al. 2010 if there are few candidates, else 2.
+
+    Parameters
+    ----------
+    domain
+        Numbered points of the space.
+    delta
+        Failure probability, which a learned model does not guarantee.
+    scale
+        Divisor of the squared width.
+    """
+    if domain.whole_box or domain.choosable > MANY:
+        return Width(formulas.CONSTANT, (PRACTICAL_WIDTH / math.sqrt(scale),))
+    return Width(formulas.FINITE, (domain.choosable, delta, scale))
