@@ -365,6 +365,11 @@ class Width:
     formula: int | GivenWidth
     constants: tuple[float, ...]
 
+    @classmethod
+    def constant(cls, width: float) -> Width:
+        """Return the width that is the same in all rounds, in standard deviations."""
+        return cls(formulas.CONSTANT, (width,))
+
     def at(self, t: int, gain: float) -> float:
         """Return the width, in standard deviations, of round t after observations with a gain in nats."""
         if callable(self.formula):

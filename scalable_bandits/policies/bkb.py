@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import attrs
 
-from scalable_bandits.formulas._numba_widths import CONSTANT
 from scalable_bandits.formulas.confidence import Width, budgeted, budgeted_gain
 from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
@@ -45,7 +44,7 @@ def budgeted_width(policy: GaussianProcessPolicy) -> Width:
     candidates, _, noise_variances = policy.model.observations.collapsed()
     played = float((policy.model.engine.variance()[candidates] / noise_variances).sum())
     gain = budgeted_gain(max(policy.rounds, 1), played, largest / policy.regularization)
-    return Width(CONSTANT, (budgeted(gain, policy.delta, policy.norm, policy.noise, policy.regularization),))  # (2)
+    return Width.constant(budgeted(gain, policy.delta, policy.norm, policy.noise, policy.regularization))  # (2)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)

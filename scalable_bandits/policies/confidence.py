@@ -220,5 +220,5 @@ def practical_width(domain: Domain, delta: float, scale: float = 1.0) -> Width:
         Divisor of the squared width.
     """
     if domain.whole_box or domain.choosable > MANY:
-        return Width(formulas.CONSTANT, (PRACTICAL_WIDTH / math.sqrt(scale),))
+        return Width.constant(PRACTICAL_WIDTH / math.sqrt(scale))
     return Width(formulas.FINITE, (domain.choosable, delta, scale))

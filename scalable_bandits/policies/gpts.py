@@ -19,7 +19,6 @@ from typing import ClassVar
 import attrs
 
 from scalable_bandits.checks import Floats
-from scalable_bandits.formulas._numba_widths import CONSTANT
 from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.policies.confidence import Confidence, Gain, confidence_field, gain_field, norm_field
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
@@ -52,7 +51,7 @@ class GPTS(SamplePathPolicy, GaussianProcessPolicy):
         self._confidence.warn_where_unproven()
 
     def width_formula(self) -> Width:
-        return Width(CONSTANT, (1.0,)) if self.kernel is None else self.named_width(self.delta / 2.0)  # (1)
+        return Width.constant(1.0) if self.kernel is None else self.named_width(self.delta / 2.0)  # (1)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         return self.highest_of_path(self.width, allowed).point  # (2), (3)
