@@ -317,9 +317,16 @@ class Policy(Stateful, Specification, AbstractContextManager[Any]):
         count = 1 if n is None else checks.integer("n", n, 1)
         with self._lock.held:
             allowed = self._domain.allowed(available, context)
-            domain, pending = self._domain, self._pending
+            domain, pending, asked = self._domain, self._pending, []
             try:
-                asked = [self._next(allowed) for _ in range(count)]
+                for _ in range(count):
+                    chosen = self._pending.next_reissue(allowed) if self._pending.reissue else None
+                    if chosen is None:
+                        chosen = self.propose(allowed)
+                        self._pending = self._pending.added(chosen)
+                    else:
+                        self._pending = self._pending.reissued(chosen)
+                    asked.append(chosen)
                 if self._recorder is not None:
                     self._recorder.asked(self._pending.numbers)
             except BaseException:
@@ -330,16 +337,6 @@ class Policy(Stateful, Specification, AbstractContextManager[Any]):
             if n is None:
                 return self._domain.value(asked[0])
             return self.space.gather([self._domain.value(candidate) for candidate in asked])
-
-    def _next(self, allowed: Mask | None) -> int:
-        """Return the number of the next point, which is pending from now on."""
-        chosen = self._pending.next_reissue(allowed) if self._pending.reissue else None
-        if chosen is not None:
-            self._pending = self._pending.reissued(chosen)
-            return chosen
-        chosen = self.propose(allowed)
-        self._pending = self._pending.added(chosen)
-        return chosen
 
     def propose(self, allowed: Mask | None = None) -> int:
         """Return the number of the next point, from a mask (size,) or all; simulations call it instead of `ask`."""
@@ -500,7 +497,7 @@ class Policy(Stateful, Specification, AbstractContextManager[Any]):
 
     def restore_pending(self, numbers: Sequence[int], reissue: bool) -> None:
         """Replace the pending candidates by those of an earlier process, which `ask` returns again if `reissue`."""
-        self._pending = PendingPoints(list(numbers), list(numbers) if reissue else [], self._pending.excluded)
+        self._pending = PendingPoints(numbers, numbers if reissue else (), self._pending.excluded)
 
     def _restore_excluded(self, numbers: list[int]) -> None:
         self._pending = PendingPoints(self._pending.asked, self._pending.reissue, numbers)

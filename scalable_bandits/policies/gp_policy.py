@@ -394,9 +394,8 @@ class GaussianProcessPolicy(Policy):
         return type(self).choose is GaussianProcessPolicy.choose
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
-        query = Query(
-            self._salt, (self.seed, self.round), allowed, self._pending.numbers, self._pending_draws(), measured=True
-        )
+        key, pending = (self.seed, self.round), self._pending.numbers
+        query = Query(self._salt, key, allowed, pending, self._pending_draws(), measured=True)
         return self._model.argmax(self.acquisition(allowed), query)[0]
 
     def _pending_draws(self) -> Draws | None:
