@@ -141,7 +141,7 @@ class BBKB(GaussianProcessPolicy):
         super().extend(grown)
 
     def width_formula(self) -> Width:
-        return budgeted_width(self) if self.confidence == "budgeted" else self.named_width(self.delta)
+        return budgeted_width(self) if self.confidence == "budgeted" else self._confidence.width(self.delta)
 
     def _at_feedback(self) -> Feedback:
         if self._feedback is None:

@@ -81,4 +81,4 @@ class BKB(GaussianProcessPolicy):
         self._confidence = Confidence.of(self)
 
     def width_formula(self) -> Width:
-        return budgeted_width(self) if self.confidence == "budgeted" else self.named_width(self.delta)
+        return budgeted_width(self) if self.confidence == "budgeted" else self._confidence.width(self.delta)

@@ -108,6 +108,8 @@ class Confidence(Stateful):
         Name of the policy's class, for messages.
     noise, regularization, delta, seed
         Parameters of the policy.
+    practical
+        Width where no kernel is given.
     """
 
     STATE: ClassVar[tuple[StateEntry, ...]] = (number("norm", float), number("_loss", float))
@@ -121,6 +123,7 @@ class Confidence(Stateful):
     regularization: float = 1.0
     delta: float = 0.1
     seed: int = 0
+    practical: Width | None = None
     _loss: float = attrs.field(init=False, default=0.0)
     _greedy: GreedyInformationGain | None = attrs.field(init=False, default=None)
 
@@ -148,8 +151,9 @@ class Confidence(Stateful):
             checks.warn(f"{name}: its guarantees assume a known kernel; without one it is learned")
         elif policy.refit is not None:
             checks.warn(f"{name}: its guarantees assume a known kernel, and refit={policy.refit} learns it")
-        constants = policy.noise, policy.regularization, policy.delta, policy.seed
-        return cls(1.0 if doubles else given.rkhs_norm, doubles, gain, given.confidence, name, *constants)
+        known = policy.noise, policy.regularization, policy.delta, policy.seed
+        practical = practical_width(policy.domain, policy.delta) if policy.kernel is None else None
+        return cls(1.0 if doubles else given.rkhs_norm, doubles, gain, given.confidence, name, *known, practical)
 
     def warn_where_unproven(self) -> None:
         """Warn if the width "improved" is used with a lambda for which its theorem does not hold."""
@@ -160,9 +164,9 @@ class Confidence(Stateful):
                 UnprovenWidth,
             )
 
-    def named_width(self, delta: float) -> Width:
-        """Return the width that the parameter `confidence` names, with a failure probability."""
-        return named_width(self.name, delta, self.norm, self.noise, self.regularization)
+    def width(self, delta: float) -> Width:
+        """Return the width named by `confidence` with a failure probability; without a kernel the practical one."""
+        return self.practical or named_width(self.name, delta, self.norm, self.noise, self.regularization)
 
     def information_gain(self, model: Model, remembered: int) -> float:
         """Return the information gain (nats) in the width, for a model with so many observations in its posterior."""

@@ -17,7 +17,7 @@ from scalable_bandits.formulas.confidence import Width
 from scalable_bandits.kernels import Kernel
 from scalable_bandits.kernels.mixed import with_categories
 from scalable_bandits.policies.base import Best, Observations, Policy
-from scalable_bandits.policies.confidence import Confidence, practical_width
+from scalable_bandits.policies.confidence import Confidence
 from scalable_bandits.policies.contradiction import FIRST_CHECK, AllMeasured, ContradictedModel, contradiction
 from scalable_bandits.policies.first_points import first_point
 from scalable_bandits.policies.measurements import Measuring
@@ -360,12 +360,6 @@ class GaussianProcessPolicy(Policy):
     def width_formula(self) -> Width | None:
         """Return the width of the next rounds as a formula of round and information gain; None if there is none."""
         return None
-
-    def named_width(self, delta: float) -> Width:
-        """Return the width named by `confidence` with a failure probability; without a kernel the practical one."""
-        if self.kernel is None:
-            return practical_width(self._domain, self.delta)
-        return self._confidence.named_width(delta)
 
     @property
     def norm(self) -> float:

@@ -51,7 +51,7 @@ class GPTS(SamplePathPolicy, GaussianProcessPolicy):
         self._confidence.warn_where_unproven()
 
     def width_formula(self) -> Width:
-        return Width.constant(1.0) if self.kernel is None else self.named_width(self.delta / 2.0)  # (1)
+        return Width.constant(1.0) if self.kernel is None else self._confidence.width(self.delta / 2.0)  # (1)
 
     def choose(self, allowed: Mask | None = None) -> int | Floats:
         return self.highest_of_path(self.width, allowed).point  # (2), (3)

@@ -50,4 +50,4 @@ class IGPUCB(GaussianProcessPolicy):
         self._confidence.warn_where_unproven()
 
     def width_formula(self) -> Width:
-        return self.named_width(self.delta)  # (1)
+        return self._confidence.width(self.delta)  # (1)

@@ -82,7 +82,7 @@ class RGPUCB(GaussianProcessPolicy):
         return self.rounds % self.memory_length
 
     def width_formula(self) -> Width:
-        return self.named_width(self.delta)  # (2)
+        return self._confidence.width(self.delta)  # (2)
 
     def learn(self, candidate: int, y: float, noise_variance: float) -> None:
         super().learn(candidate, y, noise_variance)

@@ -113,7 +113,7 @@ class SWGPUCB(GaussianProcessPolicy):
 
     def width_formula(self) -> Width:
         if self._width != "theorem":
-            return self.named_width(self.delta)  # (1)
+            return self._confidence.width(self.delta)  # (1)
         assert self.horizon is not None
         known = self.delta, self.norm, self.noise, self.regularization
         return Width(SLIDING, (*known, float(self.horizon)))  # (1')

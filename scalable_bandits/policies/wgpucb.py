@@ -60,7 +60,7 @@ class WGPUCB(GaussianProcessPolicy):
         self._confidence = Confidence.of(self)
 
     def width_formula(self) -> Width:
-        return self.named_width(self.delta)  # (1)
+        return self._confidence.width(self.delta)  # (1)
 
     def make_engine(self, kernel: Kernel, points: Floats, prior_mean: Floats) -> Engine:
         return WeightedEngine(kernel, points, prior_mean, self.eta)  # (3)
