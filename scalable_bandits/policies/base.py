@@ -469,12 +469,15 @@ class Policy(Stateful, Specification, AbstractContextManager[Any]):
 
     @contextmanager
     def _unchanged_by_errors(self) -> Iterator[None]:
-        """Undo what is done inside if it raises, such as the points that `_number_points` added to a box."""
-        before = self.__dict__.copy()
+        """Put back the parts that the policy had, if what is done inside raises.
+
+        Points that are numbered inside give the policy a new domain and a new model; the old ones stay as they were.
+        """
+        parts = vars(self).copy()
         try:
             yield
         except BaseException:
-            self.__dict__.update(before)
+            vars(self).update(parts)
             raise
 
     @locked
