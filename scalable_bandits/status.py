@@ -17,8 +17,7 @@ from scalable_bandits.runs.recording import named_space
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run
-from scalable_bandits.store.locations import COMMITTED, METADATA
-from scalable_bandits.store.resolve import locate
+from scalable_bandits.store.locations import COMMITTED, METADATA, locate
 from scalable_bandits.studies.notes import FILE, Notes
 from scalable_bandits.studies.stored import StudyStore, all_runs, study_copies, study_record
 

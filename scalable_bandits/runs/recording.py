@@ -31,9 +31,8 @@ from scalable_bandits.store import (
     StoredRun,
     StoreError,
 )
-from scalable_bandits.store.layout import CHUNK
-from scalable_bandits.store.resolve import locate
-from scalable_bandits.store.room import check_room
+from scalable_bandits.store.layout import CHUNK, check_room
+from scalable_bandits.store.locations import locate
 from scalable_bandits.tickets import Ticket
 
 UNDESCRIBED = (

@@ -1,92 +1,192 @@
-"""The arrays of a run that is being written: they grow, and their chunks are written in parallel."""
+"""The arrays of a run over rounds: chunks are compared with checksums when read, and replaced as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
+import zarr
+from numpy.typing import NDArray
 
-from scalable_bandits.store.layout import ROUND, WHOLE, field_document, fields_of
+from scalable_bandits.store.errors import StoreDamaged, one_line
+from scalable_bandits.store.layout import LARGEST_START, ROUND, WHOLE, field_document, fields_of
+from scalable_bandits.store.ledger import Contents
 from scalable_bandits.store.locations import Location
-from scalable_bandits.store.rows import Columns
+from scalable_bandits.store.rows import Columns, Rows
 
 THREADS = 4  # number of threads that write the fields of a chunk
+REPLACED = "its checksum is not that of what was written: the file was replaced by another"
 
 
-class ArrayWriter:
-    """Arrays of all fields and of the round numbers; a chunk is replaced as a whole, never changed in place.
+def checksum(values: NDArray[np.generic]) -> int:
+    """Return the CRC-32 of the bytes (little-endian, C order) of an array (k, ...)."""
+    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    return zlib.crc32(np.ascontiguousarray(little).reshape(-1).view(np.uint8).data)
+
+
+class Arrays:
+    """Arrays of all fields and of the round numbers.
 
     Attributes
     ----------
     length
-        Number of rounds that the arrays have room for.
+        Number of rounds that the stored arrays have room for.
+    jobs
+        Latest writes of fields; after an interrupt they may still be running.
 
     Parameters
     ----------
     location
         Location of the run.
-    attributes
-        Attributes of the run.
-    length
-        Number of rounds that the stored arrays have room for.
+    contents
+        What its ledger has.
     """
 
-    def __init__(self, location: Location, attributes: Mapping[str, Any], length: int):
-        self.length = length
-        self._location = location
-        self._fields, self._chunk = (ROUND, *fields_of(attributes)), attributes["chunk"]
-        self._pool: ThreadPoolExecutor | None = None
-        self._jobs: list[Future[None]] = []  # the latest writes
+    def __init__(self, location: Location, contents: Contents):
+        self.length = contents.state.rounds
+        self._location, self._contents = location, contents
+        self._size: int = contents.attributes["chunk"]
+        self._fields = {field.name: field for field in (*fields_of(contents.attributes), ROUND)}
+        self._recent: dict[str, tuple[int, int, NDArray[Any]]] = {}  # first and last round, and rows, by field
+        self.jobs: list[Future[None]] = []
+
+    def _open(self, name: str, length: int, strict: bool = False) -> zarr.Array[Any]:
+        document = field_document(self._fields[name], self._size, length, self._location.separator)
+        return self._location.column(name, document, strict)
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Return the numbers of rounds before a chunk and up to its end."""
+        return number * self._size, min((number + 1) * self._size, self._contents.state.rounds)
+
+    def key(self, name: str, number: int) -> str:
+        """Return the key of a chunk."""
+        numbers = (number, *(0 for _ in self._fields[name].shape))
+        return f"{name}/c" + "".join(f"{self._location.separator}{i}" for i in numbers)
+
+    # ---- reading
+
+    def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Read rows (k, ...) of one field, and compare their chunks with the checksums.
+
+        Raises
+        ------
+        StoreDamaged
+            If a chunk cannot be read, or is not what was written.
+        """
+        size, rounds = self._size, self._contents.state.rounds
+        first, last = start // size * size, min(-(-stop // size) * size, rounds)
+        before, after, values = self._recent.get(name, (0, 0, None))
+        if values is None or (before, after) != (first, last):
+            values = self._unchecked(name, first, last)
+            for number in range(first // size, -(-last // size)):
+                chunk = values[number * size - first : (number + 1) * size - first]
+                if number not in self._contents.chunks:
+                    raise self._damaged(name, number, "its checksum cannot be read")
+                if checksum(chunk) != self._contents.chunks[number][name]:
+                    raise self._damaged(name, number, REPLACED)
+            if last - first <= size:
+                self._recent[name] = first, last, values
+        return values[start - first : stop - first].copy()
+
+    def _unchecked(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Read rows (k, ...) of one field, or numbers of rounds, without a comparison."""
+        try:
+            return np.asarray(self._open(name, -(-stop // self._size) * self._size, strict=True)[start:stop])
+        except Exception as error:  # codecs raise errors of any class
+            for first in range(start, stop, self._size) if stop - start > self._size else ():
+                self._unchecked(name, first, min(first + self._size, stop))  # raises for the damaged one
+            raise self._damaged(name, start // self._size, one_line(error)) from error
+
+    def _damaged(self, name: str, number: int, why: str) -> StoreDamaged:
+        start, stop = self.bounds(number)
+        where = f"{self.key(name, number)}: rounds {start + 1} to {stop} of {name!r} cannot be read ({why})"
+        hint = "with recover=True the run goes on without them (a copy of all files is kept)"
+        if self._contents.attributes.get("kind") == "simulate":
+            hint = f"with recover=True the run keeps the {start} rounds before them, and plays the rest again"
+        return StoreDamaged(f"store {self._location.name}: {where}; {hint}")
+
+    def problem(self, name: str, number: int) -> str:
+        """Return what is wrong with a chunk of a field, or of the round numbers; empty if nothing is."""
+        start, stop = self.bounds(number)
+        try:
+            if name != ROUND.name:
+                self.read(name, start, stop)
+            elif not np.array_equal(self._unchecked(name, start, stop), np.arange(start + 1, stop + 1)):
+                return f"it does not contain the numbers {start + 1} to {stop}"
+        except StoreDamaged as error:
+            return str(error).partition(f"{self.key(name, number)}: ")[2].partition("; with recover")[0]
+        return ""
+
+    def check(self, thorough: bool) -> None:
+        """Raise StoreDamaged if a chunk of a field is missing or, with `thorough`, damaged."""
+        for name in self._fields:
+            for number in self._missing(name) if name != ROUND.name else ():
+                raise self._damaged(name, number, f"the chunk {self.key(name, number)} is missing")
+        for number in range(-(-self._contents.state.rounds // self._size) if thorough else 0):
+            for name in self._fields:
+                if name != ROUND.name:
+                    self.read(name, *self.bounds(number))
+
+    def _missing(self, name: str) -> Iterator[int]:
+        """Yield the numbers of chunks whose key does not exist."""
+        there, count = set(self._location.files(f"{name}/")), -(-self._contents.state.rounds // self._size)
+        return (number for number in range(count) if self.key(name, number) not in there)
+
+    def block(self, name: str, block_id: tuple[int, ...]) -> NDArray[Any]:
+        """Return a chunk (k, ...) of a field, for dask."""
+        return self.read(name, *self.bounds(block_id[0]))
+
+    # ---- writing
 
     def resize(self, length: int) -> None:
         """Set the length of the arrays."""
         if length != self.length:
-            for field in self._fields:
-                document = field_document(field, self._chunk, length, self._location.separator)
-                self._location.put_document(field.name, document)
+            for name, field in self._fields.items():
+                document = field_document(field, self._size, length, self._location.separator)
+                self._location.put_document(name, document)
             self.length = length
 
-    def write(self, start: int, rows: Columns) -> None:
-        """Write rows from a whole number of chunks on; the arrays grow by doubling.
+    def write(self, rows: Rows) -> dict[int, dict[str, int]]:
+        """Write rows that begin with a chunk; return the checksums of their chunks by field.
 
-        Parameters
-        ----------
-        start
-            Number of rounds before the rows, a multiple of the chunk.
-        rows
-            Arrays (k, ...) of each field except the round. What follows them in the last chunk is overwritten.
+        What follows the rows in the last chunk is overwritten. The arrays grow to the planned length, or by doubling.
         """
-        stop = start + len(next(iter(rows.values())))
+        start, stop, size = rows.start, rows.stop, self._size
         if self.length < stop:
-            self.resize(-(-max(stop, 2 * start) // self._chunk) * self._chunk)
-        end = min(-(-stop // self._chunk) * self._chunk, self.length)
-        columns = {ROUND.name: np.arange(start + 1, stop + 1), **rows}
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="store")
-        wait(self._jobs)  # left by an interrupted call
-        self._jobs = []
-        for field in self._fields:
-            document = field_document(field, self._chunk, self.length, self._location.separator)
-            array = self._location.column(field.name, document).with_config(WHOLE)
-            values = columns[field.name]
-            if end > stop:  # zarr would first read the rest of a chunk that is written in part
-                rest = np.full((end - stop, *field.shape), field.fill, values.dtype)
-                values = np.concatenate([values, rest])
-            self._jobs.append(self._pool.submit(array.__setitem__, slice(start, end), values))
-        wait(self._jobs)  # for all writes, so that none is still running when the next files are written
-        for job in self._jobs:
+            planned = min(self._contents.attributes["planned"] or 0, LARGEST_START)
+            self.resize(-(-max(stop, 2 * start, planned) // size) * size)
+        end = min(-(-stop // size) * size, self.length)
+        columns: Columns = {**rows.view(), ROUND.name: np.arange(start + 1, stop + 1)}
+        wait(self.jobs)  # left by an interrupted call
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="store") as pool:  # which waits for all of them
+            self.jobs = [pool.submit(self._write, name, start, end, values) for name, values in columns.items()]
+        for job in self.jobs:
             job.result()
+        return {
+            (start + i) // size: {name: checksum(columns[name][i : i + size]) for name in rows.view()}
+            for i in range(0, stop - start, size)
+        }
 
-    def write_numbers(self, first: int, last: int) -> None:
-        """Write the numbers of rounds `first`, which begins a chunk, to `last` again."""
-        document = field_document(ROUND, self._chunk, self.length, self._location.separator)
-        numbers = np.arange(first, min(first - 1 + self._chunk, self.length) + 1)
-        numbers[last + 1 - first :] = ROUND.fill
-        self._location.column(ROUND.name, document).with_config(WHOLE)[first - 1 : first - 1 + len(numbers)] = numbers
+    def _write(self, name: str, start: int, end: int, values: NDArray[Any]) -> None:
+        """Write values (k, ...) of one field, and fill values up to `end`."""
+        missing = end - start - len(values)
+        if missing:  # zarr would first read the rest of a chunk that is written in part
+            field = self._fields[name]
+            values = np.concatenate([values, np.full((missing, *field.shape), field.fill, values.dtype)])
+        self._open(name, self.length).with_config(WHOLE)[start:end] = values
 
-    def close(self) -> None:
-        """Stop the threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
+    def renumber(self, thorough: bool) -> list[str]:
+        """Write the numbers of rounds again where their chunk is missing or, with `thorough`, damaged; say which."""
+        count = -(-self._contents.state.rounds // self._size)
+        if not thorough and next(self._missing(ROUND.name), None) is None:
+            return []
+        repairs = []
+        for number in (number for number in range(count) if self.problem(ROUND.name, number)):
+            start, stop = self.bounds(number)
+            end = min((number + 1) * self._size, self.length)
+            self._write(ROUND.name, start, end, np.arange(start + 1, stop + 1))
+            repairs.append(f"the numbers of rounds {start + 1} to {stop} were written again")
+        return repairs

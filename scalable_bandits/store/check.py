@@ -15,12 +15,10 @@ from scalable_bandits.store.layout import (
     count_document,
     described_arrays,
     documents,
-    length_of,
 )
-from scalable_bandits.store.locations import COMMITTED, METADATA
-from scalable_bandits.store.objects import FILE, read_document
+from scalable_bandits.store.ledger import read_document
+from scalable_bandits.store.locations import COMMITTED, METADATA, locate
 from scalable_bandits.store.reader import StoredRun, read_contents
-from scalable_bandits.store.resolve import locate
 
 
 class Part(NamedTuple):
@@ -64,21 +62,11 @@ def check_run(place: Any) -> Iterator[Part]:
 
 def _metadata(run: StoredRun) -> Iterator[Part]:
     """Check the metadata of groups and arrays, which other programs read."""
-    location, rounds, bad = run.location, run.chunks.rounds, False
-    try:
-        problems = read_document(location).problems if location.keeps_tickets else []
-    except FileNotFoundError:
-        problems = [f"{FILE}: it is missing"]
-    for problem in problems:
-        bad = True
-        yield Part(FILE, problem.partition(": ")[2], mended=True)
+    location, rounds = run.location, run.contents.state.rounds
+    problems = read_document(location).problems if location.keeps_tickets else []
     for path, expected in documents(location, run.attributes, rounds).items():
-        wrong = compare(location, path, expected)
-        if not wrong and path and (length_of(location, path) or 0) < rounds:
-            wrong = f"its length is less than the {rounds} rounds that are there"
-        if wrong:
-            bad = True
-            yield Part(f"{path}/{METADATA}".lstrip("/"), wrong, mended=True)
+        if wrong := compare(location, path, expected):
+            problems.append(f"{path}/{METADATA}: {wrong}".lstrip("/"))
     try:
         array = location.column(COMMITTED, count_document({}), strict=True)
         count: Any = int(np.asarray(array[()]))
@@ -86,21 +74,22 @@ def _metadata(run: StoredRun) -> Iterator[Part]:
         why = "" if count == expected_count or location.writer() else f"it says {count} rounds, not {expected_count}"
     except Exception as error:  # codecs raise errors of any class
         why = f"it cannot be read ({one_line(error)})"
-    if why:
-        yield Part(f"{COMMITTED}/c", why, mended=True)
-    elif not bad:
+    problems += [f"{COMMITTED}/c: {why}"] if why else []
+    for problem in problems:
+        name, _, why = problem.partition(": ")
+        yield Part(name, why, mended=True)
+    if not problems:
         yield Part("the metadata of all arrays", "")
 
 
 def _arrays(run: StoredRun) -> Iterator[Part]:
     """Check every chunk of every field."""
-    bad, numbers = False, run.chunks.numbers
+    bad, numbers = False, sorted(run.contents.chunks)
     for number in numbers:
         for name in (*(field.name for field in run.fields), ROUND.name):
-            why = run.chunks.problem(name, number)
-            if why:
+            if why := run.arrays.problem(name, number):
                 bad = True
-                yield Part(run.chunks.key(name, number), why, mended=name == ROUND.name)
+                yield Part(run.arrays.key(name, number), why, mended=name == ROUND.name)
     if not bad:
         yield Part(f"{len(numbers)} chunk(s) of {len(run.fields)} fields", "")
 

@@ -10,13 +10,10 @@ from scalable_bandits import checks
 from scalable_bandits.store import database
 from scalable_bandits.store.errors import store_errors
 from scalable_bandits.store.files import sync_directory
-from scalable_bandits.store.folder import Folder
-from scalable_bandits.store.locations import COMMITTED
+from scalable_bandits.store.locations import ACKNOWLEDGED, COMMITTED, DATABASE, LOCK, OWNER, Folder, locate
 from scalable_bandits.store.observations import ObservationStore
-from scalable_bandits.store.resolve import locate
 
-# Files of the process that writes, not of the run.
-_OWN = (f"{COMMITTED}/writer.lock", f"{COMMITTED}/writer.json", f"{COMMITTED}/{database.ACKNOWLEDGED}")
+_OWN = (LOCK, OWNER, ACKNOWLEDGED)  # files of the process that writes, not of the run
 
 
 def copy(source: Any, target: str | Path) -> None:
@@ -63,10 +60,10 @@ def copy(source: Any, target: str | Path) -> None:
     ObservationStore.open(place)  # raises an error if it is damaged, or no run
     with store_errors(place.name, "copying it"):
         (path / COMMITTED).mkdir(parents=True)
-        database.copy(place.path / COMMITTED, path / COMMITTED)  # first: chunks that come later are not counted
-        for key in place.keys(""):
-            if not key.endswith(".partial") and not key.startswith(f"{COMMITTED}/run.sqlite") and key not in _OWN:
+        database.copy(place.path, path)  # first: chunks that come later are not counted
+        for key in place.files():
+            if not key.endswith(".partial") and not key.startswith(DATABASE) and key not in _OWN:
                 (path / key).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(place.path / key, path / key, follow_symlinks=False)
-        (path / COMMITTED / "writer.lock").touch()
+        (path / LOCK).touch()
         sync_directory(path)

@@ -11,29 +11,28 @@ from __future__ import annotations
 
 import errno
 import json
+import operator
 import os
 import shutil
 import sqlite3
-import struct
 import zlib
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import attrs
 
 from scalable_bandits.store.errors import StoreDamaged, one_line, store_errors
 from scalable_bandits.store.files import sync_directory
-from scalable_bandits.store.ledger import Contents, State
+from scalable_bandits.store.ledger import Change, Contents, Ledger, State, read_document
+from scalable_bandits.store.locations import ACKNOWLEDGED, DATABASE, Folder, Location, is_local
 from scalable_bandits.tickets import Ticket
 
-FILE, ACKNOWLEDGED = "run.sqlite", "acknowledged"
+LOG = f"{DATABASE}-wal"
 MOST_SOUGHT = 10_000  # number of rows that are looked for one at a time between two damages
 WAIT_SECONDS = 10.0  # for a reader or a writer that holds the file
-_LOCAL = ("ext", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay", "apfs", "hfs", "ntfs", "jfs", "bcachefs")
 
 # Columns of the table of evaluations, attributes of `Ticket`, in the order in which a person reads them.
 _COLUMNS = {
@@ -43,48 +42,26 @@ _COLUMNS = {
     "ended": "INTEGER", "call": "INTEGER", "result": "TEXT",
 }  # fmt: skip
 _NAMES = tuple(name.strip('"') for name in _COLUMNS)
+_ATTRIBUTES = operator.attrgetter(*_NAMES)
 _TABLES = {
     "run": "CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT, checksum INTEGER) WITHOUT ROWID",
     "chunks": "CREATE TABLE chunks (number INTEGER PRIMARY KEY, checksums TEXT, checksum INTEGER)",
     "evaluations": f"CREATE TABLE evaluations ({', '.join(map(' '.join, _COLUMNS.items()))}, checksum INTEGER)",
 }
-_WIDTHS = {"run": 3, "chunks": 3, "evaluations": len(_COLUMNS) + 1}
-_MODULUS = 2**62
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # Python cannot decode SQLite's message where it quotes damaged text
-
-
-class Key(NamedTuple):
-    """Place of a row."""
-
-    table: str
-    name: Any  # value of its first column
 
 
 def _row_checksum(table: str, values: Sequence[Any]) -> int:
     return zlib.crc32(repr((table, *values)).encode())
 
 
-def _values_of(ticket: Ticket) -> tuple[Any, ...]:
+def _row_of(ticket: Ticket) -> list[Any]:
     """Return the row of a ticket, without its checksum."""
-    values = {name: getattr(ticket, name) for name in _NAMES}
-    values["x"] = json.dumps(list(ticket.x))
+    values = dict(zip(_NAMES, _ATTRIBUTES(ticket), strict=True))
+    values["x"] = json.dumps(ticket.x)
     values["y"] = None if ticket.y is None else ticket.y + 0.0  # SQLite keeps -0.0 as 0
     values["result"] = None if ticket.result is None else json.dumps(ticket.result)
-    return tuple(values.values())
-
-
-def _rows_of(
-    attributes: Mapping[str, Any] | None, chunks: Mapping[int, Sequence[int]], tickets: Iterable[Ticket]
-) -> list[tuple[str, tuple[Any, ...]]]:
-    """Return the tables and rows of attributes (none for None), checksums of chunks and tickets."""
-    rows: list[tuple[str, tuple[Any, ...]]] = []
-    if attributes is not None:
-        rows.append(("run", ("attributes", json.dumps(attributes))))
-    for number, sums in chunks.items():
-        rows.append(("chunks", (number, json.dumps(list(sums)))))
-    for ticket in tickets:
-        rows.append(("evaluations", _values_of(ticket)))
-    return rows
+    return list(values.values())
 
 
 def _ticket_of(values: Sequence[Any]) -> Ticket:
@@ -106,76 +83,29 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def is_local(path: Path) -> bool:
-    """Whether a folder is on a disk of this machine, whose locks and shared memory can be trusted."""
-    import psutil
-
-    inside = Path(os.path.realpath(path))
-    kinds = {part.mountpoint: part.fstype.lower() for part in psutil.disk_partitions(all=True)}
-    mounted = next((str(folder) for folder in (inside, *inside.parents) if str(folder) in kinds), "")
-    return kinds.get(mounted, "").startswith(_LOCAL)
-
-
-def log_is_torn(folder: Path) -> bool:
-    """Whether the log of a database has a frame whose checksum is wrong: SQLite ends its reading there, in silence.
-
-    Frames of another salt are older ones, which belong no more to the log (https://www.sqlite.org/walformat.html).
-    """
-    data = (folder / f"{FILE}-wal").read_bytes() if (folder / f"{FILE}-wal").exists() else b""
-    if len(data) < 32:
-        return False
-    order = ">" if data[3] & 1 else "<"
-    page, salt = int.from_bytes(data[8:12], "big"), data[16:24]
-    sums = _log_checksum(data[:24], order, (0, 0))
-    if data[24:32] != struct.pack(">2I", *sums):
-        return True
-    for start in range(32, len(data) - 24, 24 + page):
-        frame = data[start : start + 24 + page]
-        if frame[8:16] != salt:
-            return False
-        sums = _log_checksum(frame[:8] + frame[24:], order, sums)
-        if len(frame) < 24 + page or frame[16:24] != struct.pack(">2I", *sums):
-            return True
-    return False
-
-
-def _log_checksum(data: bytes, order: str, before: tuple[int, int]) -> tuple[int, int]:
-    first, second = before
-    for one, other in struct.iter_unpack(f"{order}2I", data[: len(data) // 8 * 8]):
-        first = (first + one + second) & 0xFFFFFFFF
-        second = (second + other + first) & 0xFFFFFFFF
-    return first, second
-
-
-class Database:
+class Database(Ledger):
     """Database of a run that this process writes.
 
     Parameters
     ----------
-    folder
-        Folder of the database.
+    root
+        Folder of the run.
     contents
-        What it has, as `read` returned it; None makes a new database.
+        What the database has, as `read` returned it; of a new one, nothing.
     """
 
-    def __init__(self, folder: Path, contents: Contents | None = None):
-        self._folder, self._path, self._name = folder, str(folder / FILE), str(folder.parent)
-        self.state = State()
-        self._sums: dict[Key, int] = {}  # checksums of all rows but the state
-        self._run_id = ""
-        self._counter = -1
-        if contents is not None and contents.attributes is not None:
-            self.state, self._run_id = contents.state, contents.attributes["id"]
-            self._sums = _sums_of(contents)
-            if log_is_torn(folder):  # before SQLite cuts it
-                shutil.copyfile(folder / f"{FILE}-wal", folder / f"{FILE}-wal.torn")
-        self._connection = _connect(folder / FILE, "rwc" if contents is None else "rw")
+    def __init__(self, root: Path, contents: Contents):
+        self.contents, self._root, self._path = contents, root, root / DATABASE
+        self._counter = -1  # descriptor of the file with the number of the last transaction
+        if (root / LOG).exists():  # SQLite cuts it at the first damaged frame
+            shutil.copyfile(root / LOG, root / f"{LOG}.kept")
+        self._connection = _connect(self._path, "rw" if contents.state.change else "rwc")
         try:
-            mode = "WAL" if is_local(folder) else "TRUNCATE"
+            mode = "WAL" if is_local(root) else "TRUNCATE"
             for setting in (f"journal_mode = {mode}", "synchronous = FULL", "fullfsync = ON"):
                 self._connection.execute(f"PRAGMA {setting}")
-            sync_directory(folder)
-            self._inode = (folder / FILE).stat().st_ino
+            sync_directory(self._path.parent)
+            self._inode = self._path.stat().st_ino
         except BaseException:
             self._connection.close()
             raise
@@ -185,80 +115,62 @@ class Database:
         if os.stat(self._path).st_ino != self._inode:
             raise FileNotFoundError(errno.ENOENT, "it was moved or removed", self._path)
 
-    def commit(
-        self, *, attributes: Mapping[str, Any] | None = None, chunks: Mapping[int, Sequence[int]] | None = None,
-        tickets: Iterable[Ticket] = (), folded: Iterable[int] = (), rounds: int | None = None, orderly: bool = False,
-    ) -> None:  # fmt: skip
-        """Make one change: durable on return, absent if this raises. Parameters as in `Ledger.commit`."""
-        puts = _rows_of(attributes, chunks or {}, tickets)
-        sums, gone, new = self._sums, list[Key](), dict[Key, int]()
-        total, given = self.state.total, self.state.given
-        if attributes is not None:
-            self._run_id = attributes["id"]
-        for table, values in puts:
-            key = Key(table, values[0])
-            new[key] = _row_checksum(table, values)
-            total += new[key] - sums.get(key, 0)
-            if table == "evaluations":
-                given = max(given, key.name + 1)
-        for number in folded:
-            if (key := Key("evaluations", number)) in sums:
-                gone.append(key)
-                total -= sums[key]
-        state = State(
-            self.state.change + 1, self.state.rounds if rounds is None else rounds,
-            total % _MODULUS, orderly, given,
-        )  # fmt: skip
+    def commit(self, change: Change) -> None:
+        execute, before = self._connection.execute, self.contents.state
+        attributes = [("attributes", json.dumps(change.attributes))] if change.attributes else []
         try:
-            with store_errors(self._name, f"writing {self._folder.name}/{FILE}"):
-                self._write(puts, new, gone, state)
+            with store_errors(str(self._root), f"writing {DATABASE}"):
+                self.check()
+                execute("BEGIN IMMEDIATE")
+                if not before.change:
+                    for statement in _TABLES.values():
+                        execute(statement)
+                total = before.total
+                total += sum(self._put("run", row) for row in attributes)
+                total += sum(self._put("chunks", (number, json.dumps(each))) for number, each in change.chunks.items())
+                total += sum(self._put("evaluations", _row_of(ticket)) for ticket in change.tickets)
+                if change.rounds is not None:
+                    counted = "FROM evaluations WHERE state = 'done' AND round <= ?"
+                    (lost,) = execute(f"SELECT sum(checksum) {counted}", (change.rounds,)).fetchone()
+                    execute(f"DELETE {counted}", (change.rounds,))
+                    total -= lost or 0
+                state = change.after(before, total)
+                self._put("run", ("state", json.dumps(attrs.asdict(state))))
+                execute("COMMIT")
+            self._take(change, state)
         except BaseException:
-            self._forget(state.change)  # an interrupt may come after the transaction
-            if self.state.change == state.change:
-                self._sums = {**{key: value for key, value in sums.items() if key not in gone}, **new}
+            stored = self._roll_back()
+            if stored and stored.change > self.contents.state.change:  # an interrupt came after the commit
+                self._take(change, stored)
             raise
-        self.state = state  # from here to the end of `deque` no interrupt comes
-        sums.update(new)
-        deque(map(sums.pop, gone), maxlen=0)
-        self._acknowledge()
 
-    def _write(
-        self, puts: Sequence[tuple[str, tuple[Any, ...]]], new: Mapping[Key, int], gone: Sequence[Key], state: State
-    ) -> None:
-        execute = self._connection.execute
-        self.check()
-        execute("BEGIN IMMEDIATE")
-        if state.change == 1:
-            for statement in _TABLES.values():
-                execute(statement)
-        for table, values in puts:
-            places = ", ".join("?" * _WIDTHS[table])
-            execute(f"INSERT OR REPLACE INTO {table} VALUES ({places})", (*values, new[Key(table, values[0])]))
-        if gone:
-            self._connection.executemany("DELETE FROM evaluations WHERE number = ?", [(key.name,) for key in gone])
-        described = ("state", json.dumps(attrs.asdict(state)))
-        execute("INSERT OR REPLACE INTO run VALUES (?, ?, ?)", (*described, _row_checksum("run", described)))
-        execute("COMMIT")
+    def _put(self, table: str, values: Sequence[Any]) -> int:
+        """Insert or replace a row; return by how much the sum of the checksums grows."""
+        execute, sum_of_row = self._connection.execute, _row_checksum(table, values)
+        name = "name" if table == "run" else "number"
+        old = execute(f"SELECT checksum FROM {table} WHERE {name} = ?", (values[0],)).fetchone()
+        places = ", ?" * len(values)
+        execute(f"INSERT OR REPLACE INTO {table} VALUES (?{places})", (*values, sum_of_row))
+        return sum_of_row - (old[0] if old else 0)
 
-    def _forget(self, change: int) -> None:
-        """Roll back a transaction; if it had been committed already, take over its state."""
+    def _roll_back(self) -> State | None:
+        """Roll back a transaction that failed; return the state of the database."""
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):  # which SQLite may have done itself
                 self._connection.execute("ROLLBACK")
-        found = None
         with suppress(sqlite3.Error):
             found = self._connection.execute("SELECT value FROM run WHERE name = 'state'").fetchone()
-        if found is not None and (stored := State(**json.loads(found[0]))).change == change:
-            self.state = stored
-            self._acknowledge()
+            return None if found is None else State(**json.loads(found[0]))
+        return None
 
-    def _acknowledge(self) -> None:
-        """Write the number of the last transaction beside the database, not synced: it only detects damage."""
+    def _take(self, change: Change, state: State) -> None:
+        """Take over a transaction, and write its number beside the database; not synced, it only detects damage."""
+        self.contents.take(change, state)
         with suppress(OSError):  # a number that is too low does no harm
             if self._counter < 0:
                 flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-                self._counter = os.open(self._folder / ACKNOWLEDGED, flags, 0o666)
-            text = f"{self._run_id[:16]:16} {self.state.change:020}"
+                self._counter = os.open(self._root / ACKNOWLEDGED, flags, 0o666)
+            text = f"{self.contents.attributes['id'][:16]:16} {state.change:020}"
             os.pwrite(self._counter, f"{text} {zlib.crc32(text.encode()):08x}\n".encode(), 0)
 
     def close(self) -> None:
@@ -272,95 +184,72 @@ class Database:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Write a database as it is now, in rollback mode, to another folder, which has none."""
-    reader, writer = _connect(source / FILE, "ro"), _connect(target / FILE, "rwc")
-    try:
+    """Write the database of a run as it is now, in rollback mode, to another folder, which has none."""
+    with closing(_connect(source / DATABASE, "ro")) as reader, closing(_connect(target / DATABASE, "rwc")) as writer:
         reader.backup(writer)
         writer.execute("PRAGMA journal_mode = DELETE")
-    finally:
-        reader.close()
-        writer.close()
-    with (target / FILE).open("rb") as file:
+    with (target / DATABASE).open("rb") as file:
         os.fsync(file.fileno())
 
 
 # ---- reading
 
 
-def acknowledged(folder: Path) -> tuple[str, int]:
+def acknowledged(root: Path) -> tuple[str, int]:
     """Return the name of a run and the number of its last acknowledged transaction; empty, 0 if they are unreadable."""
     with suppress(OSError, ValueError):
-        text, _, found = (folder / ACKNOWLEDGED).read_text().strip().rpartition(" ")
+        text, _, found = (root / ACKNOWLEDGED).read_text().strip().rpartition(" ")
         if int(found, 16) == zlib.crc32(text.encode()):
             return text[:16].strip(), int(text[17:])
     return "", 0
 
 
-def read(folder: Path) -> Contents:
-    """Read a database, in one short transaction that waits for no writer, and compare it with its checksums.
-
-    Parameters
-    ----------
-    folder
-        Folder of the database.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    """
-    path, contents = folder / FILE, Contents()
-    if not path.exists():
-        raise FileNotFoundError(path)
-    file = f"{folder.name}/{FILE}"
-    if not path.stat().st_size:  # SQLite would remove its log, also where it only reads
-        contents.problems.append(f"{file}: it is empty")
+def read(root: Path) -> Contents:
+    """Read a database, in one short transaction that waits for no writer, and compare it with its checksums."""
+    path, contents = root / DATABASE, Contents()
+    if not path.exists() or not path.stat().st_size:  # SQLite would remove the log of an empty one
+        contents.problems.append(f"{DATABASE}: it is {'empty' if path.exists() else 'missing'}")
         return contents
-    run, told = acknowledged(folder)  # before the database, which its writer may change at any moment
-    rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _TABLES}
+    run, told = acknowledged(root)  # before the database, which its writer may change at any moment
+    rows: dict[str, list[tuple[Any, ...]]] = {}
     try:
-        connection = _connect(path, "ro")
-        try:
-            if _has_unfinished(connection):
-                connection.close()
-                connection = _connect(path, "rw")  # SQLite rolls back what a dead writer was writing
+        with closing(_connect(path, "rw" if _has_unfinished(path) else "ro")) as connection:
             connection.execute("BEGIN")
             tables = dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql NOT NULL").fetchall())
             if tables != _TABLES:
                 wrong = "its tables are not those of a run" if tables else "it has no tables"
-                contents.problems.append(f"{file}: {wrong}")
+                contents.problems.append(f"{DATABASE}: {wrong}")
                 return contents
             for table in _TABLES:
-                rows[table] = _rows(connection, table, contents.problems, file)
-        finally:
-            connection.close()
+                rows[table] = _rows(connection, table, contents.problems)
     except _UNREADABLE as error:
-        contents.problems.append(f"{file}: it cannot be read ({one_line(error)})")
-    _interpret(rows, contents, file)
-    if contents.attributes is not None and run:
+        contents.problems.append(f"{DATABASE}: it cannot be read ({one_line(error)})")
+    _interpret(rows, contents)
+    if contents.attributes and run:
         if run != str(contents.attributes.get("id", ""))[:16]:
-            contents.problems.append(f"{file}: it is of another run than {folder.name}/{ACKNOWLEDGED}")
+            contents.problems.append(f"{DATABASE}: it is of another run than {ACKNOWLEDGED}")
         elif told > contents.state.change:
             lost = f"it ends with transaction {contents.state.change}, and {told} were acknowledged"
-            contents.problems.append(f"{file}: {lost}: it, or its log {FILE}-wal, was cut or put back")
+            contents.problems.append(f"{DATABASE}: {lost}: it, or its log {LOG}, was cut or put back")
     return contents
 
 
-def _has_unfinished(connection: sqlite3.Connection) -> bool:
-    """Whether a writer died in a transaction of a rollback journal, so that nothing can be read without a change."""
-    try:
-        connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
-    except sqlite3.OperationalError as error:
-        return error.sqlite_errorname == "SQLITE_READONLY_ROLLBACK"
+def _has_unfinished(path: Path) -> bool:
+    """Whether a writer died in a transaction of a rollback journal, which SQLite has to roll back before it reads."""
+    with closing(_connect(path, "ro")) as connection:
+        try:
+            connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        except sqlite3.OperationalError as error:
+            return error.sqlite_errorname == "SQLITE_READONLY_ROLLBACK"
     return False
 
 
-def _rows(connection: sqlite3.Connection, table: str, problems: list[str], file: str) -> list[tuple[Any, ...]]:
+def _rows(connection: sqlite3.Connection, table: str, problems: list[str]) -> list[tuple[Any, ...]]:
     """Return the rows of a table; where some cannot be read, all others."""
     try:
         return connection.execute(f"SELECT * FROM {table}").fetchall()
     except _UNREADABLE as error:
-        problems.append(f"{file}: some rows of {table} cannot be read ({one_line(error)})")
+        problems.append(f"{DATABASE}: some rows of {table} cannot be read ({one_line(error)})")
     found: dict[Any, tuple[Any, ...]] = {}
     ends = [-1, MOST_SOUGHT]
     for i, order in enumerate(("ASC", "DESC")):  # up to the damage from either end
@@ -375,55 +264,62 @@ def _rows(connection: sqlite3.Connection, table: str, problems: list[str], file:
         with suppress(*_UNREADABLE):
             for row in connection.execute(f"SELECT * FROM {table} WHERE {column} = ?", (name,)):
                 found[row[0]] = row
-    return sorted(found.values(), key=lambda row: str(row[0]) if table == "run" else row[0])
+    return list(found.values())
 
 
-def structure_problem(folder: Path) -> str:
+def structure_problem(root: Path) -> str:
     """Return what is wrong with the pages of a database, of which some matter to a writer alone; empty if nothing."""
     try:
-        connection = _connect(folder / FILE, "ro")
-        try:
+        with closing(_connect(root / DATABASE, "ro")) as connection:
             (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        finally:
-            connection.close()
     except _UNREADABLE as error:
         found = one_line(error)
-    return "" if found == "ok" else f"{folder.name}/{FILE}: its pages are damaged ({found})"
+    return "" if found == "ok" else f"{DATABASE}: its pages are damaged ({found})"
 
 
-def _interpret(rows: Mapping[str, Sequence[tuple[Any, ...]]], contents: Contents, file: str) -> None:
+def _interpret(rows: Mapping[str, Sequence[tuple[Any, ...]]], contents: Contents) -> None:
     """Put rows that match their checksums into contents, and note those that do not."""
     total = 0
     for table, found in rows.items():
         bad = []
         for *values, stored in found:
-            if _row_checksum(table, values) != stored:
-                bad.append(str(values[0]))
-                continue
+            name = values[0]
             try:
+                if _row_checksum(table, values) != stored:
+                    raise ValueError("it is not what was written")
                 if table == "evaluations":
-                    contents.tickets[values[0]] = _ticket_of(values)
+                    contents.tickets[name] = _ticket_of(values)
                 elif table == "chunks":
-                    contents.chunks[values[0]] = [int(each) for each in json.loads(values[1])]
-                elif values[0] == "state":
+                    contents.chunks[name] = dict(json.loads(values[1]))
+                elif name == "state":
                     contents.state = State(**json.loads(values[1]))
-                    continue
-                elif values[0] == "attributes":
+                elif name == "attributes":
                     contents.attributes = dict(json.loads(values[1]))
+                total += 0 if name == "state" else stored
             except (ValueError, TypeError, RecursionError):
-                bad.append(str(values[0]))
-                continue
-            total += stored
+                bad.append(str(name))
         if bad:
             listed = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
-            contents.problems.append(f"{file}: rows of {table} that are not what was written: {listed}")
+            contents.problems.append(f"{DATABASE}: rows of {table} that are not what was written: {listed}")
     if not contents.state.change:
-        contents.problems.append(f"{file}: its state cannot be read")
-    elif total % _MODULUS != contents.state.total and not contents.problems:
-        contents.problems.append(f"{file}: rows are missing, or are older than others")
+        contents.problems.append(f"{DATABASE}: its state cannot be read")
+    elif total != contents.state.total and not contents.problems:
+        contents.problems.append(f"{DATABASE}: rows are missing, or are older than others")
 
 
-def _sums_of(contents: Contents) -> dict[Key, int]:
-    """Return the checksums of all rows but the state."""
-    rows = _rows_of(contents.attributes, contents.chunks, contents.tickets.values())
-    return {Key(table, values[0]): _row_checksum(table, values) for table, values in rows}
+# ---- of any location
+
+
+def open_ledger(location: Location, contents: Contents) -> Ledger:
+    """Open the ledger of a run for writing, with the contents that it has."""
+    return Database(location.path, contents) if isinstance(location, Folder) else Ledger(location, contents)
+
+
+def read_ledger(location: Location, thorough: bool) -> Contents:
+    """Return what the ledger of a run has, with `thorough` also damage that only a writer would meet."""
+    if not isinstance(location, Folder):
+        return read_document(location)
+    contents = read(location.path)
+    if thorough and not contents.problems and (problem := structure_problem(location.path)):
+        contents.problems.append(problem)
+    return contents

@@ -1,14 +1,12 @@
 """Layout of a run in zarr: its arrays and their metadata, its schema version.
 
 A run is one group: an array over ``round`` for every field, ``round`` itself, and ``committed``, the number of rounds
-that any zarr reader may trust. In the folder of ``committed`` lies what is authoritative: the database of a run in a
-folder, on object stores the attributes of that array (`objects.py`). All metadata follow from it; the stored ones are
-for other programs.
+that any zarr reader may trust. In the folder of ``committed`` lies what is authoritative, the ledger (`ledger.py`). All
+metadata follow from it; the stored ones are for other programs.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,16 +15,18 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import ZstdCodec
 
+from scalable_bandits import checks
 from scalable_bandits.store.errors import StoreError
-from scalable_bandits.store.ledger import fields_of as fields_of
-from scalable_bandits.store.locations import COMMITTED, METADATA, Location
+from scalable_bandits.store.locations import COMMITTED, INPUTS, METADATA, Location
 from scalable_bandits.store.rows import Field
 
 SCHEMA = 3
 CHUNK = 65_536  # rounds; fastest to write of 16,384 to 1,048,576, with zarr shards and without (benchmarks, "store")
 WHOLE: Any = {"write_empty_chunks": True}  # also writes chunks of fill values, so that an absent chunk is a lost one
 LARGEST_START = 2**24  # largest number of rounds that new arrays have room for
-INPUTS = "inputs"  # group of the specification's arrays, named by their digests
+# Bytes on disk by bytes of the numbers: 0.32 to 0.62 in runs of six policies on arms, grids and a box, so that a run
+# that is refused could not have been stored.
+LEAST_SHARE = 0.3
 ROUND = Field("round", "int64")
 
 
@@ -55,6 +55,11 @@ def check_other_schema(location: Location) -> None:
 def describe_fields(fields: Sequence[Field]) -> list[dict[str, Any]]:
     """Return fields as plain data."""
     return [{**f._asdict(), "shape": list(f.shape), "dimensions": list(f.dimensions)} for f in fields]
+
+
+def fields_of(attributes: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Return the fields of a run from its attributes."""
+    return tuple(Field(f["name"], f["dtype"], tuple(f["shape"]), tuple(f["dimensions"])) for f in attributes["fields"])
 
 
 # ---- metadata of groups and arrays in zarr's format
@@ -92,7 +97,7 @@ def _array(shape: list[int], dtype: str, chunks: list[int], separator: str) -> d
         "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": separator}},
-        "attributes": {}, "storage_transformers": [],
+        "attributes": {},
     }  # fmt: skip
 
 
@@ -104,45 +109,29 @@ def documents(location: Location, attributes: Mapping[str, Any], length: int) ->
 
 
 def compare(location: Location, path: str, expected: Mapping[str, Any]) -> str:
-    """Return what is wrong with stored metadata; empty if only the number of rounds differs."""
+    """Return what is wrong with stored metadata; empty if nothing is, or there is room for more rounds."""
     try:
         stored = location.document(path)
     except ValueError as error:
         return f"it is not JSON ({error})"
     if stored is None:
         return "it is missing"
-    given = {**stored, "shape": [*expected.get("shape", [])[:1], *(stored.get("shape") or [])[1:]]}
-    names = [
-        key for key, value in expected.items() if given.get(key, [] if key == "storage_transformers" else None) != value
-    ]
-    return f"its {', '.join(sorted(names))} are not those of the run" if names else ""
+    shape, needed = stored.get("shape"), expected.get("shape")
+    if isinstance(shape, list) and needed and shape[1:] == needed[1:] and shape and type(shape[0]) is int:
+        stored["shape"] = needed if shape[0] >= needed[0] else shape
+    names = sorted(key for key, value in expected.items() if stored.get(key) != value)
+    return f"its {', '.join(names)} are not those of the run" if names else ""
 
 
-def length_of(location: Location, path: str) -> int | None:
-    """Return the number of rounds of an array by its stored metadata; None if they cannot be read."""
-    try:
-        shape = (location.document(path) or {})["shape"]
-        return shape[0] if type(shape[0]) is int and shape[0] >= 0 else None
-    except (ValueError, KeyError, IndexError, TypeError):
-        return None
-
-
-def lay_out(location: Location, attributes: Mapping[str, Any], rounds: int) -> tuple[int, list[str]]:
-    """Make the missing or damaged metadata of a run's group and arrays; return the arrays' length and what was made.
-
-    New arrays get the planned length, so that closing a complete run does not change it.
-    """
-    planned = min(max(attributes["planned"] or attributes["chunk"], 1), LARGEST_START)
-    lengths = {field.name: length_of(location, field.name) for field in (ROUND, *fields_of(attributes))}
-    known = [length for length in lengths.values() if length is not None]
-    length = max([rounds, *known]) if known else max(planned, rounds)
-    made = []
-    for path, expected in documents(location, attributes, length).items():
-        wrong = compare(location, path, expected)
-        if wrong or lengths.get(path, length) != length:
-            location.put_document(path, expected)
-            made += [f"{path}/{METADATA}".lstrip("/") + f" was made again: {wrong}"] if wrong else []
-    return length, made
+def lay_out(location: Location, attributes: Mapping[str, Any], rounds: int, length: int) -> list[str]:
+    """Make the metadata of a run's group and arrays, for `length` rounds; return which of them were damaged."""
+    expected, made = documents(location, attributes, rounds), []
+    for path, document in documents(location, attributes, length).items():
+        wrong = compare(location, path, expected[path])
+        made += [f"{path}/{METADATA}".lstrip("/") + f" was made again: {wrong}"] if wrong else []
+        if wrong or location.document(path) != document:
+            location.put_document(path, document)
+    return made
 
 
 def put_inputs(location: Location, inputs: Mapping[str, NDArray[Any]]) -> None:
@@ -170,7 +159,16 @@ def described_arrays(value: Any) -> list[dict[str, Any]]:
     return [found for inside in value for found in described_arrays(inside)] if isinstance(value, list) else []
 
 
-def attributes_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes as JSON stores them."""
-    found: dict[str, Any] = json.loads(json.dumps(given))
-    return found
+def check_room(location: Location, fields: Sequence[Field], rounds: int, argument: str) -> None:
+    """Raise ValueError, which names the user's argument, if so many more rounds need more room than there is."""
+    needed = rounds * sum(8 * math.prod(field.shape) for field in fields) * LEAST_SHARE
+    free = location.free()
+    if free is not None and needed > free:
+        given = f"{rounds:,} more rounds, which need at least {_size(needed)}"
+        checks.refuse(argument, given, f"no more than fit into the {_size(free)} that are free at {location.name}")
+
+
+def _size(count: float) -> str:
+    """Return a number of bytes in a unit that suits it."""
+    power = max(min(int(math.log10(max(count, 1.0)) // 3), 6), 2)
+    return f"{count / 1000.0**power:,.3g} {('', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB')[power]}"

@@ -1,4 +1,8 @@
-"""What is small in a run and must not be lost: its attributes, the count of its rounds, checksums, evaluations."""
+"""What is small in a run and must not be lost: its attributes, the count of its rounds, checksums, evaluations.
+
+Of a run in a folder it is a database (`database.py`); in other zarr stores, which take simulations alone, one object:
+the attributes of the array ``committed``. When a run in a folder is closed, it gets that object as a copy.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,19 @@ import hashlib
 import json
 import math
 import time
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
-import numpy as np
-from numpy.typing import NDArray
 
 from scalable_bandits.store.errors import StoreDamaged
-from scalable_bandits.store.rows import Field, check_fields
+from scalable_bandits.store.layout import count_document, fields_of
+from scalable_bandits.store.locations import COMMITTED, METADATA, Location
+from scalable_bandits.store.rows import check_fields
 from scalable_bandits.tickets import Ticket
 
 LARGEST_CHUNK = 2**32  # bytes of a field's chunk
+DOCUMENT = f"{COMMITTED}/{METADATA}"
 
 
 @attrs.frozen
@@ -31,8 +35,10 @@ class State:
         Number of the transaction.
     rounds
         Number of rounds in the arrays; rounds after them are evaluations.
+    length
+        Number of all rounds.
     total
-        Sum of the checksums of all rows of the database, modulo 2^62.
+        Sum of the checksums of all rows of the database.
     orderly
         Whether the writer closed the run.
     given
@@ -43,14 +49,47 @@ class State:
 
     change: int = 0
     rounds: int = 0
+    length: int = 0
     total: int = 0
     orderly: bool = True
     given: int = 0
     time: float = attrs.field(factory=time.time)
 
-    def at(self, rounds: int) -> State:
-        """Return this state with another number of rounds in the arrays."""
-        return attrs.evolve(self, rounds=rounds)
+
+@attrs.frozen
+class Change:
+    """Change of a ledger: one transaction.
+
+    Attributes
+    ----------
+    attributes
+        New attributes; none of them are changed if empty.
+    chunks
+        Checksums of new or longer chunks.
+    tickets
+        Evaluations that are new or have changed.
+    rounds
+        Number of rounds in the arrays; the rows of their evaluations are deleted. None: as before.
+    length
+        Number of all rounds. None: as before.
+    orderly
+        Whether this is the last change of a writer.
+    """
+
+    attributes: Mapping[str, Any] = attrs.field(factory=dict)
+    chunks: Mapping[int, dict[str, int]] = attrs.field(factory=dict)
+    tickets: Sequence[Ticket] = ()
+    rounds: int | None = None
+    length: int | None = None
+    orderly: bool = False
+
+    def after(self, state: State, total: int = 0) -> State:
+        """Return the state after the change, with the sum of all checksums."""
+        return State(
+            state.change + 1, state.rounds if self.rounds is None else self.rounds,
+            state.length if self.length is None else self.length, total, self.orderly,
+            max([state.given, *(ticket.number + 1 for ticket in self.tickets)]),
+        )  # fmt: skip
 
 
 @attrs.define
@@ -60,100 +99,116 @@ class Contents:
     Attributes
     ----------
     attributes
-        Attributes of the run; None if they cannot be read.
+        Attributes of the run; empty if they cannot be read.
     state
         State after the last transaction.
     chunks
-        Checksums of each field, by the number of the chunk; of the last chunk those of the rounds that it has.
+        Checksums by field, by the number of the chunk; of the last chunk those of the rounds that it has.
     tickets
         Evaluations by number.
     problems
         What is damaged.
     """
 
-    attributes: dict[str, Any] | None = None
+    attributes: dict[str, Any] = attrs.field(factory=dict)
     state: State = attrs.field(factory=State)
-    chunks: dict[int, list[int]] = attrs.field(factory=dict)
+    chunks: dict[int, dict[str, int]] = attrs.field(factory=dict)
     tickets: dict[int, Ticket] = attrs.field(factory=dict)
     problems: list[str] = attrs.field(factory=list)
 
+    def take(self, change: Change, state: State) -> None:
+        """Take over a change that has been made, and the state after it."""
+        self.attributes = dict(change.attributes) or self.attributes
+        self.chunks.update(change.chunks)
+        self.tickets.update((ticket.number, ticket) for ticket in change.tickets)
+        if state.rounds > self.state.rounds:
+            for number in [number for number, ticket in self.tickets.items() if is_counted(ticket, state.rounds)]:
+                del self.tickets[number]
+        self.state = state  # last: if this is interrupted, the change is taken over again
 
-class Ledger(Protocol):
-    """Interface of the ledger of a run that is being written."""
 
-    state: State
+def is_counted(ticket: Ticket, rounds: int) -> bool:
+    """Whether an evaluation's value is among so many rounds in the arrays."""
+    return ticket.state == "done" and ticket.round is not None and ticket.round <= rounds
+
+
+class Ledger:
+    """Ledger of a run that this process writes: here one object of a zarr store, which is written last.
+
+    Parameters
+    ----------
+    location
+        Location of the run.
+    contents
+        What the ledger has; kept up to date.
+    """
+
+    def __init__(self, location: Location, contents: Contents):
+        self._location, self.contents = location, contents
 
     def check(self) -> None:
         """Raise FileNotFoundError if the ledger was moved or removed."""
 
-    def commit(
-        self, *, attributes: Mapping[str, Any] | None = None, chunks: Mapping[int, Sequence[int]] | None = None,
-        tickets: Iterable[Ticket] = (), folded: Iterable[int] = (), rounds: int | None = None, orderly: bool = False,
-    ) -> None:  # fmt: skip
-        """Make one change: durable on return, absent if this raises.
-
-        Parameters
-        ----------
-        attributes
-            New attributes.
-        chunks
-            Checksums of new or longer chunks.
-        tickets
-            Evaluations that are new or have changed.
-        folded
-            Numbers of the evaluations whose rounds are in the arrays now.
-        rounds
-            Number of rounds in the arrays.
-        orderly
-            Whether this is the last change of a writer.
-        """
+    def commit(self, change: Change) -> None:
+        """Make a change: durable on return, absent if this raises an error. It may be there after an interrupt."""
+        state = change.after(self.contents.state)
+        now = Contents({**self.contents.attributes}, self.contents.state, {**self.contents.chunks})
+        now.take(change, state)
+        write_document(self._location, now)
+        self.contents.take(change, state)
 
     def close(self) -> None:
         """Release files."""
 
 
-def checksum(values: NDArray[np.generic]) -> int:
-    """Return the CRC-32 of the bytes (little-endian, C order) of an array (k, ...)."""
-    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
-    return zlib.crc32(np.ascontiguousarray(little).reshape(-1).view(np.uint8).data)
+def read_document(location: Location) -> Contents:
+    """Read a ledger that is one object, or the copy of a database."""
+    try:
+        document = location.document(COMMITTED)
+    except ValueError as error:
+        return Contents(problems=[f"{DOCUMENT}: it is not JSON ({error})"])
+    if document is None:
+        return Contents(problems=[f"{DOCUMENT}: it is missing"])
+    stored = document.get("attributes")
+    if not isinstance(stored, dict) or not is_signed(stored):
+        return Contents(problems=[f"{DOCUMENT}: its attributes do not match their digest"])
+    return Contents(stored["run"], State(**stored["state"]), dict(enumerate(stored["chunks"])))
 
 
-def digest_of(plain: Any) -> str:
-    """Return the digest of JSON-ready data; the order of keys does not matter."""
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+def write_document(location: Location, contents: Contents) -> None:
+    """Write what `read_document` reads, as one object."""
+    chunks = [contents.chunks[number] for number in sorted(contents.chunks)]
+    plain = as_json({"run": contents.attributes, "state": attrs.asdict(contents.state), "chunks": chunks})
+    location.put_document(COMMITTED, count_document(sign(plain)))
+
+
+def as_json(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return data as JSON stores them."""
+    found: dict[str, Any] = json.loads(json.dumps(given))
+    return found
+
+
+def digest_of(plain: Mapping[str, Any]) -> str:
+    """Return the digest of JSON-ready data without their own digest; the order of keys does not matter."""
+    text = json.dumps({**plain, "digest": ""}, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def sign(plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data with their digest as an additional key."""
-    return {**plain, "digest": digest_of({key: value for key, value in plain.items() if key != "digest"})}
+    return {**plain, "digest": digest_of(plain)}
 
 
 def is_signed(plain: Any) -> bool:
     """Whether data carry the digest that `sign` would give them."""
-    if not isinstance(plain, dict) or "digest" not in plain:
-        return False
-    return bool(plain["digest"] == digest_of({key: value for key, value in plain.items() if key != "digest"}))
+    return isinstance(plain, dict) and bool(plain.get("digest") == digest_of(plain))
 
 
 # ---- validation: a store is data from elsewhere
 
 
-def fields_of(attributes: Mapping[str, Any]) -> tuple[Field, ...]:
-    """Return the fields of a run from its attributes."""
-    return tuple(Field(f["name"], f["dtype"], tuple(f["shape"]), tuple(f["dimensions"])) for f in attributes["fields"])
-
-
 def check_attributes(name: str, attributes: Any) -> None:
-    """Raise StoreDamaged unless attributes are those of a run.
-
-    Parameters
-    ----------
-    name
-        Name of the store.
-    attributes
-        What is stored as its attributes.
-    """
+    """Raise StoreDamaged unless the attributes in the store of this name are those of a run."""
     try:
         fields = check_fields(fields_of(attributes))
         chunk, planned = attributes["chunk"], attributes["planned"]
@@ -170,11 +225,10 @@ def check_attributes(name: str, attributes: Any) -> None:
 
 def count_problem(contents: Contents) -> str:
     """Return what is wrong with the count of rounds and the checksums of chunks; empty if nothing is."""
-    assert contents.attributes is not None
-    rounds, fields = contents.state.rounds, len(contents.attributes["fields"])
+    rounds, names = contents.state.rounds, {field["name"] for field in contents.attributes["fields"]}
     needed = -(-rounds // contents.attributes["chunk"])
     if rounds < 0 or len(contents.chunks) != needed or (needed and max(contents.chunks) != needed - 1):
         return f"it counts {rounds} rounds, and has the checksums of {len(contents.chunks)} chunk(s)"
-    if any(len(each) != fields for each in contents.chunks.values()):
-        return f"the checksums of a chunk are not those of {fields} fields"
+    if any(each.keys() != names for each in contents.chunks.values()):
+        return f"the checksums of a chunk are not those of {', '.join(sorted(names))}"
     return ""

@@ -1,29 +1,48 @@
-"""Interface of a location: the place where one run is stored, and what the store needs it to do."""
+"""Locations: the place where one run is stored, a folder or any other zarr store, and its lock."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import os
 import re
-from abc import ABC, abstractmethod
+import shlex
+import shutil
+import socket
+import sys
+import time
+import uuid
 from collections.abc import Callable, Mapping
-from typing import IO, Any, Literal
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import zarr
 from zarr.abc.buffer import Buffer, BufferPrototype
 from zarr.abc.store import ByteRequest, Store
 from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.storage import StorePath, WrapperStore
+from zarr.storage import FsspecStore, LocalStore, StorePath, WrapperStore
 
 from scalable_bandits import checks
-from scalable_bandits.store.errors import StoreDamaged
-from scalable_bandits.store.ledger import Contents, Ledger
+from scalable_bandits.store.errors import StoreDamaged, StoreLocked
+from scalable_bandits.store.files import make_directory, refuse_links, replace_file
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 COMMITTED = "committed"  # array of the number of rounds, in whose folder the ledger and the lock are
 METADATA = "zarr.json"
+INPUTS = "inputs"  # group of the specification's arrays, named by their digests
+DATABASE, ACKNOWLEDGED = f"{COMMITTED}/run.sqlite", f"{COMMITTED}/acknowledged"
+LOCK, OWNER = f"{COMMITTED}/writer.lock", f"{COMMITTED}/writer.json"
 
+_LOCAL = ("ext", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay", "apfs", "hfs", "ntfs", "jfs", "bcachefs")
 _CHUNK = re.compile(r"/c([./]\d+)*$")  # end of the key of a chunk
+
+
+# ---- zarr stores
 
 
 class StrictStore(WrapperStore[Store]):
@@ -36,12 +55,66 @@ class StrictStore(WrapperStore[Store]):
         return found
 
 
+class DurableStore(LocalStore):
+    """Zarr store in a folder, which it makes when something is written; it syncs every file but metadata.
+
+    Metadata can be made again. zarr's own store makes its folder when it is read, and renames files without fsync.
+    """
+
+    async def _open(self, *, mode: Any = None) -> None:
+        self._is_open = True
+
+    async def set(self, key: str, value: Buffer) -> None:
+        self._check_writable()
+        data = memoryview(value.as_buffer_like()).cast("B")
+        await asyncio.to_thread(replace_file, self.root / key, data, not key.endswith(METADATA))
+
+
 async def _listed(store: Store, prefix: str) -> list[str]:
     return [key async for key in store.list_prefix(prefix)]
 
 
-class Location(ABC):
-    """Place where one run is stored.
+# ---- who writes
+
+
+def is_local(path: Path) -> bool:
+    """Whether a folder is on a disk of this machine, whose locks and shared memory can be trusted."""
+    import psutil
+
+    inside = Path(os.path.realpath(path))
+    kinds = {part.mountpoint: part.fstype.lower() for part in psutil.disk_partitions(all=True)}
+    mounted = next((str(folder) for folder in (inside, *inside.parents) if str(folder) in kinds), "")
+    return kinds.get(mounted, "").startswith(_LOCAL)
+
+
+def this_process() -> dict[str, Any]:
+    """Return the record of this process, which tells others who writes."""
+    command = shlex.join([Path(sys.argv[0] or "python").name, *sys.argv[1:]])[:200]
+    return {"pid": os.getpid(), "host": socket.gethostname(), "command": command, "since": time.time()}
+
+
+def may_be_running(record: Mapping[str, Any]) -> bool:
+    """Whether the process of a record still runs; True if it is on another machine, where that cannot be found out."""
+    if record["host"] != socket.gethostname():
+        return True
+    import psutil
+
+    try:
+        process = psutil.Process(record["pid"])
+        if process.status() == psutil.STATUS_ZOMBIE:  # it has ended, and its parent has not waited for it yet
+            return False
+        created: float = process.create_time()
+    except psutil.NoSuchProcess:
+        return False
+    return created <= record["since"] + 1.0  # both times are rounded
+
+
+class Location:
+    """Place where one run is stored: any zarr store.
+
+    The lock is an object with the record of its owner, made only if it does not exist. The lock of an owner on this
+    machine that no longer runs is replaced. Whether an owner on another machine still runs cannot be found out: its
+    lock is replaced only with `takeover`.
 
     Attributes
     ----------
@@ -49,43 +122,76 @@ class Location(ABC):
         Whether evaluations can be kept here, each in a transaction.
     ledger_file : str
         File of the ledger.
+    separator : str
+        Separator of the numbers in a chunk's key.
+
+    Parameters
+    ----------
+    store
+        Zarr store of the location.
+    name
+        Name in messages.
     """
 
-    name: str
-    ledger_file = f"{COMMITTED}/{METADATA}"
     keeps_tickets = False
-    separator: Literal[".", "/"] = "/"  # separator of the numbers in a chunk's key
+    ledger_file = f"{COMMITTED}/{METADATA}"
+    separator: Literal[".", "/"] = "/"
+    _marks: tuple[str, ...] = (f"{COMMITTED}/",)  # beginnings of keys that only a run has, possibly a damaged one
 
-    @property
-    @abstractmethod
-    def store(self) -> Store:
-        """Zarr store of the location."""
+    def __init__(self, store: Store, name: str):
+        self.store, self.name = store, name
+        self._own: dict[str, Any] | None = None  # record in the lock that this process has
 
-    @abstractmethod
-    def read_ledger(self, thorough: bool = False) -> Contents:
-        """Return what the ledger has, with `thorough` also damage that only a writer would meet.
+    # ---- lock
 
-        Raises
-        ------
-        FileNotFoundError
-            If there is none.
-        """
-
-    @abstractmethod
-    def open_ledger(self, contents: Contents | None) -> Ledger:
-        """Open the ledger for writing, with the contents that it has; None makes a new one."""
-
-    @abstractmethod
     def lock(self, takeover: bool) -> None:
         """Become the only writer, at once; otherwise raise StoreLocked, which names the current writer."""
+        mine = {**this_process(), "token": uuid.uuid4().hex}
+        if not self._claim(mine):
+            owner = self._owner()
+            if owner and not takeover and may_be_running(owner):
+                raise self._locked(owner)
+            if self._owner() == owner:
+                sync(self.store.delete(OWNER))
+            if not self._claim(mine):
+                raise self._locked(None)
+        self._own = mine
 
-    @abstractmethod
     def unlock(self) -> None:
-        """Release the lock."""
+        """Release the lock, unless another process has taken it over."""
+        own, self._own = self._own, None
+        if own is not None and self._owner() == own:
+            sync(self.store.delete(OWNER))
 
-    @abstractmethod
     def writer(self) -> dict[str, Any] | None:
         """Return the lock owner's record; None if no process is writing as far as can be found out."""
+        owner = self._owner()
+        return owner if owner and may_be_running(owner) else None
+
+    def _claim(self, record: dict[str, Any]) -> bool:
+        """Make the lock with this record if it is free; return whether this process has the lock."""
+        data = json.dumps(record).encode()
+        sync(self.store.set_if_not_exists(OWNER, default_buffer_prototype().buffer.from_bytes(data)))
+        return self.get(OWNER) == data
+
+    def _owner(self) -> dict[str, Any] | None:
+        """Return the record of the process that has, or had, the lock; None if there is none, or it is damaged."""
+        types = {"pid": int, "host": str, "command": str, "since": float}
+        with suppress(ValueError):
+            record = json.loads(self.get(OWNER) or b"null")
+            if isinstance(record, dict) and all(isinstance(record.get(key), kind) for key, kind in types.items()):
+                return record
+        return None
+
+    def _locked(self, owner: Mapping[str, Any] | None) -> StoreLocked:
+        """Return the error that refuses a second writer."""
+        who, hint = "another process", ""
+        if owner is not None:
+            since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(owner["since"]))
+            who = f"process {owner['pid']} on {owner['host']} ({owner['command']}), since {since}"
+            hint = "" if owner["host"] == socket.gethostname() else "; if it is gone, open with takeover=True"
+        text = f"it is being written by {who}; only one process can write a run{hint}"
+        return StoreLocked(f"store {self.name}: {text}")
 
     # ---- keys of the zarr store
 
@@ -109,13 +215,9 @@ class Location(ABC):
         data = self.get(key)
         return None if data is None else io.BytesIO(data)
 
-    def keys(self, prefix: str) -> list[str]:
+    def files(self, prefix: str = "") -> list[str]:
         """Return the keys that begin with a prefix."""
         return sync(_listed(self.store, prefix))
-
-    def delete(self, path: str) -> None:
-        """Remove an array, or a group with its content."""
-        sync(self.store.delete_dir(path))
 
     def document(self, path: str) -> dict[str, Any] | None:
         """Return the stored metadata of an array or group; None if there are none.
@@ -141,38 +243,33 @@ class Location(ABC):
         self.put(f"{path}/{METADATA}" if path else METADATA, json.dumps(document).encode())
 
     def column(self, path: str, document: Mapping[str, Any], strict: bool = False) -> zarr.Array[Any]:
-        """Open an array with the given metadata, whatever metadata are stored.
+        """Open an array with the given metadata, whatever metadata are stored; `strict`: as in `strict_store`."""
+        return zarr.Array.from_dict(StorePath(self.strict_store if strict else self.store, path), dict(document))
 
-        With `strict` the array is read-only and a missing chunk is an error.
-        """
-        store = StrictStore(self.store.with_read_only(True)) if strict else self.store
-        return zarr.Array.from_dict(StorePath(store, path), dict(document))
-
-    def strict_group(self) -> zarr.Group:
-        """Open the run's group for reading; a missing chunk is an error."""
-        return zarr.open_group(
-            StrictStore(self.store.with_read_only(True)), mode="r", zarr_format=3, use_consolidated=False
-        )
+    @property
+    def strict_store(self) -> Store:
+        """The zarr store for reading; a missing chunk is an error."""
+        return StrictStore(self.store.with_read_only(True))
 
     # ---- content
 
     def occupied(self) -> bool:
         """Whether anything is stored here."""
-        return bool(self.keys(""))
+        return bool(self.files())
 
     def has_run_files(self) -> bool:
         """Whether there are files that only a run has, possibly a damaged one."""
-        return bool(self.keys(f"{COMMITTED}/"))
+        return any(key.startswith(self._marks) for key in self.files())
 
     def unfinished(self) -> bool:
         """Whether the creation of a run was interrupted: there is no ledger, which is written last, and no round."""
-        chunks = (key for key in self.keys("") if _CHUNK.search(key))
-        return self.has_run_files() and all(key.startswith((f"{COMMITTED}/", "inputs/")) for key in chunks)
+        chunks = (key for key in self.files() if _CHUNK.search(key))
+        return self.has_run_files() and all(key.startswith((f"{COMMITTED}/", f"{INPUTS}/")) for key in chunks)
 
     def clear(self) -> None:
         """Remove what an interrupted creation left."""
-        for name in {key.partition("/")[0] for key in self.keys("")} - {COMMITTED, METADATA}:
-            self.delete(name)
+        for name in {key.partition("/")[0] for key in self.files()} - {COMMITTED, METADATA}:
+            sync(self.store.delete_dir(name))
 
     def set_aside(self, key: str) -> str:
         """Move a damaged key aside and say where to; a store that can only replace whole objects removes it."""
@@ -191,24 +288,102 @@ class Location(ABC):
         """Return the number of bytes used; None if unknown."""
         return None
 
-    def unfinished_move(self) -> str:
-        """Return the name of the sibling that a killed process was about to move here; empty if there is none."""
-        return ""
 
-    def finish_move(self, name: str) -> None:
-        """Move the sibling of this name here."""
-        raise NotImplementedError
+class Folder(Location):
+    """Folder of a run. The lock is one of the operating system, which releases it when its owner dies."""
 
-    def free_sibling(self, suffix: str) -> Location:
-        """Return an unused location beside this one.
+    keeps_tickets = True
+    ledger_file = DATABASE
+    separator = "."  # keeps all chunks of an array in one directory
+    _marks = (LOCK, ledger_file)
 
-        Raises
-        ------
-        ValueError
-            If the location has no siblings.
-        """
-        checks.refuse("recover", self.name, "a store in a folder, of which a copy can be kept: copy it to one first")
+    def __init__(self, path: Path):
+        self.path = path.absolute()  # the user's function may change the working folder
+        super().__init__(DurableStore(self.path), str(path))
+        self._lock: FileLock | None = None
 
-    def move(self, place: Location) -> None:
-        """Move the content to another location, which does not exist yet."""
-        raise NotImplementedError
+    def lock(self, takeover: bool) -> None:
+        from filelock import FileLock, Timeout
+
+        refuse_links(self.path)
+        make_directory(self.path / COMMITTED)
+        lock = FileLock(self.path / LOCK, blocking=False, is_singleton=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise self._locked(self._owner()) from None
+        try:
+            owner, mine = self._owner(), this_process()
+            if owner and owner["host"] != mine["host"] and not takeover and not is_local(self.path):
+                raise self._locked(owner)  # another machine's lock may not be seen here
+            self.put(OWNER, json.dumps(mine).encode())
+        except BaseException:
+            lock.release()
+            raise
+        self._lock, self._own = lock, mine
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            lock, self._lock = self._lock, None
+            try:
+                super().unlock()
+            finally:
+                lock.release()
+
+    def put_file(self, key: str, write: Callable[[IO[bytes]], Any]) -> None:
+        replace_file(self.path / key, write)
+
+    def get_file(self, key: str) -> IO[bytes] | None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return (self.path / key).open("rb")
+        return None
+
+    def occupied(self) -> bool:
+        return self.path.is_file() or super().occupied()
+
+    def unfinished(self) -> bool:
+        return not (self.path / ACKNOWLEDGED).exists() and super().unfinished()
+
+    def clear(self) -> None:
+        self.remove_partial_files()
+        super().clear()
+        for file in self.path.glob(f"{DATABASE}*"):
+            file.unlink()
+
+    def set_aside(self, key: str) -> str:
+        aside = (self.path / key).with_name(f"{Path(key).name}.damaged")
+        (self.path / key).replace(aside)
+        return f"kept as {aside.relative_to(self.path)}"
+
+    def remove_partial_files(self) -> int:
+        left = list(self.path.rglob("*.partial"))
+        for file in left:
+            file.unlink(missing_ok=True)
+        return len(left)
+
+    def free(self) -> int | None:
+        there = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
+        return shutil.disk_usage(there).free
+
+    def size(self) -> int | None:
+        total = 0
+        for key in self.files():
+            with suppress(FileNotFoundError):  # its writer has removed it meanwhile
+                total += (self.path / key).stat().st_size
+        return total
+
+
+def locate(place: Any) -> Location:
+    """Return the location of a user's `store`: a path, a URL or a zarr store; ValueError if it is anything else."""
+    if isinstance(place, Location):
+        return place
+    if isinstance(place, LocalStore):
+        return Folder(place.root)
+    if isinstance(place, Store):
+        return Location(place, str(place))
+    if isinstance(place, str) and "://" in place:
+        scheme, _, rest = place.partition("://")
+        return Folder(Path(rest)) if scheme == "file" else Location(FsspecStore.from_url(place), place)
+    if isinstance(place, str | os.PathLike):
+        return Folder(Path(place))
+    checks.refuse("store", place, "a path, a URL, or a zarr store")

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
+import zarr
 from numpy.typing import NDArray
 
 from scalable_bandits import checks
 from scalable_bandits.specification import array_digest, nearest
-from scalable_bandits.store.chunks import ChunkReader
+from scalable_bandits.store.arrays import Arrays
+from scalable_bandits.store.database import read_ledger
 from scalable_bandits.store.errors import StoreDamaged, StoreError, one_line, store_errors
-from scalable_bandits.store.layout import INPUTS, ROUND, check_other_schema, check_schema, fields_of
-from scalable_bandits.store.ledger import Contents, check_attributes, count_problem
-from scalable_bandits.store.locations import Location
-from scalable_bandits.store.objects import read_document
+from scalable_bandits.store.layout import ROUND, check_other_schema, check_schema, fields_of
+from scalable_bandits.store.ledger import Contents, check_attributes, count_problem, is_counted, read_document
+from scalable_bandits.store.locations import INPUTS, Location
 from scalable_bandits.store.rows import Columns, Field, Rows
 from scalable_bandits.tickets import OPEN, Ticket
 
@@ -42,21 +44,15 @@ def read_contents(location: Location, thorough: bool = False) -> Contents:
         If the run has another schema, or cannot be read at all.
     """
     check_other_schema(location)
-    try:
-        contents = location.read_ledger(thorough)
-    except FileNotFoundError:
-        contents = Contents(problems=[f"{location.ledger_file}: it is missing"])
-    if contents.problems and location.unfinished():
+    contents = read_ledger(location, thorough)
+    if contents.problems and (location.unfinished() or not location.occupied()):
         raise FileNotFoundError(f"store: there is no run in {location.name}")
-    if contents.attributes is None and location.keeps_tickets:
-        with suppress(FileNotFoundError):  # the last close wrote it
-            copy = read_document(location)
-            contents.attributes = copy.attributes
-            if copy.attributes is not None and contents.state.rounds < copy.state.rounds:
-                contents.state, contents.chunks = copy.state, copy.chunks
-    if contents.attributes is None:
-        if not location.occupied():
-            raise FileNotFoundError(f"store: there is no run in {location.name}")
+    if not contents.attributes:
+        copy = read_document(location)  # the last close wrote it
+        contents.attributes = copy.attributes
+        if contents.state.rounds < copy.state.rounds:
+            contents.state, contents.chunks = copy.state, copy.chunks
+    if not contents.attributes:
         if not location.has_run_files():
             raise FileExistsError(f"store: {location.name} exists already and is not a run; name another place")
         listed = "; ".join(contents.problems)
@@ -64,21 +60,15 @@ def read_contents(location: Location, thorough: bool = False) -> Contents:
         raise StoreDamaged(f"store {location.name}: {text}; zarr.open_group can read its undamaged arrays")
     check_schema(location.name, contents.attributes)
     check_attributes(location.name, contents.attributes)
-    if not contents.state.change:
-        contents.state = contents.state.at(_rounds_without_state(contents))
+    if not contents.state.change:  # then so many rounds are in the arrays for sure
+        told = [ticket.round for ticket in contents.tickets.values() if ticket.state == "done" and ticket.round]
+        whole = max(contents.chunks, default=0) * contents.attributes["chunk"]
+        whole = min(told) - 1 if told and contents.chunks else whole
+        contents.state = attrs.evolve(contents.state, rounds=whole, length=max([whole, *told]))
     problem = count_problem(contents)
     if problem and not contents.problems:
         contents.problems.append(problem)
     return contents
-
-
-def _rounds_without_state(contents: Contents) -> int:
-    """Return how many rounds are in the arrays for sure, if the state that counts them cannot be read."""
-    assert contents.attributes is not None
-    told = [each.round for each in contents.tickets.values() if each.state == "done" and each.round]
-    if contents.attributes.get("kind") in KEPT or not contents.chunks:
-        return 0
-    return min(told) - 1 if told else max(contents.chunks) * int(contents.attributes["chunk"])
 
 
 class StoredRun:
@@ -88,6 +78,8 @@ class StoredRun:
     ----------
     location : Location
         Where it is.
+    contents : Contents
+        What its ledger has.
     attributes, specification : dict
         Attributes of the run, and the specification that made it, as plain data.
     fields : tuple of Field
@@ -120,37 +112,29 @@ class StoredRun:
     def __init__(self, location: Location, contents: Contents, recover: bool = False):
         self.location, self._recover = location, recover
         self.repairs: list[str] = []
-        assert contents.attributes is not None
-        self.chunk: int = contents.attributes["chunk"]
-        self.chunks = ChunkReader(location, contents.attributes)
         self._load(contents)
 
     def _load(self, contents: Contents) -> None:
         """Take over what a ledger has; raise StoreDamaged if anything is damaged, unless opened with `recover`."""
-        assert contents.attributes is not None
-        self.attributes = contents.attributes
-        self.fields = fields_of(self.attributes)
+        self.contents, self.attributes, self.tickets = contents, contents.attributes, contents.tickets
+        self.fields, self.chunk = fields_of(self.attributes), int(self.attributes["chunk"])
         self.specification: dict[str, Any] = self.attributes["specification"]
         self.planned: int | None = self.attributes["planned"]
-        self.tickets: dict[int, Ticket] = contents.tickets
-        self.orderly, self.last_write = contents.state.orderly, contents.state.time
-        self._given = contents.state.given
-        self.problems = list(contents.problems)
-        whole = max(min(contents.state.rounds, (max(contents.chunks, default=-1) + 1) * self.chunk), 0)
-        self.chunks.take(whole, contents.chunks)
-        self._rows, self._base = Rows(self.fields), whole  # rounds after the first `_base`
-        told = sorted((t for t in self.tickets.values() if t.state == "done"), key=lambda ticket: ticket.round or 0)
-        later = [ticket for ticket in told if (ticket.round or 0) > whole]
+        self.problems, file = list(contents.problems), self.location.ledger_file
+        state = contents.state
+        whole = max(min(state.rounds, (max(contents.chunks, default=-1) + 1) * self.chunk), 0)
+        contents.state = attrs.evolve(state, rounds=whole)
+        self.arrays, self._rows = Arrays(self.location, contents), Rows(self.fields, whole)
+        self.orderly, self.last_write = state.orderly, state.time
+        later = [each for each in self.tickets.values() if each.state == "done" and not is_counted(each, whole)]
+        later.sort(key=lambda ticket: ticket.round or 0)
         try:
-            columns = columns_of(later, self.fields)
-            self._rows.extend(columns, len(later))
+            self._rows.extend(columns_of(later, self.fields))
         except (ValueError, TypeError) as error:
-            self.problems.append(
-                f"{self.location.ledger_file}: some evaluations are none of this run ({one_line(error)})"
-            )
-        self.known = max([whole, contents.state.rounds, *(ticket.round or 0 for ticket in told)])
-        if [ticket.round for ticket in later] != list(range(whole + 1, whole + len(later) + 1)) and not self.problems:
-            self.problems.append(f"{self.location.ledger_file}: rounds after round {whole} are missing")
+            self.problems.append(f"{file}: some evaluations are none of this run ({one_line(error)})")
+        rounds = list(range(whole + 1, whole + len(later) + 1))
+        if (len(self) != state.length or [each.round for each in later] != rounds) and not self.problems:
+            self.problems.append(f"{file}: rounds after round {whole} are missing")
         if self.problems and not self._recover:
             listed = "; ".join(self.problems)
             hint = "open it with recover=True to go on with them (a copy of all files is kept)"
@@ -163,7 +147,7 @@ class StoredRun:
 
     def __len__(self) -> int:
         """Number of rounds in the run, as of the last `refresh`; for a writer, including rounds not yet durable."""
-        return self._base + len(self._rows)
+        return self._rows.stop
 
     @property
     def pending(self) -> list[int]:
@@ -173,7 +157,7 @@ class StoredRun:
     @property
     def given(self) -> int:
         """Number of evaluations that have a number; numbers are not given again."""
-        return self._given
+        return self.contents.state.given
 
     @property
     def failures(self) -> list[Ticket]:
@@ -200,7 +184,7 @@ class StoredRun:
         """
         with store_errors(self.location.name, "reading it"):
             contents = read_contents(self.location)
-        if contents.attributes is not None and contents.attributes["id"] != self.attributes["id"]:
+        if contents.attributes["id"] != self.attributes["id"]:
             text = "another run was put in its place since it was opened: open it again"
             raise StoreError(f"store {self.location.name}: {text}")
         self._load(contents)
@@ -236,19 +220,17 @@ class StoredRun:
         for name in chosen:
             if name not in (ROUND.name, *fields):
                 checks.refuse("names", name, nearest(str(name), (ROUND.name, *fields)))
-        base = self._base
-        tail = self._rows.view(max(start - base, 0), max(end - base, 0))
-        columns: Columns = {}
+        columns, base = self._rows.view(start, end), self._rows.start
+        found: Columns = {}
         for name in chosen:
             if name == ROUND.name:
-                columns[name] = np.arange(start + 1, end + 1)
+                found[name] = np.arange(start + 1, end + 1)
             elif start >= base:
-                columns[name] = tail[name].copy()
-            elif end <= base:
-                columns[name] = self.chunks.read(name, start, end)
+                found[name] = columns[name].copy()
             else:
-                columns[name] = np.concatenate([self.chunks.read(name, start, base), tail[name]])
-        return columns
+                stored = self.arrays.read(name, start, min(end, base))
+                found[name] = np.concatenate([stored, columns[name]]) if end > base else stored
+        return found
 
     def sample(self, name: str, rounds: np.ndarray) -> np.ndarray:
         """Return one field (k, ...) at rounds (k,), counted from 1 and ascending; holds at most one chunk in memory."""
@@ -266,18 +248,19 @@ class StoredRun:
         import pandas
         import xarray
 
-        tail = self._rows.view()
+        base, tail = self._rows.start, self._rows.view()
         variables: dict[str, Any] = {}
         for field in self.fields:
-            pieces = []
-            if self._base:
-                column, chunks = self.chunks.column(field.name), (self.chunk, *field.shape)
-                stored = dask.array.from_array(column, chunks=chunks, name=False, asarray=False, fancy=False)
-                pieces.append(stored[: self._base])  # a writer has the rounds of the last chunk in memory
-            if len(self._rows) or not pieces:
-                pieces.append(dask.array.from_array(tail[field.name].copy(), chunks=-1))
-            array = pieces[0] if len(pieces) == 1 else dask.array.concatenate(pieces)
-            variables[field.name] = ((ROUND.name, *field.dimensions), array)
+            pieces = [dask.array.from_array(tail[field.name].copy(), chunks=-1)] if len(self) > base or not base else []
+            if base:  # a writer has the rounds of the last chunk in memory, too
+                sizes = [min(self.chunk, base - start) for start in range(0, base, self.chunk)]
+                stored = dask.array.map_blocks(
+                    self.arrays.block, field.name, chunks=(tuple(sizes), *((size,) for size in field.shape)),
+                    dtype=field.dtype, meta=np.empty((0,) * (1 + len(field.shape)), field.dtype),
+                    name=f"{field.name}-{uuid.uuid4().hex}",
+                )  # fmt: skip
+                pieces.insert(0, stored)
+            variables[field.name] = ((ROUND.name, *field.dimensions), dask.array.concatenate(pieces))
         return xarray.Dataset(variables, coords={ROUND.name: pandas.RangeIndex(1, len(self) + 1)})
 
     def input(self, described: Mapping[str, Any]) -> NDArray[Any]:
@@ -295,7 +278,7 @@ class StoredRun:
         """
         path = f"{INPUTS}/{described['array']}"
         try:
-            stored: Any = self.location.strict_group()[path]
+            stored: Any = zarr.open_array(self.location.strict_store, mode="r", path=path)
             if (list(stored.shape), stored.dtype.name) != (described["shape"], described["dtype"]):
                 raise ValueError("its shape or dtype is wrong")  # before room is made for it
             array = np.asarray(stored[...])

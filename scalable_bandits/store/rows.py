@@ -1,4 +1,4 @@
-"""Fields of a run, and a buffer for rows that are not in its arrays yet."""
+"""Fields of a run, and a buffer for rounds that are not in its arrays yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scalable_bandits import checks
 
 Columns = dict[str, NDArray[Any]]
-
 
 _LARGEST = np.iinfo(np.int64).max
 RESERVED = ("round", "committed", "inputs", "checkpoints", "bookkeeping")
@@ -50,35 +49,36 @@ def check_fields(fields: Sequence[Field]) -> tuple[Field, ...]:
 
 
 class Rows:
-    """Growing buffer of rows.
+    """Growing buffer of the last rounds of a run.
 
     Parameters
     ----------
     fields
         Fields of the rows.
+    start
+        Number of rounds before them.
+
+    Attributes
+    ----------
+    stop
+        Number of the last round.
     """
 
-    def __init__(self, fields: Sequence[Field]):
-        self.fields = tuple(fields)
-        self._types = [np.dtype(field.dtype) for field in self.fields]
-        self.width = 8 * sum(math.prod(field.shape) for field in self.fields)  # number of bytes of a row
-        self._held = self.empty(0)
-        self._count = 0
+    def __init__(self, fields: Sequence[Field], start: int = 0):
+        self.fields, self.start, self.stop = tuple(fields), start, start
+        self._held = self._empty(0)
 
-    def __len__(self) -> int:
-        return self._count
+    def _empty(self, count: int) -> Columns:
+        return {field.name: np.empty((count, *field.shape), field.dtype) for field in self.fields}
 
-    def empty(self, count: int) -> Columns:
-        """Return uninitialized arrays of `count` rows."""
-        return {f.name: np.empty((count, *f.shape), t) for f, t in zip(self.fields, self._types, strict=True)}
-
-    def check(self, given: Mapping[str, Any]) -> tuple[Columns, int]:
-        """Return the arrays (k, ...) of all fields, and k; raise ValueError for missing, unknown or invalid fields."""
+    def check(self, given: Mapping[str, Any]) -> Columns:
+        """Return the arrays (k, ...) of all fields; raise ValueError for missing, unknown or invalid fields."""
         names = [field.name for field in self.fields]
         if set(given) != set(names):
             checks.refuse("fields", sorted(given), f"exactly {', '.join(names)}")
-        columns, count = {}, -1
-        for field, kind in zip(self.fields, self._types, strict=True):
+        columns: Columns = {}
+        count = -1
+        for field in self.fields:
             array = np.asarray(given[field.name])
             if field.dtype == "int64" and array.size and (array.dtype.kind not in "iu" or (array > _LARGEST).any()):
                 checks.refuse(field.name, array, "whole numbers of 64 bits")
@@ -88,33 +88,31 @@ class Rows:
                 rows = "k" if count < 0 else str(count)
                 allowed = f"({', '.join((rows, *map(str, field.shape)))}), one row for each round"
                 checks.refuse(field.name, f"shape {array.shape}", allowed)
-            columns[field.name] = array.astype(kind, copy=False)
+            columns[field.name] = array.astype(field.dtype, copy=False)
             count = len(array)
-        return columns, count
+        return columns
 
-    def extend(self, columns: Mapping[str, NDArray[Any]], count: int) -> None:
+    def extend(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add rows at the end."""
-        needed = self._count + count
+        held = self.stop - self.start
+        needed = held + len(next(iter(columns.values())))
         if needed > len(next(iter(self._held.values()))):
-            grown = self.empty(max(needed, 2 * self._count, 64))
+            grown = self._empty(max(needed, 2 * held, 64))
             for name, array in self._held.items():
-                grown[name][: self._count] = array[: self._count]
+                grown[name][:held] = array[:held]
             self._held = grown
         for name, array in self._held.items():
-            array[self._count : needed] = columns[name]
-        self._count = needed
-
-    def drop(self, count: int) -> None:
-        """Remove the last `count` rows."""
-        self._count -= count
+            array[held:needed] = columns[name]
+        self.stop = self.start + needed
 
     def view(self, start: int = 0, stop: int | None = None) -> Columns:
-        """Return views of the rows from `start` to `stop`."""
-        end = self._count if stop is None else min(stop, self._count)
-        return {name: array[start:end] for name, array in self._held.items()}
+        """Return views of the rows after the first `start` rounds of the run, up to round `stop`."""
+        end = self.stop if stop is None else min(stop, self.stop)
+        first, last = max(start - self.start, 0), max(end - self.start, 0)
+        return {name: array[first:last] for name, array in self._held.items()}
 
-    def after(self, count: int) -> Rows:
-        """Return a copy without the first `count` rows."""
-        rest = Rows(self.fields)
-        rest.extend(self.view(count), self._count - count)
+    def after(self, start: int) -> Rows:
+        """Return a copy without the rows of the first `start` rounds of the run."""
+        rest = Rows(self.fields, start)
+        rest.extend(self.view(start))
         return rest

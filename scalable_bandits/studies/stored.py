@@ -22,9 +22,8 @@ from scalable_bandits.store.checkpoints import load_arrays
 from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError
 from scalable_bandits.store.layout import SCHEMA, check_schema, compare, group_document
 from scalable_bandits.store.ledger import is_signed, sign
-from scalable_bandits.store.locations import METADATA, Location
+from scalable_bandits.store.locations import METADATA, Location, locate
 from scalable_bandits.store.observations import ObservationStore
-from scalable_bandits.store.resolve import locate
 from scalable_bandits.studies import growth
 from scalable_bandits.studies.dataset import DIMENSIONS, KEEP, ROUND, TOTAL, series_of, study_dataset
 from scalable_bandits.studies.growth import FOLDERS, HORIZON, LISTS, SHOWN, present, rounds_of, slugs

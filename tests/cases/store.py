@@ -15,6 +15,7 @@ from scalable_bandits.runs import checkpointing, recording, replaying, stored_si
 from scalable_bandits.specification import array_digest
 from scalable_bandits.store import Field, ObservationStore, database
 from scalable_bandits.store.layout import group_document
+from scalable_bandits.store.ledger import Change
 from scalable_bandits.tickets import Ticket
 
 CHUNK = 16
@@ -110,7 +111,6 @@ def crash(store):
     _DEAD.append(store._ledger)
     if isinstance(store.location.store, zarr.storage.LocalStore):
         store.location.unlock()
-    store._arrays.close()
     store._writer = 0
 
 
@@ -126,18 +126,18 @@ def plain(place):
 
 def change_attributes(folder, change):
     """Change the attributes of a closed run, as somebody who knows how they are summed would."""
-    contents = database.read(folder / "committed")
-    ledger, attributes = database.Database(folder / "committed", contents), copy.deepcopy(contents.attributes)
+    contents = database.read(folder)
+    ledger, attributes = database.Database(folder, contents), copy.deepcopy(contents.attributes)
     change(attributes)
-    ledger.commit(attributes=attributes, orderly=True)
+    ledger.commit(Change(attributes, orderly=True))
     ledger.close()
     (folder / "zarr.json").write_text(json.dumps(group_document(attributes), indent=2))
 
 
 def change_count(folder, rounds):
     """Change the number of rounds of a closed run, as somebody who knows how rows are summed would."""
-    ledger = database.Database(folder / "committed", database.read(folder / "committed"))
-    ledger.commit(rounds=rounds, orderly=True)
+    ledger = database.Database(folder, database.read(folder))
+    ledger.commit(Change(rounds=rounds, orderly=True))
     ledger.close()
 
 

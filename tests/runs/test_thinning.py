@@ -17,7 +17,7 @@ from scalable_bandits.runs.play import Play
 from scalable_bandits.runs.resuming import resume
 from scalable_bandits.status import check, status
 from scalable_bandits.store import ObservationStore, StoreError
-from scalable_bandits.store.folder import Folder
+from scalable_bandits.store.locations import Folder
 
 SPACE = sb.Grid([[0, 1]], 20)
 KERNEL = sb.Matern(0.2, nu=2.5)

@@ -211,7 +211,7 @@ def test_a_horizon_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_share_is_not_too_large(tmp_path: Path) -> None:
     """A run that is refused could not have been stored: the least that a round took on disk."""
-    from scalable_bandits.store.room import LEAST_SHARE
+    from scalable_bandits.store.layout import LEAST_SHARE
 
     count = 140_000
     sb.simulate(sb.RandomSearch(SPACE), FUNCTION, count, store=tmp_path / "run")

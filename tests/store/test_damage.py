@@ -29,7 +29,7 @@ import scalable_bandits as sb
 from scalable_bandits.status import status
 from scalable_bandits.store import ObservationStore, StoreDamaged
 from scalable_bandits.store.layout import group_document
-from scalable_bandits.store.resolve import locate
+from scalable_bandits.store.locations import locate
 from scalable_bandits.studies.notes import Notes
 
 pytest_plugins = ["cases.store_fixtures"]

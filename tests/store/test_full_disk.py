@@ -8,6 +8,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from cases.policies import EVERY_POLICY, PROBLEMS
 from cases.store import BOTH, CHUNK, FIELDS, SPECIFICATION, assert_equal, assert_holds, crash, create, rows, sizes, told
 
 import scalable_bandits as sb
-from scalable_bandits.store import ObservationStore, StoreDamaged, StoreLocked, arrays, checkpoints, folder
+from scalable_bandits.store import ObservationStore, StoreDamaged, StoreLocked, checkpoints, locations, recovery
 from scalable_bandits.tickets import Ticket
 
 pytest_plugins = ["cases.store_fixtures"]
@@ -338,32 +339,31 @@ class TestInterrupted:
     def test_while_a_chunk_is_written(self, tmp_path, monkeypatch, failure):
         """What is still being written does not overtake the rows that are appended next."""
         store = create(tmp_path / "run.zarr", durability="block")
-        go_on, first = threading.Event(), {"y": True, "candidate": True}
-        wait, replace = arrays.wait, folder.replace_file
+        go_on, written, first = threading.Event(), threading.Event(), {"y": True, "candidate": True}
+        replace = locations.replace_file
 
         def held_back(path, data, synced=True):
-            if path.parent.name == "y" and first.pop("y", False):
+            if held := path.parent.name == "y" and first.pop("y", False):
+                if failure is KeyboardInterrupt:
+                    main = threading.main_thread().ident
+                    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
+                    threading.Timer(0.6, go_on.set).start()
                 go_on.wait(5)
             if failure is OSError and path.parent.name == "candidate" and first.pop("candidate", False):
                 threading.Timer(0.2, go_on.set).start()
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             replace(path, data, synced)
+            if held:
+                written.set()
 
-        def interrupted(jobs):
-            if jobs and failure is KeyboardInterrupt:
-                monkeypatch.setattr(arrays, "wait", wait)
-                threading.Timer(0.2, go_on.set).start()
-                raise KeyboardInterrupt
-            wait(jobs)
-
-        monkeypatch.setattr(folder, "replace_file", held_back)
-        monkeypatch.setattr(arrays, "wait", interrupted)
+        monkeypatch.setattr(locations, "replace_file", held_back)
         store.block = CHUNK
         with pytest.raises(failure):
             store.append(rows(100, 100 + CHUNK))
         assert len(store) == 0
         store.append(rows(0, CHUNK))
         store.close()
+        assert written.wait(5)
         assert_holds(ObservationStore.open(tmp_path / "run.zarr"), CHUNK)
 
     @pytest.mark.parametrize("left", ["lock", "folder", "inputs", "arrays", "database"])
@@ -406,16 +406,16 @@ class TestInterrupted:
     def test_between_the_moves_of_a_recovery(self, closed, monkeypatch):
         """A reader says where the run is; the next writer finishes what was begun."""
         (closed / DATABASE).unlink()
-        move, calls = folder.Folder.move, []
+        move, calls = recovery.move, []
 
-        def once(self, other):
+        def once(source, target):
             calls.append(1)
             if len(calls) == 2:
                 raise KeyboardInterrupt
-            move(self, other)
+            move(source, target)
 
         with monkeypatch.context() as patch:
-            patch.setattr(folder.Folder, "move", once)
+            patch.setattr(recovery, "move", once)
             with pytest.raises(KeyboardInterrupt):
                 ObservationStore.open(closed, "a", recover=True)
         assert not closed.exists()

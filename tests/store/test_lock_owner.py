@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from scalable_bandits.store.lock_owner import may_be_running, this_process
+from scalable_bandits.store.locations import may_be_running, this_process
 
 
 def test_who_lives():

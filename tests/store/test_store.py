@@ -409,7 +409,7 @@ class TestEvaluations:
             assert_holds(store, many)
             assert (store.pending, [each.error for each in store.failures]) == ([7], ["broken"])
             done = [each for each in store.tickets.values() if each.state == "done"]
-            assert len(done) == (many if kind == "maximize" else many - store.chunks.rounds)
+            assert len(done) == (many if kind == "maximize" else many - store.contents.state.rounds)
             assert [each for each in done if each.number >= many - 2] == done[-2:]
             store.close()
         with ObservationStore.open(place, "a") as store:
