@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalable_bandits.store.datasets import check_new, load, save
+from scalable_bandits.store.datasets import load, save
 from scalable_bandits.store.errors import SpecificationDiffers, StoreDamaged, StoreError, StoreLocked
 from scalable_bandits.store.observations import Durability, ObservationStore
 from scalable_bandits.store.reader import StoredRun
@@ -18,7 +18,6 @@ __all__ = [
     "StoreError",
     "StoreLocked",
     "StoredRun",
-    "check_new",
     "load",
     "save",
 ]

@@ -117,7 +117,6 @@ class Database(Ledger):
 
     def commit(self, change: Change) -> None:
         execute, before = self._connection.execute, self.contents.state
-        attributes = [("attributes", json.dumps(change.attributes))] if change.attributes else []
         try:
             with store_errors(str(self._root), f"writing {DATABASE}"):
                 self.check()
@@ -126,9 +125,12 @@ class Database(Ledger):
                     for statement in _TABLES.values():
                         execute(statement)
                 total = before.total
-                total += sum(self._put("run", row) for row in attributes)
-                total += sum(self._put("chunks", (number, json.dumps(each))) for number, each in change.chunks.items())
-                total += sum(self._put("evaluations", _row_of(ticket)) for ticket in change.tickets)
+                if change.attributes:
+                    total += self._put("run", ("attributes", json.dumps(change.attributes)))
+                for number, sums in change.chunks.items():
+                    total += self._put("chunks", (number, json.dumps(sums)))
+                for ticket in change.tickets:
+                    total += self._put("evaluations", _row_of(ticket))
                 if change.rounds is not None:
                     counted = "FROM evaluations WHERE state = 'done' AND round <= ?"
                     (lost,) = execute(f"SELECT sum(checksum) {counted}", (change.rounds,)).fetchone()
@@ -192,46 +194,58 @@ def copy(source: Path, target: Path) -> None:
         os.fsync(file.fileno())
 
 
+def open_ledger(location: Location, contents: Contents) -> Ledger:
+    """Open the ledger of a run for writing, with the contents that it has."""
+    return Database(location.path, contents) if isinstance(location, Folder) else Ledger(location, contents)
+
+
 # ---- reading
 
 
-def acknowledged(root: Path) -> tuple[str, int]:
+def read_ledger(location: Location, thorough: bool = False) -> Contents:
+    """Return what the ledger of a run has, with `thorough` also damage that only a writer would meet."""
+    return _read(location.path, thorough) if isinstance(location, Folder) else read_document(location)
+
+
+def _read(root: Path, thorough: bool) -> Contents:
+    """Read a database, in one short transaction that waits for no writer, and compare it with its checksums."""
+    path, contents = root / DATABASE, Contents()
+    problems, rows = contents.problems, dict[str, list[tuple[Any, ...]]]()
+    if not path.exists() or not path.stat().st_size:  # SQLite would remove the log of an empty one
+        problems.append("it is empty" if path.exists() else "it is missing")
+    else:
+        run, told = _acknowledged(root)  # before the database, which its writer may change at any moment
+        try:
+            with closing(_connect(path, "rw" if _has_unfinished(path) else "ro")) as connection:
+                connection.execute("BEGIN")
+                tables = dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql NOT NULL").fetchall())
+                if tables == _TABLES:
+                    rows.update((table, _rows(connection, table, problems)) for table in _TABLES)
+                    _interpret(rows, contents)
+                else:
+                    problems.append("its tables are not those of a run" if tables else "it has no tables")
+                if thorough and not problems:  # some pages matter to a writer alone
+                    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                    problems += [] if found == "ok" else [f"its pages are damaged ({found})"]
+        except _UNREADABLE as error:
+            problems.append(f"it cannot be read ({one_line(error)})")
+        change = contents.state.change
+        if contents.attributes and run and run != str(contents.attributes.get("id", ""))[:16]:
+            problems.append(f"it is of another run than {ACKNOWLEDGED}")
+        elif contents.attributes and told > change:
+            lost = f"it ends with transaction {change}, and {told} were acknowledged"
+            problems.append(f"{lost}: it, or its log {LOG}, was cut or put back")
+    contents.problems = [f"{DATABASE}: {problem}" for problem in problems]
+    return contents
+
+
+def _acknowledged(root: Path) -> tuple[str, int]:
     """Return the name of a run and the number of its last acknowledged transaction; empty, 0 if they are unreadable."""
     with suppress(OSError, ValueError):
         text, _, found = (root / ACKNOWLEDGED).read_text().strip().rpartition(" ")
         if int(found, 16) == zlib.crc32(text.encode()):
             return text[:16].strip(), int(text[17:])
     return "", 0
-
-
-def read(root: Path) -> Contents:
-    """Read a database, in one short transaction that waits for no writer, and compare it with its checksums."""
-    path, contents = root / DATABASE, Contents()
-    if not path.exists() or not path.stat().st_size:  # SQLite would remove the log of an empty one
-        contents.problems.append(f"{DATABASE}: it is {'empty' if path.exists() else 'missing'}")
-        return contents
-    run, told = acknowledged(root)  # before the database, which its writer may change at any moment
-    rows: dict[str, list[tuple[Any, ...]]] = {}
-    try:
-        with closing(_connect(path, "rw" if _has_unfinished(path) else "ro")) as connection:
-            connection.execute("BEGIN")
-            tables = dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql NOT NULL").fetchall())
-            if tables != _TABLES:
-                wrong = "its tables are not those of a run" if tables else "it has no tables"
-                contents.problems.append(f"{DATABASE}: {wrong}")
-                return contents
-            for table in _TABLES:
-                rows[table] = _rows(connection, table, contents.problems)
-    except _UNREADABLE as error:
-        contents.problems.append(f"{DATABASE}: it cannot be read ({one_line(error)})")
-    _interpret(rows, contents)
-    if contents.attributes and run:
-        if run != str(contents.attributes.get("id", ""))[:16]:
-            contents.problems.append(f"{DATABASE}: it is of another run than {ACKNOWLEDGED}")
-        elif told > contents.state.change:
-            lost = f"it ends with transaction {contents.state.change}, and {told} were acknowledged"
-            contents.problems.append(f"{DATABASE}: {lost}: it, or its log {LOG}, was cut or put back")
-    return contents
 
 
 def _has_unfinished(path: Path) -> bool:
@@ -249,7 +263,7 @@ def _rows(connection: sqlite3.Connection, table: str, problems: list[str]) -> li
     try:
         return connection.execute(f"SELECT * FROM {table}").fetchall()
     except _UNREADABLE as error:
-        problems.append(f"{DATABASE}: some rows of {table} cannot be read ({one_line(error)})")
+        problems.append(f"some rows of {table} cannot be read ({one_line(error)})")
     found: dict[Any, tuple[Any, ...]] = {}
     ends = [-1, MOST_SOUGHT]
     for i, order in enumerate(("ASC", "DESC")):  # up to the damage from either end
@@ -265,16 +279,6 @@ def _rows(connection: sqlite3.Connection, table: str, problems: list[str]) -> li
             for row in connection.execute(f"SELECT * FROM {table} WHERE {column} = ?", (name,)):
                 found[row[0]] = row
     return list(found.values())
-
-
-def structure_problem(root: Path) -> str:
-    """Return what is wrong with the pages of a database, of which some matter to a writer alone; empty if nothing."""
-    try:
-        with closing(_connect(root / DATABASE, "ro")) as connection:
-            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    except _UNREADABLE as error:
-        found = one_line(error)
-    return "" if found == "ok" else f"{DATABASE}: its pages are damaged ({found})"
 
 
 def _interpret(rows: Mapping[str, Sequence[tuple[Any, ...]]], contents: Contents) -> None:
@@ -300,26 +304,8 @@ def _interpret(rows: Mapping[str, Sequence[tuple[Any, ...]]], contents: Contents
                 bad.append(str(name))
         if bad:
             listed = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
-            contents.problems.append(f"{DATABASE}: rows of {table} that are not what was written: {listed}")
+            contents.problems.append(f"rows of {table} that are not what was written: {listed}")
     if not contents.state.change:
-        contents.problems.append(f"{DATABASE}: its state cannot be read")
+        contents.problems.append("its state cannot be read")
     elif total != contents.state.total and not contents.problems:
-        contents.problems.append(f"{DATABASE}: rows are missing, or are older than others")
-
-
-# ---- of any location
-
-
-def open_ledger(location: Location, contents: Contents) -> Ledger:
-    """Open the ledger of a run for writing, with the contents that it has."""
-    return Database(location.path, contents) if isinstance(location, Folder) else Ledger(location, contents)
-
-
-def read_ledger(location: Location, thorough: bool) -> Contents:
-    """Return what the ledger of a run has, with `thorough` also damage that only a writer would meet."""
-    if not isinstance(location, Folder):
-        return read_document(location)
-    contents = read(location.path)
-    if thorough and not contents.problems and (problem := structure_problem(location.path)):
-        contents.problems.append(problem)
-    return contents
+        contents.problems.append("rows are missing, or are older than others")

@@ -9,23 +9,6 @@ if TYPE_CHECKING:
     import xarray
 
 
-def check_new(path: str | Path) -> None:
-    """Refuse to overwrite an existing folder.
-
-    Parameters
-    ----------
-    path
-        Folder to be made.
-
-    Raises
-    ------
-    FileExistsError
-        If the path exists.
-    """
-    if Path(path).exists():
-        raise FileExistsError(f"store: {path} exists already; name another folder, or remove it first")
-
-
 def save(dataset: xarray.Dataset, path: str | Path) -> None:
     """Write a dataset as a zarr v3 group.
 
@@ -41,7 +24,8 @@ def save(dataset: xarray.Dataset, path: str | Path) -> None:
     FileExistsError
         If the path exists.
     """
-    check_new(path)
+    if Path(path).exists():
+        raise FileExistsError(f"store: {path} exists already; name another folder, or remove it first")
     dataset.to_zarr(str(path), mode="w-", zarr_format=3, consolidated=False)
 
 

@@ -64,8 +64,8 @@ def fields_of(attributes: Mapping[str, Any]) -> tuple[Field, ...]:
 
 # ---- metadata of groups and arrays in zarr's format
 
-_BYTES = [{"name": "bytes", "configuration": {"endian": "little"}}]
-_COMPRESSED = [*_BYTES, {"name": "zstd", "configuration": {"level": 0, "checksum": True}}]
+_BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+_ZSTD = {"name": "zstd", "configuration": {"level": 0, "checksum": True}}
 
 
 def group_document(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,29 +75,25 @@ def group_document(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def field_document(field: Field, chunk: int, length: int, separator: str) -> dict[str, Any]:
     """Return the metadata of a field's array over `length` rounds."""
-    document = _array([length, *field.shape], field.dtype, [chunk, *field.shape], separator)
-    return document | {
-        "fill_value": "NaN" if math.isnan(field.fill) else field.fill,
-        "codecs": list(_COMPRESSED),
+    return {
+        **_array_document([length, *field.shape], [chunk, *field.shape], field.dtype, separator),
+        "fill_value": "NaN" if math.isnan(field.fill) else field.fill, "codecs": [_BYTES, _ZSTD], "attributes": {},
         "dimension_names": [ROUND.name, *field.dimensions],
-    }
+    }  # fmt: skip
 
 
 def count_document(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of the array ``committed``, with attributes."""
-    document = _array([], "int64", [], "/")
-    return document | {
-        "fill_value": 0, "codecs": [*_BYTES, {"name": "crc32c"}], "attributes": dict(attributes),
-    }  # fmt: skip
+    codecs, document = [_BYTES, {"name": "crc32c"}], _array_document([], [], "int64", "/")
+    return {**document, "fill_value": 0, "codecs": codecs, "attributes": dict(attributes)}
 
 
-def _array(shape: list[int], dtype: str, chunks: list[int], separator: str) -> dict[str, Any]:
+def _array_document(shape: list[int], chunks: list[int], dtype: str, separator: str) -> dict[str, Any]:
     """Return what the metadata of all arrays have in common."""
     return {
         "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": dtype,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": separator}},
-        "attributes": {},
     }  # fmt: skip
 
 

@@ -27,102 +27,56 @@ DOCUMENT = f"{COMMITTED}/{METADATA}"
 
 @attrs.frozen
 class State:
-    """State of a run after a transaction.
+    """State of a run after a transaction."""
 
-    Attributes
-    ----------
-    change
-        Number of the transaction.
-    rounds
-        Number of rounds in the arrays; rounds after them are evaluations.
-    length
-        Number of all rounds.
-    total
-        Sum of the checksums of all rows of the database.
-    orderly
-        Whether the writer closed the run.
-    given
-        Number of evaluations that have a number.
-    time
-        Time of the transaction, in seconds since 1970.
-    """
-
-    change: int = 0
-    rounds: int = 0
-    length: int = 0
-    total: int = 0
-    orderly: bool = True
-    given: int = 0
-    time: float = attrs.field(factory=time.time)
+    change: int = 0  # number of the transaction
+    rounds: int = 0  # number of rounds in the arrays; rounds after them are evaluations
+    length: int = 0  # number of all rounds
+    total: int = 0  # sum of the checksums of all rows of the database
+    orderly: bool = True  # whether the writer closed the run
+    given: int = 0  # number of evaluations that have a number
+    time: float = attrs.field(factory=time.time)  # of the transaction, in seconds since 1970
 
 
 @attrs.frozen
 class Change:
-    """Change of a ledger: one transaction.
+    """Change of a ledger, which is one transaction."""
 
-    Attributes
-    ----------
-    attributes
-        New attributes; none of them are changed if empty.
-    chunks
-        Checksums of new or longer chunks.
-    tickets
-        Evaluations that are new or have changed.
-    rounds
-        Number of rounds in the arrays; the rows of their evaluations are deleted. None: as before.
-    length
-        Number of all rounds. None: as before.
-    orderly
-        Whether this is the last change of a writer.
-    """
-
-    attributes: Mapping[str, Any] = attrs.field(factory=dict)
-    chunks: Mapping[int, dict[str, int]] = attrs.field(factory=dict)
-    tickets: Sequence[Ticket] = ()
-    rounds: int | None = None
-    length: int | None = None
-    orderly: bool = False
+    attributes: dict[str, Any] = attrs.field(factory=dict)  # new attributes; empty: as before
+    chunks: dict[int, dict[str, int]] = attrs.field(factory=dict)  # checksums of new or longer chunks
+    tickets: Sequence[Ticket] = ()  # evaluations that are new or have changed
+    rounds: int | None = None  # number of rounds in the arrays, whose evaluations go; None: as before
+    length: int | None = None  # number of all rounds; None: as before
+    orderly: bool = False  # whether it is the last change of a writer
 
     def after(self, state: State, total: int = 0) -> State:
         """Return the state after the change, with the sum of all checksums."""
-        return State(
-            state.change + 1, state.rounds if self.rounds is None else self.rounds,
-            state.length if self.length is None else self.length, total, self.orderly,
-            max([state.given, *(ticket.number + 1 for ticket in self.tickets)]),
-        )  # fmt: skip
+        given = state.given
+        for ticket in self.tickets:
+            given = max(given, ticket.number + 1)
+        rounds = state.rounds if self.rounds is None else self.rounds
+        length = state.length if self.length is None else self.length
+        return State(state.change + 1, rounds, length, total, self.orderly, given)
 
 
 @attrs.define
 class Contents:
-    """All that a ledger has.
+    """All that a ledger has."""
 
-    Attributes
-    ----------
-    attributes
-        Attributes of the run; empty if they cannot be read.
-    state
-        State after the last transaction.
-    chunks
-        Checksums by field, by the number of the chunk; of the last chunk those of the rounds that it has.
-    tickets
-        Evaluations by number.
-    problems
-        What is damaged.
-    """
-
-    attributes: dict[str, Any] = attrs.field(factory=dict)
-    state: State = attrs.field(factory=State)
-    chunks: dict[int, dict[str, int]] = attrs.field(factory=dict)
-    tickets: dict[int, Ticket] = attrs.field(factory=dict)
-    problems: list[str] = attrs.field(factory=list)
+    attributes: dict[str, Any] = attrs.field(factory=dict)  # of the run; empty if they cannot be read
+    state: State = attrs.field(factory=State)  # after the last transaction
+    chunks: dict[int, dict[str, int]] = attrs.field(factory=dict)  # checksums by field of each chunk's counted rounds
+    tickets: dict[int, Ticket] = attrs.field(factory=dict)  # evaluations by number
+    problems: list[str] = attrs.field(factory=list)  # what is damaged
 
     def take(self, change: Change, state: State) -> None:
         """Take over a change that has been made, and the state after it."""
-        self.attributes = dict(change.attributes) or self.attributes
+        self.attributes = change.attributes or self.attributes
         self.chunks.update(change.chunks)
-        self.tickets.update((ticket.number, ticket) for ticket in change.tickets)
-        if state.rounds > self.state.rounds:
-            for number in [number for number, ticket in self.tickets.items() if is_counted(ticket, state.rounds)]:
+        for ticket in change.tickets:
+            self.tickets[ticket.number] = ticket
+        if change.rounds is not None:
+            for number in [number for number, ticket in self.tickets.items() if is_counted(ticket, change.rounds)]:
                 del self.tickets[number]
         self.state = state  # last: if this is interrupted, the change is taken over again
 
@@ -133,15 +87,7 @@ def is_counted(ticket: Ticket, rounds: int) -> bool:
 
 
 class Ledger:
-    """Ledger of a run that this process writes: here one object of a zarr store, which is written last.
-
-    Parameters
-    ----------
-    location
-        Location of the run.
-    contents
-        What the ledger has; kept up to date.
-    """
+    """Ledger of a run that this process writes, with its contents: one object in the run's location, written last."""
 
     def __init__(self, location: Location, contents: Contents):
         self._location, self.contents = location, contents
@@ -151,11 +97,10 @@ class Ledger:
 
     def commit(self, change: Change) -> None:
         """Make a change: durable on return, absent if this raises an error. It may be there after an interrupt."""
-        state = change.after(self.contents.state)
-        now = Contents({**self.contents.attributes}, self.contents.state, {**self.contents.chunks})
-        now.take(change, state)
+        now = attrs.evolve(self.contents, chunks={**self.contents.chunks})
+        now.take(change, change.after(self.contents.state))
         write_document(self._location, now)
-        self.contents.take(change, state)
+        self.contents.take(change, now.state)
 
     def close(self) -> None:
         """Release files."""

@@ -16,6 +16,7 @@ from scalable_bandits.specification import array_digest
 from scalable_bandits.store import Field, ObservationStore, database
 from scalable_bandits.store.layout import group_document
 from scalable_bandits.store.ledger import Change
+from scalable_bandits.store.locations import locate
 from scalable_bandits.tickets import Ticket
 
 CHUNK = 16
@@ -126,7 +127,7 @@ def plain(place):
 
 def change_attributes(folder, change):
     """Change the attributes of a closed run, as somebody who knows how they are summed would."""
-    contents = database.read(folder)
+    contents = database.read_ledger(locate(folder))
     ledger, attributes = database.Database(folder, contents), copy.deepcopy(contents.attributes)
     change(attributes)
     ledger.commit(Change(attributes, orderly=True))
@@ -136,7 +137,7 @@ def change_attributes(folder, change):
 
 def change_count(folder, rounds):
     """Change the number of rounds of a closed run, as somebody who knows how rows are summed would."""
-    ledger = database.Database(folder, database.read(folder))
+    ledger = database.Database(folder, database.read_ledger(locate(folder)))
     ledger.commit(Change(rounds=rounds, orderly=True))
     ledger.close()
 
