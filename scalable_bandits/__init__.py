@@ -91,9 +91,8 @@ from scalable_bandits.priors import Prior, prior_from_panel
 from scalable_bandits.runs.maximize import maximize, minimize
 from scalable_bandits.runs.result import Measured, TuningResult
 from scalable_bandits.runs.simulate import simulate
-from scalable_bandits.runs.stopping import Deadline, NoImprovement, RegretBelow
+from scalable_bandits.runs.stopping import Deadline, NoImprovement, RegretBelow, RunView
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.runs.view import RunView
 from scalable_bandits.spaces import (
     Arms,
     Boolean,

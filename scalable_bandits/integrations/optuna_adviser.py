@@ -13,7 +13,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.integrations.optuna_history import Outcome, StudyHistory
 from scalable_bandits.integrations.optuna_space import TrialSpace, has_no_values
 from scalable_bandits.policies import Policy
-from scalable_bandits.runs.preconditions import check_fresh
+from scalable_bandits.runs.evaluations import check_fresh
 
 MakePolicy = Callable[..., Policy]  # (space, seed, minimize)
 # Number of the preceding trials that are searched for ones whose parameters are still being chosen by another process.

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Generator, Iterator
+from typing import Any
 
+import attrs
+import numpy as np
+
+from scalable_bandits import checks
 from scalable_bandits.execution.base import Event, Execution
+from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.policies.pending import AllFailed
 from scalable_bandits.runs.evaluations import Evaluations
 from scalable_bandits.runs.interrupts import Interrupts
-from scalable_bandits.runs.values import NotANumber, parse_value
 from scalable_bandits.tickets import Ticket
 
 SLOT_CHECK_SECONDS = 2.0  # between two checks for new slots of the executor while no evaluation ends
@@ -24,14 +28,43 @@ MOST_FIRST_FAILURES = 10  # failures before any value after which a run ends
 TRACE_CHARACTERS = 4000  # number of last characters of an error's traceback that are told with a failure
 
 
-class EvaluationPlan(NamedTuple):
-    """Limits of evaluations."""
+def _optional_seconds() -> Any:
+    positive = attrs.validators.optional(checks.positive)
+    return attrs.field(default=None, converter=attrs.converters.optional(checks.to_float), validator=positive)
 
-    budget: int  # number of evaluations that end (values and final failures), those of earlier processes included
-    parallel: int | None = None  # number of evaluations in flight; None for the executor's slots, which may change
-    retries: int = 0  # number of times that a failed evaluation is tried again
-    seconds: float | None = None  # time after which no evaluation begins; None for no limit
-    timeout: float | None = None  # longest duration of a call, in seconds; None for no limit
+
+@attrs.frozen
+class EvaluationPlan:
+    """Limits of evaluations: arguments of `minimize`, checked.
+
+    Attributes
+    ----------
+    budget
+        Number of evaluations that end (values and final failures), those of earlier processes included.
+    parallel
+        Number of evaluations in flight; None for the executor's slots, which may change.
+    retries
+        Number of times that a failed evaluation is tried again.
+    seconds
+        Time after which no evaluation begins; None for no limit.
+    timeout
+        Longest duration of a call, in seconds; None for no limit.
+    """
+
+    budget: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
+    parallel: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
+    retries: int = attrs.field(default=0, converter=checks.to_int, validator=checks.whole(0))
+    seconds: float | None = _optional_seconds()
+    timeout: float | None = _optional_seconds()
+
+
+@attrs.define
+class CallInFlight:
+    """Call of the function that has not ended."""
+
+    number: int  # of its ticket
+    began: float | None = None  # time in seconds since 1970; None if unknown
+    due: float = math.inf  # time at which it has taken too long, on the monotonic clock
 
 
 class Evaluating:
@@ -70,9 +103,7 @@ class Evaluating:
         self._shield = (Interrupts() if interrupts is None else interrupts).shield
         self.trace = ""
         self.stopped = False
-        self._in_flight: dict[str, int] = {}  # number of the ticket by the key of the present task
-        self._due: dict[str, float] = {}  # times at which running calls have taken too long, by key
-        self._began: dict[str, float] = {}  # times at which running calls began, by key
+        self._in_flight: dict[str, CallInFlight] = {}  # by the key of the task
         before = [ticket for ticket in evaluations.ended() if ticket.call != 0]
         self.ended, self._failed_before = len(before), sum(ticket.gone for ticket in before)
         for ticket in list(evaluations.tickets.values()):
@@ -97,10 +128,23 @@ class Evaluating:
                     self._handle(event)
                 raise
 
-    @property
-    def out_of_time(self) -> bool:
-        """Whether the time is used up."""
-        return time.monotonic() >= self._deadline
+    def _fill(self) -> None:
+        """Start evaluations until the limit of those in flight, the budget or the deadline is reached."""
+        most = self._executor.slots if self._plan.parallel is None else self._plan.parallel
+        while len(self._in_flight) < min(most, self._plan.budget - self.ended) and self._may_begin():
+            try:
+                self._policy.ask()
+            except AllFailed as error:
+                raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}") from error
+            self._start(self._evaluations.waiting({call.number for call in self._in_flight.values()}))
+
+    def _may_begin(self) -> bool:
+        return not self.stopped and time.monotonic() < self._deadline
+
+    def _start(self, ticket: Ticket) -> None:
+        key = f"evaluate {self._name}-{ticket.number}-{ticket.failures}"
+        self._in_flight[key] = CallInFlight(ticket.number)
+        self._executor.submit(key, self._policy.domain.value(ticket.candidate))
 
     def _events(self) -> Iterator[Event]:
         """Return the events since the last call; wait for one, but not much longer than a call may take."""
@@ -111,77 +155,48 @@ class Evaluating:
         while not found and time.monotonic() < began + limit:
             with self._shield():
                 found = self._executor.events(POLL_SECONDS)
-                found += self._overdue(found)
+                here = {event.key for event in found}
+                for key, call in self._in_flight.items():
+                    if time.monotonic() >= call.due and key not in here:
+                        call.due = math.inf
+                        self._executor.end(key)
+                        text = f"TimeoutError: it took longer than {self._plan.timeout:g} s"
+                        found.append(Event("failed", key, error=text, trace=text))
         return iter(found)
-
-    def _overdue(self, found: Sequence[Event]) -> list[Event]:
-        """End the calls that have taken too long and did not end just now, and return their failures."""
-        here = {event.key for event in found}
-        late = [key for key, due in self._due.items() if time.monotonic() >= due and key not in here]
-        for key in late:
-            del self._due[key]
-            self._executor.end(key)
-        text = f"TimeoutError: it took longer than {self._plan.timeout:g} s" if late else ""
-        return [Event("failed", key, error=text, trace=text) for key in late]
-
-    def _fill(self) -> None:
-        """Start evaluations until the limit of those in flight, the budget or the deadline is reached."""
-        most = self._executor.slots if self._plan.parallel is None else self._plan.parallel
-        while len(self._in_flight) < min(most, self._plan.budget - self.ended) and self._may_begin():
-            self._start(self._propose())
-
-    def _may_begin(self) -> bool:
-        return not self.stopped and not self.out_of_time
-
-    def _propose(self) -> Ticket:
-        """Ask the policy for a point, and return its ticket."""
-        try:
-            x = self._policy.ask()
-        except AllFailed as error:
-            raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}") from error
-        candidate = int(self._policy.domain.find(self._policy.space.parse(x)[0])[0])
-        return self._evaluations.waiting(candidate, self._in_flight.values())
-
-    def _start(self, ticket: Ticket) -> None:
-        key = f"evaluate {self._name}-{ticket.number}-{ticket.failures}"
-        self._in_flight[key] = ticket.number
-        self._executor.submit(key, self._policy.domain.value(ticket.candidate))
 
     def _handle(self, event: Event) -> Ticket | None:
         """Update a ticket by an event of its task; return it if its evaluation has ended for good."""
-        if event.key not in self._in_flight:
+        call = self._in_flight.get(event.key)
+        if call is None:  # its evaluation has ended
             return None
-        number = self._in_flight[event.key]
-        ticket = self._evaluations.tickets[number]
+        ticket = self._evaluations.tickets[call.number]
         if event.kind == "started":
-            self._evaluations.change(number, "running", where=event.where, starts=ticket.starts + 1)
-            if event.time is not None:
-                self._began[event.key] = event.time
+            self._evaluations.change(call.number, "running", where=event.where, starts=ticket.starts + 1)
+            call.began = event.time
             if self._plan.timeout is not None and self._executor.ends_calls:
-                self._due[event.key] = time.monotonic() + self._plan.timeout
+                call.due = time.monotonic() + self._plan.timeout
             return None
-        self._due.pop(event.key, None)
+        call.due = math.inf
         if event.kind == "lost":
-            self._evaluations.change(number, "lost")
+            self._evaluations.change(call.number, "lost")
             return None
+        seconds = None if call.began is None or event.time is None else round(max(event.time - call.began, 0.0), 6)
         if event.kind == "failed":
-            return self._fail(ticket, event)
+            return self._fail(ticket, event, seconds)
         try:
             y = parse_value(event.value)
         except ValueError as error:
             if isinstance(error, NotANumber) and not self.ended:  # not a failure, but a mistake in the function
                 raise
-            return self._fail(ticket, event._replace(error=str(error), trace=f"{error}\n"))
-        with self._evaluations.ending(number, seconds=self._seconds(event)):
+            return self._fail(ticket, event._replace(error=str(error), trace=f"{error}\n"), seconds)
+        with self._evaluations.ending(call.number, seconds=seconds):
             self._policy.tell(self._policy.domain.value(ticket.candidate), y)
-        del self._in_flight[event.key]
-        self.ended += 1
-        return self._evaluations.tickets[number]
+        return self._ended(event.key)
 
-    def _fail(self, ticket: Ticket, event: Event) -> Ticket | None:
+    def _fail(self, ticket: Ticket, event: Event, seconds: float | None) -> Ticket | None:
         """Try a failed evaluation again, or tell the policy the failure."""
         self.trace = event.trace
-        fields = {"error": event.error, "failures": ticket.failures + 1, "seconds": self._seconds(event)}
+        fields = {"error": event.error, "failures": ticket.failures + 1, "seconds": seconds}
         if not event.final and ticket.failures < self._plan.retries:
             del self._in_flight[event.key]
             again = self._evaluations.change(ticket.number, "asked", **fields)
@@ -191,14 +206,36 @@ class Evaluating:
         x = self._policy.domain.value(ticket.candidate)
         with self._evaluations.ending(ticket.number, **fields):
             self._policy.tell_failure(x, event.trace.strip()[-TRACE_CHARACTERS:] or event.error)
-        del self._in_flight[event.key]
-        self.ended += 1
+        ended = self._ended(event.key)
         if not self._policy.rounds and self.ended - self._failed_before >= MOST_FIRST_FAILURES:
             text = f"function: the first {MOST_FIRST_FAILURES} evaluations failed; the last one, at {x}"
             raise RuntimeError(f"{text}:\n{self.trace}")
-        return self._evaluations.tickets[ticket.number]
+        return ended
 
-    def _seconds(self, event: Event) -> float | None:
-        """Return the duration of a call that has ended; None if it is unknown."""
-        began = self._began.pop(event.key, None)
-        return None if began is None or event.time is None else round(max(event.time - began, 0.0), 6)
+    def _ended(self, key: str) -> Ticket:
+        """Note that the evaluation of a task has ended for good; return its ticket."""
+        self.ended += 1
+        return self._evaluations.tickets[self._in_flight.pop(key).number]
+
+
+class NotANumber(ValueError):
+    """A function returned something else than a number."""
+
+
+def parse_value(result: Any) -> float:
+    """Convert a function's result to a number that can be told.
+
+    Raises
+    ------
+    NotANumber
+        If the result is not a number.
+    ValueError
+        If the result is not finite, or too large.
+    """
+    y: Any = float(result) if isinstance(result, bool | np.bool_) else checks.to_float(result)  # success is 1
+    if not isinstance(y, float):
+        shown = " ".join(repr(result).split())
+        raise NotANumber(f"function: got {shown[:200]}; allowed: a function that returns a number")
+    if not math.isfinite(y) or abs(y) > LARGEST:
+        checks.refuse("function", y, f"a function that returns finite numbers, up to {LARGEST:.0e} in size")
+    return float(y)

@@ -8,10 +8,26 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+from scalable_bandits import checks
 from scalable_bandits.checks import Floats
 from scalable_bandits.policies import Policy
 from scalable_bandits.spaces import Indices
 from scalable_bandits.tickets import BULK, Ticket
+
+
+def check_fresh(policy: Policy) -> None:
+    """Raise ValueError unless a policy was neither asked nor told."""
+    checks.kind("policy", policy, Policy, "a policy, such as IGPUCB(space, kernel)")
+    if policy.rounds or policy.pending or policy.failures:
+        given = f"one that was told {policy.rounds} rounds and has {len(policy.pending)} pending"
+        checks.refuse("policy", given, "a fresh one, neither asked nor told")
+
+
+def check_unrecorded(policy: Policy) -> None:
+    """Raise ValueError if a recording of a policy is open, since it would not record the run."""
+    if policy.recorded:
+        given = "a policy that an open recording records"
+        checks.refuse("policy", given, "a policy without an open recording: close the recording first")
 
 
 class Evaluations:
@@ -51,9 +67,9 @@ class Evaluations:
 
     # ---- for the loop that evaluates
 
-    def waiting(self, candidate: int, busy: Collection[int]) -> Ticket:
-        """Return the first ticket of a candidate that has not ended and is not among some that are being evaluated."""
-        return next(t for t in self._open.values() if t.candidate == candidate and t.number not in busy)
+    def waiting(self, busy: Collection[int]) -> Ticket:
+        """Return the first ticket that has not ended, but for some numbers, which are being evaluated."""
+        return next(ticket for number, ticket in self._open.items() if number not in busy)
 
     def change(self, number: int, state: str, **fields: Any) -> Ticket:
         """Change the state and other fields of a ticket; return it as it is now."""

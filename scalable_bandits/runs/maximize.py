@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from scalable_bandits.runs.default_policy import policy_for
+from scalable_bandits import checks
+from scalable_bandits.policies import GPEI, Policy
+from scalable_bandits.runs.evaluating import EvaluationPlan
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.tuning import Tuning
+from scalable_bandits.spaces import SearchSpace, Space
+from scalable_bandits.spaces.notations import check_whole
 
 if TYPE_CHECKING:
     from scalable_bandits.store import Durability
@@ -77,8 +81,8 @@ def minimize(
     {'depth': 5}
     """
     return Tuning(
-        minimize=True, function=function, policy=policy_for(space_or_policy, seed, True), budget=budget,
-        parallel=parallel, on=on, retries=retries, seconds=seconds, timeout=timeout, progress=progress,
+        minimize=True, function=function, policy=policy_for(space_or_policy, seed, True),
+        plan=EvaluationPlan(budget, parallel, retries, seconds, timeout), on=on, progress=progress,
         callbacks=callbacks, stop=stop, warm_start=warm_start,
     ).play(store, durability)  # fmt: skip
 
@@ -112,7 +116,39 @@ def maximize(
     True
     """
     return Tuning(
-        minimize=False, function=function, policy=policy_for(space_or_policy, seed, False), budget=budget,
-        parallel=parallel, on=on, retries=retries, seconds=seconds, timeout=timeout, progress=progress,
+        minimize=False, function=function, policy=policy_for(space_or_policy, seed, False),
+        plan=EvaluationPlan(budget, parallel, retries, seconds, timeout), on=on, progress=progress,
         callbacks=callbacks, stop=stop, warm_start=warm_start,
     ).play(store, durability)  # fmt: skip
+
+
+def policy_for(space_or_policy: Any, seed: int, minimize: bool) -> Policy:
+    """Return the policy that was given, or the default one of the space that was given.
+
+    Parameters
+    ----------
+    space_or_policy
+        Policy, space, or dict of parameters by name.
+    seed
+        Seed of the default policy.
+    minimize
+        Whether smaller values are better.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is none of these, the space is not valid or has no coordinates, or a seed comes with a policy.
+    """
+    if isinstance(space_or_policy, Policy):
+        if seed != 0:
+            checks.refuse("seed", seed, "0 with a policy, which has its own")
+        return space_or_policy
+    check_whole("space_or_policy", space_or_policy)
+    space = SearchSpace(space_or_policy) if isinstance(space_or_policy, Mapping) else space_or_policy
+    if not isinstance(space, Space):
+        allowed = 'a space, a dict of parameters, such as {"rate": Real(0.001, 0.1)}, or a policy, such as GPEI(space)'
+        checks.refuse("space_or_policy", space_or_policy, allowed)
+    if not space.has_coordinates:
+        allowed = "a policy with a kernel of the arms, such as GPEI(arms, Covariance(matrix)): none can be learned"
+        checks.refuse("space_or_policy", space, allowed)
+    return GPEI(space, seed=checks.integer("seed", seed, 0), minimize=minimize)

@@ -17,8 +17,7 @@ from scalable_bandits.environments import Environment
 from scalable_bandits.identity import undescribed
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.checkpointing import Checkpoints
-from scalable_bandits.runs.evaluations import Evaluations
-from scalable_bandits.runs.preconditions import check_fresh, check_unrecorded
+from scalable_bandits.runs.evaluations import Evaluations, check_fresh, check_unrecorded
 from scalable_bandits.runs.replaying import replay_calls
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.spaces import Indices, SearchSpace, Space

@@ -11,8 +11,8 @@ from scalable_bandits import checks
 from scalable_bandits.environments import Environment
 from scalable_bandits.policies import Policy
 from scalable_bandits.progress import Advance, progress_bar
+from scalable_bandits.runs.evaluations import check_unrecorded
 from scalable_bandits.runs.play import LARGEST_BLOCK, Available, Play
-from scalable_bandits.runs.preconditions import check_unrecorded
 from scalable_bandits.runs.thinning import Keep, Thinning, checked, checked_ends, default
 from scalable_bandits.runs.trajectory import SERIES, Trajectory
 from scalable_bandits.specification import specify

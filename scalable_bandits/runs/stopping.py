@@ -1,4 +1,4 @@
-"""Rules that end a run of `minimize` or `maximize` before its budget is used.
+"""What callbacks and rules see of a run of `minimize` or `maximize`; rules that end it before its budget is used.
 
 A rule is a function of a `RunView`: no further evaluation begins once it is true. Any function will do.
 """
@@ -18,8 +18,44 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.policies.confidence import practical_width
 from scalable_bandits.policies.first_points import FIRST
 from scalable_bandits.policies.gp_policy import GaussianProcessPolicy
-from scalable_bandits.runs.view import RunView
+from scalable_bandits.runs.result import Measured
 
+
+@attrs.frozen(eq=False)
+class RunView:
+    """View of a run after an evaluation, for callbacks and stopping rules; read only, with points of its own.
+
+    Attributes
+    ----------
+    number
+        Number of evaluations that have ended, failures and those of earlier processes included.
+    x
+        Point (d,) of the evaluation that has just ended; an arm number, or a dict.
+    y
+        Its value, in units of y; None if it failed.
+    error
+        Error of a failed evaluation, in one line.
+    best
+        Best observation so far; None before the first.
+    since_best
+        Number of evaluations that have ended since the best observation was made.
+    policy
+        Policy of the run. Callbacks may call `best` and `posterior`; they must not call `ask`, `tell` or `abandon`.
+    seconds
+        Time since the call began.
+    """
+
+    number: int
+    x: Any
+    y: float | None
+    error: str
+    best: Measured | None
+    since_best: int
+    policy: Policy
+    seconds: float
+
+
+Callback = Callable[[RunView], Any]
 Rule = Callable[[RunView], Any]
 
 
@@ -27,10 +63,6 @@ def name_of(rule: Rule) -> str:
     """Return the name of a rule: of this module's as it is made, of a function its own."""
     own = isinstance(rule, RegretBelow | NoImprovement | Deadline)
     return repr(rule) if own else function_name(rule).rpartition(":")[2]
-
-
-def _whole_number(value: Any) -> int:
-    return checks.integer("k", value, 1)
 
 
 @attrs.frozen
@@ -48,7 +80,7 @@ class NoImprovement:
         If k is not positive.
     """
 
-    k: int = attrs.field(converter=_whole_number)
+    k: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
 
     def __call__(self, run: RunView) -> bool:
         return run.since_best >= self.k

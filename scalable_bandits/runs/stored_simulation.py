@@ -15,8 +15,8 @@ from scalable_bandits.posteriors import State
 from scalable_bandits.progress import Advance, progress_bar
 from scalable_bandits.runs import recording, thinning
 from scalable_bandits.runs.checkpointing import Checkpoints
+from scalable_bandits.runs.evaluations import check_fresh
 from scalable_bandits.runs.play import Play
-from scalable_bandits.runs.preconditions import check_fresh
 from scalable_bandits.runs.replaying import replay
 from scalable_bandits.runs.thinning import Keep, Thinning, rounds_played
 from scalable_bandits.runs.trajectory import SERIES, Trajectory
