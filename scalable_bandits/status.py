@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scalable_bandits.commands import Command
-from scalable_bandits.runs.recording import named_space
+from scalable_bandits.runs.resuming import named_space
 from scalable_bandits.runs.thinning import rounds_played
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 from scalable_bandits.store.check import Part, check_run

@@ -23,9 +23,9 @@ from scalable_bandits.report.blocks import Block, Picture, Report, Section, fact
 from scalable_bandits.report.machine import machine
 from scalable_bandits.report.numbers import number
 from scalable_bandits.runs.readable import point_text, shown
-from scalable_bandits.runs.recording import environment_of, named_space, policy_of
-from scalable_bandits.runs.replaying import replay_calls
+from scalable_bandits.runs.recording import replay_calls
 from scalable_bandits.runs.result import TuningResult
+from scalable_bandits.runs.resuming import environment_of, named_space, policy_of
 from scalable_bandits.runs.thinning import ROUND, keeps_some, rounds_played
 from scalable_bandits.runs.trajectory import Trajectory
 from scalable_bandits.spaces import Arms

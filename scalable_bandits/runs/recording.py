@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,16 +13,13 @@ import numpy as np
 
 from scalable_bandits import checks, specification
 from scalable_bandits.checks import Floats
-from scalable_bandits.commands import Command
-from scalable_bandits.environments import Environment
 from scalable_bandits.identity import undescribed
 from scalable_bandits.policies import Policy
 from scalable_bandits.runs.checkpointing import Checkpoints
 from scalable_bandits.runs.evaluations import Evaluations, check_fresh, check_unrecorded
-from scalable_bandits.runs.replaying import replay_calls
 from scalable_bandits.runs.thinning import rounds_played
-from scalable_bandits.spaces import Indices, SearchSpace, Space
-from scalable_bandits.specification import names_in, specify
+from scalable_bandits.spaces import Indices, Space
+from scalable_bandits.specification import specify
 from scalable_bandits.store import (
     Durability,
     Field,
@@ -38,69 +36,11 @@ UNDESCRIBED = (
     "with a store, values that are the same in every process: texts, numbers, members of an Enum, functions and "
     "classes that can be imported, objects that pickle tells apart; or names, which your function looks up"
 )
-
-
 FOLDER = (
     "a folder, where every value is a transaction: object stores take simulations and studies; copy a finished run "
     "with `copy`, or `ObservationStore.open(...).dataset().to_zarr(...)`"
 )
-
-
-def policy_of(run: StoredRun, *, constrained: bool = True) -> Policy:
-    """Make a fresh policy from the specification of a run.
-
-    Parameters
-    ----------
-    run
-        Run, open for reading.
-    constrained
-        Whether the policy needs the constraints of a named space (`where`), which are functions. A policy without them
-        believes the same, and may choose other points.
-
-    Raises
-    ------
-    ValueError
-        If the specification is not that of a policy, or contains a function or another object that a store cannot keep.
-    """
-    return Policy.from_dict(_specified(run, "policy", () if constrained else ("where",)))
-
-
-def named_space(run: StoredRun) -> SearchSpace | None:
-    """Return the space of a run, without its constraints, if it has named parameters that can be made again."""
-    described = run.specification.get("policy")
-    described = described.get("space") if isinstance(described, Mapping) else None
-    if not isinstance(described, Mapping) or described.get("type") != SearchSpace.__name__:
-        return None
-    try:
-        return SearchSpace.from_dict({name: value for name, value in described.items() if name != "where"})
-    except ValueError:  # values that a store cannot keep
-        return None
-
-
-def environment_of(run: StoredRun) -> Environment:
-    """Make the environment of a simulated run from its specification; ValueError as in `policy_of`."""
-    return Environment.from_dict(_specified(run, "environment"))
-
-
-def _specified(run: StoredRun, name: str, without: Collection[str] = ()) -> Any:
-    """Return one part of a run's specification, with its arrays filled in, and without some keys."""
-
-    def fill(value: Any, place: str, by_name: bool = False) -> Any:
-        if isinstance(value, Mapping) and by_name:  # no name of the user's means anything here
-            return {key: fill(v, f"{place}.{key}") for key, v in value.items()}
-        if isinstance(value, Mapping):
-            allowed = "plain data, which a store can keep: to continue this run, run its script again"
-            if "function" in value and "type" not in value:
-                checks.refuse(place, value["function"], allowed)
-            if value.get("type") == Command.__name__:
-                checks.refuse(place, value.get("command"), allowed)
-            if "array" in value and "type" not in value:
-                return run.input(value)
-            names = names_in(value)
-            return {key: fill(v, f"{place}.{key}", key in names) for key, v in value.items() if key not in without}
-        return [fill(v, place) for v in value] if isinstance(value, list) else value
-
-    return fill(run.specification[name], name)
+REPLAY_BLOCK = 16_384  # rounds read at a time
 
 
 def point_fields(space: Space) -> tuple[Field, Field]:
@@ -216,21 +156,17 @@ class Recording(Evaluations):
         policy.record_to(self)
 
     def _replay(self) -> None:
-        """Tell the policy the stored observations, in the calls of the recording."""
+        """Tell the policy the stored observations, in the calls of the recording; what was not told is pending."""
         policy, store = self.policy, self.store
         done = self._checkpoints.restore(len(store))
         started = time.perf_counter()
         self._call = replay_calls(policy, store, done) + 1
         self._checkpoints.add_work(time.perf_counter() - started)
-        self._introduce_pending()
+        if policy.domain.whole_box:  # the points that were asked for have the same numbers as before
+            untold = {t.candidate: t.x for t in store.tickets.values() if t.state != "done" and t.x}
+            points = np.array(list(untold.values()), dtype=np.float64).reshape(len(untold), policy.space.dimension)
+            policy.introduce(np.array(list(untold), dtype=np.int64), points)
         policy.restore_pending(store.pending, reissue=self.all_tickets or not store.orderly)
-
-    def _introduce_pending(self) -> None:
-        """Number the points of a whole box that were asked for, and not told, as before."""
-        if self.policy.domain.whole_box:
-            untold = {t.candidate: t.x for t in self.store.tickets.values() if t.state != "done" and t.x}
-            points = np.array(list(untold.values()), dtype=np.float64).reshape(len(untold), self.policy.space.dimension)
-            self.policy.introduce(np.array(list(untold), dtype=np.int64), points)
 
     def plan(self, rounds: int) -> None:
         self.store.plan(max(rounds, len(self.store)))
@@ -303,6 +239,46 @@ class Recording(Evaluations):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(orderly=kind is None)
+
+
+def replay_calls(policy: Policy, run: StoredRun, start: int = 0) -> int:
+    """Tell the policy a recording's rounds after the first `start`, and its failures, in the order of the recording.
+
+    Parameters
+    ----------
+    policy
+        Policy of the recording's specification, which has learned the first `start` rounds.
+    run
+        Run that was recorded.
+    start
+        Number of rounds that the policy has learned. It has learned the first `policy.failures` failures, too.
+
+    Returns
+    -------
+    int
+        Number of the last call.
+    """
+    call = abs(int(run.read(start - 1, start, ["call"])["call"][0])) if start else 0
+    done, failures = start, run.failures[policy.failures :]
+    while True:
+        while failures and (failures[0].round or 0) <= done:
+            failure = failures.pop(0)
+            point = np.array([failure.x])
+            policy.introduce(np.array([failure.candidate]), point)
+            policy.tell_failure(point if policy.space.has_coordinates else int(failure.x[0]), failure.trace)
+        if done >= len(run):
+            return call
+        stop = min(done + REPLAY_BLOCK, (failures[0].round or 0) if failures else len(run), len(run))
+        rows = run.read(done, stop)
+        policy.introduce(rows["candidate"], rows["x"])
+        bounds = [0, *(np.flatnonzero(np.diff(rows["call"])) + 1).tolist(), len(rows["call"])]
+        if stop == done + REPLAY_BLOCK < len(run) and len(bounds) > 2:
+            bounds.pop()  # the last call may go on in the next block
+        for first, end in itertools.pairwise(bounds):
+            noise = rows["noise"][first:end]
+            own = None if np.isnan(noise).any() else noise
+            policy._tell(bool(rows["call"][first] > 0), rows["x"][first:end], rows["y"][first:end], own)
+        done, call = done + bounds[-1], abs(int(rows["call"][bounds[-1] - 1]))
 
 
 def record(

@@ -1,25 +1,96 @@
-"""Resuming a run from its store alone."""
+"""Resuming a run from its store alone, which has policy, environment and space as plain data."""
 
 from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from scalable_bandits import checks
 from scalable_bandits.checks import visible
 from scalable_bandits.commands import Command, command_of
+from scalable_bandits.environments import Environment
+from scalable_bandits.policies import Policy
 from scalable_bandits.posteriors.placement import is_local
 from scalable_bandits.runs.maximize import maximize, minimize
-from scalable_bandits.runs.recording import environment_of, policy_of
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.runs.simulate import simulate
 from scalable_bandits.runs.trajectory import Trajectory
-from scalable_bandits.specification import Specification, imported
+from scalable_bandits.spaces import SearchSpace
+from scalable_bandits.specification import Specification, imported, names_in
 from scalable_bandits.store import ObservationStore, StoredRun, StoreError
 
 SETTINGS = ("parallel", "on", "retries", "timeout")  # arguments of a tuning run that its store has
+
+
+def policy_of(run: StoredRun, *, constrained: bool = True) -> Policy:
+    """Make a fresh policy from the specification of a run.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    constrained
+        Whether the policy needs the constraints of a named space (`where`), which are functions. A policy without them
+        believes the same, and may choose other points.
+
+    Raises
+    ------
+    ValueError
+        If the specification is not that of a policy, or contains a function or another object that a store cannot keep.
+    """
+    return Policy.from_dict(_specified(run, "policy", () if constrained else ("where",)))
+
+
+def named_space(run: StoredRun) -> SearchSpace | None:
+    """Return the space of a run, without its constraints, if it has named parameters that can be made again.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
+    described = run.specification.get("policy")
+    described = described.get("space") if isinstance(described, Mapping) else None
+    if not isinstance(described, Mapping) or described.get("type") != SearchSpace.__name__:
+        return None
+    try:
+        return SearchSpace.from_dict({name: value for name, value in described.items() if name != "where"})
+    except ValueError:  # values that a store cannot keep
+        return None
+
+
+def environment_of(run: StoredRun) -> Environment:
+    """Make the environment of a simulated run from its specification; ValueError as in `policy_of`.
+
+    Parameters
+    ----------
+    run
+        Run, open for reading.
+    """
+    return Environment.from_dict(_specified(run, "environment"))
+
+
+def _specified(run: StoredRun, name: str, without: Collection[str] = ()) -> Any:
+    """Return one part of a run's specification, with its arrays filled in, and without some keys."""
+
+    def fill(value: Any, place: str, by_name: bool = False) -> Any:
+        if isinstance(value, Mapping) and by_name:  # no name of the user's means anything here
+            return {key: fill(v, f"{place}.{key}") for key, v in value.items()}
+        if isinstance(value, Mapping):
+            allowed = "plain data, which a store can keep: to continue this run, run its script again"
+            if "function" in value and "type" not in value:
+                checks.refuse(place, value["function"], allowed)
+            if value.get("type") == Command.__name__:
+                checks.refuse(place, value.get("command"), allowed)
+            if "array" in value and "type" not in value:
+                return run.input(value)
+            names = names_in(value)
+            return {key: fill(v, f"{place}.{key}", key in names) for key, v in value.items() if key not in without}
+        return [fill(v, place) for v in value] if isinstance(value, list) else value
+
+    return fill(run.specification[name], name)
 
 
 def function_of(name: str) -> Callable[[Any], float]:

@@ -75,17 +75,15 @@ class Thinning:
         "all"; "log", `PER_DECADE` rounds for every factor of ten; or k, every k-th round.
     ends
         Rounds that are kept in any case, ascending, the last one of the run among them.
-    total
-        Cumulative regret before the first round, in units of y.
 
     Attributes
     ----------
     total : float
-        Cumulative regret so far, in units of y.
+        Cumulative regret so far, in units of y; may be set.
     """
 
-    def __init__(self, keep: Keep, ends: Collection[int], total: float = 0.0):
-        self.keep, self.total = keep, total
+    def __init__(self, keep: Keep, ends: Collection[int]):
+        self.keep, self.total = keep, 0.0
         self._ends = np.array(list(ends), dtype=np.int64)
         powers = np.arange(PER_DECADE * np.log10(max(ends)) + 1) / PER_DECADE if keep == "log" else np.zeros(0)
         self._logarithmic = np.union1d(np.ceil(10.0**powers).astype(np.int64), self._ends)  # beyond the last, too

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import zarr
 
-from scalable_bandits.runs import checkpointing, recording, replaying, stored_simulation
+from scalable_bandits.runs import checkpointing, recording, stored_simulation
 from scalable_bandits.specification import array_digest
 from scalable_bandits.store import Field, ObservationStore, database
 from scalable_bandits.store.layout import group_document
@@ -96,7 +96,7 @@ def shrink(patch):
     """Chunks and blocks so small that a short run has several."""
     patch.setattr(recording, "open_run", functools.partial(recording.open_run, chunk=CHUNK))
     patch.setattr(stored_simulation, "BLOCK_ROUNDS", 7)
-    patch.setattr(replaying, "REPLAY_BLOCK", 11)
+    patch.setattr(recording, "REPLAY_BLOCK", 11)
 
 
 def save_often(patch):

@@ -15,8 +15,8 @@ from cases.rounds import assert_same
 
 import scalable_bandits as sb
 from scalable_bandits.runs import stored_simulation
+from scalable_bandits.runs.checkpointing import MOST_WAITING, WriteBehind
 from scalable_bandits.runs.play import Play
-from scalable_bandits.runs.write_behind import MOST_WAITING, WriteBehind
 from scalable_bandits.store import ObservationStore
 
 SPACE = sb.Grid([[0, 1]], 20)
