@@ -78,14 +78,6 @@ class Play:
         available = {} if self.available is None else {"available": self.available}
         return {"policy": self.policy, "environment": self.environment, **available}
 
-    def given(self, t: int) -> ArrayLike | None:
-        """Return the availability set of round t; None if all candidates are available."""
-        return self.environment.restricted(None if self.available is None else self.available(t), t)
-
-    def allowed(self, t: int) -> Any:
-        """Return the mask of candidates available in round t; None for all."""
-        return self.policy.allowed(self.given(t))
-
     def rounds(
         self, first: int, count: int, seconds: float = math.inf, advance: Callable[[int], None] = lambda _: None,
         on_end: Callable[[dict[str, Any]], None] | None = None,
@@ -129,7 +121,9 @@ class Play:
     def _play_round(self, t: int, series: Series) -> None:
         """Play round t."""
         policy, environment = self.policy, self.environment
-        given = None if self._unrestricted else self.given(t)
+        given = None  # all candidates
+        if not self._unrestricted:
+            given = environment.restricted(None if self.available is None else self.available(t), t)
         candidate = policy.propose(policy.allowed(given))
         width, gain = policy.width, policy.information_gain
         value = self._value_of(candidate, t)

@@ -34,7 +34,7 @@ class Measured(NamedTuple):
 class Evaluation(NamedTuple):
     """One evaluation of a tuning run."""
 
-    x: Any  # point (d,), arm number, or setting (a dict); None if a store does not have it
+    x: Any  # point (d,), arm number, or setting (a dict)
     value: float  # in units of y; NaN if the evaluation failed
     error: str  # error message; empty if the evaluation did not fail
     seconds: float  # duration; NaN if unknown
@@ -166,15 +166,12 @@ class TuningResult:
         seconds = [math.nan] * self.earlier + [_seconds(ticket) for ticket in ended if not ticket.gone]
         seconds += [math.nan] * (len(self.y) - len(seconds))  # a result made without tickets has no durations
         rows = [Evaluation(x, y, "", s) for x, y, s in zip(self.x, self.y.tolist(), seconds, strict=True)]
+        space = self.policy.space
         for place, ticket in enumerate(ended, self.earlier):
             if ticket.gone:
-                rows.insert(place, Evaluation(self._x_of(ticket), math.nan, ticket.error, _seconds(ticket)))
+                x = space.arguments(np.array([ticket.x]))[0] if space.has_coordinates else int(ticket.x[0])
+                rows.insert(place, Evaluation(x, math.nan, ticket.error, _seconds(ticket)))
         return rows
-
-    def _x_of(self, ticket: Ticket) -> Any:
-        """Return the point of an evaluation."""
-        space = self.policy.space
-        return space.arguments(np.array([ticket.x]))[0] if space.has_coordinates else int(ticket.x[0])
 
     def table(self) -> pandas.DataFrame:
         """Return one row an evaluation, in the order in which they ended.
@@ -188,20 +185,15 @@ class TuningResult:
         """
         import pandas
 
-        rows, names = self.evaluations(), self._names
+        rows = self.evaluations()
         index = pandas.RangeIndex(1, len(rows) + 1, name="evaluation")
         value, error, seconds = self._other_names("value", "error", "seconds")
         columns: dict[str, Any] = {}
-        if self.policy.space.named:
-            for name in names:
-                values = [math.nan if row.x is None else row.x.get(name, math.nan) for row in rows]
-                kept = any(each is None for each in values)  # a value as others; pandas would make it NaN
-                columns[name] = pandas.Series(values, index, dtype=object) if kept else values
-        else:
-            unknown = np.full(len(names), math.nan)
-            points = np.array([unknown if row.x is None else np.ravel(row.x) for row in rows])
-            points = points.reshape(len(rows), len(names))
-            columns.update(zip(names, points.T, strict=True))
+        settings = [self._by_name(row.x) for row in rows]
+        for name in self._names:
+            values = [setting.get(name, math.nan) for setting in settings]
+            kept = any(each is None for each in values)  # a value as others; pandas would make it NaN
+            columns[name] = pandas.Series(values, index, dtype=object) if kept else values
         columns |= {value: [row.value for row in rows], error: [row.error for row in rows]}
         if any(math.isfinite(row.seconds) for row in rows):
             columns[seconds] = [row.seconds for row in rows]
@@ -220,6 +212,10 @@ class TuningResult:
     def _names(self) -> tuple[str, ...]:
         """Names of the parameters, or of the coordinates."""
         return tuple(axis.name for axis in self.policy.space.axes)
+
+    def _by_name(self, x: Any) -> dict[str, Any]:
+        """Return a point as a dict of its parameters, or of its coordinates."""
+        return x if self.policy.space.named else dict(zip(self._names, np.ravel(x).tolist(), strict=True))
 
     def _other_names(self, *names: str) -> list[str]:
         """Return names, an underscore after those that a parameter has."""
@@ -294,7 +290,7 @@ class TuningResult:
         """Return the values of the parameters at a point, what it is expected to be worth, and what it measured."""
         space, every = self.policy.space, cast(Any, self.x)
         point = space.parse(x)[0][0]
-        values = x if space.named else dict(zip(self._names, np.ravel(x).tolist(), strict=True))
+        values = self._by_name(x)
         cells = [shown(values[name]) if name in values else "-" for name in self._names[:MOST_ROWS]]
         at = self.y[(space.parse(every)[0] == point).all(axis=1)] if len(every) else self.y
         repeats = f" (mean of {len(at)})" if len(at) > 1 else ""

@@ -90,7 +90,9 @@ def simulate(
     with play.interrupts:
         if store is None:
             return _in_memory(play, horizon, progress, keep, kept)
-        return _with_store(play, store, horizon, durability, keep, kept, progress)
+        from scalable_bandits.runs.stored_simulation import StoredSimulation  # imports zarr
+
+        return StoredSimulation(play, store, horizon, durability, keep, kept).run(progress)
 
 
 def _check(policy: Policy, environment: Environment, available: Available | None, progress: bool | Advance) -> None:
@@ -131,13 +133,3 @@ def _in_memory(play: Play, horizon: int, progress: bool | Advance, keep: Keep, e
     if len(pieces) > 1:
         series = {name: np.concatenate([piece[name] for piece in pieces]) for name in series}
     return Trajectory(policy.finite_space, first, series, specify(play.parts)[0])
-
-
-def _with_store(
-    play: Play, place: Any, horizon: int, durability: Durability, keep: Keep, ends: Sequence[int],
-    progress: bool | Advance,
-) -> Trajectory:  # fmt: skip
-    """Play the rounds that a store does not have."""
-    from scalable_bandits.runs.stored_simulation import StoredSimulation  # imports zarr
-
-    return StoredSimulation(play, place, horizon, durability, keep, ends).run(progress)

@@ -78,42 +78,32 @@ class Thinning:
 
     Attributes
     ----------
+    complete : bool
+        Whether all rounds are kept.
     total : float
         Cumulative regret so far, in units of y; may be set.
     """
 
     def __init__(self, keep: Keep, ends: Collection[int]):
-        self.keep, self.total = keep, 0.0
-        self._ends = np.array(list(ends), dtype=np.int64)
+        self.complete, self.total = keep == "all", 0.0
+        self._every = 1 if self.complete else keep if isinstance(keep, int) else checks.LARGEST_INTEGER
         powers = np.arange(PER_DECADE * np.log10(max(ends)) + 1) / PER_DECADE if keep == "log" else np.zeros(0)
-        self._logarithmic = np.union1d(np.ceil(10.0**powers).astype(np.int64), self._ends)  # beyond the last, too
-
-    @property
-    def complete(self) -> bool:
-        """Whether all rounds are kept."""
-        return self.keep == "all"
+        others = np.union1d(np.ceil(10.0**powers).astype(np.int64), np.array(list(ends), dtype=np.int64))
+        self._others = others[others % self._every > 0]  # kept rounds that are no multiples
 
     def rounds(self, first: int, stop: int) -> Indices:
         """Return the numbers (k,) of the kept rounds from `first` on and before `stop`, ascending."""
-        if self.complete:
-            return np.arange(first, stop)
-        kept = self._logarithmic
-        if isinstance(self.keep, int):
-            kept = np.union1d(np.arange(-(-first // self.keep) * self.keep, stop, self.keep), self._ends)
-        return kept[slice(*kept.searchsorted([first, stop]))]
+        multiples = np.arange(-(-first // self._every) * self._every, stop, self._every)
+        others = self._others[slice(*self._others.searchsorted([first, stop]))]
+        return np.union1d(multiples, others) if len(others) else multiples
 
     def following(self, last: int) -> int:
         """Return the first kept round after round `last`, which is before the end of the run."""
-        if isinstance(self.keep, int):
-            regular = (last // self.keep + 1) * self.keep
-            return min([regular, *self._ends[self._ends > last].tolist()])
-        return last + 1 if self.complete else int(self._logarithmic[self._logarithmic.searchsorted(last, "right")])
+        return min([(last // self._every + 1) * self._every, *self._others[self._others > last].tolist()[:1]])
 
     def count(self, last: int) -> int:
         """Return the number of kept rounds up to round `last`."""
-        if isinstance(self.keep, int):
-            return last // self.keep + int(((self._ends % self.keep > 0) & (self._ends <= last)).sum())
-        return last if self.complete else len(self.rounds(1, last + 1))
+        return last // self._every + int((self._others <= last).sum())
 
     def reduce(self, first: int, columns: Mapping[str, Floats]) -> dict[str, Any]:
         """Return the columns of the kept rounds, with their numbers and cumulative regrets.
