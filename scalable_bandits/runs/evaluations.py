@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
+
+import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
@@ -63,6 +66,10 @@ class Evaluations:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close(orderly=kind is None)
+
+    def close(self, orderly: bool = True) -> None:
+        """Detach from the policy, which can be used afterwards, unrecorded."""
         self.policy.record_to(None)
 
     # ---- for the loop that evaluates
@@ -147,7 +154,15 @@ class Evaluations:
             told = {"y": float(values[i]), "noise": None if noise is None else float(noise[i]), "round": rounds + i + 1}
             ended = {"call": call if asked else -call, "ended": rounds + failures + i + 1}
             tickets.append(ticket.become("done", **told, **ended, **fields))
-        self.save_rounds(tickets, candidates, points, values, noise, call if asked else -call)
+        columns = {
+            "call": np.full(len(values), call if asked else -call),
+            "candidate": candidates,
+            "x": points if self.policy.space.has_coordinates else points[:, 0].astype(np.int64),
+            "y": values,
+            "noise": np.full(len(values), np.nan) if noise is None else noise,
+            "time": np.full(len(values), time.time()) if bulk else [ticket.changed for ticket in tickets],
+        }
+        self.save(tickets, columns)
         self._learning = call, tickets
 
     def failed(self, candidate: int, point: Floats, error: str, pending: Sequence[int]) -> None:
@@ -170,14 +185,11 @@ class Evaluations:
     def plan(self, rounds: int) -> None:
         """Note the number of rounds that the run will have, observations from before it included."""
 
-    def save(self, changed: Sequence[Ticket]) -> None:
-        """Make tickets that are new or have changed durable; if this raises, nothing has changed."""
+    def save(self, changed: Sequence[Ticket], columns: Mapping[str, Any] | None = None) -> None:
+        """Make tickets that are new or have changed durable, and columns (k, ...) of the rounds that end some of them.
 
-    def save_rounds(
-        self, tickets: Sequence[Ticket], candidates: Indices, points: Floats, values: Floats, noise: Floats | None,
-        call: int,
-    ) -> None:  # fmt: skip
-        """Make rounds durable, together with tickets that they end."""
+        If this raises, nothing has changed.
+        """
 
     def _new(self, place: int, candidate: int, point: Floats) -> Ticket:
         """Return a new ticket for a candidate, after `place` others that are new."""

@@ -6,8 +6,7 @@ import itertools
 import json
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from scalable_bandits.policies import Policy
 from scalable_bandits.runs.checkpointing import Checkpoints
 from scalable_bandits.runs.evaluations import Evaluations, check_fresh, check_unrecorded
 from scalable_bandits.runs.thinning import rounds_played
-from scalable_bandits.spaces import Indices, Space
+from scalable_bandits.spaces import Space
 from scalable_bandits.specification import specify
 from scalable_bandits.store import (
     Durability,
@@ -171,48 +170,29 @@ class Recording(Evaluations):
     def plan(self, rounds: int) -> None:
         self.store.plan(max(rounds, len(self.store)))
 
-    def save(self, changed: Sequence[Ticket]) -> None:
-        self._check_learned()
-        try:
-            self.store.note(changed)
-        except BaseException:  # an interrupt may come after they were stored: the store then has these very tickets
-            stored = self.store.tickets
-            self._unlearned = any(each.ended is not None and stored.get(each.number) is each for each in changed)
-            raise
-
-    def save_rounds(
-        self, tickets: Sequence[Ticket], candidates: Indices, points: Floats, values: Floats, noise: Floats | None,
-        call: int,
-    ) -> None:  # fmt: skip
-        self._check_learned()
-        count, before = len(values), len(self.store)
-        try:
-            self.store.append(
-                {
-                    "call": np.full(count, call),
-                    "candidate": candidates,
-                    "x": points if self.policy.space.has_coordinates else points[:, 0].astype(np.int64),
-                    "y": values,
-                    "noise": np.full(count, np.nan) if noise is None else noise,
-                    "time": [t.changed for t in tickets] if len(tickets) == count else np.full(count, time.time()),
-                },
-                tickets,
-            )
-        finally:
-            self._unlearned = len(self.store) > before  # also if an interrupt came after they were stored
-        self._learns_since = time.perf_counter()
-
-    def describe(self, point: Floats) -> str:
-        space = self.policy.space
-        return json.dumps(space.argument(point), default=str) if space.named else ""
-
-    def _check_learned(self) -> None:
-        """Raise StoreError if the policy has not learned the last stored observations."""
+    def save(self, changed: Sequence[Ticket], columns: Mapping[str, Any] | None = None) -> None:
         if self._unlearned:
             raise StoreError(
                 f"store {self.store.location.name}: it contains an observation that the policy has not learned; "
                 "close this recording and record another policy of the same specification, which learns all of them"
             )
+        before, failure = len(self.store), False
+        try:
+            if columns is None:
+                self.store.note(changed)
+            else:
+                self.store.append(columns, changed)
+        except BaseException:  # an interrupt may come after they were stored: the store then has these very tickets
+            stored = self.store.tickets
+            failure = any(each.ended is not None and stored.get(each.number) is each for each in changed)
+            raise
+        finally:
+            self._unlearned = failure or len(self.store) > before
+        self._learns_since = time.perf_counter()
+
+    def describe(self, point: Floats) -> str:
+        space = self.policy.space
+        return json.dumps(space.argument(point), default=str) if space.named else ""
 
     def told(self) -> None:
         super().told()
@@ -225,20 +205,12 @@ class Recording(Evaluations):
 
     def close(self, orderly: bool = True) -> None:
         """Close the recording; the policy can be used afterwards, unrecorded."""
-        self.policy.record_to(None)
+        super().close(orderly)
         try:
             if self.store.writable and not self._unlearned:  # otherwise the state is incomplete
                 self._checkpoints.finish()
         finally:
             self.store.close(orderly)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(orderly=kind is None)
 
 
 def replay_calls(policy: Policy, run: StoredRun, start: int = 0) -> int:
