@@ -35,20 +35,10 @@ def _optional_seconds() -> Any:
 
 @attrs.frozen
 class EvaluationPlan:
-    """Limits of evaluations: arguments of `minimize`, checked.
+    """Limits of evaluations, checked: the arguments of `minimize` with these names.
 
-    Attributes
-    ----------
-    budget
-        Number of evaluations that end (values and final failures), those of earlier processes included.
-    parallel
-        Number of evaluations in flight; None for the executor's slots, which may change.
-    retries
-        Number of times that a failed evaluation is tried again.
-    seconds
-        Time after which no evaluation begins; None for no limit.
-    timeout
-        Longest duration of a call, in seconds; None for no limit.
+    The budget counts evaluations that end (values and final failures), those of earlier processes included. `parallel`
+    is None for the executor's slots, which may change.
     """
 
     budget: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))

@@ -45,6 +45,15 @@ def test_a_child_ends_where_it_leaves_the_function(child: Any, code: int, parall
     np.testing.assert_array_equal(ObservationStore.open(tmp_path / "run").read(names=["y"])["y"], found.y)
 
 
+@pytest.mark.parametrize("argument", ["callbacks", "stop"])
+def test_a_child_of_a_callback_or_a_rule(argument: str, tmp_path: Path) -> None:
+    seen = Forking(lambda: sys.exit(3))
+    given: dict[str, Any] = {argument: lambda run: seen(run.x) < 0.0}
+    found = sb.minimize(lambda x: x[0], sb.RandomSearch(SPACE), 12, store=tmp_path / "run", **given)
+    assert seen.code == 3
+    assert len(found) == seen.calls == 12
+
+
 def test_a_child_of_a_simulation(tmp_path: Path) -> None:
     function = Forking(lambda: sys.exit(3))
     environment = sb.FunctionEnvironment(SPACE, function, optimum=1.0)
