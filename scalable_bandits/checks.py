@@ -201,6 +201,12 @@ above_one = _between(1.0, math.inf, "a number above 1")
 probability = _between(0.0, 1.0, "a number between 0 and 1, both excluded")
 
 
+def optional_number(validator: Validator) -> Any:
+    """Return the attrs field of a number that `validator` checks, or None, which is the default."""
+    optional = attrs.validators.optional(validator)
+    return attrs.field(default=None, converter=attrs.converters.optional(to_float), validator=optional)
+
+
 def finite(name: str, value: ArrayLike, ndim: int | None = None) -> Floats:
     """Convert to a float64 array and check that it is finite and, if given, has `ndim` dimensions."""
     try:

@@ -1,21 +1,37 @@
-"""Evaluations of a policy's points: a ticket for each, from the asking to its end."""
+"""Evaluations of a policy's points: a ticket for each, from the asking to its end; the loop that keeps some in flight.
+
+As soon as one ends, the next point is asked for. An evaluation that raises, takes too long, or returns no finite number
+has failed: it is tried again as often as the plan says, and then the policy is told the failure. A second result for a
+ticket is ignored.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+import attrs
 import numpy as np
 
 from scalable_bandits import checks
 from scalable_bandits.checks import Floats
+from scalable_bandits.execution.base import Event, Execution
 from scalable_bandits.policies import Policy
+from scalable_bandits.policies.measurements import LARGEST
+from scalable_bandits.policies.pending import AllFailed
+from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.spaces import Indices
 from scalable_bandits.tickets import BULK, Ticket
+
+SLOT_CHECK_SECONDS = 2.0  # between two checks for new slots of the executor while no evaluation ends
+POLL_SECONDS = 0.2  # longest wait for an event: after it Ctrl-C is noticed
+MOST_FIRST_FAILURES = 10  # failures before any value after which a run ends
+TRACE_CHARACTERS = 4000  # number of last characters of an error's traceback that are told with a failure
 
 
 def check_fresh(policy: Policy) -> None:
@@ -212,3 +228,201 @@ class Evaluations:
                 self.tickets[ticket.number] = ticket
             else:
                 self.tickets.pop(ticket.number, None)
+
+
+@attrs.frozen
+class EvaluationPlan:
+    """Limits of evaluations, checked: the arguments of `minimize` with these names.
+
+    The budget counts evaluations that end (values and final failures), those of earlier processes included. `parallel`
+    is None for the executor's slots, which may change.
+    """
+
+    budget: int = attrs.field(converter=checks.to_int, validator=checks.whole(1))
+    parallel: int | None = attrs.field(default=None, converter=checks.to_int, validator=checks.whole(1, optional=True))
+    retries: int = attrs.field(default=0, converter=checks.to_int, validator=checks.whole(0))
+    seconds: float | None = checks.optional_number(checks.positive)
+    timeout: float | None = checks.optional_number(checks.positive)
+
+
+@attrs.define
+class CallInFlight:
+    """Call of the function that has not ended."""
+
+    number: int  # of its ticket
+    began: float | None = None  # time in seconds since 1970; None if unknown
+    due: float = math.inf  # time at which it has taken too long, on the monotonic clock
+
+
+class Evaluating:
+    """Evaluations as they end, an iterable, which keeps others in flight until budget or time is used up.
+
+    Parameters
+    ----------
+    evaluations
+        Evaluations of the policy. Those of earlier processes that have not ended come first.
+    executor
+        Executor that calls the function.
+    name
+        Name of the function, for the names of tasks.
+    plan
+        Limits.
+    interrupts
+        Handler of Ctrl-C, which waits until a policy has learned a value. If not given, Ctrl-C is not handled.
+
+    Attributes
+    ----------
+    ended : int
+        Number of evaluations that have ended, those of earlier processes included.
+    trace : str
+        Traceback of the last failure.
+    stopped : bool
+        Whether no evaluation begins any more; may be set.
+    """
+
+    def __init__(
+        self, evaluations: Evaluations, executor: Execution, name: str, plan: EvaluationPlan,
+        interrupts: Interrupts | None = None,
+    ):  # fmt: skip
+        self._evaluations, self._policy = evaluations, evaluations.policy
+        self._executor, self._name, self._plan = executor, name, plan
+        self._deadline = math.inf if plan.seconds is None else time.monotonic() + plan.seconds
+        self._shield = (Interrupts() if interrupts is None else interrupts).shield
+        self.trace = ""
+        self.stopped = False
+        self._in_flight: dict[str, CallInFlight] = {}  # by the key of the task
+        before = [ticket for ticket in evaluations.ended() if ticket.call != 0]
+        self.ended, self._failed_before = len(before), sum(ticket.gone for ticket in before)
+        for ticket in list(evaluations.tickets.values()):
+            if ticket.state == "running":  # when its process ended
+                evaluations.change(ticket.number, "lost")
+
+    def __iter__(self) -> Generator[Ticket]:
+        while True:
+            with self._shield():
+                self._fill()
+            if not self._in_flight:
+                return
+            events = self._events()
+            try:
+                for event in events:
+                    with self._shield():
+                        ended = self._handle(event)
+                    if ended is not None:
+                        yield ended
+            except (KeyboardInterrupt, GeneratorExit):
+                for event in events:  # what has ended counts
+                    self._handle(event)
+                raise
+
+    def _fill(self) -> None:
+        """Start evaluations until the limit of those in flight, the budget or the deadline is reached."""
+        most = self._executor.slots if self._plan.parallel is None else self._plan.parallel
+        while len(self._in_flight) < min(most, self._plan.budget - self.ended) and self._may_begin():
+            try:
+                self._policy.ask()
+            except AllFailed as error:
+                raise RuntimeError(f"function: it fails at every point of the space\n{self.trace}") from error
+            self._start(self._evaluations.waiting({call.number for call in self._in_flight.values()}))
+
+    def _may_begin(self) -> bool:
+        return not self.stopped and time.monotonic() < self._deadline
+
+    def _start(self, ticket: Ticket) -> None:
+        key = f"evaluate {self._name}-{ticket.number}-{ticket.failures}"
+        self._in_flight[key] = CallInFlight(ticket.number)
+        self._executor.submit(key, self._policy.domain.value(ticket.candidate))
+
+    def _events(self) -> Iterator[Event]:
+        """Return the events since the last call; wait for one, but not much longer than a call may take."""
+        if self._executor.in_turn:
+            return iter(self._executor.events())  # calls the function, which Ctrl-C interrupts
+        limit = SLOT_CHECK_SECONDS if self._plan.parallel is None else math.inf
+        began, found = time.monotonic(), list[Event]()
+        while not found and time.monotonic() < began + limit:
+            with self._shield():
+                found = self._executor.events(POLL_SECONDS)
+                here = {event.key for event in found}
+                for key, call in self._in_flight.items():
+                    if time.monotonic() >= call.due and key not in here:
+                        call.due = math.inf
+                        self._executor.end(key)
+                        text = f"TimeoutError: it took longer than {self._plan.timeout:g} s"
+                        found.append(Event("failed", key, error=text, trace=text))
+        return iter(found)
+
+    def _handle(self, event: Event) -> Ticket | None:
+        """Update a ticket by an event of its task; return it if its evaluation has ended for good."""
+        call = self._in_flight.get(event.key)
+        if call is None:  # its evaluation has ended
+            return None
+        ticket = self._evaluations.tickets[call.number]
+        if event.kind == "started":
+            self._evaluations.change(call.number, "running", where=event.where, starts=ticket.starts + 1)
+            call.began = event.time
+            if self._plan.timeout is not None and self._executor.ends_calls:
+                call.due = time.monotonic() + self._plan.timeout
+            return None
+        call.due = math.inf
+        if event.kind == "lost":
+            self._evaluations.change(call.number, "lost")
+            return None
+        seconds = None if call.began is None or event.time is None else round(max(event.time - call.began, 0.0), 6)
+        if event.kind == "failed":
+            return self._fail(ticket, event, seconds)
+        try:
+            y = parse_value(event.value)
+        except ValueError as error:
+            if isinstance(error, NotANumber) and not self.ended:  # not a failure, but a mistake in the function
+                raise
+            return self._fail(ticket, event._replace(error=str(error), trace=f"{error}\n"), seconds)
+        with self._evaluations.ending(call.number, seconds=seconds):
+            self._policy.tell(self._policy.domain.value(ticket.candidate), y)
+        return self._ended(event.key)
+
+    def _fail(self, ticket: Ticket, event: Event, seconds: float | None) -> Ticket | None:
+        """Try a failed evaluation again, or tell the policy the failure."""
+        self.trace = event.trace
+        fields = {"error": event.error, "failures": ticket.failures + 1, "seconds": seconds}
+        if not event.final and ticket.failures < self._plan.retries:
+            del self._in_flight[event.key]
+            again = self._evaluations.change(ticket.number, "asked", **fields)
+            if self._may_begin():
+                self._start(again)
+            return None
+        x = self._policy.domain.value(ticket.candidate)
+        with self._evaluations.ending(ticket.number, **fields):
+            self._policy.tell_failure(x, event.trace.strip()[-TRACE_CHARACTERS:] or event.error)
+        ended = self._ended(event.key)
+        if not self._policy.rounds and self.ended - self._failed_before >= MOST_FIRST_FAILURES:
+            text = f"function: the first {MOST_FIRST_FAILURES} evaluations failed; the last one, at {x}"
+            raise RuntimeError(f"{text}:\n{self.trace}")
+        return ended
+
+    def _ended(self, key: str) -> Ticket:
+        """Note that the evaluation of a task has ended for good; return its ticket."""
+        self.ended += 1
+        return self._evaluations.tickets[self._in_flight.pop(key).number]
+
+
+class NotANumber(ValueError):
+    """A function returned something else than a number."""
+
+
+def parse_value(result: Any) -> float:
+    """Convert a function's result to a number that can be told.
+
+    Raises
+    ------
+    NotANumber
+        If the result is not a number.
+    ValueError
+        If the result is not finite, or too large.
+    """
+    y: Any = float(result) if isinstance(result, bool | np.bool_) else checks.to_float(result)  # success is 1
+    if not isinstance(y, float):
+        shown = " ".join(repr(result).split())
+        raise NotANumber(f"function: got {shown[:200]}; allowed: a function that returns a number")
+    if not math.isfinite(y) or abs(y) > LARGEST:
+        checks.refuse("function", y, f"a function that returns finite numbers, up to {LARGEST:.0e} in size")
+    return float(y)

@@ -21,8 +21,14 @@ from scalable_bandits.identity import function_name
 from scalable_bandits.policies import GPEI, Best, Policy
 from scalable_bandits.posteriors.placement import threads_of
 from scalable_bandits.progress import progress_bar, wanted
-from scalable_bandits.runs.evaluating import Evaluating, EvaluationPlan, NotANumber
-from scalable_bandits.runs.evaluations import Evaluations, check_fresh, check_unrecorded
+from scalable_bandits.runs.evaluations import (
+    Evaluating,
+    EvaluationPlan,
+    Evaluations,
+    NotANumber,
+    check_fresh,
+    check_unrecorded,
+)
 from scalable_bandits.runs.interrupts import Interrupts
 from scalable_bandits.runs.result import Measured, TuningResult
 from scalable_bandits.runs.stopping import Callback, Rule, RunView, name_of

@@ -137,16 +137,8 @@ class RegretBelow:
     """
 
     eps: float = attrs.field(converter=checks.to_float, validator=checks.positive)
-    rkhs_norm: float | None = attrs.field(
-        default=None,
-        converter=attrs.converters.optional(checks.to_float),
-        validator=attrs.validators.optional(checks.positive),
-    )
-    delta: float | None = attrs.field(
-        default=None,
-        converter=attrs.converters.optional(checks.to_float),
-        validator=attrs.validators.optional(checks.probability),
-    )
+    rkhs_norm: float | None = checks.optional_number(checks.positive)
+    delta: float | None = checks.optional_number(checks.probability)
 
     def check(self, policy: Policy) -> None:
         """Raise ValueError unless the policy has a model of a fixed function, and the norm is known where it counts."""

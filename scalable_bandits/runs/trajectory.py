@@ -146,14 +146,13 @@ class Trajectory:
         count = min(checks.integer("points", points, 1), last)
         spaced = np.geomspace(1, last, count) if log else np.linspace(1, last, count)
         rounds = np.unique(np.rint(spaced).astype(np.int64)) if count > 1 else np.array([last])
+        numbers = rounds + self.first_round - 1
         if self._kept is not None:
-            places = np.unique(self._kept.searchsorted(rounds + self.first_round - 1)) + 1
-            rounds = self._kept[places - 1] - self.first_round + 1
-        else:
-            places = rounds
+            rounds = np.unique(self._kept.searchsorted(numbers)) + 1  # positions of those that are kept
+            numbers = self._kept[rounds - 1]
         if isinstance(self._series, Mapping):
-            return RegretCurve(rounds + self.first_round - 1, self.cumulative_regret[places - 1])
-        return RegretCurve(rounds + self.first_round - 1, self._series.sample("cumulative_regret", places))
+            return RegretCurve(numbers, self.cumulative_regret[rounds - 1])
+        return RegretCurve(numbers, self._series.sample("cumulative_regret", rounds))
 
     def dataset(self) -> xarray.Dataset:
         """Return the run as an xarray dataset over ``round``, with the specification (JSON) in its attributes.

@@ -15,8 +15,7 @@ from distributed import Client, LocalCluster, Status
 
 import scalable_bandits as sb
 from scalable_bandits.execution import ClusterError, Event, Execution
-from scalable_bandits.runs.evaluating import Evaluating, EvaluationPlan
-from scalable_bandits.runs.evaluations import Evaluations
+from scalable_bandits.runs.evaluations import Evaluating, EvaluationPlan, Evaluations
 from scalable_bandits.store import ObservationStore
 from scalable_bandits.tickets import Ticket
 
