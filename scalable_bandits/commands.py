@@ -109,19 +109,16 @@ class Programs:
                     words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                     start_new_session=True,
                 )  # fmt: skip
-                self._add(process)
+                with self._guard:
+                    self._running.append(process)
+                if self._ended:
+                    end([process])
         except KeyboardInterrupt:
             self.end_calls()
             with process:  # closes its pipes
                 self._discard(process)
             raise
         return process
-
-    def _add(self, process: subprocess.Popen[bytes]) -> None:
-        with self._guard:
-            self._running.append(process)
-        if self._ended:
-            end([process])
 
     def _discard(self, process: subprocess.Popen[bytes]) -> None:
         with self._guard:
@@ -265,8 +262,9 @@ class Command(Specification):
 
     def words(self, setting: dict[str, Any]) -> list[str]:
         """Return the words of the command for a setting; a parameter that does not exist in it is an empty string."""
-        values = {name: _written(setting.get(name)) for name in self.names}
-        return [_filled(word, values) for word in self.command]
+        values = {name: "" if setting.get(name) is None else str(setting[name]) for name in self.names}
+        pieces = [string.Formatter().parse(word) for word in self.command]
+        return ["".join(text + ("" if name is None else values[name]) for text, name, _, _ in each) for each in pieces]
 
     def __call__(self, setting: dict[str, Any]) -> float:
         """Run the command for a setting, and return the value that it prints; see `Programs`."""
@@ -301,16 +299,6 @@ def command_of(run: StoredRun) -> Command | None:
     if not isinstance(described, dict) or described.get("type") != Command.__name__:
         return None
     return Command.from_dict(described)
-
-
-def _written(value: Any) -> str:
-    """Return a value as a word: numbers so that no digit is lost, nothing for one that does not exist."""
-    return "" if value is None else str(value)
-
-
-def _filled(word: str, values: dict[str, str]) -> str:
-    pieces = string.Formatter().parse(word)
-    return "".join(text + ("" if name is None else values[name]) for text, name, _, _ in pieces)
 
 
 def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -14,7 +14,6 @@ from scalable_bandits.checks import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
 
 LINE_SECONDS = 30.0  # shortest time between two lines in a log file, and before the first
 UPDATE_SECONDS = 0.1  # time between two updates; the rate is that of the last half minute, of at most 1,000 updates
@@ -60,13 +59,19 @@ def progress_bar(
         yield shown
         return
     if not shown:
-        yield _nothing
+        yield lambda count, /, text="": None
         return
     console = _console()
     if not (console.is_terminal or console.is_jupyter):
         yield _Lines(name, total, done, unit)
         return
-    with _bar(console) as bar:
+    from rich import progress as columns
+
+    with columns.Progress(
+        columns.TextColumn("{task.description}", markup=False), columns.BarColumn(), columns.MofNCompleteColumn(),
+        columns.TextColumn("{task.fields[rate]}"), columns.TimeElapsedColumn(), columns.TimeRemainingColumn(),
+        columns.TextColumn("{task.fields[text]}", markup=False), console=console,
+    ) as bar:  # fmt: skip
         if dashboard:
             bar.console.print(f"dashboard: {dashboard}", soft_wrap=True)
         task = bar.add_task(name, total=total, completed=done, rate="", text="")
@@ -98,33 +103,6 @@ def _console() -> Console:
     with randomness.others_kept():  # rich draws a number as it is imported
         from scalable_bandits.terminal import PlainConsole
     return PlainConsole(stderr=True)
-
-
-def _bar(console: Console) -> Progress:
-    """Return a bar with the count, the rate, the time and the remaining time."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[text]}", markup=False),
-        console=console,
-    )
-
-
-def _nothing(count: int, /, text: str = "") -> None:
-    """Advance no bar."""
 
 
 class _Lines:

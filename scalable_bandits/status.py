@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from scalable_bandits.commands import Command
 from scalable_bandits.runs.resuming import named_space
 from scalable_bandits.runs.thinning import rounds_played
@@ -96,7 +94,7 @@ def status(place: Any) -> Status:
         series = {field.name for field in run.fields}
         last = run.read(max(len(run) - 1, 0), names=["cumulative_regret"]) if "cumulative_regret" in series else {}
         regret = float(last["cumulative_regret"][-1]) if last and len(run) else math.nan
-        smallest, largest = _range(run)
+        smallest, largest, x = _extremes(run)
         state, size = _state(run), run.size()
     except (StoreError, OSError) as error:
         nothing = math.nan
@@ -105,8 +103,7 @@ def status(place: Any) -> Status:
     against = specification.get("environment", specification.get("function", {}))
     return Status(
         run.location.name, _type(specification.get("policy", {})), _type(against), rounds_played(run), run.planned,
-        state, run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures),
-        _best_point(run, smallest if minimizes(run) else largest),
+        state, run.last_write or math.nan, size, regret, largest, smallest, minimizes(run), len(run.failures), x,
     )  # fmt: skip
 
 
@@ -139,28 +136,25 @@ def minimizes(run: StoredRun) -> bool:
     return isinstance(policy, dict) and policy.get("minimize") is True
 
 
-def _range(run: StoredRun, block: int = 2**20) -> tuple[float, float]:
-    """Return the smallest and the largest y, reading a block at a time; NaN without any."""
-    if "y" not in {field.name for field in run.fields}:
-        return math.nan, math.nan
-    smallest, largest = math.inf, -math.inf
+def _extremes(run: StoredRun, block: int = 2**20) -> tuple[float, float, Any]:
+    """Return the smallest and the largest y, reading a block at a time, and x of the first best one.
+
+    The numbers are NaN without observations; x is None then, and of a simulation.
+    """
+    names = {field.name for field in run.fields}
+    if "y" not in names or not len(run):
+        return math.nan, math.nan, None
+    smallest, largest = (math.inf, 0), (-math.inf, 0)  # with the row, and with minus the row: of equal ones the first
     for first in range(0, len(run), block):
         y = run.read(first, first + block, ["y"])["y"]
-        smallest, largest = min(smallest, float(y.min())), max(largest, float(y.max()))
-    return (smallest, largest) if len(run) else (math.nan, math.nan)
-
-
-def _best_point(run: StoredRun, best: float, block: int = 2**20) -> Any:
-    """Return x of the first observation of a value; None of a simulation, and without observations or points."""
-    if run.attributes.get("kind") == "simulate" or "x" not in {field.name for field in run.fields}:
-        return None
-    for first in range(0, len(run), block):
-        at = np.flatnonzero(run.read(first, first + block, ["y"])["y"] == best)
-        if len(at):
-            x = run.read(first + int(at[0]), first + int(at[0]) + 1, ["x"])["x"][0]
-            space = named_space(run)
-            return x.tolist() if space is None else space.setting(x)
-    return None
+        smallest = min(smallest, (float(y.min()), first + int(y.argmin())))
+        largest = max(largest, (float(y.max()), -first - int(y.argmax())))
+    x = None
+    if run.attributes.get("kind") != "simulate" and "x" in names:
+        row, space = smallest[1] if minimizes(run) else -largest[1], named_space(run)
+        point = run.read(row, row + 1, ["x"])["x"][0]
+        x = point.tolist() if space is None else space.setting(point)
+    return smallest[0], largest[0], x
 
 
 def _type(described: Any) -> str:
