@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from scalable_bandits.checks import Floats
 from scalable_bandits.spaces import Categorical, Integer, Parameter, Real, SearchSpace
-from scalable_bandits.spaces.numbers import LARGEST
+from scalable_bandits.spaces.parameters import LARGEST
 from scalable_bandits.spaces.parameters_from import to_parameter
 
 MOST_LISTED = 1000  # largest number of steps that are an `Ordinal` of the values; more are an `Integer` of positions

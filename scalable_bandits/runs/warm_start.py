@@ -13,8 +13,7 @@ from scalable_bandits.checks import Floats
 from scalable_bandits.policies.measurements import LARGEST
 from scalable_bandits.runs.result import TuningResult
 from scalable_bandits.spaces import Space
-from scalable_bandits.spaces.choices import Choice
-from scalable_bandits.spaces.parameters import Parameter
+from scalable_bandits.spaces.parameters import Choice, Parameter
 from scalable_bandits.specification import nearest
 
 ALLOWED = (

@@ -12,10 +12,8 @@ import attrs
 import numpy as np
 
 from scalable_bandits import checks
-from scalable_bandits.spaces.choices import Boolean, Categorical, Ordinal
 from scalable_bandits.spaces.notations import MOST_STEPS, check_values, check_whole, form_of
-from scalable_bandits.spaces.numbers import Integer, Real
-from scalable_bandits.spaces.parameters import Parameter
+from scalable_bandits.spaces.parameters import Boolean, Categorical, Integer, Ordinal, Parameter, Real
 from scalable_bandits.specification import nearest
 
 _BY_NAME: dict[str, type[Parameter]] = {

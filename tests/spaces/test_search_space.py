@@ -400,7 +400,7 @@ def test_conditions_that_are_refused(when, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rate": 1}, r"^x\['rate'\]: got 1; allowed: from 0\.0001 to 0\.1; the nearest is 0\.1"),
+        ({"rate": 1}, r"^x\['rate'\]: got 1; allowed: a number from 0\.0001 to 0\.1; the nearest is 0\.1"),
         ({"rate": "0.01"}, r"^x\['rate'\]: got '0\.01'; allowed: a number from"),
         ({"rate": np.nan}, r"^x\['rate'\]: got nan; allowed: a number from"),
         ({"depth": 2.5}, r"^x\['depth'\]: got 2\.5; allowed: a whole number from 1 to 12; the nearest is 2"),
